@@ -14,7 +14,7 @@ import pytest
 from chaos.blocking import Hub
 from chaos.nursery import Nursery
 from clients import boats
-from fairway.hub import upkeep
+from fairway.hub import controllers
 from fairway.testing.hub import hub_in_thread
 
 
@@ -52,8 +52,8 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     folder = tmp_path_factory.mktemp("model")
     # Nobody else writes into the namespaces of this test.
-    alone = frozenset({upkeep.DEFINITIONS})
-    with hub_in_thread(folder=folder, data=folder / "data", definitions=(), upkeep=alone) as embedded:
+    alone = frozenset({controllers.DEFINITIONS})
+    with hub_in_thread(folder=folder, data=folder / "data", definitions=(), controllers=alone) as embedded:
         made = Hub(embedded.kubeconfig)
         define(made)
         yield made

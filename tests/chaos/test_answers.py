@@ -56,7 +56,7 @@ class Gate:
 
 @asynccontextmanager
 async def scene(folder: Path) -> AsyncIterator[Client]:
-    async with embedded_hub(folder=folder / "data", definitions=(), upkeep=frozenset()) as hub:
+    async with embedded_hub(folder=folder / "data", definitions=(), controllers=frozenset()) as hub:
         file = folder / "kubeconfig"
         hub.certificates.write_kubeconfig(file, server=hub.url)
         once = Retry(asked=0, failed=0, unsent=0)

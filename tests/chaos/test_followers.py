@@ -20,7 +20,7 @@ from chaos.lines import Line, Party, switchboard
 from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import ONCE, EmbeddedServer, RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, body
-from fairway.hub.access import jwt, tokens
+from fairway.hub.authn import jwt, service_account_tokens
 from fairway.hub.storage import archive
 from fairway.kube.errors import AlreadyExists, NotFound, Unauthorized
 from fairway.kube.request_options import Patch
@@ -214,11 +214,11 @@ def token_of(server: Server, account: dict[str, Any], *, seconds: float) -> str:
     meta, now = account["metadata"], int(time.time())
     key, leeway = signing_key(server)
     claims = jwt.Claims(
-        aud=[tokens.ISSUER],
+        aud=[service_account_tokens.ISSUER],
         exp=int(now + seconds - leeway),
         iat=now - 600,
         nbf=now - 600,
-        iss=tokens.ISSUER,
+        iss=service_account_tokens.ISSUER,
         bound=jwt.Bound(
             namespace=meta["namespace"],
             serviceaccount=jwt.Reference(name=meta["name"], uid=meta["uid"]),

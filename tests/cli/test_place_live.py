@@ -23,7 +23,7 @@ GROUP = "cluster.open-cluster-management.io"
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
     # It does nothing by itself: what is written while a test looks is the command's doing.
-    with hub_in_thread(folder=tmp_path_factory.mktemp("place"), upkeep=frozenset()) as hub:
+    with hub_in_thread(folder=tmp_path_factory.mktemp("place"), controllers=frozenset()) as hub:
         fill(
             hub.kubeconfig,
             decision("most-free-cpu-decision-1", ["apps-fra", "apps-iad"], placement="most-free-cpu"),

@@ -20,7 +20,7 @@ import pytest
 from clients import boats as custom
 from clients.streams import Collection, until, until_gone, version
 from clients.talk import Talk, context, established
-from fairway.hub import upkeep
+from fairway.hub import controllers
 from fairway.testing.certificates import Pair
 from fairway.testing.hub import hub_in_thread
 from fairway.testing.kubernetes import (
@@ -39,12 +39,12 @@ pytestmark = pytest.mark.kube
 
 THEIRS = frozenset(
     {
-        upkeep.COLLECTOR,
-        upkeep.NAMESPACES,
-        upkeep.ACCOUNTS,
-        upkeep.ROOT_CA,
-        upkeep.TOKENS,
-        upkeep.SIGNER,
+        controllers.COLLECTOR,
+        controllers.NAMESPACES,
+        controllers.ACCOUNTS,
+        controllers.ROOT_CA,
+        controllers.TOKENS,
+        controllers.SIGNER,
     }
 )
 WORKLOADS = (
@@ -90,7 +90,7 @@ def bare(
         if request.param == "embedded":
             data = folder / "data"
             hub = stack.enter_context(
-                hub_in_thread(folder=folder, data=data, definitions=(), upkeep=upkeep.ALL - THEIRS)
+                hub_in_thread(folder=folder, data=data, definitions=(), controllers=controllers.ALL - THEIRS)
             )
             keys = data / "pki"
             pair = Pair(certificate=hub.authority, key=keys / "ca.pem")

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from fairway.hub.crd import definitions
 from fairway.hub.schema import Node
-from fairway.hub.schemas import crds
 from fairway.hub.status import Cause
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -27,7 +27,7 @@ def told(causes: Iterable[Cause]) -> list[list[str]]:
 
 def boat(spec: dict[str, Any], **root: Any) -> Node:
     """The schema of a custom resource with this one of its spec."""
-    return crds.root_node({"type": "object", "properties": {"spec": spec}, **root})
+    return definitions.root_node({"type": "object", "properties": {"spec": spec}, **root})
 
 
 def definition(spec: dict[str, Any] | None = None, **version: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fairway.hub.access.rbac import GROUP
+from fairway.hub.rbac.roles import GROUP
 from fairway.hub.resource import Document
 
 

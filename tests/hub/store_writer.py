@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from fairway.hub.storage import commit
+from fairway.hub.storage import group_commit
 from fairway.hub.storage.store import Store
 
 RESOURCES = ("configmaps", "things.example.com")
@@ -53,7 +53,7 @@ async def see(store: Store, resource: str) -> None:
 
 
 async def main(folder: str, run: str, seed: int, changes: int) -> None:
-    commit.TRIM = 16  # type: ignore[misc]  # so that removing rows happens all the time, not every now and then
+    group_commit.TRIM = 16  # type: ignore[misc]  # so that removing rows happens all the time, not every now and then
     store = await Store.open(Path(folder), changes=changes)
     say("open", store.revision)
     chance = random.Random(seed)

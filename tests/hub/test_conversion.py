@@ -4,16 +4,16 @@ from typing import Any
 
 from fairway.api import crds
 from fairway.hub.options import Read, Write
-from fairway.hub.requests import MERGE_PATCH, Patch, Request
-from fairway.hub.serving import form
+from fairway.hub.serialization import representation
 from fairway.hub.user import MASTERS, User
+from fairway.hub.write_request import MERGE_PATCH, Patch, WriteRequest
 from fairway.testing.hub import embedded_hub
 
 GROUP = "cluster.open-cluster-management.io"
 
 
-def request() -> Request:
-    return Request(user=User(name="test", groups=(MASTERS,)), options=Write(manager="test"))
+def request() -> WriteRequest:
+    return WriteRequest(user=User(name="test", groups=(MASTERS,)), options=Write(manager="test"))
 
 
 def placement(**config: Any) -> dict[str, Any]:
@@ -32,19 +32,22 @@ async def test_an_old_placement_is_kept_as_a_new_one() -> None:
         assert old is not None
         assert new is not None
         written = await hub.writer.create(old, "default", placement(name="Steady", weight=2), request())
-        kept = form.decode(new, written.raw)
+        kept = representation.decode(new, written.raw)
         assert kept["apiVersion"] == f"{GROUP}/v1beta1"
         assert kept["spec"]["prioritizerPolicy"]["configurations"] == [
             {"scoreCoordinate": {"type": "BuiltIn", "builtIn": "Steady"}, "weight": 2}
         ]
-        shown = form.decode(old, written.raw)
+        shown = representation.decode(old, written.raw)
         assert shown["apiVersion"] == f"{GROUP}/v1alpha1"
         assert shown["spec"]["prioritizerPolicy"]["configurations"][0]["name"] == "Steady"
         patch = Patch(media=MERGE_PATCH, body={"spec": {"numberOfClusters": 3}})
         changed = await hub.writer.patch(old, "default", "p", patch, request())
-        assert form.decode(new, changed.raw)["spec"]["numberOfClusters"] == 3
-        assert form.decode(new, changed.raw)["spec"]["prioritizerPolicy"] == kept["spec"]["prioritizerPolicy"]
-        listed = await hub.reader.listing(new, "default", Read(), form.PLAIN_JSON)
+        assert representation.decode(new, changed.raw)["spec"]["numberOfClusters"] == 3
+        assert (
+            representation.decode(new, changed.raw)["spec"]["prioritizerPolicy"]
+            == kept["spec"]["prioritizerPolicy"]
+        )
+        listed = await hub.reader.listing(new, "default", Read(), representation.PLAIN_JSON)
         assert listed.count(b'"kind":"Placement"') == 1
 
 
@@ -66,7 +69,7 @@ async def test_an_event_of_either_group_is_the_same_event() -> None:
             "action": "Do",
         }
         written = await hub.writer.create(modern, "default", event, request())
-        assert form.decode(core, written.raw)["message"] == "it happened"
-        assert form.decode(core, written.raw)["involvedObject"]["name"] == "p"
-        assert form.decode(modern, written.raw)["note"] == "it happened"
+        assert representation.decode(core, written.raw)["message"] == "it happened"
+        assert representation.decode(core, written.raw)["involvedObject"]["name"] == "p"
+        assert representation.decode(modern, written.raw)["note"] == "it happened"
         assert hub.store.count("events") == 1

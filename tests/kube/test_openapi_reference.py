@@ -12,9 +12,9 @@ import pytest
 
 from fairway.hub import builtin
 from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.openapi import documents
 from fairway.hub.resource import Document, Resource, Subresource
 from fairway.hub.schema import parse
-from fairway.hub.serving import openapi
 from fairway.testing.kubernetes import API_SERVER, RealHub
 from fairway.testing.processes import ready
 
@@ -143,14 +143,14 @@ def bare_schemas(document: Document) -> Document:
 @pytest.mark.parametrize(("group", "version"), VERSIONS)
 def test_schemas_are_the_same(real_hub: RealHub, group: str, version: str) -> None:
     theirs = bare_schemas(ask(real_hub, f"/openapi/v3/{path_of(group, version)}"))
-    ours = bare_schemas(openapi.document(group, version, builtin.resources()))
+    ours = bare_schemas(documents.document(group, version, builtin.resources()))
     assert ours == {name: theirs.get(name) for name in ours}
 
 
 @pytest.mark.parametrize(("group", "version"), VERSIONS)
 def test_operations_have_the_same_names_and_kinds(real_hub: RealHub, group: str, version: str) -> None:
     theirs = ask(real_hub, f"/openapi/v3/{path_of(group, version)}")["paths"]
-    for path, item in openapi.document(group, version, builtin.resources())["paths"].items():
+    for path, item in documents.document(group, version, builtin.resources())["paths"].items():
         for method in item.keys() - {"parameters"}:
             ours = {key: item[method].get(key) for key in TOLD}
             assert ours == {key: theirs[path][method].get(key) for key in TOLD}
@@ -185,7 +185,7 @@ async def test_custom_resources_are_published_alike(real_hub: RealHub) -> None:
             "scale": Subresource(name="scale", verbs=verbs, kind="Scale", group="autoscaling", version="v1"),
         },
     )
-    ours = openapi.document(GROUP, "v1", [resource])
+    ours = documents.document(GROUP, "v1", [resource])
     schemas = bare_schemas(ours)
     assert bare_schemas(theirs) == {name: schemas.get(name) for name in bare_schemas(theirs)}
     for path, item in theirs["paths"].items():

@@ -7,7 +7,15 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fairway.hub.patches import atoms, claims, fieldset, jsonpatch, managed, mergepatch, strategic
+from fairway.hub.patches import (
+    fieldset,
+    jsonpatch,
+    managed_fields,
+    merge_schema,
+    mergepatch,
+    ownership,
+    strategic,
+)
 from fairway.hub.patches.apply import apply
 from fairway.hub.patches.fieldset import FieldSet
 from fairway.hub.resource import Document
@@ -47,7 +55,7 @@ SCHEMA: dict[str, Any] = {
 }
 NODE = parse({"type": "object", "properties": {"spec": SCHEMA}})
 SPEC_NODE = parse(SCHEMA)
-ATOM = atoms.of(NODE)
+ATOM = merge_schema.of(NODE)
 
 letters = st.sampled_from("abc")
 numbers = st.integers(0, 2)
@@ -99,7 +107,7 @@ def applied(live: Document | None, spec: dict[str, Any], manager: str, *, force:
 
 def updated(live: Document | None, spec: dict[str, Any], manager: str) -> Document:
     new = thing(spec)
-    managed.update(live, new, manager=manager, api_version=VERSION, time="t", node=NODE)
+    managed_fields.update(live, new, manager=manager, api_version=VERSION, time="t", node=NODE)
     return new
 
 
@@ -128,12 +136,12 @@ def attempted(
 objects = writes.map(after)
 
 
-def owners(document: Document | None) -> managed.Managers:
-    return managed.read(((document or {}).get("metadata") or {}).get("managedFields"), trusted=True)
+def owners(document: Document | None) -> managed_fields.Managers:
+    return managed_fields.read(((document or {}).get("metadata") or {}).get("managedFields"), trusted=True)
 
 
 def present(document: Document) -> FieldSet:
-    return claims.differences(ATOM, {}, document).added
+    return ownership.differences(ATOM, {}, document).added
 
 
 # Server-side apply
@@ -153,8 +161,8 @@ def test_force_makes_the_owner_and_the_value(
     live: Document | None, spec: dict[str, Any], manager: str
 ) -> None:
     result = applied(live, spec, manager, force=True)
-    claimed = managed.unowned(claims.fields(ATOM, thing(spec)))
-    mine = owners(result).get((manager, managed.APPLY, "", ""))
+    claimed = managed_fields.unowned(ownership.fields(ATOM, thing(spec)))
+    mine = owners(result).get((manager, managed_fields.APPLY, "", ""))
     assert (mine.fields if mine else {}) == claimed
     for name in (*SCALARS, "whole", "list"):
         if name in spec:
@@ -172,7 +180,7 @@ def test_an_apply_without_force_takes_nothing_from_others(
     assert result is not None
     there = present(result)
     for key, entry in owners(live).items():
-        if key[:2] != (manager, managed.APPLY):
+        if key[:2] != (manager, managed_fields.APPLY):
             kept = owners(result).get(key)
             assert fieldset.intersection(entry.fields, there) == (kept.fields if kept else {})
 
@@ -183,7 +191,7 @@ def test_what_is_no_longer_applied_goes_if_nobody_else_owns_it(
 ) -> None:
     before = applied(live, first, manager, force=True)
     result = applied(before, second, manager, force=True)
-    others = [entry for key, entry in owners(before).items() if key[:2] != (manager, managed.APPLY)]
+    others = [entry for key, entry in owners(before).items() if key[:2] != (manager, managed_fields.APPLY)]
     for name in set(SCALARS) & set(first) - set(second):
         held = any(fieldset.contains(entry.fields, "f:spec", f"f:{name}") for entry in others)
         assert (name in result["spec"]) == held
@@ -209,10 +217,10 @@ def test_a_write_owns_what_it_changed_alone(
     assume(owners(live))
     assert live is not None
     new = updated(live, spec, manager)
-    changes = claims.differences(ATOM, live, new, skipped=managed.UNOWNED)
+    changes = ownership.differences(ATOM, live, new, skipped=managed_fields.UNOWNED)
     changed = fieldset.union(changes.added, changes.modified)
     for key, entry in owners(new).items():
-        if key[:2] == (manager, managed.UPDATE):
+        if key[:2] == (manager, managed_fields.UPDATE):
             assert fieldset.subset(changed, entry.fields)
         else:
             assert not fieldset.intersection(changed, entry.fields)
@@ -221,11 +229,11 @@ def test_a_write_owns_what_it_changed_alone(
 
 @given(specs, specs)
 def test_differences_tell_what_to_add_and_to_remove(first: dict[str, Any], second: dict[str, Any]) -> None:
-    changes = claims.differences(ATOM, thing(first), thing(second))
-    back = claims.differences(ATOM, thing(second), thing(first))
+    changes = ownership.differences(ATOM, thing(first), thing(second))
+    back = ownership.differences(ATOM, thing(second), thing(first))
     assert (changes.added, changes.removed) == (back.removed, back.added)
     assert changes.modified == back.modified
-    assert bool(changes) == (not claims.same(without_order(first), without_order(second)))
+    assert bool(changes) == (not ownership.same(without_order(first), without_order(second)))
     kept = fieldset.difference(present(thing(first)), changes.removed)
     assert fieldset.union(kept, changes.added) == present(thing(second))
 
@@ -380,7 +388,7 @@ def test_whatever_is_sent_as_managed_fields_is_survived(spec: dict[str, Any], en
     new = thing(spec)
     new["metadata"]["managedFields"] = entries
     old = updated(None, spec, "m")
-    managed.update(old, new, manager="n", api_version=VERSION, time="t", node=NODE)
+    managed_fields.update(old, new, manager="n", api_version=VERSION, time="t", node=NODE)
     forgotten = entries in ([], [{}])
     assert owners(new) == ({} if forgotten else owners(old))
 

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairway.hub.storage import archive, commit, history, shelf
+from fairway.hub.storage import archive, group_commit, index, watch_cache
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, ChangeType
 from fairway.hub.storage.log import Log
 from fairway.hub.storage.store import Change, Conflict, Item, Key, ReadOnly, Store, TooOld, Watch
@@ -59,12 +59,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.patches = ExitStack()
         # Small, so that the ways of the large are walked.
         for module, name, value in (
-            (commit, "TRIM", 3),
-            (commit, "STEP", 4),
-            (commit, "BATCH", 3),
-            (shelf, "FEW", 2),
-            (history, "RECENT", 3),
-            (history, "STRIDE", 2),
+            (group_commit, "TRIM", 3),
+            (group_commit, "STEP", 4),
+            (group_commit, "BATCH", 3),
+            (index, "FEW", 2),
+            (watch_cache, "RECENT", 3),
+            (watch_cache, "STRIDE", 2),
         ):
             self.patches.enter_context(mock.patch.object(module, name, value))
         self.loop = asyncio.new_event_loop()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.serving.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
+from fairway.hub.serialization.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
 from security.wire import ADMIN, ALICE, Answer, Place, ask, received, request, send
 
 MAPS = "/api/v1/namespaces/{}/configmaps"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairway.hub.schemas import rules
+from fairway.hub.schemas import cel_validation
 from security.wire import Answer, Place, ask
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -216,8 +216,8 @@ async def test_all_rules_of_an_object_share_one_budget(
     things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them is within its own, and all together are what a definition may have."""
-    monkeypatch.setattr(rules, "BUDGET", 500_000)
-    monkeypatch.setattr(rules, "WORK_BUDGET", 10_000_000)
+    monkeypatch.setattr(cel_validation, "BUDGET", 500_000)
+    monkeypatch.setattr(cel_validation, "WORK_BUDGET", 10_000_000)
     near = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, a + b + c >= 0)))"
     items = {"type": "integer", "x-kubernetes-validations": [{"rule": near}] * 2}
     assert (await things.define(of_spec({"type": "array", "maxItems": 100, "items": items}))).code == 201

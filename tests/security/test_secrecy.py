@@ -13,9 +13,9 @@ import pytest
 
 from cli.hub_process import served
 from fairway.hub.serving import audit
-from fairway.hub.serving.documents import WITHHELD
+from fairway.hub.serving.nonresource import WITHHELD
 from fairway.hub.storage.store import Store
-from fairway.hub.writing.writes import Writer
+from fairway.hub.writing.writer import Writer
 from security.credentials import request_for
 from security.hubs import TOKENS, place_of, started, write_tokens
 from security.wire import ADMIN, ALICE, Place, ask, request, send

@@ -14,46 +14,47 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fairway.hub import builtin, conversion, discretion, own_service, upkeep
-from fairway.hub.access import bootstrap, policy
-from fairway.hub.access.authn import Authenticator
-from fairway.hub.access.authz import Authorizer
-from fairway.hub.access.bearer import StaticTokens
-from fairway.hub.access.jwt import Key as TokenKey
-from fairway.hub.access.pki import Certificates
-from fairway.hub.access.tokens import Issuer
-from fairway.hub.admission import acceptance
+from fairway.hub import builtin, controllers, conversion, kubernetes_service, safe_traceback
+from fairway.hub.admission import cluster_acceptance
 from fairway.hub.admission.control import GROUP as ADMISSION
 from fairway.hub.admission.control import Admission
+from fairway.hub.authn import bootstrap_account
+from fairway.hub.authn.authenticator import Authenticator
+from fairway.hub.authn.bearer_tokens import StaticTokens
+from fairway.hub.authn.jwt import Key as TokenKey
+from fairway.hub.authn.service_account_tokens import Issuer
+from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.crd_cleanup import CrdCleanup
+from fairway.hub.controllers.csr_signer import CsrSigner
+from fairway.hub.controllers.event_expiry import EventExpiry
+from fairway.hub.controllers.garbage_collector import GarbageCollector
+from fairway.hub.controllers.namespaces import NamespaceController
+from fairway.hub.controllers.role_aggregation import RoleAggregation
+from fairway.hub.controllers.service_accounts import ServiceAccountController, TokenController
+from fairway.hub.crd.definitions import established, resources_of
+from fairway.hub.crd.kind import DEFINITIONS
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.catalog import kinds
-from fairway.hub.kinds.definitions import DEFINITIONS
 from fairway.hub.options import Write
+from fairway.hub.pki.hub_certificates import Certificates
+from fairway.hub.rbac import default_roles
+from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.registry import Registry
-from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
-from fairway.hub.schemas import crds
 from fairway.hub.serving.audit import Audit
-from fairway.hub.serving.documents import Documents
-from fairway.hub.serving.meters import Meters
+from fairway.hub.serving.metrics import Metrics
+from fairway.hub.serving.nonresource import NonResourcePaths
 from fairway.hub.serving.reads import Reader
 from fairway.hub.serving.server import Server
 from fairway.hub.status import Refusal
-from fairway.hub.storage.facts import Facts
-from fairway.hub.storage.lives import first_revision
+from fairway.hub.storage.reader import StoreReader
+from fairway.hub.storage.revisions import first_revision
 from fairway.hub.storage.store import CHANGES_KEPT, Change, Durability, ReadOnly, Store
-from fairway.hub.upkeep.accounts import Accounts, Tokens
-from fairway.hub.upkeep.aggregation import Aggregation
-from fairway.hub.upkeep.collector import Collector
-from fairway.hub.upkeep.definitions import Definitions
-from fairway.hub.upkeep.expiry import Expiry
-from fairway.hub.upkeep.namespaces import Namespaces
-from fairway.hub.upkeep.signer import Signer
-from fairway.hub.upkeep.worker import Worker
 from fairway.hub.user import MASTERS, User
-from fairway.hub.writing.special import Special
-from fairway.hub.writing.writes import Writer
+from fairway.hub.write_request import WriteRequest
+from fairway.hub.writing.subresources import Subresources
+from fairway.hub.writing.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class Settings:
     """A file of static bearer tokens."""
     audit: Path | None = None
     """Where to write the audit log; in ``folder`` unless said otherwise."""
-    upkeep: frozenset[str] = upkeep.ALL
+    controllers: frozenset[str] = controllers.ALL
     durability: Durability = "full"
     history: int = CHANGES_KEPT
     """Changes that watches and lists of the past can go back."""
@@ -96,7 +97,7 @@ class Hub:
         self._settings = settings
         self.store, self.certificates = store, certificates
         self.registry = Registry(conversion.unified(each) for each in builtin.resources())
-        facts = Facts(store=store)
+        facts = StoreReader(store=store)
         self.authorizer = Authorizer(facts)
         self.issuer = Issuer(key=token_key, objects=facts)
         static = StaticTokens.read(settings.tokens) if settings.tokens else None
@@ -110,7 +111,7 @@ class Hub:
             clock=_now,
         )
         self.reader = Reader(store=store)
-        self.meters = Meters(
+        self.metrics = Metrics(
             count=lambda: {key: store.count(key) for key in store.resources()},
             revision=lambda: store.revision,
         )
@@ -119,18 +120,18 @@ class Hub:
             registry=self.registry,
             reader=self.reader,
             writer=self.writer,
-            special=Special(
+            subresources=Subresources(
                 store=store,
                 writer=self.writer,
                 authenticator=self.authenticator,
                 authorizer=self.authorizer,
                 issuer=self.issuer,
             ),
-            documents=Documents(
+            documents=NonResourcePaths(
                 registry=self.registry,
                 address=lambda: self.url.removeprefix("https://"),
                 faults=lambda: {"store": store.read_only} if store.read_only else {},
-                metrics=self.meters.exposition,
+                metrics=self.metrics.exposition,
                 keys=self.issuer.jwks,
                 issuer=lambda: self.issuer.discovery(address=self.url.removeprefix("https://")),
             ),
@@ -138,11 +139,11 @@ class Hub:
             authorizer=self.authorizer,
             admission=Admission(objects=facts, registry=self.registry, authorizer=self.authorizer),
             audit=self._audit,
-            meters=self.meters,
+            metrics=self.metrics,
         )
-        self._workers: list[Worker[Any]] = []
+        self._controllers: list[Controller[Any]] = []
         self._background: list[asyncio.Task[None]] = []
-        self._furnished = False
+        self._defaults_created = False
         self.url = ""
 
     @property
@@ -155,29 +156,32 @@ class Hub:
 
     async def _start(self) -> None:
         for item in self.store.items(DEFINITIONS).items:
-            self._define(item.key[2], _decode(item.raw))
-        self.store.listen(self._redefine)
-        await self._furnish()
-        self._workers = self._hire()
-        for worker in self._workers:
-            self.store.listen(worker.see)
-            worker.start()
+            self._serve_crd(item.key[2], _decode(item.raw))
+        self.store.listen(self._on_crd_change)
+        await self._create_defaults()
+        self._controllers = self._make_controllers()
+        for controller in self._controllers:
+            self.store.listen(controller.on_change)
+            controller.start()
         self._audit.start()
         context = self.certificates.ssl_context()
         port = await self.server.listen(host=self._settings.host, port=self._settings.port, context=context)
         self.url = f"https://{_address(self._settings.host)}:{port}"
-        await self._publish()
-        self._background = [asyncio.create_task(self._probe()), asyncio.create_task(self._renew())]
+        await self._publish_service()
+        self._background = [
+            asyncio.create_task(self._probe_store()),
+            asyncio.create_task(self._renew_certificates()),
+        ]
 
     async def _stop(self) -> None:
         for task in self._background:
             task.cancel()
-        for worker in self._workers:
-            await worker.stop()
+        for controller in self._controllers:
+            await controller.stop()
         await self.server.close()
         await self._audit.stop()
 
-    async def _probe(self) -> None:
+    async def _probe_store(self) -> None:
         """A disk that was full may have room again; whoever is to make some must hear of it."""
         told: str | None = None
         while True:
@@ -189,13 +193,15 @@ class Hub:
                 if await self.store.probe():
                     log.warning("the store accepts writes again")
                     try:
-                        await self._furnish()
-                        await self._publish()
+                        await self._create_defaults()
+                        await self._publish_service()
                     except Exception as error:
-                        log.error("cannot create what every hub has:\n%s", discretion.told(error))
+                        log.error(
+                            "cannot create what every hub has:\n%s", safe_traceback.format_traceback(error)
+                        )
             told = self.store.read_only
 
-    async def _renew(self) -> None:
+    async def _renew_certificates(self) -> None:
         """Certificates expire while the hub runs."""
         while True:
             await asyncio.sleep(RENEWAL_SECONDS)
@@ -203,55 +209,57 @@ class Hub:
             try:
                 self.certificates.renew(now=_now())
             except Exception as error:
-                log.error("cannot renew certificates:\n%s", discretion.told(error))
+                log.error("cannot renew certificates:\n%s", safe_traceback.format_traceback(error))
             if self.certificates.authority.certificate != authority:
-                for worker in self._workers:
-                    if isinstance(worker, Accounts | Tokens):  # they publish the certificate
-                        worker.begin()
+                for controller in self._controllers:
+                    if isinstance(
+                        controller, ServiceAccountController | TokenController
+                    ):  # they publish the certificate
+                        controller.resync()
 
     # Custom resources
 
-    def _redefine(self, change: Change) -> None:
+    def _on_crd_change(self, change: Change) -> None:
         if change.key[0] != DEFINITIONS:
             return
         if change.type == "DELETED":
             self.registry.forget(change.key[2])
         else:
-            self._define(change.key[2], _decode(change.raw))
+            self._serve_crd(change.key[2], _decode(change.raw))
 
-    def _define(self, name: str, definition: Document) -> None:
-        if not crds.established(definition):
+    def _serve_crd(self, name: str, definition: Document) -> None:
+        if not established(definition):
             self.registry.forget(name)
             return
         try:
-            served = [conversion.unified(each) for each in crds.resources_of(definition)]
+            served = [conversion.unified(each) for each in resources_of(definition)]
             self.registry.define(name, served)
         except Exception as error:
-            log.error("the definition %s cannot be served:\n%s", name, discretion.told(error))
+            log.error("the definition %s cannot be served:\n%s", name, safe_traceback.format_traceback(error))
 
     # What every hub has
 
-    async def _furnish(self) -> None:
-        """All at once, so that it is one commit. A store that is read-only gets it when it no longer is."""
-        if not self._furnished:
-            with contextlib.suppress(ReadOnly):
-                await self._create_defaults()
-                self._furnished = True
-
     async def _create_defaults(self) -> None:
+        """All at once, so that it is one commit. A store that is read-only gets it when it no longer is."""
+        if not self._defaults_created:
+            with contextlib.suppress(ReadOnly):
+                await self._create_default_objects()
+                self._defaults_created = True
+
+    async def _create_default_objects(self) -> None:
         wanted: list[tuple[str, Document]] = [
             ("namespaces", {"metadata": {"name": name}}) for name in NAMESPACES
         ]
         wanted += [(priorities.CLASSES, dict(each)) for each in priorities.SYSTEM]
         await self._ensure(wanted)
-        await self._ensure(list(policy.documents()))
+        await self._ensure(list(default_roles.documents()))
         definitions = self._settings.definitions
         await self._ensure([(DEFINITIONS, dict(each)) for each in definitions])
-        if any(each["metadata"]["name"] == acceptance.CLUSTERS for each in definitions):
-            await self._ensure(list(acceptance.documents()))
-            await self._offer(list(bootstrap.documents()))
+        if any(each["metadata"]["name"] == cluster_acceptance.CLUSTERS for each in definitions):
+            await self._ensure(list(cluster_acceptance.documents()))
+            await self._ensure_where_accepted(list(bootstrap_account.documents()))
 
-    async def _offer(self, wanted: Sequence[tuple[str, Document]]) -> None:
+    async def _ensure_where_accepted(self, wanted: Sequence[tuple[str, Document]]) -> None:
         """The hub also starts where these are refused, such as in a namespace that is being deleted."""
         for refused in await asyncio.gather(
             *(self._ensure_one(key, document) for key, document in wanted), return_exceptions=True
@@ -259,13 +267,15 @@ class Hub:
             if isinstance(refused, BaseException) and not isinstance(refused, Refusal):
                 raise refused
 
-    async def _publish(self) -> None:
+    async def _publish_service(self) -> None:
         """Tell programs where the hub listens, as soon as the store takes it."""
         address = urlsplit(self.url)
         assert address.hostname
         assert address.port
         with contextlib.suppress(ReadOnly):
-            await self._offer(list(own_service.documents(address=address.hostname, port=address.port)))
+            await self._ensure_where_accepted(
+                list(kubernetes_service.documents(address=address.hostname, port=address.port))
+            )
 
     async def _ensure(self, wanted: Sequence[tuple[str, Document]]) -> None:
         await asyncio.gather(*(self._ensure_one(key, document) for key, document in wanted))
@@ -275,61 +285,63 @@ class Hub:
         assert resource is not None, key
         metadata = document["metadata"]
         kept = self.store.get((key, metadata.get("namespace", ""), metadata["name"]))
-        request = Request(
+        request = WriteRequest(
             user=User(name="system:fairway-hub", groups=(MASTERS,)), options=Write(manager="fairway-hub")
         )
         if kept is None:
             await self.writer.create(resource, metadata.get("namespace", ""), document, request)
             return
-        changed = _renewed(resource, _decode(kept.raw), document)
+        changed = _upgraded(resource, _decode(kept.raw), document)
         if changed is not None:
             with contextlib.suppress(Refusal):
                 await self.writer.update(
                     resource, metadata.get("namespace", ""), metadata["name"], changed, request
                 )
 
-    def _hire(self) -> list[Worker[Any]]:
+    def _make_controllers(self) -> list[Controller[Any]]:
         parts: dict[str, Any] = {"store": self.store, "registry": self.registry, "writer": self.writer}
-        on = self._settings.upkeep
-        workers: list[Worker[Any]] = []
-        if upkeep.COLLECTOR in on:
-            workers.append(Collector(**parts))
-        if upkeep.NAMESPACES in on:
-            workers.append(Namespaces(**parts))
-        if on & {upkeep.ACCOUNTS, upkeep.ROOT_CA}:
-            workers.append(
-                Accounts(
+        on = self._settings.controllers
+        started: list[Controller[Any]] = []
+        if controllers.COLLECTOR in on:
+            started.append(GarbageCollector(**parts))
+        if controllers.NAMESPACES in on:
+            started.append(NamespaceController(**parts))
+        if on & {controllers.ACCOUNTS, controllers.ROOT_CA}:
+            started.append(
+                ServiceAccountController(
                     certificate=lambda: self.authority_pem,
-                    accounts=upkeep.ACCOUNTS in on,
-                    root_ca=upkeep.ROOT_CA in on,
+                    accounts=controllers.ACCOUNTS in on,
+                    root_ca=controllers.ROOT_CA in on,
                     **parts,
                 )
             )
-        if upkeep.TOKENS in on:
-            workers.append(Tokens(issuer=self.issuer, certificate=lambda: self.authority_pem, **parts))
-        if upkeep.SIGNER in on:
-            workers.append(Signer(authority=self.certificates.authority, clock=_now, **parts))
-        if upkeep.AGGREGATION in on:
-            workers.append(Aggregation(**parts))
-        if upkeep.EXPIRY in on:
-            workers.append(Expiry(**parts))
-        if upkeep.DEFINITIONS in on:
-            workers.append(Definitions(**parts))
-        return workers
+        if controllers.TOKENS in on:
+            started.append(
+                TokenController(issuer=self.issuer, certificate=lambda: self.authority_pem, **parts)
+            )
+        if controllers.SIGNER in on:
+            started.append(CsrSigner(authority=self.certificates.authority, clock=_now, **parts))
+        if controllers.AGGREGATION in on:
+            started.append(RoleAggregation(**parts))
+        if controllers.EXPIRY in on:
+            started.append(EventExpiry(**parts))
+        if controllers.DEFINITIONS in on:
+            started.append(CrdCleanup(**parts))
+        return started
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _renewed(resource: Resource, kept: Document, wanted: Document) -> Document | None:
+def _upgraded(resource: Resource, kept: Document, wanted: Document) -> Document | None:
     """What a newer Fairway brings for an object that is already there; None when nothing."""
     if resource.group == "rbac.authorization.k8s.io":
-        return policy.reconciled(kept, wanted)
+        return default_roles.reconciled(kept, wanted)
     if resource.group == ADMISSION:
-        return acceptance.reconciled(kept, wanted)
-    if resource.key in own_service.KEYS:
-        return own_service.reconciled(kept, wanted)
+        return cluster_acceptance.reconciled(kept, wanted)
+    if resource.key in kubernetes_service.KEYS:
+        return kubernetes_service.reconciled(kept, wanted)
     if resource.key == DEFINITIONS and any(
         kept.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
     ):

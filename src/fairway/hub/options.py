@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.hub import status
-from fairway.hub.notation import INT64_MAX, INT64_MIN, quoted
-from fairway.hub.patches.managed import manager_name
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, quoted
+from fairway.hub.patches.managed_fields import manager_name
 from fairway.hub.resource import Document
 from fairway.hub.schemas.metadata import check_manager
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from fairway.hub.resource import Resource
-from fairway.hub.schemas.crds import rank
+from fairway.hub.resource import Resource, version_priority
 
 
 class Registry:
@@ -33,7 +32,8 @@ class Registry:
             if each.version not in listed:
                 listed.append(each.version)
         self.groups: dict[str, tuple[str, ...]] = {
-            group: tuple(sorted(listed, key=rank, reverse=True)) for group, listed in versions.items()
+            group: tuple(sorted(listed, key=version_priority, reverse=True))
+            for group, listed in versions.items()
         }
 
     def define(self, name: str, resources: Sequence[Resource]) -> None:

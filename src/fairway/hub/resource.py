@@ -1,5 +1,6 @@
 """What the hub knows of one served resource: names, verbs, schema, subresources, columns, behaviour."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -9,6 +10,8 @@ from fairway.hub.schema import Node
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Document = dict[str, Any]
+
+_VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +88,13 @@ class Resource:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+
+def version_priority(version: str) -> tuple[int, int, int, list[int]]:
+    """Order of API versions: v2 above v1, v1 above v1beta1, that above v1alpha1, and anything else below."""
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        # Alphabetically, so the earlier name is the better one.
+        return 0, 0, 0, [-ord(char) for char in version] + [0]
+    level = {None: 3, "beta": 2, "alpha": 1}[found[2]]
+    return level, int(found[1]), int(found[3] or 0), []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from fairway.hub.notation import quoted, shown
+from fairway.hub.go_format import quoted, shown
 
 # Reasons of a single field, as they appear in ``details.causes``.
 INVALID: Final = "FieldValueInvalid"

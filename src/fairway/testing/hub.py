@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairway.api import crds
-from fairway.hub import upkeep as parts
+from fairway.hub import controllers as parts
 from fairway.hub.hub import Hub, Settings, running
 from fairway.hub.resource import Document
 from fairway.hub.storage.store import CHANGES_KEPT
@@ -19,7 +19,7 @@ async def embedded_hub(
     folder: Path | None = None,
     port: int = 0,
     definitions: Sequence[Document] | None = None,
-    upkeep: frozenset[str] = parts.ALL,
+    controllers: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> AsyncIterator[Hub]:
@@ -28,7 +28,7 @@ async def embedded_hub(
         folder=folder,
         port=port,
         definitions=tuple(crds()) if definitions is None else definitions,
-        upkeep=upkeep,
+        controllers=controllers,
         tokens=tokens,
         history=history,
     )
@@ -53,14 +53,14 @@ def hub_in_thread(
     folder: Path,
     data: Path | None = None,
     definitions: Sequence[Document] | None = None,
-    upkeep: frozenset[str] = parts.ALL,
+    controllers: frozenset[str] = parts.ALL,
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> Iterator[HubAddress]:
     """``folder`` gets the kubeconfig; ``data`` is where the hub keeps its objects, in memory if None."""
     kubeconfig, authority = folder / "kubeconfig", folder / "ca.crt"
     manager = embedded_hub(
-        folder=data, definitions=definitions, upkeep=upkeep, tokens=tokens, history=history
+        folder=data, definitions=definitions, controllers=controllers, tokens=tokens, history=history
     )
     with background(manager) as hub:
         hub.certificates.write_kubeconfig(kubeconfig, server=hub.url)

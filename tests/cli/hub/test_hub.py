@@ -35,7 +35,7 @@ from fairway.cli.hub.process import (
     _stray,
 )
 from fairway.cli.main import run
-from fairway.hub import upkeep
+from fairway.hub import controllers
 from fairway.hub.storage.entry import LOCKED
 from fairway.hub.storage.log import FILE
 
@@ -186,7 +186,7 @@ def test_parts_that_are_left_to_others(capsys: pytest.CaptureFixture[str]) -> No
     assert run(["hub", "--without", "namespaces"]) == 2
     told = capsys.readouterr().err
     assert "'namespaces' is not one of" in told
-    assert all(repr(part) in told for part in upkeep.ALL)
+    assert all(repr(part) in told for part in controllers.ALL)
 
 
 async def test_a_hub_without_accounts_still_publishes_its_certificate(tmp_path: Path) -> None:

@@ -8,13 +8,15 @@ import pytest
 
 from fairway.cli.hub.command import PORT, hub
 from fairway.cli.hub.process import KUBECONFIG
-from fairway.hub import upkeep
-from fairway.hub.access.authn import OPEN_PATHS
+from fairway.hub import controllers
+from fairway.hub.authn.authenticator import OPEN_PATHS
+from fairway.hub.controllers import event_expiry
+from fairway.hub.flowcontrol import fair_queue
 from fairway.hub.hub import NAMESPACES, PROBE_SECONDS
-from fairway.hub.serving import audit, body, connection, fair_queue, reads
-from fairway.hub.serving.documents import KUBERNETES
+from fairway.hub.serialization import body
+from fairway.hub.serving import audit, connection, reads
+from fairway.hub.serving.nonresource import KUBERNETES
 from fairway.hub.storage import lock, log, store
-from fairway.hub.upkeep import expiry
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8")
 KIB = 1024
@@ -48,7 +50,7 @@ def test_the_page_says_what_holds(line: str) -> None:
 def test_words_that_depend_on_figures() -> None:
     assert connection.HEADER_SECONDS == connection.HANDSHAKE_SECONDS
     assert ("tries again every two seconds" in PAGE, PROBE_SECONDS) == (True, 2.0)
-    assert ("Events go an hour after" in PAGE, expiry.LIFETIME) == (True, 3600.0)
+    assert ("Events go an hour after" in PAGE, event_expiry.LIFETIME) == (True, 3600.0)
     assert ("the four default namespaces" in PAGE, len(NAMESPACES)) == (True, 4)
     for path in OPEN_PATHS:
         assert f"`{path.rstrip('/')}`" in PAGE
@@ -63,4 +65,4 @@ def test_options_and_parts_are_there() -> None:
     theirs |= {"--root-ca-file", "--service-account-private-key-file", "--force-conflicts", "--help"}
     theirs |= {"--cluster-signing-cert-file", "--cluster-signing-key-file"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) - theirs <= known
-    assert set(re.findall(r"--without ([a-z-]+)", PAGE)) <= upkeep.ALL
+    assert set(re.findall(r"--without ([a-z-]+)", PAGE)) <= controllers.ALL

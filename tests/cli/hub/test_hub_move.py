@@ -10,7 +10,7 @@ import pytest
 from cli.hub_process import Served, served
 from fairway.api import crds
 from fairway.cli.main import run
-from fairway.hub.access import bootstrap
+from fairway.hub.authn import bootstrap_account
 from fairway.testing.kubernetes import RealHub, Tools, background, kubectl, real_hub
 from fairway.whatif.synthetic import generate
 from kube.definitions import known
@@ -86,8 +86,10 @@ async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
     for document in found:
         metadata = document["metadata"]
         own = metadata["name"] in ("default", "kube-root-ca.crt") and document["apiVersion"] == "v1"
-        system = "kubernetes.io/bootstrapping" in metadata.get("labels", {}) or bootstrap.brought(document)
-        own |= bootstrap.NAMESPACE in (metadata["name"], metadata.get("namespace"))
+        system = "kubernetes.io/bootstrapping" in metadata.get("labels", {}) or bootstrap_account.brought(
+            document
+        )
+        own |= bootstrap_account.NAMESPACE in (metadata["name"], metadata.get("namespace"))
         # The real hub's own settings for those who extend it.
         if not own and not system and metadata.get("namespace") != "kube-system":
             for field in HUBS_OWN:

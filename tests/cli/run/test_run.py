@@ -323,7 +323,7 @@ async def test_unless_told_otherwise(
 @pytest.fixture
 def silent_hub(tmp_path: Path) -> Iterator[HubAddress]:
     """One that does nothing by itself, so that whatever is written is somebody else's doing."""
-    with hub_in_thread(folder=tmp_path, upkeep=frozenset()) as hub:
+    with hub_in_thread(folder=tmp_path, controllers=frozenset()) as hub:
         yield hub
 
 

@@ -47,7 +47,7 @@ async def _created(kubeconfig: Path) -> Accounts:
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp(f"serving-{request.param}")
     if request.param == "embedded":
-        with hub_in_thread(folder=folder, upkeep=frozenset()) as embedded:
+        with hub_in_thread(folder=folder, controllers=frozenset()) as embedded:
             yield Hub(kubeconfig=embedded.kubeconfig, accounts=asyncio.run(_created(embedded.kubeconfig)))
         return
     with background(real_hub(request.getfixturevalue("kube_tools"), folder=folder)) as real:

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from fairway.api import crds as own_crds
 from fairway.api.cluster import ManagedCluster
-from fairway.hub.schemas import crds, structural
+from fairway.hub.crd import definitions
+from fairway.hub.schemas import structural
 from fairway.providers import (
     ClusterProvider,
     Direct,
@@ -158,8 +159,8 @@ def _with_reason(reason: object) -> ProviderError:
 @cache
 def checker() -> structural.Checker:
     (definition,) = (each for each in own_crds() if each["spec"]["names"]["kind"] == "AddOnPlacementScore")
-    crds.complete(definition)
-    (resource,) = crds.resources_of(definition)
+    definitions.complete(definition)
+    (resource,) = definitions.resources_of(definition)
     return structural.compile(resource.node)
 
 

@@ -8,7 +8,7 @@ from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
-from fairway.hub.serving.age import spoken
+from fairway.hub.printing.age import spoken
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 
 EXPIRED: Final = "{moment} EXPIRED"

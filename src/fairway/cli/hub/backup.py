@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.hub.faults import private
-from fairway.hub.access.certs import write_private
-from fairway.hub.access.jwt import KEY_FILE
-from fairway.hub.access.pki import AUTHORITY_FILE
+from fairway.hub.authn.jwt import KEY_FILE
+from fairway.hub.pki.certificates import write_private
+from fairway.hub.pki.hub_certificates import AUTHORITY_FILE
 from fairway.hub.storage import archive
 from fairway.hub.storage.entry import Damaged, StoreError, Unreadable
 from fairway.hub.storage.lock import Lock

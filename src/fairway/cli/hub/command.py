@@ -10,7 +10,7 @@ from fairway.cli.hub.data import backup, check, restore
 from fairway.cli.hub.pki import renew_pki
 from fairway.cli.options.misplaced import refuse_misplaced
 from fairway.cli.output import OutputFormat, output_option
-from fairway.hub import upkeep
+from fairway.hub import controllers
 
 PORT: Final = 6443
 
@@ -87,9 +87,9 @@ Then, in another terminal, the lines it prints:
 @click.option(
     "--without",
     multiple=True,
-    type=click.Choice(sorted(upkeep.ALL)),
+    type=click.Choice(sorted(controllers.ALL)),
     metavar="PART",
-    help=f"Leave to another program, such as kube-controller-manager, one of {', '.join(sorted(upkeep.ALL))}. "
+    help=f"Leave to another program, such as kube-controller-manager, one of {', '.join(sorted(controllers.ALL))}. "
     "May be given several times.",
 )
 @click.option(
@@ -142,7 +142,7 @@ def hub(
         names=names,
         tokens=token_file,
         audit=audit_log,
-        upkeep=upkeep.ALL - set(without),
+        controllers=controllers.ALL - set(without),
         durability="full" if durability == "full" else "normal",
         definitions=tuple(definitions()) if crds else (),
     )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 
 from fairway.cli.errors import BadInputError
-from fairway.hub.access.certs import CertificateFault
+from fairway.hub.pki.certificates import CertificateFault
 from fairway.hub.storage.entry import StoreError
 
 

@@ -13,9 +13,10 @@ import msgspec
 
 from fairway.cli.files.export import export, format_for
 from fairway.cli.hub.data import STDOUT
-from fairway.hub import own_service
-from fairway.hub.access import bootstrap
-from fairway.hub.admission import acceptance
+from fairway.hub import kubernetes_service
+from fairway.hub.admission import cluster_acceptance
+from fairway.hub.authn import bootstrap_account
+from fairway.hub.controllers.service_accounts import ROOT_CA
 from fairway.hub.hub import NAMESPACES
 from fairway.hub.kinds import priorities
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
@@ -23,7 +24,6 @@ from fairway.hub.resource import Document
 from fairway.hub.storage import archive
 from fairway.hub.storage.entry import DELETED, Key
 from fairway.hub.storage.log import Log
-from fairway.hub.upkeep.accounts import ROOT_CA
 
 _DEFINITION: Final = "CustomResourceDefinition"
 _FILES: Final = ("definitions.yaml", "objects.yaml", "status.yaml")
@@ -110,10 +110,10 @@ def portable(folder: Path, count: Count, *, status: bool) -> Iterator[Document]:
         if everywhere(document):
             count.left_out[kind] += 1
             continue
-        if (kind, document["metadata"]["name"]) == ("Namespace", bootstrap.NAMESPACE):
+        if (kind, document["metadata"]["name"]) == ("Namespace", bootstrap_account.NAMESPACE):
             held = document  # every hub of managed clusters has it, but not what else may be in it
             continue
-        if held is not None and document["metadata"].get("namespace") == bootstrap.NAMESPACE:
+        if held is not None and document["metadata"].get("namespace") == bootstrap_account.NAMESPACE:
             count.objects += 1
             yield held
             held = None
@@ -157,20 +157,20 @@ def everywhere(document: Document) -> bool:
         case "v1", "ConfigMap":
             return bool(metadata["name"] == ROOT_CA)
         case "v1", "ServiceAccount":
-            return bool(metadata["name"] == "default") or bootstrap.brought(document)
+            return bool(metadata["name"] == "default") or bootstrap_account.brought(document)
         case (("v1" | "discovery.k8s.io/v1"), ("Service" | "Endpoints" | "EndpointSlice")):
-            return own_service.brought(document)
+            return kubernetes_service.brought(document)
         case "v1", "Secret":
             return document.get("type") == ACCOUNT_TOKEN
         case "scheduling.k8s.io/v1", "PriorityClass":
             return metadata["name"] in _PRIORITIES
         case "admissionregistration.k8s.io/v1", _:
-            return acceptance.brought(document)
+            return cluster_acceptance.brought(document)
         case (("v1" | "coordination.k8s.io/v1" | "certificates.k8s.io/v1"), _) if kind in _PASSING:
             return True
     if api != _RBAC:
         return False
-    return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap.brought(document)
+    return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap_account.brought(document)
 
 
 def _forget_uid(job: Document) -> None:

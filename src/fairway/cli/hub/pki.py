@@ -60,15 +60,15 @@ def renew_pki(data: Path, everything: bool, output: OutputFormat) -> None:
 def replace_keys(data: Path, *, everything: bool) -> tuple[str, ...]:
     """The files replaced. Done again after a crash, it starts over. Raises StoreErrors and CertificateFaults."""
     from fairway.cli.hub.backup import require_data
-    from fairway.hub.access.certs import CertificateFault
-    from fairway.hub.access.jwt import KEY_FILE, Key
-    from fairway.hub.access.pki import (
+    from fairway.hub.authn.jwt import KEY_FILE, Key
+    from fairway.hub.hub import NOTED_AUTHORITY, NOTED_TOKEN_KEY, PKI
+    from fairway.hub.pki.certificates import CertificateFault
+    from fairway.hub.pki.hub_certificates import (
         AUTHORITY_CERTIFICATE_FILE,
         AUTHORITY_FILE,
         Certificates,
         read_authority,
     )
-    from fairway.hub.hub import NOTED_AUTHORITY, NOTED_TOKEN_KEY, PKI
     from fairway.hub.storage.entry import Unreadable
     from fairway.hub.storage.lock import Lock
     from fairway.hub.storage.log import FILE, Log

@@ -35,7 +35,7 @@ from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub.faults import private, told
 from fairway.cli.output import OutputFormat, emit, say
-from fairway.hub.access.bearer import StaticTokens, TokenFileFault
+from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
 from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
 
 log = logging.getLogger(__name__)

@@ -97,8 +97,8 @@ def _write(file: Path, made: dict[str, Any]) -> None:
     import msgspec
 
     from fairway.cli.errors import BadInputError
-    from fairway.hub.access import bootstrap
     from fairway.klusterlet.atomic_directory import replace_private
+    from fairway.hub.authn import bootstrap_account
 
     cluster: dict[str, Any] = {"server": made["server"]}
     if made["certificateAuthority"]:
@@ -107,8 +107,8 @@ def _write(file: Path, made: dict[str, Any]) -> None:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "hub", "cluster": cluster}],
-        "users": [{"name": bootstrap.ACCOUNT, "user": {"token": made["token"]}}],
-        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": bootstrap.ACCOUNT}}],
+        "users": [{"name": bootstrap_account.ACCOUNT, "user": {"token": made["token"]}}],
+        "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": bootstrap_account.ACCOUNT}}],
         "current-context": "hub",
     }
     try:
@@ -119,16 +119,16 @@ def _write(file: Path, made: dict[str, Any]) -> None:
 
 async def grant(client: "Client") -> None:
     """What is there already stays as it is: OCM makes the same."""
-    from fairway.hub.access import bootstrap
+    from fairway.hub.authn import bootstrap_account
     from fairway.kube import AlreadyExists
 
     paths = {
         "namespaces": "/api/v1/namespaces",
-        "serviceaccounts": f"/api/v1/namespaces/{bootstrap.NAMESPACE}/serviceaccounts",
+        "serviceaccounts": f"/api/v1/namespaces/{bootstrap_account.NAMESPACE}/serviceaccounts",
         f"clusterroles.{RBAC}": f"/apis/{RBAC}/v1/clusterroles",
         f"clusterrolebindings.{RBAC}": f"/apis/{RBAC}/v1/clusterrolebindings",
     }
-    wanted = [(paths[key], document) for key, document in bootstrap.documents()]
+    wanted = [(paths[key], document) for key, document in bootstrap_account.documents()]
     for path, body in wanted:
         try:
             await client.request("POST", path, body=body)
@@ -139,7 +139,7 @@ async def grant(client: "Client") -> None:
 async def bootstrap_token(client: "Client", *, seconds: int) -> dict[str, str]:
     import msgspec
 
-    from fairway.hub.access.bootstrap import ACCOUNT, NAMESPACE
+    from fairway.hub.authn.bootstrap_account import ACCOUNT, NAMESPACE
 
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
     body = {

@@ -13,7 +13,7 @@ from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition,
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
 from fairway.cli.provider.health import ORDER, Entry, Health, State
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
-from fairway.hub.serving.age import spoken
+from fairway.hub.printing.age import spoken
 
 PROVIDER: Final = "fairway.dev/provider"
 UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")

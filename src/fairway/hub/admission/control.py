@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub import status
-from fairway.hub.access.authz import Authorizer
-from fairway.hub.access.objects import Objects
-from fairway.hub.admission.attempt import Attempt
-from fairway.hub.admission.language import PARAMS
+from fairway.hub.admission.cel_environment import PARAMS
 from fairway.hub.admission.matching import Endpoint, Labels, Match, Subject
 from fairway.hub.admission.params import Misconfigured, Params
-from fairway.hub.admission.policies import Denial, Policy, WorkAllowance
+from fairway.hub.admission.policies import Denial, Policy, WorkBudget
+from fairway.hub.admission.request import AdmissionRequest
+from fairway.hub.object_reader import ObjectReader
+from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
 
@@ -74,11 +74,11 @@ class _Findings:
     refused: list[tuple[str, Denial]] = field(default_factory=list)
     failures: list[Document] = field(default_factory=list)
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
-    allowance: WorkAllowance = field(default_factory=WorkAllowance)
+    allowance: WorkBudget = field(default_factory=WorkBudget)
 
 
 class Admission:
-    def __init__(self, *, objects: Objects, registry: Registry, authorizer: Authorizer) -> None:
+    def __init__(self, *, objects: ObjectReader, registry: Registry, authorizer: Authorizer) -> None:
         self._objects, self._registry, self._authorizer = objects, registry, authorizer
         self._params = Params(objects=objects, registry=registry)
         self._seen = (-1, -1, -1)
@@ -86,7 +86,7 @@ class Admission:
         self._hooks: tuple[_Hook, ...] = ()
         self._concerning: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: AdmissionRequest) -> None:
         """Raises the refusal of the first policy that has one; the others are told in warnings and in the log."""
         endpoint, hooks = self._concerned(attempt)
         if endpoint is None or not hooks:
@@ -104,7 +104,7 @@ class Admission:
 
     # Which policies
 
-    def _concerned(self, attempt: Attempt) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
+    def _concerned(self, attempt: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
         self._refresh()
         if not self._hooks or attempt.resource.group == GROUP:
             return None, ()
@@ -157,7 +157,7 @@ class Admission:
 
     # What they say
 
-    def _subject(self, attempt: Attempt) -> Subject:
+    def _subject(self, attempt: AdmissionRequest) -> Subject:
         namespace = attempt.namespace
         labels = tuple(
             (document.get("metadata") or {}).get("labels") or {}
@@ -172,7 +172,12 @@ class Admission:
         return Subject(name=attempt.name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
 
     def _ask(
-        self, hook: _Hook, endpoint: Endpoint, subject: Subject, attempt: Attempt, findings: _Findings
+        self,
+        hook: _Hook,
+        endpoint: Endpoint,
+        subject: Subject,
+        attempt: AdmissionRequest,
+        findings: _Findings,
     ) -> None:
         policy = hook.policy
         face = policy.match.face(endpoint, subject)
@@ -207,7 +212,7 @@ class Admission:
         policy: Policy,
         binding: _Binding,
         inputs: Mapping[str, object],
-        attempt: Attempt,
+        attempt: AdmissionRequest,
         findings: _Findings,
     ) -> None:
         verdict = policy.judge(inputs, findings.allowance)
@@ -240,7 +245,7 @@ def _failure(policy: Policy, binding: _Binding, denial: Denial) -> Document:
     }
 
 
-def _refusal(attempt: Attempt, message: str, denial: Denial) -> status.Refusal:
+def _refusal(attempt: AdmissionRequest, message: str, denial: Denial) -> status.Refusal:
     resource = attempt.resource
     refused = status.forbidden(resource.group, resource.plural, attempt.name, message)
     refused.reason, refused.code = (

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fairway.hub.access.objects import Objects
+from fairway.hub.object_reader import ObjectReader
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
-from fairway.hub.serving.selection import matches_selector
+from fairway.hub.selectors import matches_selector
 
 UNKNOWN_KIND: Final = "failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
 NAMESPACE_NEEDED: Final = (
@@ -23,7 +23,7 @@ class Misconfigured(Exception):
 
 
 class Params:
-    def __init__(self, *, objects: Objects, registry: Registry) -> None:
+    def __init__(self, *, objects: ObjectReader, registry: Registry) -> None:
         self._objects, self._registry = objects, registry
 
     def known(self, kind: Mapping[str, str] | None) -> Resource | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fairway.cel import DEFAULT_COST_LIMIT, Outcome
 from fairway.cel.errors import Failure
-from fairway.hub.admission.language import (
+from fairway.hub.admission.cel_environment import (
     ASKER,
     REQUEST_RESOURCE,
     TEXT,
@@ -31,7 +31,7 @@ CALL_WORK: Final = 12
 """Units beside an evaluation."""
 
 
-class WorkAllowance:
+class WorkBudget:
     """What the policies may still take for one request."""
 
     __slots__ = ("left",)
@@ -115,9 +115,9 @@ class Policy:
             for each in spec.get("auditAnnotations") or ()
         )
 
-    def judge(self, inputs: Mapping[str, object], allowance: WorkAllowance | None = None) -> Verdict:
+    def judge(self, inputs: Mapping[str, object], allowance: WorkBudget | None = None) -> Verdict:
         """``inputs`` are all variables but the policy's own."""
-        allowance = allowance or WorkAllowance()
+        allowance = allowance or WorkBudget()
         try:
             if not self._applies(inputs, allowance):
                 return Verdict()
@@ -138,7 +138,7 @@ class Policy:
     def _failed(self, message: str) -> Verdict:
         return Verdict() if self.ignores else Verdict(denials=(Denial(message=message),))
 
-    def _applies(self, inputs: Mapping[str, object], allowance: WorkAllowance) -> bool:
+    def _applies(self, inputs: Mapping[str, object], allowance: WorkBudget) -> bool:
         """Whether no condition is false; raises if that can't be told."""
         if not self._conditions:
             return True
@@ -171,7 +171,7 @@ class Policy:
         )
 
     def _noted(
-        self, inputs: Mapping[str, object], denials: list[Denial], allowance: WorkAllowance
+        self, inputs: Mapping[str, object], denials: list[Denial], allowance: WorkBudget
     ) -> Iterator[tuple[str, str]]:
         run = _Run(self._variables, inputs, BUDGET, allowance)
         for key, expression in self._annotations:
@@ -215,7 +215,7 @@ class _Run:
         variables: Mapping[str, Expression],
         inputs: Mapping[str, object],
         budget: int,
-        allowance: WorkAllowance,
+        allowance: WorkBudget,
     ) -> None:
         self._budget = budget
         self._allowance = allowance

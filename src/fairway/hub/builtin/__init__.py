@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from fairway.hub.builtin import catalog
+from fairway.hub.builtin.field_tables import Library
 from fairway.hub.builtin.shapes import Type
-from fairway.hub.builtin.tables import Library
 from fairway.hub.resource import Resource
 from fairway.hub.schema import Node
 

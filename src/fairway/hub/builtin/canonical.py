@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairway.api.quantity import TOO_LONG, Quantity, QuantityError, SuffixError
-from fairway.hub.builtin.instants import InstantError, micros, seconds
+from fairway.hub.builtin.rfc3339 import InstantError, micros, seconds
 from fairway.hub.builtin.shapes import COLLECTIONS, DICTIONARY, MESSAGE, PLAIN, WRAPPED, Shape, Type
 from fairway.hub.resource import Document
 from fairway.hub.slicing import checkpoint

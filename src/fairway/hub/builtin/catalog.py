@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fairway.hub.builtin.tables import Library
+from fairway.hub.builtin.field_tables import Library
 from fairway.hub.resource import ALL_VERBS, Column, Resource, Scale, Subresource
 
 # Where custom resources keep the text of a selector, built-in ones keep the selector itself.

@@ -3,36 +3,36 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from fairway.hub.access.authz import Authorizer
-from fairway.hub.access.objects import Objects
 from fairway.hub.admission.control import BINDINGS, POLICIES
-from fairway.hub.kinds import Conditional, Kind, RuntimeClass
-from fairway.hub.kinds.access import Binding, Role
-from fairway.hub.kinds.certificates import CertificateSigningRequest
+from fairway.hub.admission.kinds import Policy, PolicyBinding
+from fairway.hub.crd.kind import Definition
+from fairway.hub.csr.kind import CertificateSigningRequest
+from fairway.hub.kind import Conditional, Kind, RuntimeClass
 from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespace, Node, Secret
-from fairway.hub.kinds.definitions import Definition
 from fairway.hub.kinds.network import Endpoints, Service
 from fairway.hub.kinds.pods import Pod
-from fairway.hub.kinds.policies import Policy, PolicyBinding
 from fairway.hub.kinds.priorities import CLASSES, Priorities, PriorityClass
 from fairway.hub.kinds.storage import Claim, Driver, DriversOfNode, StorageClass, Volume
 from fairway.hub.kinds.workloads import (
-    Budget,
     CronJob,
     DaemonSet,
     Deployment,
     Generational,
     Job,
+    PodDisruptionBudget,
     PodTemplate,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 )
+from fairway.hub.object_reader import ObjectReader
+from fairway.hub.rbac.authorizer import Authorizer
+from fairway.hub.rbac.kinds import Binding, Role
 from fairway.hub.registry import Registry
 
 
 def kinds(
-    *, authorizer: Authorizer, registry: Registry, objects: Objects, clock: Callable[[], datetime]
+    *, authorizer: Authorizer, registry: Registry, objects: ObjectReader, clock: Callable[[], datetime]
 ) -> Mapping[str, Kind]:
     """By the key of the resource; what isn't here is plain."""
     priorities = Priorities(objects)
@@ -61,7 +61,7 @@ def kinds(
         "daemonsets.apps": DaemonSet(),
         "jobs.batch": Job(),
         "cronjobs.batch": CronJob(),
-        "poddisruptionbudgets.policy": Budget(),
+        "poddisruptionbudgets.policy": PodDisruptionBudget(),
         "networkpolicies.networking.k8s.io": Generational(),
         "ingresses.networking.k8s.io": Generational(),
         "endpointslices.discovery.k8s.io": Generational(),

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairway.hub import status
-from fairway.hub.kinds import Conditional, Kind
-from fairway.hub.requests import Request
+from fairway.hub.kind import Conditional, Kind
 from fairway.hub.resource import Document
 from fairway.hub.schemas import naming
 from fairway.hub.schemas.metadata import finalizer_faults
 from fairway.hub.status import Cause
 from fairway.hub.user import User
+from fairway.hub.write_request import WriteRequest
 
 KUBERNETES: Final = "kubernetes"
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -41,7 +41,7 @@ class Namespace(Kind):
             labels = document["metadata"].get("labels") or {}
             document["metadata"]["labels"] = labels | {NAME_LABEL: name}
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
             finalizers = (document.get("spec") or {}).get("finalizers") or []
             document["spec"] = {"finalizers": [*dict.fromkeys([*finalizers, KUBERNETES])]}
@@ -52,7 +52,7 @@ class Namespace(Kind):
             document["spec"] = old.get("spec") or {}
             document["status"] = {"phase": ACTIVE, **(document.get("status") or {})}
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         if request.subresource == "status":
             return _phase_causes(document)
         causes = []
@@ -126,7 +126,7 @@ def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> l
 
 
 class ConfigMap(Kind):
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return [*_data_causes(document), *_frozen(document, old, ("data", "binaryData"))]
 
 
@@ -146,7 +146,7 @@ class Secret(Kind):
             document["data"] = {**data, **encoded}
         document.setdefault("type", OPAQUE)
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         causes = _data_causes(document)
         for key, value in (document.get("data") or {}).items():
             try:
@@ -172,7 +172,7 @@ class Secret(Kind):
 class Event(Kind):
     upsert = True
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         about = document.get("involvedObject") or document.get("regarding") or {}
         part = "involvedObject" if "regarding" not in document else "regarding"
         namespace = document["metadata"].get("namespace", "")
@@ -191,7 +191,7 @@ class Event(Kind):
 class Lease(Conditional):
     upsert = True
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec: dict[str, Any] = document.get("spec") or {}
         causes = []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -209,7 +209,7 @@ class Lease(Conditional):
 
 
 class Node(Kind):
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
         causes = []
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from fairway.hub.kinds import Kind
-from fairway.hub.requests import Request
+from fairway.hub.kind import Kind
 from fairway.hub.resource import Document
 from fairway.hub.schemas import naming
+from fairway.hub.write_request import WriteRequest
 
 HEADLESS: Final = "None"
 _AFFINITY_SECONDS: Final = 10800
@@ -33,7 +33,7 @@ class Service(Kind):
             if not port.get("targetPort"):
                 port["targetPort"] = port.get("port", 0)
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         spec = document["spec"]
         if old is None:
             document["status"] = {"loadBalancer": {}}

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from fairway.api.quantity import Quantity
 from fairway.hub import status
-from fairway.hub.kinds import Kind
+from fairway.hub.kind import Kind
 from fairway.hub.kinds.priorities import Priorities
 from fairway.hub.kinds.templates import GRACE, containers, default_pod_spec, pod_spec_causes
-from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
+from fairway.hub.write_request import WriteRequest
 
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -76,7 +76,7 @@ class Pod(Kind):
                 resources.setdefault("requests", {}).setdefault(name, amount)
         spec.setdefault("enableServiceLinks", True)
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         spec = document.setdefault("spec", {})
         if old is not None:
             if request.subresource == "status":
@@ -104,7 +104,7 @@ class Pod(Kind):
                 }
             ]
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         causes = list(pod_spec_causes(spec, "spec"))
         changed = old is not None and _fixed(spec) != _fixed(old.get("spec") or {})

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from fairway.hub import status
-from fairway.hub.access.objects import Objects
-from fairway.hub.kinds import Kind
-from fairway.hub.requests import Request
+from fairway.hub.kind import Kind
+from fairway.hub.object_reader import ObjectReader
 from fairway.hub.resource import Document
+from fairway.hub.write_request import WriteRequest
 
 CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 PREEMPT: Final = "PreemptLowerPriority"
@@ -39,7 +39,7 @@ SYSTEM: Final[Iterable[Document]] = (
 
 
 class Priorities:
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
 
     def default(self) -> Document | None:
@@ -76,7 +76,7 @@ class PriorityClass(Kind):
     def default(self, document: Document) -> None:
         document.setdefault("preemptionPolicy", PREEMPT)
 
-    def admit_early(self, document: Document, old: Document | None, request: Request) -> None:
+    def admit_early(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         name, other = document["metadata"].get("name", ""), self._priorities.default()
         if document.get("globalDefault") and other is not None:
             known = other["metadata"]["name"]

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from fairway.hub.kinds import Conditional, Kind
-from fairway.hub.requests import Request
+from fairway.hub.kind import Conditional, Kind
 from fairway.hub.resource import Document
+from fairway.hub.write_request import WriteRequest
 
 PENDING: Final = "Pending"
 
@@ -15,7 +15,7 @@ class Volume(Kind):
         spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
         spec.setdefault("volumeMode", "Filesystem")
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
             since = document["metadata"]["creationTimestamp"]
             document["status"] = {"phase": PENDING, "lastPhaseTransitionTime": since}
@@ -25,7 +25,7 @@ class Claim(Kind):
     def default(self, document: Document) -> None:
         document.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
             document["status"] = {"phase": PENDING}
 

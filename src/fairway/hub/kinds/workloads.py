@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from fairway.hub import status
-from fairway.hub.kinds import Conditional, Kind
+from fairway.hub.kind import Conditional, Kind
 from fairway.hub.kinds.templates import default_template, pod_spec_causes
-from fairway.hub.requests import Request
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
+from fairway.hub.write_request import WriteRequest
 
 _HISTORY: Final = 10
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -24,11 +24,11 @@ class Workload(Kind):
     def default(self, document: Document) -> None:
         default_template(document.setdefault("spec", {}).get("template"))
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
             document["status"] = dict(self.initial)
 
-    def check(self, document: Document, old: Document | None, request: Request) -> Sequence[Cause]:
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         template = spec.get("template") or {}
         causes = []
@@ -125,7 +125,7 @@ class DaemonSet(Workload):
         _fill(document.setdefault("metadata", {}), "annotations", {})
         document["metadata"]["annotations"].setdefault(_TEMPLATE_GENERATION, "1")
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         super().prepare(document, old, request)
         if old is None:
             document["metadata"]["annotations"][_TEMPLATE_GENERATION] = "1"
@@ -154,7 +154,7 @@ class Job(Workload):
         if labels:
             _fill(document.setdefault("metadata", {}), "labels", labels)
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         super().prepare(document, old, request)
         spec, metadata = document["spec"], document["metadata"]
         if old is not None or spec.get("manualSelector"):
@@ -191,10 +191,10 @@ class PodTemplate(Kind):
         default_template(document.get("template"))
 
 
-class Budget(Conditional):
+class PodDisruptionBudget(Conditional):
     generation = True
 
-    def prepare(self, document: Document, old: Document | None, request: Request) -> None:
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
             document["status"] = {
                 "currentHealthy": 0,

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.notation import json_text, quoted
-from fairway.hub.patches import atoms, claims, fieldset, managed
-from fairway.hub.patches.atoms import Atom
+from fairway.hub.go_format import json_text, quoted
+from fairway.hub.patches import fieldset, managed_fields, merge_schema, ownership
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.patches.jsonpatch import json_kind
-from fairway.hub.patches.managed import APPLY, UPDATE, Entry, Managers
-from fairway.hub.patches.merging import copied, merged, with_named, without
+from fairway.hub.patches.managed_fields import APPLY, UPDATE, Entry, Managers
+from fairway.hub.patches.merge import copied, merged, with_named, without
+from fairway.hub.patches.merge_schema import MergeSchema
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
 from fairway.hub.status import Refusal, bad_request
@@ -57,7 +57,7 @@ class _Request:
     live: Document
     applied: Document
     managers: Managers
-    atom: Atom
+    schema: MergeSchema
     entry: Entry
     """The applying manager, with the fields it claims."""
     ignored: FieldSet
@@ -86,34 +86,36 @@ def apply(
     applied = {} if applied is None else applied
     if not isinstance(applied, dict):
         raise bad_request(UNDECODABLE.format(json_kind(applied)))
-    atom = atoms.of(node)
+    schema = merge_schema.of(node)
     kind = kind or applied.get("kind", "")
-    _check(applied, atom, api_version=api_version, kind=kind)
+    _check(applied, schema, api_version=api_version, kind=kind)
     base: Document = live if live is not None else {**(blank or {}), "apiVersion": api_version, "kind": kind}
-    managers = managed.read((base.get("metadata") or {}).get("managedFields"), trusted=True)
+    managers = managed_fields.read((base.get("metadata") or {}).get("managedFields"), trusted=True)
     if live is not None and not managers:
-        there = claims.differences(atom, blank or {}, live, skipped=managed.UNOWNED).without(ignored)
+        there = ownership.differences(schema, blank or {}, live, skipped=managed_fields.UNOWNED).without(
+            ignored
+        )
         before = Entry(
-            manager=managed.BEFORE_APPLY,
+            manager=managed_fields.BEFORE_APPLY,
             operation=UPDATE,
             api_version=api_version,
             subresource=subresource,
             time=time,
             fields=fieldset.union(there.added, there.modified),
         )
-        managed.take(managers, before)
-    managers = managed.known(managers, atom, versions)
+        managed_fields.take(managers, before)
+    managers = managed_fields.known(managers, schema, versions)
     request = _Request(
         live=base,
         applied=applied,
         managers=managers,
-        atom=atom,
+        schema=schema,
         entry=Entry(
-            manager=manager or managed.UNKNOWN,
+            manager=manager or managed_fields.UNKNOWN,
             operation=APPLY,
             api_version=api_version,
             subresource=subresource,
-            fields=fieldset.prune(claims.fields(atom, applied), ignored),
+            fields=fieldset.prune(ownership.fields(schema, applied), ignored),
         ),
         ignored=ignored,
     )
@@ -122,20 +124,20 @@ def apply(
     except _Conflicts as refused:
         conflicts = refused.conflicts
         if manager == KUBECTL:
-            allowed = _last_applied(base, atom, api_version)
+            allowed = _last_applied(base, schema, api_version)
             conflicts = [c for c in conflicts if not fieldset.contains(allowed, *c.path)]
         if conflicts:
             raise _refusal(conflicts) from None
         result, owners = _settled(request, force=True, time=time)
-    managed.write(result, owners)
+    managed_fields.write(result, owners)
     if manager == KUBECTL and _annotation(result):
         result["metadata"]["annotations"][LAST_APPLIED] = _configuration(applied)
-    if live is not None and claims.same(result, live):
+    if live is not None and ownership.same(result, live):
         return live
     return result
 
 
-def _check(applied: Document, atom: Atom, *, api_version: str, kind: str) -> None:
+def _check(applied: Document, schema: MergeSchema, *, api_version: str, kind: str) -> None:
     metadata = applied.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     if (applied.get("apiVersion", ""), applied.get("kind", "")) != (api_version, kind):
@@ -143,7 +145,7 @@ def _check(applied: Document, atom: Atom, *, api_version: str, kind: str) -> Non
         raise bad_request(WRONG_KIND.format(shown))
     if metadata.get("managedFields") is not None:
         raise bad_request(HAS_MANAGED_FIELDS)
-    found = claims.complaints(atom, applied)
+    found = ownership.complaints(schema, applied)
     if found:
         told = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
         who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
@@ -157,13 +159,15 @@ def _shown_kind(api_version: str, kind: str) -> str:
 
 def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Managers]:
     """The merged object and its managers. Raises _Conflicts."""
-    atom, live, entry = request.atom, request.live, request.entry
+    schema, live, entry = request.schema, request.live, request.entry
     last = request.managers.get(entry.key)
     managers = {**request.managers, entry.key: entry}
-    result: Document = merged(atom, live, request.applied)
+    result: Document = merged(schema, live, request.applied)
     if last is not None and not fieldset.subset(last.fields, entry.fields):
-        result = copied(_pruned(atom, result, last.fields, managers))
-    changes = claims.differences(atom, live, result, skipped=managed.UNOWNED).without(request.ignored)
+        result = copied(_pruned(schema, result, last.fields, managers))
+    changes = ownership.differences(schema, live, result, skipped=managed_fields.UNOWNED).without(
+        request.ignored
+    )
     changed = fieldset.union(changes.added, changes.modified)
     if not force:
         conflicts = [
@@ -174,11 +178,11 @@ def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Ma
         ]
         if conflicts:
             raise _Conflicts(conflicts)
-    owners = managed.yielded(managers, changed, changes.removed, but=entry.key)
-    fields = managed.unowned(entry.fields)
+    owners = managed_fields.yielded(managers, changed, changes.removed, but=entry.key)
+    fields = managed_fields.unowned(entry.fields)
     owners.pop(entry.key, None)
     if fields:
-        moved = not claims.same(_unmanaged(live), _unmanaged(result))
+        moved = not ownership.same(_unmanaged(live), _unmanaged(result))
         stamp = time if moved else last.time if last is not None else ""
         owners[entry.key] = replace(entry, fields=fieldset.ordered(fields), time=stamp)
     return result, owners
@@ -191,19 +195,19 @@ def _unmanaged(document: Document) -> Document:
     return {**document, "metadata": {n: v for n, v in metadata.items() if n != "managedFields"}}
 
 
-def _pruned(atom: Atom, result: Document, last: FieldSet, managers: Managers) -> Document:
+def _pruned(schema: MergeSchema, result: Document, last: FieldSet, managers: Managers) -> Document:
     """Without what the manager applied last, and neither it nor anybody else owns now."""
-    last = with_named(atom, last)
+    last = with_named(schema, last)
     owned: FieldSet = EMPTY
     for entry in managers.values():
         owned = fieldset.union(owned, entry.fields)
-    present = with_named(atom, claims.fields(atom, result))
-    stripped = without(atom, result, last) or {}
-    kept = fieldset.union(with_named(atom, claims.fields(atom, stripped)), with_named(atom, owned))
+    present = with_named(schema, ownership.fields(schema, result))
+    stripped = without(schema, result, last) or {}
+    kept = fieldset.union(with_named(schema, ownership.fields(schema, stripped)), with_named(schema, owned))
     # An item that is taken out takes along what nobody owns and nobody applied: that comes back by the next step.
-    restored = without(atom, result, fieldset.difference(present, kept)) or {}
-    gone = fieldset.difference(present, with_named(atom, claims.fields(atom, restored)))
-    return without(atom, result, fieldset.intersection(gone, last)) or {}
+    restored = without(schema, result, fieldset.difference(present, kept)) or {}
+    gone = fieldset.difference(present, with_named(schema, ownership.fields(schema, restored)))
+    return without(schema, result, fieldset.intersection(gone, last)) or {}
 
 
 def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
@@ -244,16 +248,20 @@ def _annotation(document: Mapping[str, Any]) -> str:
     return str(annotations.get(LAST_APPLIED) or "")
 
 
-def _last_applied(live: Document, atom: Atom, api_version: str) -> FieldSet:
+def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> FieldSet:
     """What client-side apply set last and nobody changed since: kubectl may own it without a fight."""
     try:
         last = msgspec.json.decode(_annotation(live) or "null")
     except msgspec.DecodeError:
         return EMPTY
-    if not isinstance(last, dict) or last.get("apiVersion") != api_version or claims.complaints(atom, last):
+    if (
+        not isinstance(last, dict)
+        or last.get("apiVersion") != api_version
+        or ownership.complaints(schema, last)
+    ):
         return EMPTY
-    changes = claims.differences(atom, last, live)
-    unchanged = claims.fields(atom, last)
+    changes = ownership.differences(schema, last, live)
+    unchanged = ownership.fields(schema, last)
     for changed in (changes.modified, changes.added, changes.removed):
         unchanged = fieldset.difference(unchanged, changed)
     return unchanged

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import notation
-from fairway.hub.notation import json_text
+from fairway.hub import go_format
+from fairway.hub.go_format import json_text
 from fairway.hub.slicing import checkpoint
 
 FieldSet = dict[str, Any]
@@ -180,9 +180,9 @@ def _shown_element(element: str) -> str:
     if kind == "i:":
         return f"[{rest}]"
     if kind == "v:":
-        return f"[={notation.shown(msgspec.json.decode(rest))}]"
+        return f"[={go_format.shown(msgspec.json.decode(rest))}]"
     pairs = sorted(msgspec.json.decode(rest).items())
-    return f"[{','.join(f'{name}={notation.shown(item)}' for name, item in pairs)}]"
+    return f"[{','.join(f'{name}={go_format.shown(item)}' for name, item in pairs)}]"
 
 
 def ordered(fields: FieldSet) -> FieldSet:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.patches.merging import copied
+from fairway.hub.patches.merge import copied
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal, bad_request, invalid, invalid_value, too_large
 

@@ -7,7 +7,7 @@ the place of an object.
 from typing import Any, Final
 
 from fairway.hub.patches.jsonpatch import json_kind
-from fairway.hub.patches.merging import copied
+from fairway.hub.patches.merge import copied
 from fairway.hub.resource import Document
 from fairway.hub.status import bad_request
 

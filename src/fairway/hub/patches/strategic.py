@@ -7,9 +7,9 @@ Only built-in kinds have it. What a list or object says of itself in the patch (
 from collections import deque
 from typing import Any, Final
 
-from fairway.hub.patches.govalue import plain, type_name
+from fairway.hub.go_format import plain, type_name
 from fairway.hub.patches.jsonpatch import json_kind, rejected
-from fairway.hub.patches.merging import copied
+from fairway.hub.patches.merge import copied
 from fairway.hub.resource import Document
 from fairway.hub.schema import OBJECT, Node
 from fairway.hub.status import Refusal, bad_request

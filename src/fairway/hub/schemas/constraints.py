@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from fairway.hub import status
-from fairway.hub.allowance import Allowance
-from fairway.hub.notation import INT64_MAX, INT64_MIN, double, quoted
+from fairway.hub.budget import Budget
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, double, quoted
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, OBJECT, STRING, Node, parse
 from fairway.hub.schemas.correlation import ABSENT, OldItems, old_entry, same
 from fairway.hub.schemas.fault import Check, at, general, invalid
@@ -59,7 +59,7 @@ class Constraints:
     """Compiles nodes on demand; they may be cyclic."""
 
     def __init__(self) -> None:
-        self.effort = Allowance(MOST_EFFORT)
+        self.effort = Budget(MOST_EFFORT)
         """To be renewed before a document is checked, which raises Exhausted when it takes more."""
         self._checks: dict[int, Check | None] = {}
         # Checks are found by the identity of their node, so the nodes must live as long.

@@ -6,7 +6,7 @@ from typing import Any, Final
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
 from fairway.hub import status
-from fairway.hub.notation import json_text, quoted
+from fairway.hub.go_format import json_text, quoted
 from fairway.hub.resource import Document
 from fairway.hub.schemas import naming
 from fairway.hub.schemas.naming import NameRule

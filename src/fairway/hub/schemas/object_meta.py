@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
-from fairway.hub.notation import number, quoted
+from fairway.hub.go_format import number, quoted
 
 NO_OBJECT: Final = "json: cannot unmarshal {} into Go value of type v1.ObjectMeta"
 MISTYPED: Final = "json: cannot unmarshal {} into Go struct field {} of type {}"

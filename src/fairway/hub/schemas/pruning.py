@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.allowance import Allowance
+from fairway.hub.budget import Budget
 from fairway.hub.schema import Node, object_meta
 from fairway.hub.schemas.object_meta import tidy
-from fairway.hub.schemas.reach import children, reaching
+from fairway.hub.schemas.reachability import children, reaching
 
 Prune = Callable[[Any, str, list[str]], None]
 """Takes a value, its path, and the paths dropped so far."""
@@ -141,7 +141,7 @@ class Defaulting:
     """Compiles only what leads to a default. Nodes may be cyclic."""
 
     def __init__(self, root: Node) -> None:
-        self.growth = Allowance(MOST_GROWTH)
+        self.growth = Budget(MOST_GROWTH)
         """To be renewed before a document is completed, which raises Exhausted when it takes more."""
         self._root = root
         self._reach = reaching(root, _has_default)

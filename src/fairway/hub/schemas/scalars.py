@@ -9,7 +9,7 @@ from fairway.cel.errors import Failure, Overrun
 from fairway.cel.frame import Meter
 from fairway.cel.regex import compile_pattern
 from fairway.hub import status
-from fairway.hub.notation import INT64_MAX, INT64_MIN, json_text, number, quoted
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, json_text, number, quoted
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from fairway.hub.schemas.correlation import equal
 from fairway.hub.schemas.fault import Check, at, general, invalid

@@ -6,18 +6,18 @@ A checker is compiled once per schema node, on its first use, and then shared: i
 from typing import Final
 
 from fairway.hub import status
-from fairway.hub.allowance import Exhausted
+from fairway.hub.budget import Exhausted
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
-from fairway.hub.schemas import embedding, uniqueness
+from fairway.hub.schemas import embedded_resources, uniqueness
+from fairway.hub.schemas.cel_validation import Rules
 from fairway.hub.schemas.constraints import TOO_MUCH_TO_CHECK, Constraints
 from fairway.hub.schemas.correlation import ABSENT, same
-from fairway.hub.schemas.embedding import embedded_faults
+from fairway.hub.schemas.embedded_resources import embedded_faults
 from fairway.hub.schemas.fault import ROOT
 from fairway.hub.schemas.object_meta import tidy
 from fairway.hub.schemas.pruning import MOST_GROWTH, Defaulting, Pruning
-from fairway.hub.schemas.reach import reaching
-from fairway.hub.schemas.rules import Rules
+from fairway.hub.schemas.reachability import reaching
 from fairway.hub.schemas.uniqueness import duplicates
 from fairway.hub.status import Cause
 
@@ -44,7 +44,7 @@ class Checker:
         self._default = self._defaulting.default(node)
         self._check = self._constraints.check(node)
         self._uniques = reaching(node, uniqueness.wanted)
-        self._embedded = reaching(node, embedding.wanted)
+        self._embedded = reaching(node, embedded_resources.wanted)
         self._rules = Rules(node)
 
     def prune(self, document: Document) -> list[str]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fairway.hub import status
-from fairway.hub.notation import json_text
+from fairway.hub.go_format import json_text
 from fairway.hub.schema import MAP, SET, Node
-from fairway.hub.schemas.reach import Reach
+from fairway.hub.schemas.reachability import Reach
 from fairway.hub.slicing import checkpoint
 from fairway.hub.status import Cause
 

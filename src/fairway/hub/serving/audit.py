@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Document
-from fairway.hub.serving.target import Target
 from fairway.hub.user import User
 
 FLUSH_SECONDS: Final = 0.5
@@ -58,7 +58,7 @@ class Audit:
         impersonated: User | None,
         verb: str,
         uri: str,
-        target: Target | None,
+        target: RequestInfo | None,
         code: int,
         reason: str,
         address: str,

@@ -7,10 +7,11 @@ from typing import Final
 
 from aiohttp import web
 
+from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Resource
-from fairway.hub.serving import form, head
-from fairway.hub.serving.form import Form
-from fairway.hub.serving.target import Target
+from fairway.hub.serialization import representation
+from fairway.hub.serialization.representation import Representation
+from fairway.hub.serving import head
 from fairway.hub.user import MASTERS, User
 
 ANSWER: Final = {"Cache-Control": "no-cache, private"}
@@ -28,7 +29,7 @@ class Exchange:
     request: web.BaseRequest
     id_: str
     received: datetime
-    target: Target | None = None
+    target: RequestInfo | None = None
     resource: Resource | None = None
     verb: str = ""
     authenticated: User | None = None
@@ -60,14 +61,14 @@ class Exchange:
 
 
 def reply(
-    exchange: Exchange, payload: bytes, *, code: int = 200, style: Form = form.PLAIN_JSON
+    exchange: Exchange, payload: bytes, *, code: int = 200, style: Representation = representation.PLAIN_JSON
 ) -> web.Response:
     response = web.Response(
         body=payload,
         status=code,
         reason=_PHRASES.get(code),
         headers={**ANSWER, "Audit-Id": exchange.id_},
-        content_type=form.YAML if style.yaml else form.JSON,
+        content_type=representation.YAML if style.yaml else representation.JSON,
     )
     for warning in _told(exchange.warnings):
         response.headers.add("Warning", f'299 - "{warning}"')

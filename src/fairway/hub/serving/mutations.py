@@ -7,21 +7,29 @@ from typing import Final
 from aiohttp import web
 
 from fairway.hub import builtin, options, status
-from fairway.hub.access.authz import Attributes, Authorizer
-from fairway.hub.admission.attempt import Attempt
 from fairway.hub.admission.control import Admission
+from fairway.hub.admission.request import AdmissionRequest
 from fairway.hub.builtin.canonical import Malformed, canonical
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Admit, Patch, Request
+from fairway.hub.flowcontrol.yielding import Yielder
+from fairway.hub.rbac.authorizer import Attributes, Authorizer
+from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Document, Resource
-from fairway.hub.serving import body, form
+from fairway.hub.serialization import body, representation
 from fairway.hub.serving.exchange import Exchange, reply
-from fairway.hub.serving.pace import Pace
 from fairway.hub.serving.reads import Reader
-from fairway.hub.serving.target import Target
 from fairway.hub.status import Refusal
 from fairway.hub.user import User
-from fairway.hub.writing.special import Special
-from fairway.hub.writing.writes import Writer
+from fairway.hub.write_request import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Admit,
+    Patch,
+    WriteRequest,
+)
+from fairway.hub.writing.subresources import Subresources
+from fairway.hub.writing.writer import Writer
 
 DELETE_OPTIONS: Final = "DeleteOptions"
 NO_KIND: Final = (
@@ -29,7 +37,7 @@ NO_KIND: Final = (
 )
 
 _PATCHES: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
-_BODIES: Final = ("", form.JSON, form.YAML, form.PROTOBUF)
+_BODIES: Final = ("", representation.JSON, representation.YAML, representation.PROTOBUF)
 _DUPLICATES: Final = 100
 _NOT_FOUND: Final = 404
 
@@ -40,15 +48,17 @@ class Mutations:
         *,
         reader: Reader,
         writer: Writer,
-        special: Special,
+        subresources: Subresources,
         authorizer: Authorizer,
         admission: Admission,
     ) -> None:
-        self._reader, self._writer, self._special = reader, writer, special
+        self._reader, self._writer, self._subresources = reader, writer, subresources
         self._authorizer, self._admission = authorizer, admission
 
-    async def answer(self, exchange: Exchange, resource: Resource, found: Target, raw: bytes) -> web.Response:
-        verbs: Mapping[str, Callable[[Exchange, Resource, Target, bytes], Awaitable[web.Response]]] = {
+    async def answer(
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+    ) -> web.Response:
+        verbs: Mapping[str, Callable[[Exchange, Resource, RequestInfo, bytes], Awaitable[web.Response]]] = {
             "create": self._create,
             "update": self._update,
             "patch": self._patch,
@@ -60,11 +70,11 @@ class Mutations:
     def _body(
         self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
     ) -> Document:
-        content_type = exchange.request.headers.get("Content-Type", form.JSON)
+        content_type = exchange.request.headers.get("Content-Type", representation.JSON)
         if not _readable(content_type):
             raise status.unsupported_media(
                 "the body of the request was in an unknown format - accepted media types include: "
-                f"{form.JSON}, {form.YAML}, {form.PROTOBUF}"
+                f"{representation.JSON}, {representation.YAML}, {representation.PROTOBUF}"
             )
         try:
             document = body.document(
@@ -89,10 +99,10 @@ class Mutations:
         return document
 
     def _asked(
-        self, exchange: Exchange, resource: Resource, found: Target, kind: str, *, applies: bool = False
-    ) -> Request:
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, kind: str, *, applies: bool = False
+    ) -> WriteRequest:
         written = options.write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
-        return Request(
+        return WriteRequest(
             user=exchange.user,
             options=written,
             subresource=found.subresource,
@@ -102,11 +112,11 @@ class Mutations:
         )
 
     def _admit(
-        self, exchange: Exchange, resource: Resource, found: Target, *, dry_run: bool, manager: str = ""
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, *, dry_run: bool, manager: str = ""
     ) -> Admit:
         def admit(new: Document | None, old: Document | None) -> None:
             self._admission.admit(
-                Attempt(
+                AdmissionRequest(
                     user=exchange.user,
                     resource=resource,
                     subresource=found.subresource,
@@ -122,7 +132,7 @@ class Mutations:
 
         return admit
 
-    def _may_create(self, user: User, found: Target, name: str) -> None:
+    def _may_create(self, user: User, found: RequestInfo, name: str) -> None:
         """For writes that make what isn't there yet: the verb of the request is another."""
         self._authorizer.authorize(
             user,
@@ -137,50 +147,52 @@ class Mutations:
         )
 
     async def _create(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.Response:
         asked = self._asked(exchange, resource, found, options.CREATE_OPTIONS)
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._special.serves(resource, found):
-            payload = await self._special.create(resource, found, document, asked)
+        if self._subresources.serves(resource, found):
+            payload = await self._subresources.create(resource, found, document, asked)
             return reply(exchange, payload, code=201, style=style)
         written = await self._writer.create(resource, found.namespace, document, asked)
-        return reply(exchange, form.one(resource, written.raw, style), code=201, style=style)
+        return reply(exchange, representation.one(resource, written.raw, style), code=201, style=style)
 
     async def _update(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.Response:
         asked = self._asked(exchange, resource, found, options.UPDATE_OPTIONS)
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._special.serves(resource, found):
-            payload = await self._special.update(resource, found, document, asked, style)
+        if self._subresources.serves(resource, found):
+            payload = await self._subresources.update(resource, found, document, asked, style)
             return reply(exchange, payload, style=style)
         written = await self._writer.update(resource, found.namespace, found.name, document, asked)
-        payload = form.one(resource, written.raw, style)
+        payload = representation.one(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
-    async def _patch(self, exchange: Exchange, resource: Resource, found: Target, raw: bytes) -> web.Response:
+    async def _patch(
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+    ) -> web.Response:
         media = body.media_type(exchange.request.headers.get("Content-Type", ""))
         if media not in _PATCHES:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
         asked = self._asked(exchange, resource, found, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
-        if self._special.serves(resource, found):
-            payload = await self._special.patch(resource, found, patch, asked, style)
+        if self._subresources.serves(resource, found):
+            payload = await self._subresources.patch(resource, found, patch, asked, style)
             return reply(exchange, payload, style=style)
         written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
-        payload = form.one(resource, written.raw, style)
+        payload = representation.one(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
     async def _delete(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.Response:
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         removed = await self._writer.delete(
             resource,
@@ -191,9 +203,9 @@ class Mutations:
             admit=self._admit(exchange, resource, found, dry_run=asked.dry_run),
         )
         if removed.gone and not self._writer.returned(resource):
-            payload = form.written(_success(resource, removed.raw), style)
+            payload = representation.written(_success(resource, removed.raw), style)
         else:
-            payload = form.one(resource, removed.raw, style)
+            payload = representation.one(resource, removed.raw, style)
         code = 202 if asked.cascades and not removed.gone else 200
         return reply(exchange, payload, code=code, style=style)
 
@@ -211,16 +223,16 @@ class Mutations:
             raise status.bad_request(str(fault)) from fault
 
     async def _delete_many(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.Response:
-        style = form.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         selected = options.read(exchange.query)
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         chosen, metadata = await self._reader.page(resource, found.namespace, selected)
-        removed, pace = [], Pace()
+        removed, yielder = [], Yielder()
         admit = self._admit(exchange, resource, found, dry_run=asked.dry_run)
         for item in chosen:
-            await pace.step()
+            await yielder.step()
             try:
                 await self._writer.delete(
                     resource, item.key[1], item.key[2], asked, user=exchange.user, admit=admit
@@ -231,7 +243,7 @@ class Mutations:
             else:
                 removed.append(item.raw)
         await self._writer.settled()
-        payload = form.many(resource, removed, metadata, style)
+        payload = representation.many(resource, removed, metadata, style)
         return reply(exchange, payload, style=style)
 
 
@@ -241,7 +253,7 @@ def _readable(content_type: str) -> bool:
 
 
 def _success(resource: Resource, raw: bytes) -> Document:
-    metadata = form.decode(resource, raw)["metadata"]
+    metadata = representation.decode(resource, raw)["metadata"]
     details = {
         "name": metadata["name"],
         "group": resource.group,

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub import status
+from fairway.hub import selectors, status
+from fairway.hub.flowcontrol.yielding import Yielder
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.options import EXACT, Read
 from fairway.hub.resource import Document, Resource
-from fairway.hub.serving import form, selection
-from fairway.hub.serving.form import Form
-from fairway.hub.serving.pace import Pace
+from fairway.hub.serialization import representation
+from fairway.hub.serialization.representation import Representation
 from fairway.hub.storage.store import Ahead, Change, Item, Store, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
@@ -61,8 +61,8 @@ class Selection:
     """The label and field selectors of one request, asked of encoded objects."""
 
     def __init__(self, resource: Resource, options: Read) -> None:
-        self._labels = selection.labels(options.labels) if options.labels else None
-        self._fields = selection.fields(options.fields, resource) if options.fields else None
+        self._labels = selectors.labels(options.labels) if options.labels else None
+        self._fields = selectors.fields(options.fields, resource) if options.fields else None
         self.name = self._fields.name if self._fields else ""
         self.everything = self._labels is None and self._fields is None
         self._resource = resource
@@ -83,7 +83,7 @@ class Selection:
             if not self._labels.matches(labels):
                 return False
         # Fields are called what the version calls them, not as the store does.
-        return self._fields is None or self._fields.matches(form.decode(self._resource, raw))
+        return self._fields is None or self._fields.matches(representation.decode(self._resource, raw))
 
 
 class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": "v"}):
@@ -122,13 +122,13 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
 
 async def _kept(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
     """Those that are chosen, up to as many."""
-    pace, kept = Pace(), []
+    yielder, kept = Yielder(), []
     for item in items:
         if chosen.accepts_item(item):
             kept.append(item)
             if len(kept) == limit:
                 break
-        await pace.step()
+        await yielder.step()
     return kept
 
 
@@ -151,12 +151,14 @@ class Reader:
     def revision(self) -> int:
         return self._store.revision
 
-    async def listing(self, resource: Resource, namespace: str, options: Read, style: Form) -> bytes:
+    async def listing(
+        self, resource: Resource, namespace: str, options: Read, style: Representation
+    ) -> bytes:
         items, metadata = await self.page(resource, namespace, options)
-        pace, parts = Pace(), []
-        for part in form.parts(resource, [item.raw for item in items], metadata, style):
+        yielder, parts = Yielder(), []
+        for part in representation.parts(resource, [item.raw for item in items], metadata, style):
             parts.append(part)
-            await pace.step()
+            await yielder.step()
         return b"".join(parts)
 
     async def page(
@@ -237,7 +239,7 @@ class Reader:
             ) from None
 
     async def watch(
-        self, resource: Resource, namespace: str, options: Read, style: Form
+        self, resource: Resource, namespace: str, options: Read, style: Representation
     ) -> AsyncGenerator[bytes, None]:
         """Lines in chunks, as many at once as there are. Ends at the timeout the client asked for."""
         chosen = Selection(resource, options)
@@ -263,13 +265,13 @@ class Reader:
         except Ahead as error:
             yield lines.failure(status.unknown_version(error.asked))
             return
-        told, pace = start, Pace()
+        told, yielder = start, Yielder()
         marked = _next_bookmark(loop.time(), ends)
         try:
             for chunk in lines.initial(there):
                 if chunk:
                     yield chunk
-                await pace.step()
+                await yielder.step()
             # Nothing is held for somebody who only waits.
             there, chunk = (), b""
             if options.initial_events and options.bookmarks:
@@ -287,7 +289,7 @@ class Reader:
                     if chunk:
                         told = changes[-1].revision
                         yield chunk
-                    await pace.step()
+                    await yielder.step()
                 chunk = b""
                 if loop.time() >= marked:
                     marked = _next_bookmark(loop.time(), ends)
@@ -306,18 +308,18 @@ def _next_bookmark(now: float, ends: float) -> float:
 class _Lines:
     """The lines of one watch. Plain lines are made once per change and shared by all watches."""
 
-    def __init__(self, resource: Resource, style: Form, chosen: Selection) -> None:
+    def __init__(self, resource: Resource, style: Representation, chosen: Selection) -> None:
         self._resource, self._style, self._chosen = resource, style, chosen
         self._form = (resource.version, style)
         self._headed = False
 
     def line(self, type_: str, raw: bytes) -> bytes:
         headed, self._headed = not self._headed, True
-        return form.event(self._resource, type_, raw, self._style, headed=headed)
+        return representation.event(self._resource, type_, raw, self._style, headed=headed)
 
     def bookmark(self, revision: int, *, initial: bool) -> bytes:
         headed, self._headed = not self._headed, True
-        return form.bookmark(self._resource, revision, self._style, initial=initial, headed=headed)
+        return representation.bookmark(self._resource, revision, self._style, initial=initial, headed=headed)
 
     def failure(self, refusal: status.Refusal) -> bytes:
         return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
@@ -328,14 +330,14 @@ class _Lines:
         return _chunks(self.line("ADDED", item.raw) if accepts(item) else b"" for item in items)
 
     def of(self, changes: Sequence[Change]) -> Iterator[bytes]:
-        if self._chosen.everything and self._style.kind != form.TABLE:
+        if self._chosen.everything and self._style.kind != representation.TABLE:
             return _chunks(map(self._shared, changes))
         return _chunks(map(self._selected, changes))
 
     def _shared(self, change: Change) -> bytes:
         line = change.forms.get(self._form)
         if line is None:
-            line = form.event(self._resource, change.type, change.raw, self._style)
+            line = representation.event(self._resource, change.type, change.raw, self._style)
             change.forms[self._form] = line
         return line
 
@@ -351,7 +353,7 @@ class _Lines:
         if not now and not before:
             return b""
         type_ = "MODIFIED" if now and before else "ADDED" if now else "DELETED"
-        if self._style.kind != form.TABLE and type_ == change.type:
+        if self._style.kind != representation.TABLE and type_ == change.type:
             return self._shared(change)
         if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
             return self.line(type_, _revised(change.previous, change.revision))

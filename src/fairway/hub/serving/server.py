@@ -13,15 +13,18 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import discretion, options, status
-from fairway.hub.access.authn import Authenticator
-from fairway.hub.access.authz import Attributes, Authorizer
-from fairway.hub.access.impersonation import Impersonation
+from fairway.hub import options, safe_traceback, selectors, status
+from fairway.hub import request_info as targets
 from fairway.hub.admission.control import Admission
+from fairway.hub.authn.authenticator import Authenticator
+from fairway.hub.flowcontrol.turns import Turn, Turns, yield_turn
+from fairway.hub.rbac.authorizer import Attributes, Authorizer
+from fairway.hub.rbac.impersonation import Impersonation
 from fairway.hub.registry import Registry
+from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Resource
-from fairway.hub.serving import body, form, head, selection
-from fairway.hub.serving import target as targets
+from fairway.hub.serialization import body, representation
+from fairway.hub.serving import head
 from fairway.hub.serving.audit import Audit
 from fairway.hub.serving.connection import (
     FAREWELL_SECONDS,
@@ -30,20 +33,18 @@ from fairway.hub.serving.connection import (
     Connections,
     Listener,
 )
-from fairway.hub.serving.documents import Documents
 from fairway.hub.serving.exchange import ANSWER, Exchange, reply
-from fairway.hub.serving.meters import Meters
+from fairway.hub.serving.metrics import Metrics
 from fairway.hub.serving.mutations import Mutations
+from fairway.hub.serving.nonresource import NonResourcePaths
 from fairway.hub.serving.reads import Reader
-from fairway.hub.serving.target import Target
 from fairway.hub.serving.traffic import Traffic
-from fairway.hub.serving.turns import Turn, Turns, yield_turn
 from fairway.hub.slicing import in_slices
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Closed, Conflict, ReadOnly
 from fairway.hub.user import ANONYMOUS
-from fairway.hub.writing.special import Special
-from fairway.hub.writing.writes import Writer
+from fairway.hub.writing.subresources import Subresources
+from fairway.hub.writing.writer import Writer
 
 log = logging.getLogger(__name__)
 
@@ -69,24 +70,28 @@ class Server:
         registry: Registry,
         reader: Reader,
         writer: Writer,
-        special: Special,
-        documents: Documents,
+        subresources: Subresources,
+        documents: NonResourcePaths,
         authenticator: Authenticator,
         authorizer: Authorizer,
         admission: Admission,
         audit: Audit,
-        meters: Meters,
+        metrics: Metrics,
     ) -> None:
         self._registry, self._reader, self._writer = registry, reader, writer
-        self._special, self._documents = special, documents
+        self._subresources, self._documents = subresources, documents
         self._authenticator, self._authorizer = authenticator, authorizer
         self._impersonation = Impersonation(authorizer)
         self._mutations = Mutations(
-            reader=reader, writer=writer, special=special, authorizer=authorizer, admission=admission
+            reader=reader,
+            writer=writer,
+            subresources=subresources,
+            authorizer=authorizer,
+            admission=admission,
         )
-        self._audit, self._meters = audit, meters
+        self._audit, self._metrics = audit, metrics
         self._connections = Connections()
-        meters.connections.set_function(lambda: len(self._connections.open))
+        metrics.connections.set_function(lambda: len(self._connections.open))
         self._traffic = Traffic()
         self._turns = Turns()
         self._server: asyncio.Server | None = None
@@ -122,21 +127,21 @@ class Server:
             protocol.head_arrived()
         exchange = Exchange(request=request, id_=str(uuid.uuid4()), received=datetime.now(UTC))
         begun = time.perf_counter()
-        self._meters.inflight.inc()
+        self._metrics.inflight.inc()
         code = 499
         try:
             response = await self._answered(exchange)
             code = response.status
             return response
         finally:
-            self._meters.inflight.dec()
+            self._metrics.inflight.dec()
             self._told(exchange, code, time.perf_counter() - begun)
 
     def _told(self, exchange: Exchange, code: int, seconds: float) -> None:
         found, resource = exchange.target, exchange.resource
         # Whatever strangers make up must not become a label.
         part = found.subresource if found is not None and resource is not None else ""
-        self._meters.answered(
+        self._metrics.answered(
             verb=exchange.verb if exchange.verb in _VERBS else "",
             group=resource.group if resource is not None else "",
             resource=resource.plural if resource is not None else "",
@@ -183,15 +188,15 @@ class Server:
                 exchange.request.method,
                 exchange.target.path if exchange.target is not None else "",
                 exchange.id_,
-                discretion.told(error),
+                safe_traceback.format_traceback(error),
             )
             return self._refused(
                 exchange, status.internal(f"the hub failed; its log has it under {exchange.id_}")
             )
 
     def _refused(self, exchange: Exchange, refusal: Refusal) -> web.Response:
-        style = form.of_refusal(exchange.request.headers.get("Accept", ""))
-        payload = form.written(refusal.document(), style)
+        style = representation.of_refusal(exchange.request.headers.get("Accept", ""))
+        payload = representation.written(refusal.document(), style)
         response = reply(exchange, payload, code=refusal.code, style=style)
         response.headers.update(refusal.headers)
         unread = exchange.request.body_exists and not exchange.request.content.is_eof()
@@ -213,7 +218,7 @@ class Server:
         work = self._serve(exchange, found, turn)
         return await (work if turn is None else turn.run(work))
 
-    async def _serve(self, exchange: Exchange, found: Target, turn: Turn | None) -> web.StreamResponse:
+    async def _serve(self, exchange: Exchange, found: RequestInfo, turn: Turn | None) -> web.StreamResponse:
         request = exchange.request
         exchange.verb = _verb(found, request)
         self._authorize(exchange, found)
@@ -249,7 +254,7 @@ class Server:
             return await self._read(exchange, resource, found)
         return await self._write(exchange, resource, found, turn)
 
-    def _authenticate(self, exchange: Exchange, found: Target) -> None:
+    def _authenticate(self, exchange: Exchange, found: RequestInfo) -> None:
         request = exchange.request
         secured = request.transport.get_extra_info("ssl_object") if request.transport else None
         exchange.authenticated = exchange.acting = self._authenticator.authenticate(
@@ -258,14 +263,14 @@ class Server:
             path=found.path,
         )
 
-    def _authorize(self, exchange: Exchange, found: Target) -> None:
+    def _authorize(self, exchange: Exchange, found: RequestInfo) -> None:
         """Check that the user may act for whom the request names, and that this user may do what it asks for."""
         request = exchange.request
         about_namespace = found.plural == "namespaces" and found.group == ""
         name = found.name
         if exchange.verb in ("list", "watch") and not name:
             # Whoever may list some by name may list them like this.
-            name = selection.only_name(exchange.query.get("fieldSelector", ""))
+            name = selectors.only_name(exchange.query.get("fieldSelector", ""))
         asked = Attributes(
             verb=exchange.verb,
             group=found.group or "" if found.plural else "",
@@ -310,23 +315,25 @@ class Server:
 
     # Reading
 
-    async def _read(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
+    async def _read(self, exchange: Exchange, resource: Resource, found: RequestInfo) -> web.StreamResponse:
         request = exchange.request
-        style = form.negotiate(request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if exchange.verb == "list":
             asked = options.read(exchange.query)
             payload = await self._reader.listing(resource, found.namespace, asked, style)
         elif found.subresource and found.subresource != "status":
-            payload = self._special.get(resource, found, style)
+            payload = self._subresources.get(resource, found, style)
         else:
-            payload = form.one(resource, self._reader.get(resource, found.namespace, found.name).raw, style)
+            payload = representation.one(
+                resource, self._reader.get(resource, found.namespace, found.name).raw, style
+            )
         return reply(exchange, payload, style=style)
 
-    async def _watch(self, exchange: Exchange, resource: Resource, found: Target) -> web.StreamResponse:
+    async def _watch(self, exchange: Exchange, resource: Resource, found: RequestInfo) -> web.StreamResponse:
         request = exchange.request
-        style = form.negotiate(request.headers.get("Accept", ""), exchange.query)
+        style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if style.yaml:
-            raise status.Refusal(code=406, reason="NotAcceptable", message=form.STREAMS)
+            raise status.Refusal(code=406, reason="NotAcceptable", message=representation.STREAMS)
         asked = options.read({**exchange.query, "watch": "true"})
         if found.name:
             named = f"metadata.name={found.name}"
@@ -334,8 +341,10 @@ class Server:
         lines = self._reader.watch(resource, found.namespace, asked, style)
         first: asyncio.Future[bytes | None] | None = asyncio.ensure_future(anext(lines, None))
         assert first is not None
-        response = web.StreamResponse(headers={**ANSWER, "Content-Type": form.JSON, "Audit-Id": exchange.id_})
-        self._meters.watches.inc()
+        response = web.StreamResponse(
+            headers={**ANSWER, "Content-Type": representation.JSON, "Audit-Id": exchange.id_}
+        )
+        self._metrics.watches.inc()
         try:
             done, _ = await asyncio.wait([first], timeout=0)
             if not done:
@@ -353,7 +362,7 @@ class Server:
         except ConnectionResetError:
             log.debug("a watcher of %s went away", resource.key)
         finally:
-            self._meters.watches.dec()
+            self._metrics.watches.dec()
             if first is not None and not first.done():
                 first.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
@@ -365,7 +374,7 @@ class Server:
     # Writing
 
     async def _write(
-        self, exchange: Exchange, resource: Resource, found: Target, turn: Turn | None
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, turn: Turn | None
     ) -> web.StreamResponse:
         """Take another turn when the body is there, so that slow senders can't keep others waiting."""
         content_type = exchange.request.headers.get("Content-Type", "")
@@ -381,7 +390,7 @@ class Server:
                 raise
 
     async def _mutate(
-        self, exchange: Exchange, resource: Resource, found: Target, raw: bytes
+        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.StreamResponse:
         """Small writes in one go, large ones in slices; one that others overtake too often, in one go."""
         if exchange.verb in _IN_SLICES:
@@ -396,7 +405,7 @@ class Server:
         return await self._mutations.answer(exchange, resource, found, raw)
 
 
-def _verb(found: Target, request: web.BaseRequest) -> str:
+def _verb(found: RequestInfo, request: web.BaseRequest) -> str:
     method = request.method
     if method in _METHODS:
         return _METHODS[method] if found.plural else method.lower()
@@ -413,7 +422,7 @@ def _verb(found: Target, request: web.BaseRequest) -> str:
     return method.lower()
 
 
-def _misplaced(verb: str, found: Target, resource: Resource) -> bool:
+def _misplaced(verb: str, found: RequestInfo, resource: Resource) -> bool:
     """A verb on a path that has, or lacks, what it needs: a name, a namespace."""
     if verb == "create":
         return (bool(found.name) and not found.subresource) or (resource.namespaced and not found.namespace)

@@ -12,9 +12,9 @@ from typing import Final
 from aiohttp import web
 
 from fairway.hub import status
-from fairway.hub.serving.body import LIMIT, TOO_LARGE
+from fairway.hub.flowcontrol.turns import BUSY
+from fairway.hub.serialization.body import LIMIT, TOO_LARGE
 from fairway.hub.serving.connection import BODY_SECONDS, Connection
-from fairway.hub.serving.turns import BUSY
 
 BODIES: Final = 256 * 1024 * 1024
 """Bytes of bodies that are held at once."""

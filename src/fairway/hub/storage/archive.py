@@ -15,9 +15,9 @@ import msgspec
 
 from fairway.hub.resource import Document
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, Damaged, Item, Key, StoreError, Unusable
-from fairway.hub.storage.lives import first_revision
 from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import FILE, Log, Row, checksum, prepare_folder, sync_folder, told
+from fairway.hub.storage.revisions import first_revision
 from fairway.hub.storage.store import Store
 
 EXISTS: Final = "{path} already exists"

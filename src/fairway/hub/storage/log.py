@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 from fairway.hub.storage.entry import ChangeType, Damaged, Foreign, Item, Unreadable
-from fairway.hub.storage.lives import Gap
+from fairway.hub.storage.revisions import Gap
 
 Durability = Literal["full", "normal"]
 """``full``: an acknowledged write survives a power cut. ``normal``: it survives the end of the process."""

@@ -19,7 +19,6 @@ from uuid import uuid4
 import msgspec
 
 from fairway.hub.resource import Document
-from fairway.hub.storage.commit import Committer, Disk
 from fairway.hub.storage.entry import (
     ADDED,
     DELETED,
@@ -41,11 +40,12 @@ from fairway.hub.storage.entry import (
     Unreadable,
     Unusable,
 )
-from fairway.hub.storage.history import History, Watch
-from fairway.hub.storage.lives import MOST_GAPS, Gap, find_gap
+from fairway.hub.storage.group_commit import Disk, GroupCommitter
+from fairway.hub.storage.index import ResourceIndex
 from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import FILE, FIRST, Durability, Log, Row, prepare_folder
-from fairway.hub.storage.shelf import Shelf
+from fairway.hub.storage.revisions import MOST_GAPS, Gap, find_gap
+from fairway.hub.storage.watch_cache import Watch, WatchCache
 
 __all__ = [
     "Ahead",
@@ -77,13 +77,13 @@ _encode: Final = msgspec.json.Encoder().encode
 class Store:
     """Belongs to the event loop it was opened on."""
 
-    def __init__(self, disk: Disk | None, history: History, *, gaps: Sequence[Gap] = ()) -> None:
+    def __init__(self, disk: Disk | None, history: WatchCache, *, gaps: Sequence[Gap] = ()) -> None:
         """Use ``open``."""
         self._gaps = tuple(gaps)
         self.identity = disk.log.identity if disk else str(uuid4())
-        self._committer = Committer(disk, publish=self._publish, dismiss=self._dismiss)
+        self._committer = GroupCommitter(disk, publish=self._publish, dismiss=self._dismiss)
         self._history = history
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[str, ResourceIndex] = {}
         self._assigned = history.newest
         # What lies below was partly removed, so nobody can say which resources it touched.
         self._unknown = history.oldest
@@ -107,7 +107,7 @@ class Store:
         """
         if folder is None:
             start = first(FIRST)
-            return cls(None, History(newest=start, oldest=start, count=changes, size=size))
+            return cls(None, WatchCache(newest=start, oldest=start, count=changes, size=size))
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="fairway-log")
         load = partial(
             cls._load, folder, thread, durability=durability, changes=changes, size=size, first=first
@@ -149,7 +149,7 @@ class Store:
             log = Log.open(folder / FILE, durability=durability)
             try:
                 revision, floor, gaps = _begin(log, first(log.revision))
-                history = History(newest=revision, oldest=floor, count=changes, size=size)
+                history = WatchCache(newest=revision, oldest=floor, count=changes, size=size)
                 store = cls(Disk(log, lock, thread), history, gaps=gaps)
                 for row in log.rows():
                     store._replay(row, floor=floor)
@@ -258,7 +258,7 @@ class Store:
         if at != self.revision:
             self._require(resource, at)
             past = self._history.differences(resource, namespace, since=at)
-        shelf = self._shelves.get(resource) or Shelf(resource, touched=0)
+        shelf = self._shelves.get(resource) or ResourceIndex(resource, touched=0)
         return shelf.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
@@ -368,7 +368,7 @@ class Store:
         resource = change.key[0]
         shelf = self._shelves.get(resource)
         if shelf is None:
-            shelf = self._shelves[resource] = Shelf(resource, touched=self._unknown)
+            shelf = self._shelves[resource] = ResourceIndex(resource, touched=self._unknown)
         if change.type == DELETED:
             shelf.drop(change.key, revision=change.revision)
         else:

@@ -8,14 +8,14 @@ from fairway.api.selector import SelectorError
 from fairway.hub import status
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.options import Write, deletion
-from fairway.hub.requests import Request
 from fairway.hub.resource import Document
-from fairway.hub.serving.selection import matches_selector
+from fairway.hub.selectors import matches_selector
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Store
 from fairway.hub.user import User
+from fairway.hub.write_request import WriteRequest
 from fairway.hub.writing.preconditions import check_deletion
-from fairway.hub.writing.writes import Writer
+from fairway.hub.writing.writer import Writer
 
 BUDGETS: Final = "poddisruptionbudgets.policy"
 
@@ -38,7 +38,7 @@ class Evictions:
     def __init__(self, *, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
 
-    async def evict(self, namespace: str, name: str, eviction: Document, request: Request) -> None:
+    async def evict(self, namespace: str, name: str, eviction: Document, request: WriteRequest) -> None:
         if (eviction.get("metadata") or {}).get("name") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         resource = self._writer.resource("pods")
@@ -51,7 +51,7 @@ class Evictions:
         if _guarded(pod):
             await self._spend(pod, request.user, dry_run=asked.dry_run)
         if not asked.dry_run:
-            told = Request(user=request.user, options=request.options, subresource="status")
+            told = WriteRequest(user=request.user, options=request.options, subresource="status")
 
             def mark(current: Document) -> None:
                 check_deletion(resource, current["metadata"], asked)
@@ -78,7 +78,7 @@ class Evictions:
 
         about = budgets[0]["metadata"]
         options = Write(manager="kube-apiserver", dry_run=dry_run)
-        request = Request(user=user, options=options, subresource="status")
+        request = WriteRequest(user=user, options=options, subresource="status")
         await self._writer.change(
             self._writer.resource(BUDGETS), about["namespace"], about["name"], take, request
         )

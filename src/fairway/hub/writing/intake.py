@@ -8,20 +8,20 @@ import msgspec
 
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.go_format import quoted
 from fairway.hub.json_decoder import decode_object as _decode
-from fairway.hub.kinds import PLAIN, Kind
-from fairway.hub.moments import timestamp
-from fairway.hub.notation import quoted
+from fairway.hub.kind import PLAIN, Kind
 from fairway.hub.options import IGNORE, STRICT
-from fairway.hub.patches import managed
+from fairway.hub.patches import managed_fields
 from fairway.hub.registry import Registry
-from fairway.hub.requests import Request
 from fairway.hub.resource import Document, Resource
 from fairway.hub.schema import Node
 from fairway.hub.schemas import structural
 from fairway.hub.schemas.metadata import finalizer_warnings
 from fairway.hub.schemas.object_meta import malformed, tidy
-from fairway.hub.writing import judgement
+from fairway.hub.timestamps import timestamp
+from fairway.hub.write_request import WriteRequest
+from fairway.hub.writing import validation
 
 REPEATED_OWNERS: Final = (
     ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
@@ -110,7 +110,7 @@ class Intake:
         return document, unknown
 
     def cleaned(
-        self, resource: Resource, document: Document, request: Request, *, applied: bool = False
+        self, resource: Resource, document: Document, request: WriteRequest, *, applied: bool = False
     ) -> Document:
         """The document without what its kind doesn't have; that is refused or warned of, as asked."""
         as_kind = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
@@ -126,7 +126,7 @@ class Intake:
         return cleaned
 
     def cleaned_patch(
-        self, resource: Resource, document: Document, request: Request, *, odd: Sequence[str] = ()
+        self, resource: Resource, document: Document, request: WriteRequest, *, odd: Sequence[str] = ()
     ) -> Document:
         """The same for a patched document, whose faults are the patch's; ``odd`` is what the patch itself has."""
         try:
@@ -140,7 +140,7 @@ class Intake:
             request.warnings.extend(told)
         return cleaned
 
-    def single_owners(self, document: Document, request: Request, *, patched: bool = False) -> None:
+    def single_owners(self, document: Document, request: WriteRequest, *, patched: bool = False) -> None:
         """Drops owner references that occur twice, with a warning."""
         metadata = document.get("metadata") or {}
         owners = metadata.get("ownerReferences") or ()
@@ -174,30 +174,34 @@ class Intake:
         self.kind(resource).default(document)
         return self.rewritten(resource, document)
 
-    def kept(self, resource: Resource, document: Document, request: Request) -> tuple[Resource, Document]:
+    def kept(
+        self, resource: Resource, document: Document, request: WriteRequest
+    ) -> tuple[Resource, Document]:
         """The document in the shape the store keeps, without what its schema doesn't know."""
         self.typed(resource, document)
         document = self.cleaned(resource, document, request)
         return self.converted(resource, document)
 
-    def check(self, resource: Resource, document: Document, old: Document | None, request: Request) -> None:
+    def check(
+        self, resource: Resource, document: Document, old: Document | None, request: WriteRequest
+    ) -> None:
         """Raises a refusal with everything that is wrong; completes what is right."""
         kind = self.kind(resource)
         kind.admit_early(document, old, request)
-        causes = judgement.causes(resource, kind, self.checker(resource), document, old, request)
+        causes = validation.causes(resource, kind, self.checker(resource), document, old, request)
         if causes:
             raise status.invalid(resource.group, resource.kind, document["metadata"].get("name", ""), causes)
         kind.complete(document, old, request)
         if resource.custom:
             request.warnings.extend(finalizer_warnings(document, old))
 
-    def own(self, view: Resource, old: Document | None, document: Document, request: Request) -> None:
+    def own(self, view: Resource, old: Document | None, document: Document, request: WriteRequest) -> None:
         """Who manages which field, in the shape that the client wrote."""
         after = document
         if view.conversion is not None:
             after = view.conversion.outward(document)
             old = None if old is None else view.conversion.outward(old)
-        managed.update(
+        managed_fields.update(
             old,
             after,
             manager=request.options.manager,
@@ -210,7 +214,7 @@ class Intake:
             blank=self.nothing(view),
         )
 
-    def owned_fields(self, resource: Resource, document: Document, request: Request) -> list[Document]:
+    def owned_fields(self, resource: Resource, document: Document, request: WriteRequest) -> list[Document]:
         """Who manages the fields of a document that isn't kept."""
         cleaned = self.cleaned(resource, clone(document), request)
         self.own(resource, None, cleaned, request)

@@ -6,9 +6,9 @@ import msgspec
 
 from fairway.hub import status
 from fairway.hub.patches import jsonpatch, mergepatch, strategic
-from fairway.hub.requests import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch
 from fairway.hub.resource import Document, Resource
-from fairway.hub.serving import body
+from fairway.hub.serialization import body
+from fairway.hub.write_request import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch
 
 _encode = msgspec.json.Encoder().encode
 

@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from fairway.hub import status
-from fairway.hub.kinds import Kind
-from fairway.hub.notation import quoted
+from fairway.hub.go_format import quoted
+from fairway.hub.kind import Kind
 from fairway.hub.options import Deletion
 from fairway.hub.resource import Document, Resource
 

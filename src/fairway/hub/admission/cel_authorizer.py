@@ -1,0 +1,187 @@
+"""What policies may ask about access: the variable ``authorizer`` and its functions.
+
+authorizer.group('apps').resource('deployments').namespace('a').check('create').allowed()
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from fairway.cel import Function, Library, Overload, Type
+from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
+from fairway.cel.scalars import Opaque
+from fairway.cel.types import BOOL, STRING, struct
+from fairway.hub.authn.service_account_tokens import ACCOUNTS, username
+from fairway.hub.rbac.authorizer import Attributes, Authorizer, Decision
+from fairway.hub.schemas import naming
+from fairway.hub.user import User
+
+AUTHORIZER: Final = struct("kubernetes.authorization.Authorizer")
+PATH_CHECK: Final = struct("kubernetes.authorization.PathCheck")
+GROUP_CHECK: Final = struct("kubernetes.authorization.GroupCheck")
+RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
+DECISION: Final = struct("kubernetes.authorization.Decision")
+
+NO_PATH: Final = "path must not be empty"
+NO_RESOURCE: Final = "resource must not be empty"
+BAD_ACCOUNT: Final = "Invalid service account name"
+BAD_NAMESPACE: Final = "Invalid service account namespace"
+
+CHECK_COST: Final = 350_000
+"""As if every question went to another server, which it may do elsewhere."""
+
+
+class _Receiver(Opaque):
+    """Values that have functions and no fields."""
+
+    __slots__ = ()
+
+    def equals(self, other: object) -> bool:
+        if type(other) is not type(self):
+            raise Failure(NO_SUCH_OVERLOAD)
+        return self == other
+
+
+@dataclass(frozen=True, slots=True)
+class Asker(_Receiver):
+    """Whose rights are asked about."""
+
+    cel_type = AUTHORIZER
+    authorizer: Authorizer
+    user: User
+
+    def path(self, path: str) -> "PathCheck":
+        if not path.strip():
+            raise Failure(NO_PATH)
+        return PathCheck(self, path)
+
+    def group(self, group: str) -> "GroupCheck":
+        return GroupCheck(self, group)
+
+    def account(self, namespace: str, name: str) -> "Asker":
+        if naming.subdomain(name):
+            raise Failure(BAD_ACCOUNT)
+        if naming.label(namespace):
+            raise Failure(BAD_NAMESPACE)
+        groups = (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
+        return replace(self, user=User(name=username(namespace, name), groups=groups))
+
+    def decide(self, asked: Attributes) -> "Answer":
+        return Answer(self.authorizer.decide(self.user, asked))
+
+
+@dataclass(frozen=True, slots=True)
+class PathCheck(_Receiver):
+    cel_type = PATH_CHECK
+    asker: Asker
+    path: str
+
+    def check(self, verb: str) -> "Answer":
+        return self.asker.decide(Attributes(verb=verb, path=self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCheck(_Receiver):
+    cel_type = GROUP_CHECK
+    asker: Asker
+    group: str
+
+    def resource(self, resource: str) -> "ResourceCheck":
+        if not resource.strip():
+            raise Failure(NO_RESOURCE)
+        return ResourceCheck(self.asker, Attributes(verb="", group=self.group, resource=resource))
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCheck(_Receiver):
+    cel_type = RESOURCE_CHECK
+    asker: Asker
+    asked: Attributes
+
+    def about(self, **more: str) -> "ResourceCheck":
+        return replace(self, asked=msgspec.structs.replace(self.asked, **more))
+
+    def check(self, verb: str) -> "Answer":
+        return self.asker.decide(self.about(verb=verb).asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(_Receiver):
+    cel_type = DECISION
+    decision: Decision
+
+
+def _about(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+    return lambda check, value: check.about(**{part: value})
+
+
+def _check_cost(_args: tuple[Any, ...], _result: object) -> int:
+    return CHECK_COST
+
+
+def _function(
+    name: str, id_: str, call: Callable[..., object], *params: Type, result: Type, **more: Any
+) -> Function:
+    return Function(name, (Overload(id_, params, result, call, member=True, **more),))
+
+
+AUTHORIZATION: Final = Library(
+    "kubernetes.authz",
+    functions=(
+        _function("path", "authorizer_path", Asker.path, AUTHORIZER, STRING, result=PATH_CHECK),
+        _function("group", "authorizer_group", Asker.group, AUTHORIZER, STRING, result=GROUP_CHECK),
+        _function(
+            "serviceAccount",
+            "authorizer_serviceaccount",
+            Asker.account,
+            AUTHORIZER,
+            STRING,
+            STRING,
+            result=AUTHORIZER,
+            variadic=True,
+        ),
+        _function(
+            "resource", "groupcheck_resource", GroupCheck.resource, GROUP_CHECK, STRING, result=RESOURCE_CHECK
+        ),
+        *(
+            _function(
+                part, f"resourcecheck_{part}", _about(part), RESOURCE_CHECK, STRING, result=RESOURCE_CHECK
+            )
+            for part in ("subresource", "namespace", "name")
+        ),
+        # Roles know nothing of selectors, so a question that has one is a question about everything.
+        *(
+            _function(
+                part,
+                f"authorizer_{part.lower()}",
+                lambda check, _: check,
+                RESOURCE_CHECK,
+                STRING,
+                result=RESOURCE_CHECK,
+            )
+            for part in ("fieldSelector", "labelSelector")
+        ),
+        Function(
+            "check",
+            (
+                Overload("pathcheck_check", (PATH_CHECK, STRING), DECISION, PathCheck.check, member=True),
+                Overload(
+                    "resourcecheck_check",
+                    (RESOURCE_CHECK, STRING),
+                    DECISION,
+                    ResourceCheck.check,
+                    member=True,
+                ),
+            ),
+            cost=_check_cost,
+        ),
+        _function("allowed", "decision_allowed", lambda a: a.decision.allowed, DECISION, result=BOOL),
+        _function("reason", "decision_reason", lambda a: a.decision.reason, DECISION, result=STRING),
+        # Whether somebody may do something can always be told here.
+        _function("errored", "decision_errored", lambda _: False, DECISION, result=BOOL),
+        _function("error", "decision_error", lambda _: "", DECISION, result=STRING),
+    ),
+    types=(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
+)

@@ -1,0 +1,154 @@
+"""A write as policies see it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairway.hub.admission.cel_authorizer import Asker, ResourceCheck
+from fairway.hub.admission.cel_environment import (
+    ASKER,
+    NAMESPACE,
+    OBJECT,
+    OLD_OBJECT,
+    REQUEST,
+    REQUEST_RESOURCE,
+)
+from fairway.hub.admission.matching import CREATE, DELETE, UPDATE, Subject
+from fairway.hub.rbac.authorizer import Attributes, Authorizer
+from fairway.hub.resource import Document, Resource, Subresource
+from fairway.hub.user import User
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionRequest:
+    """A write as its client asked for it. ``new`` is None for a deletion, ``old`` for something new."""
+
+    user: User
+    resource: Resource
+    """As the request names it."""
+    subresource: str
+    place: tuple[str, str]
+    """The namespace and the name in its path, for bodies that don't tell."""
+    new: Document | None
+    old: Document | None
+    """Both as they are kept, without kind and version, unless a subresource has a body of its own."""
+    dry_run: bool
+    manager: str
+    warnings: list[str]
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def operation(self) -> str:
+        if self.new is None:
+            return DELETE
+        return CREATE if self.old is None else UPDATE
+
+    @property
+    def namespace(self) -> str:
+        """Of a namespace, its own name."""
+        if self.resource.key == "namespaces":
+            return self.name
+        return str(self._metadata.get("namespace") or self.place[0])
+
+    @property
+    def name(self) -> str:
+        return str(self._metadata.get("name") or self.place[1])
+
+    @property
+    def _metadata(self) -> Document:
+        document = self.new or self.old
+        assert document is not None
+        found: Document = document.get("metadata") or {}
+        return found
+
+    def inputs(
+        self, face: Resource, subject: Subject, *, authorizer: Authorizer, home: Document | None
+    ) -> dict[str, object]:
+        """The variables of an expression. ``home`` is the namespace the object is in."""
+        asker = Asker(authorizer, self.user)
+        asked = Attributes(
+            verb="",
+            group=self.resource.group,
+            resource=self.resource.plural,
+            subresource=self.subresource,
+            namespace=subject.namespace,
+            name=subject.name,
+        )
+        return {
+            OBJECT: self._shown(face, self.new),
+            OLD_OBJECT: self._shown(face, self.old),
+            REQUEST: _request(self, face, subject),
+            NAMESPACE: None if home is None else _namespace(home),
+            ASKER: asker,
+            REQUEST_RESOURCE: ResourceCheck(asker, asked),
+        }
+
+    @property
+    def body(self) -> Subresource | None:
+        """The subresource, if what is written to it is of a kind of its own."""
+        part = self.resource.subresources.get(self.subresource)
+        return part if part is not None and part.kind else None
+
+    def _shown(self, face: Resource, document: Document | None) -> Document | None:
+        """As that face of the resource shows it."""
+        if document is None:
+            return None
+        if (body := self.body) is not None:
+            version = f"{body.group}/{body.version}" if body.group else body.version
+            return {"apiVersion": version, "kind": body.kind, **document}
+        shown = document if face.conversion is None else face.conversion.outward(document)
+        return {"apiVersion": face.api_version, "kind": face.kind, **shown}
+
+
+_NAMESPACE_METADATA: Final = (
+    "name", "generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+    "deletionGracePeriodSeconds", "labels", "annotations", "finalizers",
+)  # fmt: skip
+
+
+def _namespace(document: Document) -> Document:
+    metadata = document["metadata"]
+    shown = {key: metadata[key] for key in _NAMESPACE_METADATA if key in metadata}
+    return {"metadata": shown, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
+
+
+def _request(attempt: AdmissionRequest, face: Resource, subject: Subject) -> Document:
+    user = attempt.user
+    who = {
+        "username": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra.items()},
+    }
+    resource, body = attempt.resource, attempt.body
+    options: Document = {
+        "kind": {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}[
+            attempt.operation
+        ],
+        "apiVersion": "meta.k8s.io/v1",
+    }
+    if attempt.manager and attempt.operation != DELETE:
+        options["fieldManager"] = attempt.manager
+    if attempt.dry_run:
+        options["dryRun"] = ["All"]
+    made: Document = {
+        "kind": _kind(body or face),
+        "resource": {"group": face.group, "version": face.version, "resource": face.plural},
+        "subResource": attempt.subresource,
+        "requestKind": _kind(body or resource),
+        "requestResource": {
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.plural,
+        },
+        "requestSubResource": attempt.subresource,
+        "name": subject.name,
+        "namespace": subject.namespace,
+        "operation": attempt.operation,
+        "userInfo": {key: value for key, value in who.items() if value},
+        "options": options,
+    }
+    return {key: value for key, value in made.items() if value} | {"dryRun": attempt.dry_run}
+
+
+def _kind(of: Resource | Subresource) -> Document:
+    return {"group": of.group, "version": of.version, "kind": of.kind}

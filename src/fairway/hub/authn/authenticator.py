@@ -1,0 +1,121 @@
+"""Who asks: by client certificate, by bearer token, or nobody, who sees only whether the hub is well."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from fairway.hub import status
+from fairway.hub.authn.bearer_tokens import StaticTokens, bootstrap_user
+from fairway.hub.authn.jwt import Rejected
+from fairway.hub.authn.service_account_tokens import CREDENTIAL, Issuer, Verified
+from fairway.hub.object_reader import ObjectReader
+from fairway.hub.pki.certificates import Authority, CertificateFault, texts
+from fairway.hub.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+
+INVALID: Final = "invalid bearer token"
+OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+"""Where a request without credentials is let through to authorisation, as a user without a name."""
+
+NOBODY: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
+
+_USER_UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+_REMEMBERED: Final = 1024
+
+
+class Authenticator:
+    def __init__(
+        self,
+        *,
+        authority: Authority,
+        issuer: Issuer,
+        objects: ObjectReader,
+        static: StaticTokens | None = None,
+        open_paths: frozenset[str] = OPEN_PATHS,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.issuer = issuer
+        self._authority, self._objects, self._clock = authority, objects, clock
+        self._static, self._open = static or StaticTokens(), open_paths
+        self._certified: dict[bytes, tuple[User, datetime]] = {}
+
+    def authenticate(self, *, authorization: str, certificate: bytes | None, path: str) -> User:
+        """Raises 401. ``authorization`` is the header or empty, ``certificate`` what the client showed, as DER.
+
+        A good token counts even beside a certificate that doesn't; credentials that are no good are never
+        overlooked, not even where none are needed.
+        """
+        faulty = False
+        if certificate:
+            try:
+                if (user := self._certificate_user(certificate)) is not None:
+                    return user
+            except CertificateFault:
+                faulty = True
+        token = _bearer(authorization)
+        if token:
+            try:
+                return self.token(token).user
+            except Rejected:
+                faulty = True
+        if faulty or path not in self._open:
+            raise status.unauthorized()
+        return NOBODY
+
+    def token(self, token: str, *, audiences: Sequence[str] = ()) -> Verified:
+        """Whose token it is, for these audiences or the hub's own. Raises Rejected, which may be shown."""
+        asked = tuple(audiences) or self.issuer.audiences
+        # Tokens that aren't made for anybody in particular are for the hub itself.
+        common = tuple(each for each in self.issuer.audiences if each in asked)
+        if common and (user := self._static.authenticate(token)) is not None:
+            return Verified(user=_authenticated(user), audiences=common)
+        verified = self.issuer.authenticate(token, audiences=asked)
+        if verified is not None:
+            return Verified(user=_authenticated(verified.user), audiences=verified.audiences)
+        if common:
+            user = bootstrap_user(token, objects=self._objects, now=self._clock())
+            if user is not None:
+                return Verified(user=_authenticated(user), audiences=common)
+        raise Rejected(INVALID)
+
+    def _certificate_user(self, der: bytes) -> User | None:
+        """None for a certificate of ours that names nobody."""
+        now, digest = self._clock(), hashlib.sha256(der).digest()
+        known = self._certified.get(digest)
+        if known is not None and now <= known[1]:
+            return known[0]
+        certificate = self._authority.verify(der, now=now)
+        names = texts(certificate, NameOID.COMMON_NAME)
+        uids = texts(certificate, _USER_UID)
+        if len(uids) > 1 or "" in uids:
+            raise CertificateFault("a certificate can't have several uids or an empty one")
+        if not names or not names[-1]:
+            return None
+        user = _authenticated(
+            User(
+                name=names[-1],
+                uid="".join(uids),
+                groups=texts(certificate, NameOID.ORGANIZATION_NAME),
+                extra={CREDENTIAL: (f"X509SHA256={digest.hex()}",)},
+            )
+        )
+        if len(self._certified) >= _REMEMBERED:
+            self._certified.clear()
+        end = min(certificate.not_valid_after_utc, self._authority.certificate.not_valid_after_utc)
+        self._certified[digest] = (user, end)
+        return user
+
+
+def _bearer(authorization: str) -> str:
+    """The token of the header. Another scheme counts as no credentials, as in kube-apiserver."""
+    scheme, _, rest = authorization.strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def _authenticated(user: User) -> User:
+    if user.name == ANONYMOUS or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return User(name=user.name, uid=user.uid, groups=(*user.groups, AUTHENTICATED), extra=user.extra)

@@ -1,0 +1,372 @@
+"""Tokens of service accounts: asked for by TokenRequest, kept in secrets, judged on every request.
+
+A signed token says who it is for, but the objects decide: it counts only while its service account, and the pod,
+secret or node it is bound to, exist with the uid it names.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from fairway.api.selector import quote
+from fairway.hub import status
+from fairway.hub.authn.jwt import ALGORITHM, Bound, Claims, Key, Reference, Rejected
+from fairway.hub.object_reader import ObjectReader
+from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
+from fairway.hub.user import User
+
+ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+LEGACY_ISSUER: Final = "kubernetes/serviceaccount"
+JWKS_PATH: Final = "/openid/v1/jwks"
+ACCOUNTS: Final = "system:serviceaccounts"
+CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
+NODE_NAME: Final = "authentication.kubernetes.io/node-name"
+
+EXPIRED: Final = "service account token has expired"
+TOO_EARLY: Final = "service account token is not valid yet"
+INVALIDATED: Final = "service account token has been invalidated"
+LEGACY_INVALIDATED: Final = "Token has been invalidated"
+LEGACY_REPLACED: Final = "Token does not match server's copy"
+LEGACY_MARKED: Final = (
+    "the token in secret {secret} for service account {account} has been marked invalid. Use tokens from the "
+    "TokenRequest API or manually created secret-based tokens, or remove the "
+    "'kubernetes.io/legacy-token-invalid-since' label from the secret to temporarily allow use of this token"
+)
+SHORT: Final = "may not specify a duration less than 10 minutes"
+LONG: Final = "may not specify a duration larger than 2^32 seconds"
+
+_GROUP: Final = "authentication.k8s.io"
+_BINDABLE: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+_LEEWAY: Final = 60
+_DEFAULT_SECONDS: Final = 3600
+_REMEMBERED: Final = 4096
+
+
+class Verified(Struct, frozen=True):
+    user: User
+    audiences: tuple[str, ...]
+
+
+class _Remembered(Struct):
+    """A token whose signature was found right: what it says, and up to which changes the objects agreed."""
+
+    claims: Claims
+    user: User
+    seen: tuple[int, ...]
+
+
+class Issuer:
+    """Makes tokens for service accounts and judges those it is shown."""
+
+    def __init__(
+        self,
+        *,
+        key: Key,
+        objects: ObjectReader,
+        url: str = ISSUER,
+        audiences: Sequence[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.url, self.audiences = url, tuple(audiences) or (url,)
+        self._key, self._objects, self._clock = key, objects, clock
+        self._issuers = frozenset({url, LEGACY_ISSUER})
+        self._remembered: dict[bytes, _Remembered] = {}
+
+    def discovery(self, *, address: str) -> Document:
+        """``address`` is where the hub is reached from outside: host and port."""
+        return {
+            "issuer": self.url,
+            "jwks_uri": f"https://{address}{JWKS_PATH}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [ALGORITHM],
+        }
+
+    def jwks(self) -> Document:
+        return self._key.jwks()
+
+    def request(self, document: Document, *, namespace: str, name: str) -> Document:
+        """Answers a TokenRequest for the service account of that name."""
+        asked, spec = document.get("metadata") or {}, document.get("spec") or {}
+        for part, mine in (("name", name), ("namespace", namespace)):
+            if asked.get(part) and asked[part] != mine:
+                fault = f"must match the service account {part} if specified"
+                raise self._invalid(name, f"metadata.{part}", asked[part], fault)
+        account = self._objects.document("serviceaccounts", namespace, name)
+        if account is None:
+            raise status.not_found("", "serviceaccounts", name)
+        uid = account["metadata"]["uid"]
+        if asked.get("uid") and asked["uid"] != uid:
+            detail = (
+                f"the UID in the token request ({asked['uid']}) does not match "
+                f"the UID of the service account ({uid})"
+            )
+            raise status.conflict(_GROUP, "TokenRequest", name, detail)
+        audiences = list(spec.get("audiences") or self.audiences)
+        seconds = spec.get("expirationSeconds")
+        seconds = _DEFAULT_SECONDS if seconds is None else seconds
+        if seconds < 600:
+            raise self._invalid("", "spec.expirationSeconds", seconds, SHORT)
+        if seconds > 1 << 32:
+            raise self._invalid("", "spec.expirationSeconds", seconds, LONG)
+        bound = self._bound(spec.get("boundObjectRef"), namespace, Reference(name=name, uid=uid))
+        now = int(self._clock())
+        claims = Claims(
+            aud=audiences,
+            exp=now + seconds,
+            iat=now,
+            nbf=now,
+            iss=self.url,
+            jti=str(uuid.uuid4()),
+            bound=bound,
+            sub=username(namespace, name),
+        )
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": uid,
+                "creationTimestamp": _stamp(now),
+                **{key: value for key, value in asked.items() if key == "managedFields"},
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": spec.get("boundObjectRef"),
+            },
+            "status": {"token": self._key.sign(claims), "expirationTimestamp": _stamp(now + seconds)},
+        }
+
+    def _invalid(self, name: str, path: str, value: object, detail: str) -> status.Refusal:
+        return status.invalid(_GROUP, "TokenRequest", name, [status.invalid_value(path, value, detail)])
+
+    def _bound(self, asked: Document | None, namespace: str, account: Reference) -> Bound:
+        """The object a token will live and die with, after a look at it."""
+        if not asked:
+            return Bound(namespace=namespace, serviceaccount=account)
+        version, kind, name = asked.get("apiVersion", ""), asked.get("kind", ""), asked.get("name", "")
+        resource = _BINDABLE.get(kind) if "/" not in version else None
+        if resource is None:
+            shown = version if "/" in version else f"/{version}"
+            raise status.bad_request(f"cannot bind token to object of type {shown}, Kind={kind}")
+        found = self._objects.document(resource, "" if kind == "Node" else namespace, name)
+        if found is None:
+            raise status.not_found("", resource, name)
+        pod = found.get("spec") or {} if kind == "Pod" else {}
+        if kind == "Pod" and pod.get("serviceAccountName") != account.name:
+            raise status.bad_request(
+                f"cannot bind token for serviceaccount {quote(account.name)} to pod running with different "
+                "serviceaccount name."
+            )
+        uid = found["metadata"]["uid"]
+        if asked.get("uid") and asked["uid"] != uid:
+            detail = (
+                f"the UID in the bound object reference ({asked['uid']}) does not match the UID in record. "
+                "The object might have been deleted and then recreated"
+            )
+            raise status.conflict("", kind, name, detail)
+        node = None
+        if host := pod.get("nodeName"):
+            kept = self._objects.document("nodes", "", host)
+            node = Reference(name=host, uid=kept["metadata"]["uid"] if kept else "")
+        own = Reference(name=name, uid=uid)
+        return Bound(
+            namespace=namespace,
+            serviceaccount=account,
+            pod=own if kind == "Pod" else None,
+            secret=own if kind == "Secret" else None,
+            node=own if kind == "Node" else node,
+        )
+
+    def secret_token(self, *, account: Document, secret: Document) -> str:
+        """The token without an end for a secret of type kubernetes.io/service-account-token.
+
+        It counts only while that secret holds it, so it must be written there.
+        """
+        meta = account["metadata"]
+        return self._key.sign(
+            Claims(
+                iss=LEGACY_ISSUER,
+                sub=username(meta["namespace"], meta["name"]),
+                legacy_namespace=meta["namespace"],
+                legacy_name=meta["name"],
+                legacy_uid=meta["uid"],
+                legacy_secret=secret["metadata"]["name"],
+            )
+        )
+
+    def outdated(self, token: str) -> bool:
+        """Whether it claims to be one of ``secret_token``, but another key signed it."""
+        try:
+            self._key.verify(token, issuers=frozenset({LEGACY_ISSUER}))
+        except Rejected:
+            return True
+        return False
+
+    def authenticate(self, token: str, *, audiences: Sequence[str] = ()) -> Verified | None:
+        """None when the token isn't one of ours to judge; Rejected when it is and isn't good (any more)."""
+        digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        known = self._remembered.get(digest)
+        if known is None:
+            signed = self._key.verify(token, issuers=self._issuers)
+            if signed is None:
+                return None
+            # Only the signature has been looked at: with nothing seen yet, the objects are asked next.
+            known = _Remembered(claims=signed, user=_user(signed), seen=())
+        claims = known.claims
+        meant = claims.audiences or self.audiences
+        asked = tuple(audiences) or self.audiences
+        common = tuple(each for each in meant if each in asked)
+        if not common:
+            raise Rejected(
+                f"token audiences {_listed(meant)} is invalid for the target audiences {_listed(asked)}"
+            )
+        now = self._clock()
+        if claims.nbf is not None and now + _LEEWAY < claims.nbf:
+            raise Rejected(TOO_EARLY)
+        if claims.exp is not None and now >= claims.exp:
+            self._remembered.pop(digest, None)
+            raise Rejected(EXPIRED)
+        seen = tuple(map(self._objects.touched, _watched(claims)))
+        if known.seen != seen:
+            # Whoever was asked about before is asked about again: nothing outlives its object.
+            self._remembered.pop(digest, None)
+            legacy = claims.iss == LEGACY_ISSUER
+            steady = self._confirm_legacy(claims, token) if legacy else self._confirm(claims, now)
+            if steady:
+                if len(self._remembered) >= _REMEMBERED:
+                    self._remembered.clear()
+                known.seen = seen
+                self._remembered[digest] = known
+        return Verified(user=known.user, audiences=common)
+
+    def _confirm(self, claims: Claims, now: float) -> bool:
+        """Whether the answer holds until one of the objects changes; near a deletion time alone changes it."""
+        bound = claims.bound
+        if claims.exp is None:
+            raise Rejected(EXPIRED)
+        namespace, account = bound.namespace, bound.serviceaccount
+        steady = self._alive("serviceaccounts", namespace, account, now, missing="", kind="service account")
+        if bound.secret is not None:
+            steady &= self._alive("secrets", namespace, bound.secret, now, missing=INVALIDATED, kind="secret")
+        if bound.pod is not None:
+            steady &= self._alive("pods", namespace, bound.pod, now, missing=INVALIDATED, kind="pod")
+        elif bound.node is not None:
+            steady &= self._alive("nodes", "", bound.node, now, missing=INVALIDATED, kind="node")
+        return steady
+
+    def _alive(
+        self, resource: str, namespace: str, wanted: Reference, now: float, *, missing: str, kind: str
+    ) -> bool:
+        found = self._objects.document(resource, namespace, wanted.name)
+        if found is None:
+            raise Rejected(missing or f"{resource} {quote(wanted.name)} not found")
+        uid = found["metadata"].get("uid", "")
+        if uid != wanted.uid or not uid:
+            claim = "claim" if not missing else f"service account {kind} ref claim"
+            raise Rejected(f"{kind} UID ({uid}) does not match {claim} ({wanted.uid})")
+        deleted = found["metadata"].get("deletionTimestamp")
+        if deleted and datetime.fromisoformat(deleted).timestamp() < now - _LEEWAY:
+            raise Rejected(missing or f"service account {namespace}/{wanted.name} has been deleted")
+        return not deleted
+
+    def _confirm_legacy(self, claims: Claims, token: str) -> bool:
+        namespace, name, held = claims.legacy_namespace, claims.legacy_name, claims.legacy_secret
+        if not (namespace and name and held and claims.legacy_uid) or claims.sub != username(namespace, name):
+            raise Rejected("sub claim is invalid")
+        secret = self._objects.document("secrets", namespace, held)
+        if secret is None or secret["metadata"].get("deletionTimestamp"):
+            raise Rejected(LEGACY_INVALIDATED)
+        if not hmac.compare_digest(secret_data(secret, "token"), token.encode(errors="surrogateescape")):
+            raise Rejected(LEGACY_REPLACED)
+        account = self._objects.document("serviceaccounts", namespace, name)
+        if account is None:
+            raise Rejected(f"serviceaccounts {quote(name)} not found")
+        if account["metadata"].get("deletionTimestamp"):
+            raise Rejected(f"ServiceAccount {namespace}/{name} has been deleted")
+        if (uid := account["metadata"].get("uid")) != claims.legacy_uid:
+            raise Rejected(f"ServiceAccount UID ({uid}) does not match claim ({claims.legacy_uid})")
+        if (secret["metadata"].get("labels") or {}).get("kubernetes.io/legacy-token-invalid-since"):
+            raise Rejected(LEGACY_MARKED.format(secret=f"{namespace}/{held}", account=f"{namespace}/{name}"))
+        return True
+
+
+def _watched(claims: Claims) -> Iterable[str]:
+    """The resources whose changes may end a token."""
+    yield "serviceaccounts"
+    bound = claims.bound
+    if bound.secret is not None or claims.iss == LEGACY_ISSUER:
+        yield "secrets"
+    if bound.pod is not None:
+        yield "pods"
+    elif bound.node is not None:
+        yield "nodes"
+
+
+def username(namespace: str, name: str) -> str:
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def account_of(user: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name is of."""
+    prefix, _, rest = user.partition("system:serviceaccount:")
+    parts = rest.split(":")
+    if prefix or len(parts) != 2 or naming.label(parts[0]) or naming.subdomain(parts[1]):
+        return None
+    return parts[0], parts[1]
+
+
+def groups(namespace: str) -> tuple[str, ...]:
+    return (ACCOUNTS, f"{ACCOUNTS}:{namespace}")
+
+
+def _user(claims: Claims) -> User:
+    if claims.iss == LEGACY_ISSUER:
+        namespace = claims.legacy_namespace
+        return User(
+            name=username(namespace, claims.legacy_name), uid=claims.legacy_uid, groups=groups(namespace)
+        )
+    bound = claims.bound
+    extra: dict[str, tuple[str, ...]] = {}
+    if claims.jti:
+        extra[CREDENTIAL] = (f"JTI={claims.jti}",)
+    if bound.node is not None:
+        extra[NODE_NAME] = (bound.node.name,)
+        if bound.node.uid:
+            extra["authentication.kubernetes.io/node-uid"] = (bound.node.uid,)
+    if bound.pod is not None:
+        extra["authentication.kubernetes.io/pod-name"] = (bound.pod.name,)
+        extra["authentication.kubernetes.io/pod-uid"] = (bound.pod.uid,)
+    return User(
+        name=username(bound.namespace, bound.serviceaccount.name),
+        uid=bound.serviceaccount.uid,
+        groups=groups(bound.namespace),
+        extra=extra,
+    )
+
+
+def secret_data(secret: Document, key: str) -> bytes:
+    """A value of a secret, empty when it isn't there or can't be read."""
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(key) or "", validate=True)
+    except (binascii.Error, TypeError):
+        return b""
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return f"[{' '.join(map(quote, texts))}]"
+
+
+def _stamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

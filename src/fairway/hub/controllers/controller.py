@@ -1,0 +1,124 @@
+"""A part of the upkeep: told of every change as it is committed, it works off what that calls for, one at a time."""
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
+
+from fairway.hub import safe_traceback
+from fairway.hub.json_decoder import decode_object
+from fairway.hub.options import BACKGROUND, Deletion, Write
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document, Resource
+from fairway.hub.status import Refusal
+from fairway.hub.storage.store import Change, Item, Key, ReadOnly, Store
+from fairway.hub.user import MASTERS, User
+from fairway.hub.write_request import MERGE_PATCH, Patch, WriteRequest
+from fairway.hub.writing.writer import Writer
+
+log = logging.getLogger(__name__)
+
+_BACK_OFF: Final = (0.1, 0.5, 2.0, 10.0, 60.0)
+
+T = TypeVar("T", bound=Hashable)
+
+decode: Final = decode_object
+
+
+class Controller(ABC, Generic[T]):
+    """``see`` is called within the commit and must be quick; ``work`` may take its time and is retried."""
+
+    manager = "fairway-hub"
+
+    def __init__(self, *, store: Store, registry: Registry, writer: Writer) -> None:
+        self.store, self.registry, self.writer = store, registry, writer
+        self.user = User(name=f"system:{self.manager}", groups=(MASTERS,))
+        self._due: dict[T, None] = {}
+        self._faults: dict[T, int] = {}
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def on_change(self, change: Change) -> None: ...
+
+    @abstractmethod
+    async def reconcile(self, item: T) -> None: ...
+
+    def resync(self) -> None:
+        """Look at what is already there."""
+
+    def enqueue(self, item: T) -> None:
+        self._due[item] = None
+        self._woken.set()
+
+    def start(self) -> None:
+        self.resync()
+        self._task = asyncio.create_task(self._run(), name=self.manager)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            await self._woken.wait()
+            while self._due:
+                item = next(iter(self._due))
+                del self._due[item]
+                await self._attempt(item)
+            self._woken.clear()
+
+    async def _attempt(self, item: T) -> None:
+        try:
+            await self.reconcile(item)
+            self._faults.pop(item, None)
+        except (Refusal, ReadOnly) as error:
+            # Another writer was first, or the store can't write: look again, later and later.
+            count = self._faults.get(item, 0)
+            self._faults[item] = count + 1
+            delay = _BACK_OFF[min(count, len(_BACK_OFF) - 1)]
+            log.debug("%s: %s, again in %s s", item, error, delay)
+            asyncio.get_running_loop().call_later(delay, self.enqueue, item)
+        except Exception as error:
+            log.error(
+                "%s gave up on %s:\n%s", type(self).__name__, item, safe_traceback.format_traceback(error)
+            )
+
+    # What workers do to objects
+
+    def resource(self, key: str) -> Resource | None:
+        return self.registry.of_key(key)
+
+    def request(self, subresource: str = "") -> WriteRequest:
+        return WriteRequest(user=self.user, options=Write(manager=self.manager), subresource=subresource)
+
+    async def delete(
+        self, key: Key, *, uid: str, revision: str | None = None, propagation: str = BACKGROUND
+    ) -> None:
+        resource = self.resource(key[0])
+        if resource is None:
+            return
+        options = Deletion(uid=uid, revision=revision, propagation=propagation)
+        try:
+            await self.writer.delete(resource, key[1], key[2], options, user=self.user)
+        except Refusal as refusal:
+            if refusal.code not in (404, 409):
+                raise
+
+    async def merge_patch(self, key: Key, patch: Document, *, subresource: str = "") -> None:
+        resource = self.resource(key[0])
+        if resource is not None:
+            await self.writer.patch(
+                resource, key[1], key[2], Patch(media=MERGE_PATCH, body=patch), self.request(subresource)
+            )
+
+    def document(self, key: Key) -> Document | None:
+        item = self.store.get(key)
+        return None if item is None else decode(item.raw)
+
+    def items(self, resource: str, namespace: str | None = None) -> list[Item]:
+        return list(self.store.items(resource, namespace=namespace).items)

@@ -1,0 +1,68 @@
+"""Custom resource definitions: their objects go before they do, and then their names are free for others."""
+
+from typing import Any
+
+from fairway.hub.controllers.controller import Controller, decode
+from fairway.hub.crd import definitions
+from fairway.hub.crd.kind import DEFINITIONS, FINALIZER
+from fairway.hub.storage.store import Change
+
+
+class CrdCleanup(Controller[str]):
+    manager = "crd-finalizer"
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._waiting: set[str] = set()
+        """Those that aren't served, perhaps because of another's names."""
+
+    def resync(self) -> None:
+        for item in self.items(DEFINITIONS):
+            self._note(item.key[2], item.raw)
+
+    def on_change(self, change: Change) -> None:
+        if change.key[0] == DEFINITIONS:
+            if change.type == "DELETED":
+                self._waiting.discard(change.key[2])
+                for name in self._waiting:
+                    self.enqueue(name)
+            else:
+                self._note(change.key[2], change.raw)
+        elif change.type == "DELETED" and self.store.count(change.key[0]) == 0:
+            self.enqueue(change.key[0])
+
+    def _note(self, name: str, raw: bytes) -> None:
+        if b'"deletionTimestamp"' in raw:
+            self.enqueue(name)
+        if definitions.established(decode(raw)):
+            self._waiting.discard(name)
+        else:
+            self._waiting.add(name)
+
+    async def reconcile(self, item: str) -> None:
+        definition = self.document((DEFINITIONS, "", item))
+        if definition is None:
+            return
+        if not definition["metadata"].get("deletionTimestamp"):
+            if not definitions.established(definition):
+                # Judged anew, as every change is; one that changed nothing wouldn't be.
+                await self.merge_patch(
+                    (DEFINITIONS, "", item), {"status": {"conditions": None}}, subresource="status"
+                )
+            return
+        finalizers = definition["metadata"].get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return
+        for each in self.items(item):
+            if b'"deletionTimestamp"' not in each.raw:
+                await self.delete(each.key, uid=decode(each.raw)["metadata"]["uid"])
+        if self.store.count(item) == 0:
+            await self.merge_patch(
+                (DEFINITIONS, "", item),
+                {
+                    "metadata": {
+                        "uid": definition["metadata"]["uid"],
+                        "finalizers": [f for f in finalizers if f != FINALIZER] or None,
+                    }
+                },
+            )

@@ -1,0 +1,78 @@
+"""Events don't stay: an hour after an event was last written it goes."""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub.controllers.controller import Controller
+from fairway.hub.storage.store import Change, Key
+
+EVENTS: Final = "events"
+LIFETIME: Final = 3600.0
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    uid: str = ""
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+class EventExpiry(Controller[str]):
+    """Ages are counted from when this process first saw an event, so a restart gives each another hour."""
+
+    manager = "event-expiry"
+
+    def __init__(self, *, lifetime: float = LIFETIME, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._lifetime = lifetime
+        self._seen: dict[Key, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def resync(self) -> None:
+        for item in self.items(EVENTS):
+            self._note(item.key)
+
+    def on_change(self, change: Change) -> None:
+        if change.key[0] == EVENTS:
+            self._seen.pop(change.key, None)
+            if change.type != "DELETED":
+                self._note(change.key)
+
+    def _note(self, key: Key) -> None:
+        # Insertion order is the order of expiry.
+        self._seen[key] = asyncio.get_running_loop().time() + self._lifetime
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is None and self._seen:
+            due = next(iter(self._seen.values()))
+            self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.enqueue(EVENTS)
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().stop()
+
+    async def reconcile(self, item: str) -> None:  # noqa: ARG002  # there is only one thing to do
+        now = asyncio.get_running_loop().time()
+        due = []
+        for key, moment in self._seen.items():
+            if moment > now:
+                break
+            due.append(key)
+        for key in due:
+            stored = self.store.get(key)
+            self._seen.pop(key, None)
+            if stored is not None:
+                await self.delete(key, uid=_head(stored.raw).metadata.uid)
+        self._arm()

@@ -1,0 +1,283 @@
+"""Garbage collection: what is left without an owner goes, in the way the deletion of the owner asked for."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.event_expiry import EVENTS
+from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN
+from fairway.hub.resource import Document
+from fairway.hub.status import Refusal
+from fairway.hub.storage.store import Change, Key
+from fairway.hub.writing.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+
+INVALID_OWNER: Final = "OwnerRefInvalidNamespace"
+INVALID_OWNER_MESSAGE: Final = (
+    'ownerRef [{apiVersion}/{kind}, namespace: , name: {name}, uid: {uid}] does not exist in namespace ""'
+)
+REPORTER: Final = "garbage-collector-controller"
+
+_OWNED: Final = b'"ownerReferences"'
+_ENDING: Final = b'"deletionTimestamp"'
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: list[str] = msgspec.field(default_factory=list)
+    owner_references: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+class GarbageCollector(Controller[Key]):
+    """Knows only the objects that have owners; who has none costs a search for a word in its bytes."""
+
+    manager = "generic-garbage-collector"
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._dependents: dict[str, set[Key]] = {}
+        self._blocking: dict[str, set[Key]] = {}
+        """Of the dependents by owner, those that an owner deleted in the foreground waits for."""
+        self._owners: dict[Key, frozenset[str]] = {}
+        self._waiting: set[str] = set()
+        """Owners that wait for dependents, all of which were queued."""
+        self._reported: set[tuple[Key, str]] = set()
+        """Invalid owner references that have their event."""
+
+    def resync(self) -> None:
+        for resource in self.store.resources():
+            if resource == EVENTS:
+                continue
+            for item in self.items(resource):
+                if _OWNED in item.raw:
+                    self._index(item.key, _head(item.raw).metadata.owner_references)
+                    self.enqueue(item.key)
+                if _ENDING in item.raw:
+                    self.enqueue(item.key)
+
+    def on_change(self, change: Change) -> None:
+        if change.key[0] == EVENTS:  # they expire, and kube-controller-manager doesn't collect them either
+            return
+        owned = _OWNED in change.raw
+        if change.type == "DELETED":
+            if self._dependents or self._waiting:
+                uid = _head(change.raw).metadata.uid
+                self._waiting.discard(uid)
+                for dependent in self._dependents.get(uid, ()):
+                    self.enqueue(dependent)
+            if owned:
+                self._index(change.key, ())
+                # An owner that waits for its dependents may be waiting for this one.
+                self._wake_owners(_head(change.raw).metadata.owner_references, change.key)
+            return
+        if owned or change.key in self._owners:
+            self._index(change.key, _head(change.raw).metadata.owner_references if owned else ())
+            self.enqueue(change.key)
+            if change.previous is not None and _OWNED in change.previous:
+                self._wake_owners(_head(change.previous).metadata.owner_references, change.key)
+        if _ENDING in change.raw:
+            self.enqueue(change.key)
+
+    def _index(self, key: Key, references: Sequence[Document]) -> None:
+        blocked = {str(each.get("uid")): False for each in references}
+        for each in references:
+            blocked[str(each.get("uid"))] |= bool(each.get("blockOwnerDeletion"))
+        before = self._owners.get(key, frozenset())
+        for uid in before - blocked.keys():
+            _discard(self._dependents, uid, key)
+            _discard(self._blocking, uid, key)
+            self._reported.discard((key, uid))
+        for uid, blocks in blocked.items():
+            self._dependents.setdefault(uid, set()).add(key)
+            if blocks:
+                self._blocking.setdefault(uid, set()).add(key)
+            else:
+                _discard(self._blocking, uid, key)
+        if blocked:
+            self._owners[key] = frozenset(blocked)
+        else:
+            self._owners.pop(key, None)
+
+    def _wake_owners(self, references: Iterable[Document], key: Key) -> None:
+        for reference in references:
+            owner = self._owner_key(reference, key)
+            if owner is not None:
+                self.enqueue(owner)
+
+    def _owner_key(self, reference: Document, dependent: Key) -> Key | None:
+        """None when the hub doesn't serve such a kind: nothing is known of that owner then."""
+        group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
+        resource = self.registry.of_kind(group, version, str(reference.get("kind", "")))
+        if resource is None:
+            return None
+        return (resource.key, dependent[1] if resource.namespaced else "", str(reference.get("name", "")))
+
+    async def reconcile(self, item: Key) -> None:
+        stored = self.store.get(item)
+        if stored is None:
+            return
+        metadata = _head(stored.raw).metadata
+        if metadata.deletion_timestamp is not None:
+            if ORPHAN_FINALIZER in metadata.finalizers:
+                await self._orphan(item, metadata)
+                return
+            if FOREGROUND_FINALIZER in metadata.finalizers:
+                await self._await_dependents(item, metadata)
+                return
+        if metadata.owner_references and metadata.deletion_timestamp is None:
+            await self._judge(item, metadata)
+
+    async def _judge(self, key: Key, metadata: _Metadata) -> None:
+        """Delete what has no owner left; forget owners that are gone where another remains.
+
+        An owner of an unknown kind may exist, and a cluster-scoped object can't have a namespaced owner: either
+        reference protects the object, because the hub can't show that its owner is gone.
+        """
+        if not await self._resolvable(key, metadata):
+            return
+        solid, lost, waiting = [], [], []
+        for reference in metadata.owner_references:
+            owner_key = self._owner_key(reference, key)
+            owner = self.store.get(owner_key) if owner_key is not None else None
+            head = _head(owner.raw).metadata if owner is not None else None
+            if head is None or head.uid != reference.get("uid"):
+                lost.append(reference)
+            elif head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
+                waiting.append(reference)
+            else:
+                solid.append(reference)
+        if not lost and not waiting:
+            return
+        if solid:
+            await self._rewrite(key, metadata, owners=solid)
+        elif waiting and self._dependents.get(metadata.uid):
+            if self._in_circle(metadata):
+                unblocked = [{**each, "blockOwnerDeletion": False} for each in metadata.owner_references]
+                await self._rewrite(key, metadata, owners=unblocked)
+                return  # the change brings the object here again
+            await self._collect(key, metadata, FOREGROUND)
+        else:
+            policy = BACKGROUND
+            if ORPHAN_FINALIZER in metadata.finalizers:
+                policy = ORPHAN
+            elif FOREGROUND_FINALIZER in metadata.finalizers:
+                policy = FOREGROUND
+            await self._collect(key, metadata, policy)
+
+    async def _resolvable(self, key: Key, metadata: _Metadata) -> bool:
+        """Whether every owner reference names a place where the hub can look for the owner."""
+        resolvable = True
+        for reference in metadata.owner_references:
+            owner_key = self._owner_key(reference, key)
+            if owner_key is None:
+                resolvable = False
+                continue
+            dependent, owner = self.resource(key[0]), self.resource(owner_key[0])
+            if dependent is not None and owner is not None and owner.namespaced and not dependent.namespaced:
+                resolvable = False
+                await self._report(key, metadata, reference)
+        return resolvable
+
+    async def _report(self, key: Key, metadata: _Metadata, reference: Document) -> None:
+        about, events = self.resource(key[0]), self.resource(EVENTS)
+        seen = (key, str(reference.get("uid")))
+        if about is None or events is None or seen in self._reported:
+            return
+        self._reported.add(seen)
+        now = self.writer.now()
+        told = {part: reference.get(part, "") for part in ("apiVersion", "kind", "name", "uid")}
+        event: Document = {
+            "metadata": {"name": f"{key[2]}.{time.time_ns():x}"},
+            "involvedObject": {
+                "kind": about.kind,
+                "name": key[2],
+                "uid": metadata.uid,
+                "apiVersion": about.api_version,
+            },
+            "reason": INVALID_OWNER,
+            "message": INVALID_OWNER_MESSAGE.format(**told),
+            "source": {"component": REPORTER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": "Warning",
+            "reportingComponent": REPORTER,
+        }
+        with contextlib.suppress(Refusal):
+            await self.writer.create(events, "default", event, self.request())
+
+    def _in_circle(self, metadata: _Metadata) -> bool:
+        """Whether an owner may wait for this object while this object waits for it.
+
+        The test also finds some that wait for each other without a circle; not blocking those does no harm.
+        """
+        if not any(reference.get("blockOwnerDeletion") for reference in metadata.owner_references):
+            return False
+        for dependent in self._dependents.get(metadata.uid, ()):
+            stored = self.store.get(dependent)
+            if stored is not None and _ENDING in stored.raw:
+                head = _head(stored.raw).metadata
+                if head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
+                    return True
+        return False
+
+    async def _collect(self, key: Key, metadata: _Metadata, propagation: str) -> None:
+        """Delete the version that was judged: a write in flight may add an owner, and is judged when it is stored."""
+        await self.delete(key, uid=metadata.uid, revision=metadata.resource_version, propagation=propagation)
+
+    async def _rewrite(
+        self,
+        key: Key,
+        metadata: _Metadata,
+        *,
+        owners: list[Document] | None = None,
+        finalizers: list[str] | None = None,
+    ) -> None:
+        patch: Document = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+        if owners is not None:
+            patch["ownerReferences"] = owners or None
+        if finalizers is not None:
+            patch["finalizers"] = finalizers or None
+        await self.merge_patch(key, {"metadata": patch})
+
+    async def _orphan(self, key: Key, metadata: _Metadata) -> None:
+        for dependent in list(self._dependents.get(metadata.uid, ())):
+            stored = self.store.get(dependent)
+            if stored is None:
+                continue
+            head = _head(stored.raw).metadata
+            kept = [r for r in head.owner_references if r.get("uid") != metadata.uid]
+            await self._rewrite(dependent, head, owners=kept)
+        kept_finalizers = [f for f in metadata.finalizers if f != ORPHAN_FINALIZER]
+        await self._rewrite(key, metadata, finalizers=kept_finalizers)
+
+    async def _await_dependents(self, key: Key, metadata: _Metadata) -> None:
+        """Queue all dependents once; later ones queue themselves. A look at a waiting owner costs the same for any
+        number of dependents, because each dependent that changes causes one."""
+        if metadata.uid not in self._waiting:
+            self._waiting.add(metadata.uid)
+            for dependent in self._dependents.get(metadata.uid, ()):
+                self.enqueue(dependent)
+        if not self._blocking.get(metadata.uid):
+            kept = [f for f in metadata.finalizers if f != FOREGROUND_FINALIZER]
+            await self._rewrite(key, metadata, finalizers=kept)
+
+
+def _discard(index: dict[str, set[Key]], uid: str, key: Key) -> None:
+    known = index.get(uid)
+    if known is not None:
+        known.discard(key)
+        if not known:
+            del index[uid]

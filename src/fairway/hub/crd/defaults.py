@@ -1,0 +1,67 @@
+"""Defaults of a schema must themselves be what the schema demands."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from fairway.hub import status
+from fairway.hub.budget import Exhausted
+from fairway.hub.schema import Node
+from fairway.hub.schemas import embedded_resources
+from fairway.hub.schemas.cel_validation import Rules, has_rules
+from fairway.hub.schemas.constraints import TOO_MUCH_TO_CHECK, Constraints
+from fairway.hub.schemas.correlation import ABSENT
+from fairway.hub.schemas.embedded_resources import embedded_faults
+from fairway.hub.schemas.fault import ROOT
+from fairway.hub.schemas.pruning import Pruning, copied
+from fairway.hub.schemas.reachability import reaching
+from fairway.hub.status import Cause
+
+UNKNOWN_FIELDS: Final = "must not have unknown fields"
+
+
+def default_faults(node: Node, path: str) -> list[Cause]:
+    return list(_Defaults(node).faults(node, path))
+
+
+class _Defaults:
+    """What is compiled for one default serves those above and below it, or each would cost as much as all."""
+
+    def __init__(self, root: Node) -> None:
+        self._pruning, self._constraints = Pruning(), Constraints()
+        self._embedded = reaching(root, embedded_resources.wanted)
+        self._ruled = reaching(root, has_rules)
+
+    def faults(self, node: Node, path: str) -> Iterator[Cause]:
+        if node.default is not None:
+            yield from self._check(node, node.default, f"{path}.default")
+        if node.items is not None:
+            yield from self.faults(node.items, f"{path}.items")
+        for name, child in node.properties.items():
+            yield from self.faults(child, f"{path}.properties[{name}]")
+
+    def _check(self, node: Node, value: Any, path: str) -> Iterator[Cause]:
+        # A default is judged by what stands below it; that it is one doesn't matter for itself.
+        bare = replace(node, has_default=False, default=None)
+        dropped: list[str] = []
+        self._pruning.prune(bare)(copied(value), "", dropped)
+        if dropped:
+            yield status.invalid_value(path, value, UNKNOWN_FIELDS)
+        embedded = list(embedded_faults(bare, value, path, self._embedded))
+        if embedded:
+            yield from embedded
+            return
+        faults: list[Cause] = []
+        self._constraints.effort.renew()
+        try:
+            self._constraints.check(bare)(value, "", faults, ABSENT)
+        except Exhausted:
+            faults.append(status.invalid_value(ROOT, "", TOO_MUCH_TO_CHECK))
+        if faults:
+            for fault in dict.fromkeys(faults):
+                place = path if fault.field == ROOT else f"{path}.{fault.field}"
+                yield Cause(field=place, reason=fault.reason, message=fault.message)
+            return
+        if id(node) in self._ruled:
+            rules = Rules(bare)
+            yield from rules.check(value, value, path=path) or rules.check(value, None, path=path)

@@ -1,0 +1,50 @@
+"""Custom resource definitions."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from fairway.hub.crd import definitions
+from fairway.hub.kind import Conditional
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document
+from fairway.hub.status import Cause
+from fairway.hub.timestamps import timestamp
+from fairway.hub.write_request import WriteRequest
+
+DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
+FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class Definition(Conditional):
+    generation = True
+    presence = False
+
+    def __init__(self, *, registry: Registry, clock: Callable[[], datetime]) -> None:
+        self._registry, self._clock = registry, clock
+
+    def default(self, document: Document) -> None:
+        definitions.complete(document)
+
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        if old is None:
+            document["status"] = {}
+        definitions.store_version(document)
+
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+        return definitions.check_definition(document, old)
+
+    def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        """Its names are taken at once; nothing waits for a controller here."""
+        request.warnings.extend(definitions.warnings(document, old))
+        document["status"] = {k: v for k, v in document["status"].items() if v is not None}
+        definitions.establish(document, self._registry.resources, now=timestamp(self._clock()))
+
+    def finished(self, document: Document) -> bool:
+        """Not before somebody has seen to its objects, which is what the finalizer of a deletion is for."""
+        return "deletionTimestamp" in document["metadata"]
+
+    def deleting(self, document: Document) -> None:
+        finalizers = document["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)

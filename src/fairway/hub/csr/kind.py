@@ -1,0 +1,37 @@
+"""Certificate signing requests."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from fairway.hub.csr import validation
+from fairway.hub.kind import Kind
+from fairway.hub.rbac.authorizer import Authorizer
+from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
+from fairway.hub.status import Cause
+from fairway.hub.write_request import WriteRequest
+
+
+class CertificateSigningRequest(Kind):
+    naming = staticmethod(naming.path_segment)
+    presence = False
+
+    def __init__(self, *, authorizer: Authorizer, clock: Callable[[], datetime]) -> None:
+        self._authorizer, self._clock = authorizer, clock
+
+    def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        validation.prepare(
+            document, old, user=request.user, now=self._clock(), subresource=request.subresource
+        )
+
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+        return validation.check(document, old, subresource=request.subresource)
+
+    def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        validation.admit(
+            document,
+            old,
+            user=request.user,
+            authorizer=self._authorizer,
+            subresource=request.subresource,
+        )

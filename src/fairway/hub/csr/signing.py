@@ -1,0 +1,264 @@
+"""From an approved request to a certificate, as the signers that Kubernetes knows by name would make it."""
+
+import base64
+import binascii
+import copy
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fairway.hub.pki.certificates import Authority, attributes, texts
+from fairway.hub.resource import Document
+from fairway.hub.user import MASTERS
+
+CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+
+NOT_PEM: Final = "PEM block type must be CERTIFICATE REQUEST"
+UNREADABLE: Final = "asn1: structure error: this can't be read as a certificate request"
+NOT_MASTERS: Final = f"use of {CLIENT} signer with {MASTERS} group is not allowed"
+FAILED: Final = "SignerValidationFailure"
+
+_NODES: Final = "system:nodes"
+_LIFE: Final = timedelta(days=365)
+_SHORT_LIFE: Final = timedelta(hours=8)
+_BACKDATED: Final = timedelta(minutes=5)
+_LEAST: Final = timedelta(minutes=10)
+
+_KEY_USAGES: Final = {
+    "signing": "digital_signature",
+    "digital signature": "digital_signature",
+    "content commitment": "content_commitment",
+    "key encipherment": "key_encipherment",
+    "key agreement": "key_agreement",
+    "data encipherment": "data_encipherment",
+    "cert sign": "key_cert_sign",
+    "crl sign": "crl_sign",
+    "encipher only": "encipher_only",
+    "decipher only": "decipher_only",
+}
+_PURPOSES: Final = {
+    "any": ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,
+    "server auth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "client auth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "code signing": ExtendedKeyUsageOID.CODE_SIGNING,
+    "email protection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "s/mime": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "ipsec end system": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.5"),
+    "ipsec tunnel": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.6"),
+    "ipsec user": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.7"),
+    "timestamping": ExtendedKeyUsageOID.TIME_STAMPING,
+    "ocsp signing": ExtendedKeyUsageOID.OCSP_SIGNING,
+    "microsoft sgc": x509.ObjectIdentifier("1.3.6.1.4.1.311.10.3.3"),
+    "netscape sgc": x509.ObjectIdentifier("2.16.840.1.113730.4.1"),
+}
+USAGES: Final = tuple(sorted((*_KEY_USAGES, *_PURPOSES)))
+
+# What of a subject is taken over. The rest, such as a user's uid, could be read as something nobody approved.
+_SUBJECT: Final = (
+    NameOID.COUNTRY_NAME,
+    NameOID.ORGANIZATION_NAME,
+    NameOID.ORGANIZATIONAL_UNIT_NAME,
+    NameOID.LOCALITY_NAME,
+    NameOID.STATE_OR_PROVINCE_NAME,
+    NameOID.STREET_ADDRESS,
+    NameOID.POSTAL_CODE,
+    NameOID.COMMON_NAME,
+    NameOID.SERIAL_NUMBER,
+)
+_ONCE: Final = frozenset({NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER})
+
+
+class RequestFault(Exception):
+    """What is wrong with a request, in words for its owner."""
+
+
+def blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The PEM blocks, each with its type; ends at the first that isn't one."""
+    start = 0
+    while (begin := data.find(b"-----BEGIN ", start)) >= 0:
+        head = data.find(b"-----", begin + 11)
+        kind = data[begin + 11 : head]
+        end = data.find(b"-----END " + kind + b"-----", head) if head >= 0 else -1
+        if end < 0:
+            return
+        try:
+            body = base64.b64decode(b"".join(data[head + 5 : end].split()), validate=True)
+        except binascii.Error:
+            return
+        yield kind.decode(errors="replace"), body
+        start = end + len(kind) + 14
+
+
+def content(field: object) -> bytes:
+    """The bytes of a base64 field; none when it isn't one."""
+    try:
+        return base64.b64decode(field, validate=True) if isinstance(field, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def parse(request: object) -> x509.CertificateSigningRequest:
+    """``request`` as the API has it: base64 of PEM. Raises RequestFault unless its maker had the key."""
+    kind, body = next(blocks(content(request)), ("", b""))
+    if kind != "CERTIFICATE REQUEST":
+        raise RequestFault(NOT_PEM)
+    try:
+        found = x509.load_der_x509_csr(body)
+        key, algorithm = found.public_key(), found.signature_hash_algorithm
+        organizations(found), list(found.extensions)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as fault:
+        raise RequestFault(UNREADABLE) from fault
+    if isinstance(algorithm, hashes.SHA1 | hashes.MD5):
+        raise RequestFault(f"x509: cannot verify signature: insecure algorithm {algorithm.name.upper()}")
+    try:
+        valid = found.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        valid = False
+    if not valid:
+        match key:
+            case ec.EllipticCurvePublicKey():
+                raise RequestFault("x509: ECDSA verification failure")
+            case rsa.RSAPublicKey():
+                raise RequestFault("crypto/rsa: verification error")
+            case _:
+                raise RequestFault("x509: Ed25519 verification failure")
+    return found
+
+
+def organizations(request: x509.CertificateSigningRequest) -> tuple[str, ...]:
+    return texts(request, NameOID.ORGANIZATION_NAME)
+
+
+def signed(document: Document, *, authority: Authority, now: datetime) -> Document | None:
+    """The request with its certificate, or with why it got none; None when there is nothing to do.
+
+    ``now`` has a time zone. Requests for signers of other names are left to others.
+    """
+    spec, state = document.get("spec") or {}, document.get("status") or {}
+    conditions = state.get("conditions") or []
+    told = {each.get("type") for each in conditions if each.get("status") == "True"}
+    signer = spec.get("signerName")
+    if "Approved" not in told or told & {"Denied", "Failed"} or state.get("certificate"):
+        return None
+    if signer not in (CLIENT, KUBELET_CLIENT, KUBELET_SERVING):
+        return None
+    answer = copy.deepcopy(document)
+    answer.setdefault("status", {})
+    try:
+        request = parse(spec.get("request"))
+        usages = list(spec.get("usages") or ())
+        _check(signer, request, usages)
+        certificate = _issue(request, usages, spec.get("expirationSeconds"), authority, now)
+    except RequestFault as fault:
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        failed = {
+            "type": "Failed",
+            "status": "True",
+            "reason": FAILED,
+            "message": str(fault),
+            "lastUpdateTime": stamp,
+            "lastTransitionTime": stamp,
+        }
+        answer["status"]["conditions"] = [*conditions, failed]
+        return answer
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    answer["status"]["certificate"] = base64.b64encode(pem).decode()
+    return answer
+
+
+def _issue(
+    request: x509.CertificateSigningRequest,
+    usages: Sequence[str],
+    seconds: int | None,
+    authority: Authority,
+    now: datetime,
+) -> x509.Certificate:
+    if now >= authority.certificate.not_valid_after_utc:
+        raise RequestFault("the signer has expired")
+    life = _LIFE if seconds is None else min(max(timedelta(seconds=seconds), _LEAST), _LIFE)
+    # A long life starts a little earlier and ends as much earlier; of a short one nothing can be spared.
+    end = now + life if life < _SHORT_LIFE else now + life - _BACKDATED
+    flags = {_KEY_USAGES[usage] for usage in usages if usage in _KEY_USAGES}
+    if "key_agreement" not in flags:
+        flags -= {"encipher_only", "decipher_only"}
+    purposes = dict.fromkeys(_PURPOSES[usage] for usage in usages if usage in _PURPOSES)
+    try:
+        return authority.issue(
+            subject=_subject(request),
+            public_key=request.public_key(),
+            names=list(_alternatives(request)),
+            key_usage=x509.KeyUsage(**{name: name in flags for name in _FLAGS}) if flags else None,
+            purposes=purposes,
+            start=now - _BACKDATED,
+            end=end,
+        )
+    except (ValueError, TypeError) as fault:
+        raise RequestFault("a certificate can't be made of this request") from fault
+
+
+_FLAGS: Final = tuple(dict.fromkeys(_KEY_USAGES.values()))
+
+
+def _subject(request: x509.CertificateSigningRequest) -> x509.Name:
+    """Of what can be there only once, the last counts: that is how everybody reads it."""
+    taken: list[x509.NameAttribute[str | bytes]] = []
+    for oid in _SUBJECT:
+        found = attributes(request, oid)
+        taken.extend(found[-1:] if oid in _ONCE else found)
+    return x509.Name(taken)
+
+
+def _alternatives(request: x509.CertificateSigningRequest) -> Iterator[x509.GeneralName]:
+    try:
+        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return
+    for name in found:
+        if isinstance(name, x509.DNSName | x509.IPAddress | x509.RFC822Name | x509.UniformResourceIdentifier):
+            yield name
+
+
+def _check(signer: str, request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
+    """The promises each signer makes about what it signs."""
+    if signer == CLIENT:
+        if MASTERS in organizations(request):
+            raise RequestFault(NOT_MASTERS)  # refused on creation already, unless it got in another way
+        for usage in usages:
+            if usage not in ("client auth", "digital signature", "key encipherment"):
+                raise RequestFault(f"invalid usage for client certificate: {usage}")
+        if "client auth" not in usages:
+            raise RequestFault("missing required usage for client certificate: client auth")
+        return
+    names = list(_alternatives(request))
+    purpose = "client auth" if signer == KUBELET_CLIENT else "server auth"
+    if organizations(request) != (_NODES,):
+        raise RequestFault("subject organization is not system:nodes")
+    if signer == KUBELET_SERVING and not any(isinstance(n, x509.DNSName | x509.IPAddress) for n in names):
+        raise RequestFault("DNS or IP subjectAltName is required")
+    unwanted: tuple[tuple[type[x509.GeneralName], str], ...] = (
+        (x509.RFC822Name, "Email"),
+        (x509.UniformResourceIdentifier, "URI"),
+    )
+    if signer == KUBELET_CLIENT:
+        unwanted = ((x509.DNSName, "DNS"), (x509.RFC822Name, "Email"), (x509.IPAddress, "IP"), *unwanted[1:])
+    for kind, label in unwanted:
+        if any(isinstance(name, kind) for name in names):
+            raise RequestFault(f"{label} subjectAltNames are not allowed")
+    required = {"digital signature", "key encipherment", purpose}
+    right_usages = set(usages) in (required, required - {"key encipherment"})
+    common = texts(request, NameOID.COMMON_NAME)
+    right_name = bool(common) and common[-1].startswith("system:node:")
+    told_usages = f"usages did not match [{' '.join(sorted(required))}]"
+    told_name = "subject common name does not begin with system:node:"
+    checks = [(right_name, told_name), (right_usages, told_usages)]
+    for right, told in checks if signer == KUBELET_CLIENT else reversed(checks):
+        if not right:
+            raise RequestFault(told)

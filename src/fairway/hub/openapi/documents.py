@@ -1,0 +1,136 @@
+"""OpenAPI documents of what is served: one per group version (v3), and all in one (v2).
+
+kubectl needs them: ``explain`` shows them, ``apply`` merges by them, and ``--validate`` looks there whether a kind
+takes the ``fieldValidation`` parameter. They are made when asked for and are the caller's to cache. An index entry's
+hash changes whenever its document does, so that clients may keep documents for ever.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import builtin
+from fairway.hub.openapi import operations, published_schemas
+from fairway.hub.openapi.published_schemas import V2_PREFIX, V3_PREFIX
+from fairway.hub.resource import Document, Resource
+
+VERSION: Final = "1.36"
+"""Of the Kubernetes API that is served."""
+_SCHEMES: Final = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+
+
+def index(resources: Iterable[Resource]) -> Document:
+    """What is at ``/openapi/v3``."""
+    served: dict[tuple[str, str], list[Resource]] = {}
+    for resource in resources:
+        served.setdefault((resource.group, resource.version), []).append(resource)
+    paths = {
+        f"apis/{group}/{version}" if group else f"api/{version}": _fingerprint(each)
+        for (group, version), each in served.items()
+    }
+    return {
+        "paths": {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={print_}"}
+            for path, print_ in sorted(paths.items())
+        }
+    }
+
+
+def document(group: str, version: str, resources: Sequence[Resource]) -> Document:
+    """What is at ``/openapi/v3/apis/{group}/{version}``, made of the resources of that group version."""
+    served = [each for each in resources if (each.group, each.version) == (group, version)]
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": operations.paths(group, version, served),
+        "components": {
+            "schemas": published_schemas.definitions(served, operations.names(served)),
+            "securitySchemes": _SCHEMES,
+        },
+    }
+
+
+def swagger(resources: Sequence[Resource]) -> Document:
+    """What is at ``/openapi/v2``: everything, in the older form."""
+    paths: Document = {}
+    for group, version in sorted({(each.group, each.version) for each in resources}):
+        served = [each for each in resources if (each.group, each.version) == (group, version)]
+        for path, item in operations.paths(group, version, served).items():
+            paths[path] = {key: _lowered_item(key, value) for key, value in item.items()}
+    schemas = published_schemas.definitions(resources, operations.names(resources))
+    return {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": VERSION},
+        "paths": paths,
+        "definitions": {name: published_schemas.lowered(name, schema) for name, schema in schemas.items()},
+        "securityDefinitions": _SCHEMES,
+        "security": [{"BearerToken": []}],
+    }
+
+
+def _fingerprint(resources: Iterable[Resource]) -> str:
+    """Of all that the document is made of, which is far less than the document."""
+    digest = hashlib.sha512(_release().encode())
+    for each in resources:
+        names = [
+            each.group,
+            each.version,
+            each.kind,
+            each.list_kind,
+            each.plural,
+            each.namespaced,
+            each.verbs,
+        ]
+        subresources = [[sub.name, sub.verbs, sub.kind] for sub in each.subresources.values()]
+        digest.update(msgspec.json.encode([names, subresources, each.node.raw if each.custom else None]))
+    return digest.hexdigest().upper()
+
+
+@cache
+def _release() -> str:
+    digest = hashlib.sha512()
+    for path in sorted(Path(builtin.__file__).parent.glob("*.fields")):
+        digest.update(path.read_bytes())
+    return f"{VERSION} {digest.hexdigest()}"
+
+
+def _lowered_item(key: str, value: Any) -> Any:
+    if key == "parameters":
+        return [_lowered_parameter(each) for each in value]
+    operation: Document = {
+        "consumes": list(value.get("requestBody", {}).get("content", {operations.ANY: None})),
+        "produces": list(value["responses"]["200"]["content"]),
+        "schemes": ["https"],
+        "tags": value["tags"],
+        "operationId": value["operationId"],
+        "parameters": [*_body(value), *(_lowered_parameter(each) for each in value.get("parameters", ()))],
+        "responses": {code: _lowered_response(each) for code, each in value["responses"].items()},
+    }
+    return operation | {name: each for name, each in value.items() if name.startswith("x-")}
+
+
+def _body(operation: Mapping[str, Any]) -> Iterator[Document]:
+    body = operation.get("requestBody")
+    if body is not None:
+        schema = next(iter(body["content"].values()))["schema"]
+        made = {"name": "body", "in": "body", "schema": _lowered_reference(schema)}
+        yield made | ({"required": True} if body.get("required") else {})
+
+
+def _lowered_parameter(parameter: Mapping[str, Any]) -> Document:
+    return {key: value for key, value in parameter.items() if key != "schema"} | dict(parameter["schema"])
+
+
+def _lowered_response(response: Mapping[str, Any]) -> Document:
+    made: Document = {"description": response["description"]}
+    if "content" in response:
+        made["schema"] = _lowered_reference(response["content"][operations.JSON]["schema"])
+    return made
+
+
+def _lowered_reference(schema: Mapping[str, str]) -> Document:
+    return {"$ref": V2_PREFIX + schema["$ref"].removeprefix(V3_PREFIX)}

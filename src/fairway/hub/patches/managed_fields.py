@@ -1,0 +1,298 @@
+"""Who manages which field: the entries of ``metadata.managedFields``, and what a write does to them.
+
+Every create, update and patch makes its manager the owner of the fields it changed; whoever owned them before loses
+them. Server-side apply builds on the same entries.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fairway.hub.go_format import json_text
+from fairway.hub.patches import fieldset, merge_schema, ownership
+from fairway.hub.patches.fieldset import EMPTY, FieldSet, Malformed
+from fairway.hub.patches.merge import reconciled
+from fairway.hub.patches.merge_schema import MergeSchema
+from fairway.hub.resource import Document
+from fairway.hub.schema import Node
+
+UPDATE: Final = "Update"
+APPLY: Final = "Apply"
+UNKNOWN: Final = "unknown"
+ANCIENT: Final = "ancient-changes"
+"""Owns what the oldest updates did, when there are too many to tell apart."""
+BEFORE_APPLY: Final = "before-first-apply"
+"""Owns all of an object whose fields were never tracked: somebody wrote it, before apply was used."""
+MOST_UPDATES: Final = 10
+LONGEST_NAME: Final = 128
+
+UNOWNED: Final[Mapping[str, Any]] = {
+    "apiVersion": None,
+    "kind": None,
+    "metadata": dict.fromkeys(
+        (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ),
+}
+"""What identifies an object, or is the server's alone, has no owner."""
+_UNOWNED_FIELDS: Final = fieldset.of(
+    ("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in UNOWNED["metadata"])
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    manager: str
+    operation: str
+    api_version: str
+    fields: FieldSet
+    time: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Updates in different versions are different entries, applies aren't."""
+        version = "" if self.operation == APPLY else self.api_version
+        return (self.manager, self.operation, version, self.subresource)
+
+    @property
+    def identity(self) -> str:
+        """By this text Kubernetes orders entries where it has no better order."""
+        names = ("manager", "operation", "apiVersion", "subresource")
+        return ",".join(
+            f'"{name}":{json_text(text)}' for name, text in zip(names, self.key, strict=True) if text
+        )
+
+    def document(self) -> Document:
+        shown: Document = {"manager": self.manager} if self.manager else {}
+        shown["operation"] = self.operation
+        shown["apiVersion"] = self.api_version
+        if self.time:
+            shown["time"] = self.time
+        shown["fieldsType"] = "FieldsV1"
+        shown["fieldsV1"] = self.fields
+        if self.subresource:
+            shown["subresource"] = self.subresource
+        return shown
+
+
+Managers = dict[tuple[str, str, str, str], Entry]
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """Who doesn't name its manager is called after its program."""
+    if field_manager:
+        return field_manager
+    name = ""
+    for letter in user_agent.split("/", 1)[0]:
+        if letter.isprintable():
+            if len((name + letter).encode()) > LONGEST_NAME:
+                break
+            name += letter
+    return name
+
+
+def read(entries: Any, *, trusted: bool = False) -> Managers:
+    """By their keys. What the hub itself has stored can be ``trusted`` to be well formed. Raises Malformed."""
+    if not trusted and not isinstance(entries, list):
+        raise Malformed("expected a list")
+    found: Managers = {}
+    for entry in entries or ():
+        if not trusted:
+            _check(entry)
+        made = Entry(
+            manager=entry.get("manager", ""),
+            operation=entry["operation"],
+            api_version=entry["apiVersion"],
+            time=entry.get("time") or "",
+            subresource=entry.get("subresource", ""),
+            fields=entry["fieldsV1"] if trusted else fieldset.read(entry.get("fieldsV1") or {}),
+        )
+        found[made.key] = made
+    return found
+
+
+def _check(entry: Any) -> None:
+    if not isinstance(entry, dict):
+        raise Malformed("expected an object")
+    if entry.get("operation") not in (APPLY, UPDATE):
+        raise Malformed("operation must be `Apply` or `Update`")
+    if not entry.get("apiVersion"):
+        raise Malformed("apiVersion must not be empty")
+    if entry.get("fieldsType") != "FieldsV1":
+        raise Malformed("missing or invalid fieldsType in managed fields entry")
+    for name in ("manager", "apiVersion", "time", "subresource"):
+        if not isinstance(entry.get(name) or "", str):
+            raise Malformed(f"{name} must be a string")
+
+
+def write(document: Document, managers: Managers) -> None:
+    """Into the document's metadata, in Kubernetes' order."""
+    metadata = document.setdefault("metadata", {})
+    if managers:
+        entries = sorted(
+            managers.values(), key=lambda e: (e.operation, e.time, e.manager, e.api_version, e.subresource)
+        )
+        metadata["managedFields"] = [entry.document() for entry in entries]
+    else:
+        metadata.pop("managedFields", None)
+
+
+def update(
+    old: Document | None,
+    new: Document,
+    *,
+    manager: str,
+    api_version: str,
+    time: str,
+    node: Node,
+    operation: str = UPDATE,
+    subresource: str = "",
+    ignored: FieldSet = EMPTY,
+    blank: Document | None = None,
+    versions: Collection[str] | None = None,
+) -> None:
+    """Set ``new.metadata.managedFields`` after a create (``old`` is None), an update or a patch.
+
+    ``ignored`` are fields that this endpoint doesn't write, such as status on the main one. ``blank`` is what an
+    object of this kind shows before anything is set (built-in kinds always show some fields): a create changes only
+    what differs from it. Entries of versions not among ``versions``, if given, go, as nobody can tell what they mean.
+    """
+    managers = _claimed(old, new, subresource=subresource)
+    # What was never tracked, or is no more, stays so until somebody applies.
+    if managers is None or (old is not None and not managers):
+        write(new, {})
+        return
+    schema = merge_schema.of(node)
+    before = old if old is not None else blank or {}
+    changes = ownership.differences(schema, before, new, skipped=UNOWNED).without(ignored)
+    managers = known(managers, schema, versions)
+    if changes:
+        changed = fieldset.union(changes.added, changes.modified)
+        managers = yielded(managers, changed, changes.removed)
+        entry = Entry(
+            manager=manager or UNKNOWN,
+            operation=operation,
+            api_version=api_version,
+            subresource=subresource,
+            time=time,
+            fields=changed,
+        )
+        take(managers, entry)
+    write(new, capped(managers))
+
+
+def _claimed(old: Document | None, new: Document, *, subresource: str) -> Managers | None:
+    """The entries to start from: the client's if it sends any it may send, else the stored ones; None to forget all.
+
+    A client that doesn't know managedFields drops them unwittingly, so leaving them out changes nothing."""
+    stored = ((old or {}).get("metadata") or {}).get("managedFields")
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if not subresource and sent is not None and sent != stored:
+        if sent == [] or sent == [{}]:
+            return None if old is not None else {}
+        try:
+            found = read(sent)
+        except Malformed:
+            found = {}
+        if found:
+            return found
+    return read(stored, trusted=True)
+
+
+def known(managers: Managers, schema: MergeSchema, versions: Collection[str] | None) -> Managers:
+    """Without entries of versions that are no longer served, and in step with the schema."""
+    kept: Managers = {}
+    for key, entry in managers.items():
+        if versions is not None and entry.api_version not in versions:
+            continue
+        fields = reconciled(schema, entry.fields)
+        kept[key] = entry if fields is entry.fields else replace(entry, fields=fields)
+    return kept
+
+
+def yielded(
+    managers: Managers, changed: FieldSet, removed: FieldSet, *, but: tuple[str, ...] | None = None
+) -> Managers:
+    """Everybody ``but`` one gives up what somebody else changed, and all what is gone; who has nothing left goes."""
+    kept: Managers = {}
+    for key, entry in managers.items():
+        fields = entry.fields
+        if key != but:
+            fields = fieldset.difference(fieldset.difference(fields, changed), removed)
+        if fields:
+            kept[key] = entry if fields == entry.fields else replace(entry, fields=fieldset.ordered(fields))
+    return kept
+
+
+def take(managers: Managers, entry: Entry) -> None:
+    """Give a manager the entry's fields, if any, on top of those it has."""
+    if entry.fields:
+        previous = managers.get(entry.key)
+        owned = fieldset.union(entry.fields, previous.fields) if previous else entry.fields
+        managers[entry.key] = replace(entry, fields=fieldset.ordered(owned))
+
+
+def unowned(fields: FieldSet) -> FieldSet:
+    """Without what has no owner."""
+    return fieldset.difference(fields, _UNOWNED_FIELDS)
+
+
+def capped(managers: Managers) -> Managers:
+    """With at most ten entries of updates: the oldest are merged, each version for itself."""
+    if len(managers) <= MOST_UPDATES:
+        return managers
+    updates = [entry for entry in managers.values() if entry.operation == UPDATE]
+    surplus = len(updates) - MOST_UPDATES
+    if surplus <= 0:
+        return managers
+    updates.sort(key=lambda entry: (entry.time, entry.identity))
+    kept = dict(managers)
+    firsts: dict[str, Entry] = {}
+    for entry in updates:
+        if surplus <= 0:
+            break
+        first = firsts.setdefault(entry.api_version, entry)
+        if first is entry:
+            continue
+        bucket = Entry(manager=ANCIENT, operation=UPDATE, api_version=entry.api_version, fields=EMPTY)
+        if entry.key == bucket.key:
+            continue
+        if bucket.key not in kept:
+            kept[bucket.key] = replace(kept.pop(first.key), manager=ANCIENT, subresource="")
+        fields = fieldset.union(entry.fields, kept[bucket.key].fields)
+        del kept[entry.key]
+        kept[bucket.key] = replace(bucket, fields=fieldset.ordered(fields), time=entry.time)
+        surplus -= 1
+    return kept
+
+
+def settle(old: Document, new: Document) -> None:
+    """If nothing but the times of managedFields would change, take the old times back: then nothing changes at all,
+    and the write can be left out."""
+    before: Sequence[Document] = (old.get("metadata") or {}).get("managedFields") or ()
+    after: Sequence[Document] = (new.get("metadata") or {}).get("managedFields") or ()
+    if not after or len(before) != len(after) or before == after:
+        return
+    if [_timeless(entry) for entry in before] != [_timeless(entry) for entry in after]:
+        return
+    if ownership.same(_bare(old), _bare(new)):
+        new["metadata"]["managedFields"] = list(before)
+
+
+def _timeless(entry: Document) -> Document:
+    return {name: value for name, value in entry.items() if name != "time"}
+
+
+def _bare(document: Document) -> Document:
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    return {**document, "metadata": metadata}

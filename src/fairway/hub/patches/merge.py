@@ -1,0 +1,181 @@
+"""Merging typed values, taking fields out of them, and keeping field sets in step with a changed schema."""
+
+from typing import Any
+
+from fairway.hub.patches.fieldset import LEAF, SELF, FieldSet
+from fairway.hub.patches.merge_schema import FREE, BadItem, MergeSchema
+from fairway.hub.patches.ownership import ABSENT, kind_of
+from fairway.hub.slicing import checkpoint
+
+
+def copied(value: Any) -> Any:
+    """So that nobody who changes the one changes the other."""
+    if isinstance(value, dict):
+        checkpoint()
+        return {name: copied(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [copied(inner) for inner in value]
+    return value
+
+
+def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
+    """The applied value wins where it says something; nothing goes. Shares no part with either."""
+    if applied is ABSENT or live is ABSENT:
+        return copied(live if applied is ABSENT else applied)
+    kind = kind_of(schema, applied)
+    if kind == "map" and not schema.whole_map:
+        one = live if isinstance(live, dict) else {}
+        other = applied if isinstance(applied, dict) else {}
+        if one or other:
+            names = [*one, *(name for name in other if name not in one)]
+            return {
+                name: merged(schema.child(name), one.get(name, ABSENT), other.get(name, ABSENT))
+                for name in names
+            }
+    elif kind == "list" and not schema.whole_list:
+        items = live if isinstance(live, list) else []
+        others = applied if isinstance(applied, list) else []
+        if items or others:
+            return _merged_items(schema, items, others)
+    return copied(applied)
+
+
+def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> list[Any]:
+    """Applied items in their order, live ones around them: each of those stays behind the item it followed."""
+    item = schema.item or FREE
+    elements = [schema.element(one) for one in live]
+    others = {schema.element(one): one for one in applied}
+    ones: dict[str, Any] = {}
+    for element, one in zip(elements, live, strict=True):
+        ones[element] = None if element in ones else one  # live duplicates are replaced by what is applied
+    order = list(others)
+    shared = iter([element for element in order if element in ones])
+    awaited = next(shared, None)
+    result: list[Any] = []
+    done: set[str] = set()
+
+    def take(element: str) -> None:
+        done.add(element)
+        result.append(merged(item, ones.get(element, ABSENT), others[element]))
+
+    left = right = 0
+    while left < len(elements) or right < len(order):
+        if left < len(elements) and right < len(order):
+            element = elements[left]
+            if element == order[right]:
+                take(element)
+                left, right, awaited = left + 1, right + 1, next(shared, None)
+                continue
+            if element in others and awaited is not None and awaited != element:
+                left += 1
+                continue
+        if left < len(elements):
+            element = elements[left]
+            if element not in others:
+                result.append(copied(live[left]))
+                left += 1
+                continue
+            if element in done:
+                left += 1
+        if right < len(order):
+            element = order[right]
+            take(element)
+            right += 1
+            if awaited == element:
+                awaited = next(shared, None)
+    return result
+
+
+def without(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
+    """The value less the fields and items of the set; what is emptied so becomes null. Shares unchanged parts."""
+    kind = kind_of(schema, value)
+    if kind == "scalar":
+        return value
+    if kind == "list":
+        if not isinstance(value, list) or schema.whole_list:
+            return None
+        return _without_items(schema, value, gone) or None
+    if not isinstance(value, dict) or schema.whole_map:
+        return None
+    kept: dict[str, Any] = {}
+    for name, inner in value.items():
+        below = gone.get("f:" + name)
+        if below is None:
+            kept[name] = inner
+        elif below and SELF not in below:
+            kept[name] = without(schema.child(name), inner, below)
+    return kept or None
+
+
+def drop_emptied(result: Any, *, live: Any, applied: Any) -> None:
+    """Remove, in place, the fields that `without` emptied: null now, with a value before, and not applied as null."""
+    if not isinstance(result, dict) or not isinstance(live, dict):
+        return
+    sent = applied if isinstance(applied, dict) else {}
+    for name, inner in list(result.items()):
+        if inner is None and live.get(name) is not None and sent.get(name, {}) is not None:
+            del result[name]
+        else:
+            drop_emptied(inner, live=live.get(name), applied=sent.get(name))
+
+
+def _without_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> list[Any]:
+    kept: list[Any] = []
+    for inner in value:
+        try:
+            below = gone.get(schema.element(inner))
+        except BadItem:
+            below = None
+        if below is None:
+            kept.append(inner)
+        elif below and SELF not in below:
+            kept.append(without(schema.item or FREE, inner, below))
+    return kept
+
+
+def with_named(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
+    """The set with every field that the schema names and that holds one of the set's paths."""
+    made: FieldSet = {}
+    for name, inner in fields.items():
+        if not inner:
+            made[name] = inner
+            continue
+        child: MergeSchema | None = None
+        named = False
+        if schema is not None and name[0] == "f" and schema.is_map:
+            named = name[2:] in schema.fields
+            child = schema.fields.get(name[2:], schema.rest)
+        elif schema is not None and name[0] == "k" and schema.is_list:
+            child = schema.item
+        below = with_named(child, inner)
+        made[name] = {SELF: LEAF, **below} if named else below
+    return made
+
+
+def reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
+    """The set after its schema changed: who owned parts of what is now owned as a whole, owns the whole.
+    The same object when nothing changes, as is the rule."""
+    made: FieldSet | None = None
+    for name, inner in fields.items():
+        if not inner:
+            continue
+        child = schema.fields.get(name[2:], schema.rest) if schema.is_map and name[0] == "f" else None
+        if child is None:
+            child = schema.rest if schema.is_map else schema.item if schema.is_list else None
+        if child is None:
+            continue
+        kept = _reconciled(child, inner)
+        if kept is not inner:
+            made = dict(fields) if made is None else made
+            made[name] = kept
+    return fields if made is None else made
+
+
+def _reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
+    if schema.is_map:
+        if schema.free:
+            return fields
+        return LEAF if schema.whole_map else reconciled(schema, fields)
+    if schema.scalar:
+        return fields
+    return LEAF if schema.whole_list else reconciled(schema, fields)

@@ -1,0 +1,355 @@
+"""Which fields a value claims, how two values differ, whether a value fits its schema.
+
+All three walk an schema and a value together and answer with field sets (or complaints). ``differences`` is on the path
+of every write, so it descends only where ``==`` finds two parts unequal.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairway.hub.go_format import plain, source, type_name
+from fairway.hub.patches import fieldset
+from fairway.hub.patches.fieldset import LEAF, SELF, FieldSet
+from fairway.hub.patches.merge_schema import FREE, NUMERIC, TEXT, TRUTH, BadItem, MergeSchema
+from fairway.hub.slicing import checkpoint
+
+NOT_DECLARED: Final = "field not declared in schema"
+EXPECTED_MAP: Final = "expected map, got &{{{0}}}"
+EXPECTED_LIST: Final = "expected list, got &{{{0}}}"
+EXPECTED_NUMBER: Final = "expected numeric (int or float), got {0}"
+EXPECTED_TEXT: Final = "expected string, got &value.valueUnstructured{{Value:{0}}}"
+EXPECTED_TRUTH: Final = "expected boolean, got &{{{0}}}"
+EXPECTED_SCALAR: Final = "expected any scalar, got &{{{0}}}"
+DUPLICATE_ITEM: Final = "duplicate entries for key {0}"
+BAD_ITEM: Final = "element {0}: {1}"
+
+ABSENT: Final = object()
+_SCALAR, _LIST, _MAP = "scalar", "list", "map"
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """``path`` as Kubernetes prints it."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """No path is in two of the sets."""
+
+    added: FieldSet
+    modified: FieldSet
+    removed: FieldSet
+
+    def without(self, ignored: FieldSet) -> "Differences":
+        if not ignored:
+            return self
+        return Differences(
+            fieldset.prune(self.added, ignored),
+            fieldset.prune(self.modified, ignored),
+            fieldset.prune(self.removed, ignored),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.modified or self.removed)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON: 1 is 1.0, but not true."""
+    if left is right:
+        return True
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict):
+        return (
+            isinstance(right, dict)
+            and len(left) == len(right)
+            and all(name in right and same(value, right[name]) for name, value in left.items())
+        )
+    if isinstance(left, list):
+        return isinstance(right, list) and len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def kind_of(schema: MergeSchema, value: Any) -> str:
+    """As which of the schema's kinds a value is taken. Null is taken as the first the schema has."""
+    if isinstance(value, dict):
+        if schema.is_map:
+            return _MAP
+    elif isinstance(value, list):
+        if schema.is_list:
+            return _LIST
+    elif value is not None and schema.scalar:
+        return _SCALAR
+    return _MAP if schema.is_map else _SCALAR if schema.scalar else _LIST
+
+
+def differences(
+    schema: MergeSchema,
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    *,
+    skipped: Mapping[str, Any] | None = None,
+) -> Differences:
+    """From the left object to the right one. ``skipped`` names fields not to look at: by name, the fields below that
+    are skipped, or None for all of it."""
+    added: FieldSet = {}
+    modified: FieldSet = {}
+    removed: FieldSet = {}
+    _differ_in_map(schema, left, right, added, modified, removed, skipped or {})
+    return Differences(added, modified, removed)
+
+
+_NONE_SKIPPED: Final[Mapping[str, Any]] = {}
+
+
+def _differ_in_map(
+    schema: MergeSchema,
+    left: Mapping[str, Any],
+    right: Mapping[str, Any],
+    added: FieldSet,
+    modified: FieldSet,
+    removed: FieldSet,
+    skipped: Mapping[str, Any] = _NONE_SKIPPED,
+) -> None:
+    fields, rest = schema.fields, schema.rest or FREE
+    for name, one in left.items():
+        other = right.get(name, ABSENT)
+        if one is other:
+            continue
+        child = fields.get(name, rest)
+        if skipped and name in skipped:
+            inside = skipped[name]
+            if inside is not None:
+                _differ_skipping(child, "f:" + name, one, other, added, modified, removed, inside)
+        elif other is ABSENT:
+            removed["f:" + name] = _whole(child, one)
+        elif one != other or not (child.strict or same(one, other)):
+            _differ(child, "f:" + name, one, other, added, modified, removed)
+    for name, other in right.items():
+        if name in left:
+            continue
+        child = fields.get(name, rest)
+        if skipped and name in skipped:
+            inside = skipped[name]
+            if inside is not None:
+                _differ_skipping(child, "f:" + name, ABSENT, other, added, modified, removed, inside)
+        else:
+            added["f:" + name] = _whole(child, other)
+
+
+def _differ_skipping(
+    schema: MergeSchema,
+    name: str,
+    left: Any,
+    right: Any,
+    added: FieldSet,
+    modified: FieldSet,
+    removed: FieldSet,
+    skipped: Mapping[str, Any],
+) -> None:
+    """Of a map of which not all is looked at, and which is no path of its own."""
+    inner: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
+    one = left if isinstance(left, dict) else {}
+    other = right if isinstance(right, dict) else {}
+    _differ_in_map(schema, one, other, *inner, skipped)
+    for into, made in zip((added, modified, removed), inner, strict=True):
+        if made:
+            into[name] = made
+
+
+def _differ(
+    schema: MergeSchema,
+    name: str,
+    left: Any,
+    right: Any,
+    added: FieldSet,
+    modified: FieldSet,
+    removed: FieldSet,
+) -> None:
+    """Of two values that aren't equal. Seen as two kinds where they are of two."""
+    checkpoint()
+    as_left, as_right = kind_of(schema, left), kind_of(schema, right)
+    for kind in (as_left,) if as_left == as_right else (as_left, as_right):
+        inner: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
+        if kind is _MAP and not schema.whole_map:
+            one = left if isinstance(left, dict) else {}
+            other = right if isinstance(right, dict) else {}
+            if one or other:
+                _differ_in_map(schema, one, other, *inner)
+            else:
+                modified[name] = LEAF
+                continue
+        elif kind is _LIST and not schema.whole_list:
+            items = left if isinstance(left, list) else []
+            others = right if isinstance(right, list) else []
+            if items or others:
+                _differ_in_list(schema, items, others, *inner)
+            else:
+                modified[name] = LEAF
+                continue
+        else:
+            modified[name] = LEAF
+            continue
+        for into, made in zip((added, modified, removed), inner, strict=True):
+            if made:
+                into[name] = {SELF: LEAF, **made} if name in into else made
+
+
+def _differ_in_list(
+    schema: MergeSchema,
+    left: list[Any],
+    right: list[Any],
+    added: FieldSet,
+    modified: FieldSet,
+    removed: FieldSet,
+) -> None:
+    lefts, rights = _by_element(schema, left), _by_element(schema, right)
+    item = schema.item or FREE
+    for element in [*lefts, *(e for e in rights if e not in lefts)]:
+        ones, others = lefts.get(element, []), rights.get(element, [])
+        if len(ones) > 1 and len(others) > 1:
+            if not same(ones, others):
+                modified[element] = LEAF
+        elif len(ones) > 1:
+            removed[element] = LEAF
+            if others:
+                added[element] = _whole(item, others[0])
+        elif len(others) > 1:
+            added[element] = LEAF
+            if ones:
+                removed[element] = _whole(item, ones[0])
+        elif not others:
+            removed[element] = _whole(item, ones[0])
+        elif not ones:
+            added[element] = _whole(item, others[0])
+        elif ones[0] != others[0] or not (item.strict or same(ones[0], others[0])):
+            _differ(item, element, ones[0], others[0], added, modified, removed)
+
+
+def _by_element(schema: MergeSchema, items: list[Any]) -> dict[str, list[Any]]:
+    """Items that can't be told apart are left out: who stores them is refused for other reasons."""
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        try:
+            found.setdefault(schema.element(item), []).append(item)
+        except BadItem:
+            continue
+    return found
+
+
+def _whole(schema: MergeSchema, value: Any) -> FieldSet:
+    """The set of a value that wasn't there, or is no more: each of its places, itself included."""
+    checkpoint()
+    if isinstance(value, dict):
+        if not value or schema.whole_map or not schema.is_map:
+            return LEAF
+        fields, rest = schema.fields, schema.rest or FREE
+        made: FieldSet = {SELF: LEAF}
+        for name, inner in value.items():
+            made["f:" + name] = _whole(fields.get(name, rest), inner)
+        return made
+    if isinstance(value, list) and value and schema.is_list and not schema.whole_list:
+        item = schema.item or FREE
+        made = {SELF: LEAF}
+        for element, items in _by_element(schema, value).items():
+            made[element] = _whole(item, items[0]) if len(items) == 1 else LEAF
+        return made
+    return LEAF
+
+
+def fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
+    """The paths an applied object claims: leaves, items, and fields that only the object names."""
+    made: FieldSet = {}
+    named, rest = schema.fields, schema.rest or FREE
+    for name, inner in value.items():
+        checkpoint()
+        child = named.get(name)
+        itself, below = _claimed(child or rest, inner)
+        if itself or child is None or inner is None or inner == {}:
+            made["f:" + name] = {SELF: LEAF, **below} if below else LEAF
+        elif below:
+            made["f:" + name] = below
+    return made
+
+
+def _claimed(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
+    """Whether the place itself is claimed, and what is beneath it."""
+    kind = kind_of(schema, value)
+    if kind is _SCALAR or (schema.whole_map if kind is _MAP else schema.whole_list):
+        return True, LEAF
+    if isinstance(value, dict):
+        return False, fields(schema, value)
+    if not isinstance(value, list):
+        return False, LEAF
+    made: FieldSet = {}
+    item = schema.item or FREE
+    for element, items in _by_element(schema, value).items():
+        below = _claimed(item, items[0])[1] if len(items) == 1 else LEAF
+        made[element] = {SELF: LEAF, **below} if below else LEAF
+    return False, made
+
+
+def complaints(schema: MergeSchema, value: Any, path: str = "") -> list[Complaint]:
+    """Why a value doesn't fit; items of sets and keyed lists may not repeat."""
+    checkpoint()
+    kind = kind_of(schema, value)
+    if value is None:
+        return []
+    if kind is _SCALAR:
+        message = _scalar_complaint(schema.scalar, value)
+        return [Complaint(path, message)] if message else []
+    if kind is _MAP:
+        if not isinstance(value, dict):
+            return [Complaint(path, EXPECTED_MAP.format(plain(value)))]
+        return _map_complaints(schema, value, path)
+    if not isinstance(value, list):
+        return [Complaint(path, EXPECTED_LIST.format(plain(value)))]
+    return _list_complaints(schema, value, path)
+
+
+def _map_complaints(schema: MergeSchema, value: Mapping[str, Any], path: str) -> list[Complaint]:
+    found: list[Complaint] = []
+    for name, inner in value.items():
+        child = schema.fields.get(name, schema.rest)
+        if child is None:
+            return [*found, Complaint(f"{path}.{name}", NOT_DECLARED)]
+        found += complaints(child, inner, f"{path}.{name}")
+    return found
+
+
+def _list_complaints(schema: MergeSchema, value: list[Any], path: str) -> list[Complaint]:
+    found: list[Complaint] = []
+    seen: set[str] = set()
+    item = schema.item or FREE
+    for index, inner in enumerate(value):
+        if schema.whole_list:
+            shown = f"[{index}]"
+        else:
+            try:
+                element = schema.element(inner)
+            except BadItem as error:
+                return [*found, Complaint(path, BAD_ITEM.format(index, error))]
+            shown = fieldset.shown((element,))
+            if element in seen:
+                found.append(Complaint(path, DUPLICATE_ITEM.format(shown)))
+            seen.add(element)
+        found += complaints(item, inner, path + shown)
+    return found
+
+
+def _scalar_complaint(scalar: str, value: Any) -> str:
+    truth, number = isinstance(value, bool), isinstance(value, int | float)
+    if scalar == NUMERIC:
+        return EXPECTED_NUMBER.format(type_name(value)) if truth or not number else ""
+    if scalar == TEXT:
+        return "" if isinstance(value, str) else EXPECTED_TEXT.format(source(value))
+    if scalar == TRUTH:
+        return "" if truth else EXPECTED_TRUTH.format(plain(value))
+    return EXPECTED_SCALAR.format(plain(value)) if isinstance(value, dict | list) else ""

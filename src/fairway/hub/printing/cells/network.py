@@ -1,0 +1,101 @@
+"""Services and what leads to them."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, few, field, labels, marked, selector
+from fairway.hub.resource import Document
+
+
+def _balanced(document: Document) -> list[str]:
+    ingress = at(document, "status", "loadBalancer", "ingress") or ()
+    return sorted({text for each in ingress if (text := each.get("ip") or each.get("hostname"))})
+
+
+def _cluster(document: Document, _: datetime) -> str:
+    addresses = at(document, "spec", "clusterIPs") or ()
+    return (addresses[0] if addresses else at(document, "spec", "clusterIP")) or NONE
+
+
+def _external(document: Document, _: datetime) -> str:
+    own = at(document, "spec", "externalIPs") or []
+    match at(document, "spec", "type"):
+        case "ExternalName":
+            return at(document, "spec", "externalName") or ""
+        case "LoadBalancer":
+            return ",".join([*_balanced(document), *own]) or "<pending>"
+        case _:
+            return ",".join(own) or NONE
+
+
+def _ports(document: Document, _: datetime) -> str:
+    texts = []
+    for port in at(document, "spec", "ports") or ():
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        texts.append(f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}")
+    return ",".join(texts) or NONE
+
+
+def _reached(document: Document) -> Iterator[str]:
+    for subset in document.get("subsets") or ():
+        addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
+        if not subset.get("ports"):
+            yield from addresses
+        for port in subset.get("ports") or ():
+            yield from (f"{_bracketed(address)}:{port.get('port', 0)}" for address in addresses)
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _slice_port(port: Document) -> str:
+    number, name = port.get("port"), port.get("name")
+    return str(number) if number is not None else name if name is not None else "*"
+
+
+def _hosts(document: Document, _: datetime) -> str:
+    rules = at(document, "spec", "rules") or ()
+    return few((rule["host"] for rule in rules if rule.get("host")), missing="*")
+
+
+def _parameters(document: Document, _: datetime) -> str:
+    found = at(document, "spec", "parameters")
+    if not found:
+        return NONE
+    group = f".{found['apiGroup']}" if found.get("apiGroup") is not None else ""
+    return f"{found.get('kind', '')}{group}/{found.get('name', '')}"
+
+
+KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
+    "Service": {
+        "Type": field("spec", "type"),
+        "Cluster-IP": _cluster,
+        "External-IP": _external,
+        "Port(s)": _ports,
+        "Selector": labels("spec", "selector"),
+    },
+    "Endpoints": {
+        "Endpoints": lambda d, _: few(_reached(d), missing="") if d.get("subsets") else NONE,
+    },
+    "EndpointSlice": {
+        "AddressType": field("addressType"),
+        "Ports": lambda d, _: few(map(_slice_port, d.get("ports") or ()), missing=UNSET),
+        "Endpoints": lambda d, _: few(
+            (a for each in d.get("endpoints") or () for a in each.get("addresses") or ()), missing=UNSET
+        ),
+    },
+    "Ingress": {
+        "Class": field("spec", "ingressClassName", missing=NONE),
+        "Hosts": _hosts,
+        "Address": lambda d, _: ",".join(_balanced(d)),
+        "Ports": lambda d, _: "80, 443" if at(d, "spec", "tls") else "80",
+    },
+    "IngressClass": {
+        "Name": marked("ingressclass.kubernetes.io/is-default-class"),
+        "Controller": field("spec", "controller"),
+        "Parameters": _parameters,
+    },
+    "NetworkPolicy": {"Pod-Selector": selector("spec", "podSelector")},
+}

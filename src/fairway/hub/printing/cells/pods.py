@@ -1,0 +1,157 @@
+"""Pods: how many containers are ready, and what keeps the others."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from fairway.hub.printing import age
+from fairway.hub.printing.cells.parts import NONE, Cell, at, told
+from fairway.hub.resource import Document
+
+_TERMINAL: Final = ("Succeeded", "Failed")
+_UNREACHABLE: Final = "NodeLost"
+
+
+@dataclass(slots=True)
+class _Look:
+    reason: str
+    ready: int = 0
+    restarts: int = 0
+    last: str = ""
+    """When a container ended that was started again; timestamps of Kubernetes sort as texts."""
+
+    def count(self, state: Document) -> None:
+        self.restarts += state.get("restartCount") or 0
+        self.last = max(self.last, at(state, "lastState", "terminated", "finishedAt") or "")
+
+
+def _look(pod: Document) -> _Look:
+    phase = at(pod, "status", "phase") or ""
+    look = _Look(at(pod, "status", "reason") or phase)
+    for condition in at(pod, "status", "conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            look.reason = "SchedulingGated"
+    initializing = _initialize(pod, look)
+    if not initializing or _condition(pod, "Initialized"):
+        _run(pod, look)
+    if at(pod, "metadata", "deletionTimestamp"):
+        if at(pod, "status", "reason") == _UNREACHABLE:
+            look.reason = "Unknown"
+        elif phase not in _TERMINAL:
+            look.reason = "Terminating"
+    return look
+
+
+def _initialize(pod: Document, look: _Look) -> bool:
+    """Whether an init container still has to end; which one, and why it doesn't, is then the reason."""
+    steps = at(pod, "spec", "initContainers") or ()
+    sidecars = _sidecars(pod)
+    for index, state in enumerate(at(pod, "status", "initContainerStatuses") or ()):
+        look.count(state)
+        ended, waiting = at(state, "state", "terminated"), at(state, "state", "waiting", "reason")
+        if ended is not None and not ended.get("exitCode"):
+            continue
+        if state.get("name") in sidecars and state.get("started"):
+            look.ready += bool(state.get("ready"))
+            continue
+        if ended is not None:
+            look.reason = f"Init:{_ending(ended)}"
+        elif waiting and waiting != "PodInitializing":
+            look.reason = f"Init:{waiting}"
+        else:
+            look.reason = f"Init:{index}/{len(steps)}"
+        return True
+    return False
+
+
+def _run(pod: Document, look: _Look) -> None:
+    look.restarts, look.last = 0, ""
+    sidecars = _sidecars(pod)
+    for state in at(pod, "status", "initContainerStatuses") or ():
+        if state.get("name") in sidecars:
+            look.count(state)
+    running, failure = False, ""
+    for state in reversed(at(pod, "status", "containerStatuses") or ()):
+        look.count(state)
+        ended = at(state, "state", "terminated")
+        if waiting := at(state, "state", "waiting", "reason"):
+            look.reason = waiting
+        elif ended is not None:
+            look.reason = _ending(ended)
+            failure = look.reason if ended.get("exitCode") else failure
+        elif state.get("ready") and at(state, "state", "running") is not None:
+            running = True
+            look.ready += 1
+    if look.reason == "Completed":
+        if running and _condition(pod, "Ready"):
+            look.reason = "Running"
+        elif failure:
+            look.reason = failure
+        elif running:
+            look.reason = "NotReady"
+
+
+def _sidecars(pod: Document) -> set[str]:
+    steps = at(pod, "spec", "initContainers") or ()
+    return {each.get("name", "") for each in steps if each.get("restartPolicy") == "Always"}
+
+
+def _ending(ended: Document) -> str:
+    if reason := ended.get("reason"):
+        return str(reason)
+    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
+
+
+def _condition(pod: Document, kind: str) -> bool:
+    return kind in _true(pod)
+
+
+def _true(pod: Document) -> Iterator[str]:
+    for condition in at(pod, "status", "conditions") or ():
+        if condition.get("status") == "True":
+            yield condition.get("type", "")
+
+
+def _ready(pod: Document, _: datetime) -> str:
+    wanted = len(at(pod, "spec", "containers") or ()) + len(_sidecars(pod))
+    return f"{_look(pod).ready}/{wanted}"
+
+
+def _status(pod: Document, _: datetime) -> str:
+    return _look(pod).reason
+
+
+def _restarts(pod: Document, now: datetime) -> str:
+    look = _look(pod)
+    return (
+        f"{look.restarts} ({age.since(look.last, now=now)} ago)"
+        if look.restarts and look.last
+        else str(look.restarts)
+    )
+
+
+def _address(pod: Document, _: datetime) -> str:
+    addresses = at(pod, "status", "podIPs") or ()
+    return (addresses[0].get("ip") if addresses else at(pod, "status", "podIP")) or NONE
+
+
+def _gates(pod: Document, _: datetime) -> str:
+    gates = at(pod, "spec", "readinessGates") or ()
+    if not gates:
+        return NONE
+    true = set(_true(pod))
+    return f"{sum(each.get('conditionType') in true for each in gates)}/{len(gates)}"
+
+
+KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
+    "Pod": {
+        "Ready": _ready,
+        "Status": _status,
+        "Restarts": _restarts,
+        "IP": _address,
+        "Node": told("spec", "nodeName"),
+        "Nominated Node": told("status", "nominatedNodeName"),
+        "Readiness Gates": _gates,
+    },
+}

@@ -1,0 +1,399 @@
+"""Who may do what: role-based access as kube-apiserver decides it, and nobody grants what they don't hold.
+
+Bindings are indexed by subject and read again one by one as they change. What one user may do in one namespace is
+gathered once and remembered until any role or binding changes, so a decision is a few look-ups.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+
+from fairway.api.selector import quote
+from fairway.hub import status
+from fairway.hub.authn.service_account_tokens import username
+from fairway.hub.object_reader import ObjectReader
+from fairway.hub.rbac.roles import (
+    EVERYTHING,
+    GROUP,
+    Role,
+    Rule,
+    gathered,
+    listed,
+    missing,
+    permissions,
+    rules_of,
+)
+from fairway.hub.resource import Document
+from fairway.hub.user import MASTERS, User
+
+ROLES: Final = f"roles.{GROUP}"
+CLUSTER_ROLES: Final = f"clusterroles.{GROUP}"
+ROLE_BINDINGS: Final = f"rolebindings.{GROUP}"
+CLUSTER_ROLE_BINDINGS: Final = f"clusterrolebindings.{GROUP}"
+
+ESCALATION: Final = (
+    "user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{missing}"
+)
+AGGREGATION_NEEDS_ALL: Final = "must have cluster-admin privileges to use the aggregationRule"
+TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; use wildcards or several roles"
+
+MOST_PERMISSIONS: Final = 50_000
+"""More than any honest role has; few enough to be compared without others waiting."""
+_REMEMBERED: Final = 2048
+_REMEMBERED_ANSWERS: Final = 128
+"""For one user in one namespace. Whoever asks for anything else fills these up, so they are few and short."""
+_LONGEST: Final = 256
+_MOST_GROUPS: Final = 256
+"""Of users whose rules are remembered. A review can be about one with any number of them."""
+
+
+class Attributes(Struct, frozen=True, kw_only=True, gc=False):
+    """What is asked for. ``path`` is set only when that isn't a resource."""
+
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str | None = None
+
+
+class Decision(Struct, frozen=True, gc=False):
+    allowed: bool
+    reason: str = ""
+
+
+_ALLOWED: Final = Decision(allowed=True)
+
+
+def refusal(user: User, attributes: Attributes, reason: str = "") -> status.Refusal:
+    """The 403 in Kubernetes' words."""
+    told = _denied(user, attributes)
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        told = told.replace(char, entity)
+    return status.forbidden(
+        attributes.group, attributes.resource, attributes.name, f"{told}: {reason}" if reason else told
+    )
+
+
+def _denied(user: User, asked: Attributes) -> str:
+    who = f"User {quote(user.name)} cannot {asked.verb}"
+    if asked.path is not None:
+        return f"{who} path {quote(asked.path)}"
+    resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+    where = f"in the namespace {quote(asked.namespace)}" if asked.namespace else "at the cluster scope"
+    return f"{who} resource {quote(resource)} in API group {quote(asked.group)} {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    name: str
+    namespace: str
+    role_kind: str
+    role: str
+    subjects: tuple[tuple[str, str], ...]
+    """Each as the key it is found by and the words it is described with."""
+
+    @classmethod
+    def of(cls, document: Document) -> "_Binding":
+        meta, ref = document["metadata"], document.get("roleRef") or {}
+        namespace = meta.get("namespace", "")
+        subjects = tuple(_subjects(document.get("subjects") or (), namespace))
+        return cls(meta["name"], namespace, ref.get("kind", ""), ref.get("name", ""), subjects)
+
+    def described(self, subject: str) -> str:
+        of = f"of {self.role_kind} {quote(self.role)} to {subject}"
+        if not self.namespace:
+            return f"RBAC: allowed by ClusterRoleBinding {quote(self.name)} {of}"
+        return f"RBAC: allowed by RoleBinding {quote(f'{self.name}/{self.namespace}')} {of}"
+
+
+def _subjects(subjects: Iterable[Document], namespace: str) -> Iterator[tuple[str, str]]:
+    for each in subjects:
+        kind, name = each.get("kind", ""), each.get("name", "")
+        if kind == "ServiceAccount":
+            # Without a namespace it is one beside the binding; beside a ClusterRoleBinding there is none.
+            if home := each.get("namespace") or namespace:
+                yield _user_key(username(home, name)), f"{kind} {quote(f'{name}/{home}')}"
+        elif kind == "User":
+            yield _user_key(name), f"{kind} {quote(name)}"
+        elif kind == "Group":
+            yield _group_key(name), f"{kind} {quote(name)}"
+
+
+def _user_key(name: str) -> str:
+    return f"u{name}"
+
+
+def _group_key(name: str) -> str:
+    return f"g{name}"
+
+
+class _Grants:
+    """All rules one user has in one namespace, or in none."""
+
+    __slots__ = ("_known", "faults", "rules")
+
+    def __init__(self, rules: list[tuple[Rule, str]], faults: list[str]) -> None:
+        self.rules, self.faults = rules, faults
+        self._known: dict[tuple[str, ...], tuple[tuple[frozenset[str] | None, str], ...]] = {}
+
+    def reason(self, asked: Attributes) -> str | None:
+        """Why it is allowed, or None when it isn't."""
+        if asked.path is not None:
+            key: tuple[str, ...] = (asked.verb, asked.path)
+        else:
+            key = (asked.verb, asked.group, asked.resource, asked.subresource)
+        found = self._known.get(key)
+        if found is None:
+            found = tuple(self._about(asked))
+            if sum(map(len, key)) <= _LONGEST:
+                if len(self._known) >= _REMEMBERED_ANSWERS:
+                    self._known.clear()
+                self._known[key] = found
+        name = asked.name
+        for names, reason in found:
+            if names is None or name in names:
+                return reason
+        return None
+
+    def _about(self, asked: Attributes) -> Iterator[tuple[frozenset[str] | None, str]]:
+        """The names each rule about this is limited to, up to the first that isn't limited."""
+        for rule, reason in self.rules:
+            if asked.path is not None:
+                if rule.opens(asked.verb, asked.path):
+                    yield None, reason
+                    return
+            elif rule.permits(asked.verb, asked.group, asked.resource, asked.subresource):
+                if not rule.names:
+                    yield None, reason
+                    return
+                yield frozenset(rule.names), reason
+
+
+@dataclass(slots=True)
+class _Index:
+    """Bindings of one namespace, or of the cluster, by subject and then by name."""
+
+    bindings: dict[str, _Binding] = field(default_factory=dict)
+    by_subject: dict[str, dict[str, _Binding]] = field(default_factory=dict)
+
+    def put(self, name: str, binding: _Binding | None) -> None:
+        if (old := self.bindings.pop(name, None)) is not None:
+            for key, _ in old.subjects:
+                named = self.by_subject.get(key, {})
+                named.pop(name, None)
+                if not named:
+                    self.by_subject.pop(key, None)
+        if binding is not None:
+            self.bindings[name] = binding
+            for key, _ in binding.subjects:
+                self.by_subject.setdefault(key, {})[name] = binding
+
+    def applying(self, keys: set[str]) -> Iterator[tuple[_Binding, str]]:
+        """By name, each with the words for the first of its subjects that applies."""
+        found = {name: each for key in keys for name, each in self.by_subject.get(key, {}).items()}
+        for name in sorted(found):
+            yield found[name], next(text for key, text in found[name].subjects if key in keys)
+
+
+class Authorizer:
+    def __init__(self, objects: ObjectReader) -> None:
+        self._objects = objects
+        self._seen = dict.fromkeys((CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS), -1)
+        self._cluster_roles: dict[str, Role] = {}
+        self._roles: dict[tuple[str, str], tuple[Rule, ...]] = {}
+        self._bindings: dict[str, _Index] = {}
+        self._gathered: dict[str, tuple[Rule, ...]] = {}
+        self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
+
+    def decide(self, user: User, attributes: Attributes) -> Decision:
+        if MASTERS in user.groups:
+            return _ALLOWED
+        grants = self._granted(user, attributes.namespace)
+        reason = grants.reason(attributes)
+        if reason is not None:
+            return Decision(allowed=True, reason=reason)
+        return Decision(allowed=False, reason=f"RBAC: {_together(grants.faults)}" if grants.faults else "")
+
+    def authorize(self, user: User, attributes: Attributes) -> None:
+        """Raises the 403 unless it is allowed."""
+        decision = self.decide(user, attributes)
+        if not decision.allowed:
+            raise refusal(user, attributes, decision.reason)
+
+    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], str]:
+        """All rules a user has there, and what couldn't be found out."""
+        grants = self._granted(user, namespace)
+        return [rule for rule, _ in grants.rules], _together(grants.faults)
+
+    def admit(
+        self, resource: str, document: Document, old: Document | None, *, user: User, namespace: str = ""
+    ) -> None:
+        """Raises the 403 when writing this role or binding would give more than its writer has.
+
+        ``resource`` is one of the four; anything else is admitted. Comes before validation, as in kube-apiserver.
+        """
+        if MASTERS in user.groups or (old is not None and _only_collected(document, old)):
+            return
+        name = document["metadata"].get("name", "")
+        match resource:
+            case "roles" | "clusterroles":
+                known = name if old is not None else ""
+                if self._may(user, "escalate", resource, known, namespace):
+                    return
+                self._confirm(user, resource, name, namespace, rules_of(document))
+                if _aggregates(document) or (old is not None and _aggregates(old)):
+                    held, _ = self.rules_for(user, namespace)
+                    if missing(held, EVERYTHING):
+                        raise status.forbidden(GROUP, resource, name, AGGREGATION_NEEDS_ALL)
+            case "rolebindings" | "clusterrolebindings":
+                ref = document.get("roleRef") or {}
+                kind, role = ref.get("kind", ""), ref.get("name", "")
+                target = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
+                if target is None:
+                    raise _unsupported(kind)
+                if self._may(user, "bind", target, role, namespace):
+                    return
+                self._refresh()
+                rules = self._rules_of_role(kind, role, namespace)
+                if rules is None:
+                    raise status.not_found(GROUP, resource, role)
+                self._confirm(user, resource, name, namespace, rules)
+
+    def _may(self, user: User, verb: str, resource: str, name: str, namespace: str) -> bool:
+        asked = Attributes(verb=verb, group=GROUP, resource=resource, name=name, namespace=namespace)
+        return self.decide(user, asked).allowed
+
+    def _confirm(
+        self, user: User, resource: str, name: str, namespace: str, wanted: tuple[Rule, ...]
+    ) -> None:
+        if permissions(wanted) > MOST_PERMISSIONS:
+            detail = TOO_MANY_PERMISSIONS.format(most=MOST_PERMISSIONS)
+            raise status.forbidden(GROUP, resource, name, detail)
+        held, faults = self.rules_for(user, namespace)
+        if lacking := missing(held, wanted):
+            lines = "\n".join(sorted({rule.shown() for rule in lacking}))
+            told = ESCALATION.format(user=quote(user.name), groups=listed(user.groups), missing=lines)
+            more = f"; resolution errors: [{faults}]" if faults else ""
+            raise status.forbidden(GROUP, resource, name, told + more)
+
+    def _granted(self, user: User, namespace: str) -> _Grants:
+        self._refresh()
+        key = (user.name, user.groups, namespace)
+        grants = self._grants.get(key)
+        if grants is None:
+            grants = self._gather(user, namespace)
+            if len(user.groups) <= _MOST_GROUPS and len(namespace) <= _LONGEST:
+                if len(self._grants) >= _REMEMBERED:
+                    self._grants.clear()
+                self._grants[key] = grants
+        return grants
+
+    def _gather(self, user: User, namespace: str) -> _Grants:
+        keys = {_user_key(user.name), *map(_group_key, user.groups)}
+        rules: list[tuple[Rule, str]] = []
+        faults: list[str] = []
+        for place in ("", namespace) if namespace else ("",):
+            index = self._bindings.get(place)
+            for binding, subject in index.applying(keys) if index is not None else ():
+                found = self._rules_of_role(binding.role_kind, binding.role, place)
+                if found is None:
+                    faults.append(_no_role(binding.role_kind, binding.role))
+                    continue
+                reason = binding.described(subject)
+                rules.extend((rule, reason) for rule in found)
+        return _Grants(rules, faults)
+
+    def _rules_of_role(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
+        if kind == "Role":
+            return self._roles.get((namespace, name))
+        role = self._cluster_roles.get(name) if kind == "ClusterRole" else None
+        if role is None:
+            return None
+        if role.gathers is None:
+            return role.rules
+        if name not in self._gathered:
+            self._gathered[name] = gathered(name, self._cluster_roles)
+        return self._gathered[name]
+
+    def _refresh(self) -> None:
+        touched = self._objects.touched
+        for resource, seen in self._seen.items():
+            if (newest := touched(resource)) != seen:
+                self._read(resource, seen)
+                self._seen[resource] = newest
+                self._grants.clear()
+                self._gathered.clear()
+
+    def _read(self, resource: str, seen: int) -> None:
+        changed = self._objects.changed(resource, seen) if seen >= 0 else None
+        if changed is not None:
+            for namespace, name in changed:
+                self._put(resource, namespace, name, self._objects.document(resource, namespace, name))
+            return
+        if resource == CLUSTER_ROLES:
+            self._cluster_roles.clear()
+        elif resource == ROLES:
+            self._roles.clear()
+        else:
+            cluster = resource == CLUSTER_ROLE_BINDINGS
+            for place in [each for each in self._bindings if (each == "") is cluster]:
+                del self._bindings[place]
+        for document in self._objects.documents(resource):
+            meta = document["metadata"]
+            self._put(resource, meta.get("namespace", ""), meta["name"], document)
+
+    def _put(self, resource: str, namespace: str, name: str, document: Document | None) -> None:
+        if resource == CLUSTER_ROLES:
+            if document is None:
+                self._cluster_roles.pop(name, None)
+            else:
+                self._cluster_roles[name] = Role.of(document)
+        elif resource == ROLES:
+            if document is None:
+                self._roles.pop((namespace, name), None)
+            else:
+                self._roles[namespace, name] = rules_of(document)
+        else:
+            index = self._bindings.setdefault(namespace, _Index())
+            index.put(name, None if document is None else _Binding.of(document))
+            if not index.bindings:
+                del self._bindings[namespace]
+
+
+def _aggregates(document: Document) -> bool:
+    return bool((document.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _only_collected(document: Document, old: Document) -> bool:
+    """Whether nothing changes but what the garbage collector must be able to change."""
+    return _without_collected(document) == _without_collected(old)
+
+
+def _without_collected(document: Document) -> Document:
+    meta = document["metadata"]
+    kept = {key: value for key, value in meta.items() if key not in _COLLECTED}
+    return {**document, "metadata": kept}
+
+
+_COLLECTED: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "selfLink"})
+
+
+def _no_role(kind: str, name: str) -> str:
+    if kind not in ("Role", "ClusterRole"):
+        return f"unsupported role reference kind: {quote(kind)}"
+    return f"{kind.lower()}.{GROUP} {quote(name)} not found"
+
+
+def _unsupported(kind: str) -> status.Refusal:
+    return status.Refusal(code=500, reason="", message=_no_role(kind, ""))
+
+
+def _together(faults: Iterable[str]) -> str:
+    unique = list(dict.fromkeys(faults))
+    return f"[{', '.join(unique)}]" if len(unique) > 1 else "".join(unique)

@@ -1,0 +1,186 @@
+"""Acting as another: the Impersonate headers, each thing they name authorised for the one who asks.
+
+Kubernetes has several modes. The constrained ones need two permissions, to be that user (``impersonate:<mode>``) and
+to do this while being them (``impersonate-on:<mode>:<verb>``), and can't give the masters' group. The old one needs
+``impersonate`` alone. The first that allows it counts; the refusal shown is that of the first that applied.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from fairway.api.selector import quote
+from fairway.hub import status
+from fairway.hub.authn.service_account_tokens import NODE_NAME, account_of, groups
+from fairway.hub.rbac.authorizer import Attributes, Authorizer, refusal
+from fairway.hub.schemas import naming
+from fairway.hub.user import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+
+USER: Final = "impersonate-user"
+GROUP: Final = "impersonate-group"
+UID: Final = "impersonate-uid"
+EXTRA: Final = "impersonate-extra-"
+
+EMPTY_GROUP: Final = "impersonating the empty string group is not allowed"
+MASTERS_GROUP: Final = "impersonating the system:masters group is not allowed"
+EMPTY_KEY: Final = "impersonating the empty string key in extra is not allowed"
+EMPTY_VALUE: Final = "impersonating the empty string value in extra is not allowed"
+
+_AUTHENTICATION: Final = "authentication.k8s.io"
+_REMEMBERED: Final = 4096
+_MODES: Final = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "")
+"""In the order they are tried; the last, without a name, is the old one."""
+
+
+def wanted(headers: Iterable[tuple[str, str]]) -> User | None:
+    """Whom the headers name, exactly; None when they name nobody. Raises 400 for parts without a user."""
+    name = uid = ""
+    listed: list[str] = []
+    extra: dict[str, list[str]] = {}
+    for header, value in headers:
+        key = header.lower()
+        if key == USER:
+            name = name or value
+        elif key == UID:
+            uid = uid or value
+        elif key == GROUP:
+            listed.append(value)
+        elif key.startswith(EXTRA):
+            extra.setdefault(unquote(key.removeprefix(EXTRA)), []).append(value)
+    if not name:
+        if uid or listed or extra:
+            raise status.bad_request(
+                f'requested &user.DefaultInfo{{Name:"", UID:{quote(uid)}, Groups:{_slice(listed)}, '
+                f"Extra:{_map(extra)}}} without impersonating a user name"
+            )
+        return None
+    return User(name=name, uid=uid, groups=tuple(listed), extra={key: tuple(v) for key, v in extra.items()})
+
+
+class Impersonation:
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._last: dict[str, str] = {}
+
+    def become(self, user: User, headers: Iterable[tuple[str, str]], attributes: Attributes) -> User:
+        """The user a request is done as: its own, or the one its headers name. Raises 400 or 403."""
+        named = wanted(headers)
+        if named is None:
+            return user
+        # Who succeeded in one way will use it again, and reads that way's refusal.
+        last = self._last.get(user.name)
+        modes = _MODES if last is None else (last, *(mode for mode in _MODES if mode != last))
+        first: status.Refusal | None = None
+        for mode in modes:
+            if not _applies(mode, named, user):
+                continue
+            try:
+                became = self._checked(mode, user, named, attributes)
+            except status.Refusal as fault:
+                first = first or fault
+                continue
+            if len(self._last) >= _REMEMBERED:
+                self._last.clear()
+            self._last[user.name] = mode
+            return became
+        assert first is not None  # the old mode always applies
+        raise first
+
+    def _checked(self, mode: str, user: User, named: User, attributes: Attributes) -> User:
+        if mode:
+            on = msgspec.structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
+            self._authorizer.authorize(user, on)
+        for asked in _identity(mode, named):
+            self._authorizer.authorize(user, asked)
+        for asked, fault in _parts(mode, named):
+            if fault:
+                raise refusal(user, asked, fault)
+            self._authorizer.authorize(user, asked)
+        return _complete(mode, named)
+
+
+def _applies(mode: str, named: User, user: User) -> bool:
+    node, account = _node_of(named.name), account_of(named.name)
+    alone = not (named.uid or named.groups or named.extra)
+    match mode:
+        case "associated-node":
+            here = user.extra.get(NODE_NAME, ())
+            return alone and node is not None and account_of(user.name) is not None and here == (node,)
+        case "arbitrary-node":
+            return alone and node is not None
+        case "serviceaccount":
+            return alone and account is not None
+        case "user-info":
+            return node is None and account is None
+        case _:
+            return True
+
+
+def _node_of(name: str) -> str | None:
+    node = name.removeprefix("system:node:")
+    return node if node != name and not naming.subdomain(node) else None
+
+
+def _identity(mode: str, named: User) -> Iterator[Attributes]:
+    verb = f"impersonate:{mode}" if mode else "impersonate"
+    group = _AUTHENTICATION if mode else ""
+    account, node = account_of(named.name), _node_of(named.name)
+    if account is not None:
+        yield Attributes(
+            verb=verb, group=group, resource="serviceaccounts", namespace=account[0], name=account[1]
+        )
+    elif mode and node is not None:
+        # Who may be its own node may be it on every node.
+        own = "*" if mode == "associated-node" else node
+        yield Attributes(verb=verb, group=group, resource="nodes", name=own)
+    else:
+        yield Attributes(verb=verb, group=group, resource="users", name=named.name)
+
+
+def _parts(mode: str, named: User) -> Iterator[tuple[Attributes, str]]:
+    """Everything beside the name, each with why it can't be had in this mode at all."""
+    verb = f"impersonate:{mode}" if mode else "impersonate"
+    if named.uid:
+        yield Attributes(verb=verb, group=_AUTHENTICATION, resource="uids", name=named.uid), ""
+    core = _AUTHENTICATION if mode else ""
+    if mode and "" in named.groups:
+        yield Attributes(verb=verb, group=core, resource="groups"), EMPTY_GROUP
+    if mode and MASTERS in named.groups:
+        yield Attributes(verb=verb, group=core, resource="groups", name=MASTERS), MASTERS_GROUP
+    for each in named.groups:
+        yield Attributes(verb=verb, group=core, resource="groups", name=each), ""
+    extras = Attributes(verb=verb, group=_AUTHENTICATION, resource="userextras")
+    if mode and "" in named.extra:
+        yield extras, EMPTY_KEY
+    if mode and any("" in values for values in named.extra.values()):
+        yield extras, EMPTY_VALUE
+    for key, values in sorted(named.extra.items()):
+        for value in values:
+            yield msgspec.structs.replace(extras, subresource=key, name=value), ""
+
+
+def _complete(mode: str, named: User) -> User:
+    """With the groups that everybody like this has."""
+    listed = named.groups
+    account = account_of(named.name)
+    if mode and _node_of(named.name) is not None:
+        listed = ("system:nodes",)
+    elif account is not None and not listed:
+        listed = groups(account[0])
+    always = UNAUTHENTICATED if named.name == ANONYMOUS else AUTHENTICATED
+    if always not in listed and UNAUTHENTICATED not in listed:
+        listed = (*listed, always)
+    return User(name=named.name, uid=named.uid, groups=listed, extra=named.extra)
+
+
+def _slice(texts: list[str]) -> str:
+    return f"[]string{{{', '.join(map(quote, texts))}}}" if texts else "[]string(nil)"
+
+
+def _map(extra: Mapping[str, list[str]]) -> str:
+    if not extra:
+        return "map[string][]string(nil)"
+    inner = ", ".join(f"{quote(key)}:{_slice(extra[key])}" for key in sorted(extra))
+    return f"map[string][]string{{{inner}}}"

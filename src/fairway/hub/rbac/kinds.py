@@ -1,0 +1,46 @@
+"""Roles, bindings and certificate requests: what they may grant, and to whom."""
+
+from collections.abc import Sequence
+
+from fairway.hub.kind import Kind
+from fairway.hub.rbac import roles
+from fairway.hub.rbac.authorizer import Authorizer
+from fairway.hub.resource import Document
+from fairway.hub.schemas import naming
+from fairway.hub.status import Cause
+from fairway.hub.write_request import WriteRequest
+
+
+class _Granting(Kind):
+    naming = staticmethod(naming.path_segment)
+    upsert = True
+    presence = False
+
+    def __init__(self, *, resource: str, authorizer: Authorizer) -> None:
+        self._resource, self._authorizer = resource, authorizer
+
+    @property
+    def _namespaced(self) -> bool:
+        return not self._resource.startswith("cluster")
+
+    def admit_early(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        self._authorizer.admit(
+            self._resource,
+            document,
+            old,
+            user=request.user,
+            namespace=document["metadata"].get("namespace", ""),
+        )
+
+
+class Role(_Granting):
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+        return roles.check_role(document, namespaced=self._namespaced)
+
+
+class Binding(_Granting):
+    def default(self, document: Document) -> None:
+        roles.default_binding(document)
+
+    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+        return roles.check_binding(document, old, namespaced=self._namespaced)

@@ -1,0 +1,208 @@
+"""Questions about access that are asked like objects are created: the answer is the object with its status.
+
+Every function takes the document as it came and gives a new one; metadata passes through.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from fairway.hub import status
+from fairway.hub.authn.authenticator import INVALID, Authenticator
+from fairway.hub.authn.jwt import Rejected
+from fairway.hub.rbac.authorizer import Attributes, Authorizer
+from fairway.hub.resource import Document
+from fairway.hub.user import User
+
+AUTHENTICATION: Final = "authentication.k8s.io"
+AUTHORIZATION: Final = "authorization.k8s.io"
+
+TOKEN_NEEDED: Final = "token is required for TokenReview in authentication"
+NAMESPACE_NEEDED: Final = "no namespace on request"
+NOT_BOTH: Final = "cannot be specified in combination with resourceAttributes"
+ONE_NEEDED: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+SOMEBODY_NEEDED: Final = "at least one of user or group must be specified"
+NO_METADATA: Final = "must be empty"
+ONLY_NAMESPACE: Final = "must be empty except for namespace"
+OTHER_NAMESPACE: Final = "must match metadata.namespace"
+NO_PATHS: Final = "disallowed on this kind of request"
+NOT_THE_REQUESTS: Final = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
+ONE_FORM: Final = "may not specified at the same time as requirements"
+
+
+def token_review(document: Document, *, authenticator: Authenticator) -> Document:
+    spec = document.get("spec") or {}
+    token = spec.get("token") or ""
+    if not token:
+        raise status.bad_request(TOKEN_NEEDED)
+    try:
+        verified = authenticator.token(token, audiences=tuple(spec.get("audiences") or ()))
+    except Rejected as fault:
+        told = str(fault)
+        # kube-apiserver asks its own token first, which never is the one.
+        told = told if told == INVALID else f"[{INVALID}, {told}]"
+        return _answer(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": told})
+    found = {"authenticated": True, "user": user_info(verified.user), "audiences": list(verified.audiences)}
+    return _answer(document, "TokenReview", AUTHENTICATION, found)
+
+
+def self_subject_review(*, user: User, now: datetime) -> Document:
+    return {
+        "kind": "SelfSubjectReview",
+        "apiVersion": f"{AUTHENTICATION}/v1",
+        "metadata": {"creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "status": {"userInfo": user_info(user)},
+    }
+
+
+def subject_access_review(document: Document, *, authorizer: Authorizer) -> Document:
+    spec = document.get("spec") or {}
+    _check([*_spec_causes(spec, named=True), *_metadata_causes(document, allowed=())])
+    return _reviewed(document, "SubjectAccessReview", authorizer, _subject(spec))
+
+
+def local_subject_access_review(
+    document: Document, *, authorizer: Authorizer, namespace: str = ""
+) -> Document:
+    """Of one namespace: who may ask about that learns nothing of another.
+
+    ``namespace`` is the one the request was allowed for; without it the document's own must be that already.
+    """
+    meta, spec = document.get("metadata") or {}, document.get("spec") or {}
+    if namespace and meta.get("namespace", namespace) != namespace:
+        raise status.bad_request(NOT_THE_REQUESTS)
+    namespace = namespace or meta.get("namespace", "")
+    document = document | {"metadata": meta | {"namespace": namespace}}
+    causes = [*_spec_causes(spec, named=True), *_metadata_causes(document, allowed=("namespace",))]
+    asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if asked is not None and (elsewhere := asked.get("namespace", "")) != namespace:
+        causes.append(status.invalid_value("spec.resourceAttributes.namespace", elsewhere, OTHER_NAMESPACE))
+    if path is not None:
+        causes.append(status.invalid_value("spec.nonResourceAttributes", _path_value(path), NO_PATHS))
+    _check(causes)
+    return _reviewed(document, "LocalSubjectAccessReview", authorizer, _subject(spec))
+
+
+def self_subject_access_review(document: Document, *, user: User, authorizer: Authorizer) -> Document:
+    spec = document.get("spec") or {}
+    _check([*_spec_causes(spec, named=False), *_metadata_causes(document, allowed=())])
+    return _reviewed(document, "SelfSubjectAccessReview", authorizer, user)
+
+
+def self_subject_rules_review(document: Document, *, user: User, authorizer: Authorizer) -> Document:
+    namespace = (document.get("spec") or {}).get("namespace") or ""
+    if not namespace:
+        raise status.bad_request(NAMESPACE_NEEDED)
+    rules, fault = authorizer.rules_for(user, namespace)
+    written = [rule.document() for rule in rules]
+    found: Document = {
+        "resourceRules": [_picked(each, _RESOURCE_RULE) for each in written if "resources" in each],
+        "nonResourceRules": [_picked(each, _PATH_RULE) for each in written if "nonResourceURLs" in each],
+        "incomplete": False,
+    }
+    if fault:
+        found["evaluationError"] = fault
+    return {
+        "kind": "SelfSubjectRulesReview",
+        "apiVersion": f"{AUTHORIZATION}/v1",
+        "metadata": {},
+        "spec": {},
+        "status": found,
+    }
+
+
+_RESOURCE_RULE: Final = ("verbs", "apiGroups", "resources", "resourceNames")
+_PATH_RULE: Final = ("verbs", "nonResourceURLs")
+
+
+def _picked(rule: Document, keys: tuple[str, ...]) -> Document:
+    return {key: rule[key] for key in keys if key in rule}
+
+
+def user_info(user: User) -> Document:
+    info: Document = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = list(user.groups)
+    if user.extra:
+        info["extra"] = {key: list(values) for key, values in sorted(user.extra.items())}
+    return info
+
+
+def _subject(spec: Document) -> User:
+    extra: Mapping[str, list[str]] = spec.get("extra") or {}
+    return User(
+        name=spec.get("user") or "",
+        uid=spec.get("uid") or "",
+        groups=tuple(spec.get("groups") or ()),
+        extra={key: tuple(values) for key, values in extra.items()},
+    )
+
+
+def _reviewed(document: Document, kind: str, authorizer: Authorizer, user: User) -> Document:
+    spec = document.get("spec") or {}
+    decision = authorizer.decide(user, _attributes(spec))
+    found: Document = {"allowed": decision.allowed}
+    if decision.reason:
+        found["reason"] = decision.reason
+    return _answer(document, kind, AUTHORIZATION, found)
+
+
+def _attributes(spec: Document) -> Attributes:
+    asked = spec.get("resourceAttributes")
+    if asked is None:
+        path = spec["nonResourceAttributes"]
+        return Attributes(verb=path.get("verb", ""), path=path.get("path", ""))
+    names = ("verb", "group", "version", "resource", "subresource", "namespace", "name")
+    return Attributes(**{name: asked.get(name) or "" for name in names})
+
+
+def _answer(document: Document, kind: str, group: str, found: Document) -> Document:
+    return {
+        "kind": kind,
+        "apiVersion": f"{group}/v1",
+        "metadata": document.get("metadata") or {},
+        "spec": document.get("spec") or {},
+        "status": found,
+    }
+
+
+def _check(causes: list[status.Cause]) -> None:
+    if causes:
+        # The kind is missing in kube-apiserver's words, too.
+        raise status.invalid(AUTHORIZATION, "", "", causes)
+
+
+def _spec_causes(spec: Document, *, named: bool) -> Iterator[status.Cause]:
+    asked, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if asked is not None and path is not None:
+        yield status.invalid_value("spec.nonResourceAttributes", _path_value(path), NOT_BOTH)
+    if asked is None and path is None:
+        yield status.invalid_value("spec.resourceAttributes", None, ONE_NEEDED)
+    if named and not spec.get("user") and not spec.get("groups"):
+        yield status.invalid_value("spec.user", "", SOMEBODY_NEEDED)
+    for which in ("fieldSelector", "labelSelector"):
+        selector = (asked or {}).get(which)
+        if selector is None:
+            continue
+        here = f"spec.resourceAttributes.{which}"
+        raw, listed = selector.get("rawSelector"), selector.get("requirements")
+        if raw and listed:
+            yield status.invalid_value(f"{here}.rawSelector", raw, ONE_FORM)
+        if not raw and not listed:
+            detail = f"when {here} is specified, requirements or rawSelector is required"
+            yield status.required(f"{here}.requirements", detail)
+
+
+def _metadata_causes(document: Document, *, allowed: tuple[str, ...]) -> Iterator[status.Cause]:
+    meta = document.get("metadata") or {}
+    if any(value for key, value in meta.items() if key not in ("managedFields", *allowed)):
+        yield status.invalid_value("metadata", meta, ONLY_NAMESPACE if allowed else NO_METADATA)
+
+
+def _path_value(path: Document) -> Document:
+    """As kube-apiserver shows it, with the names of its own fields."""
+    return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}

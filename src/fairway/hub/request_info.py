@@ -1,0 +1,78 @@
+"""From a request's path and query to what it is aimed at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+_OF_NAMESPACES: Final = frozenset({"status", "finalize"})
+"""What may follow the name of a namespace and isn't a resource inside it."""
+_MOST_SEGMENTS: Final = 32
+"""No path has more; the rest is one segment, which no name can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """What a path names. Without a ``plural`` it is a discovery document or no API resource at all (``group`` None)."""
+
+    path: str
+    """Unquoted, as rules about paths are written."""
+    group: str | None = None
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+    watched: bool = False
+    """A path of old, ``…/watch/…``: it asks for a watch whatever the query says, even of a single name."""
+    nowhere: bool = False
+    """Nothing can have this path. Whoever may not ask for it isn't told so."""
+
+
+def parse(raw_path: str) -> RequestInfo:
+    """Segments are split before they are unquoted, so an encoded slash can't change what is asked for."""
+    path = _origin(raw_path).partition("?")[0]
+    segments = [unquote(part) for part in path.strip("/").split("/", _MOST_SEGMENTS)]
+    whole = unquote(path)
+    nowhere = path.startswith("//") or any(map(_no_name, segments))
+    if segments[0] == "api" and len(segments) >= 2:
+        return _of_group(whole, "", segments[1], segments[2:], nowhere=nowhere)
+    if segments[0] == "apis" and len(segments) >= 3:
+        return _of_group(whole, segments[1], segments[2], segments[3:], nowhere=nowhere)
+    return RequestInfo(path=whole, nowhere=nowhere)
+
+
+def _origin(raw_path: str) -> str:
+    """Without the server that a proxy's client would name before the path; the hub is every one of them."""
+    scheme, found, rest = raw_path.partition("://")
+    if found and scheme.lower() in ("http", "https"):
+        return "/" + rest.partition("/")[2]
+    return raw_path
+
+
+def _no_name(segment: str) -> bool:
+    return segment in (".", "..") or "/" in segment or "\\" in segment or "\x00" in segment
+
+
+def _of_group(path: str, group: str, version: str, rest: Sequence[str], *, nowhere: bool) -> RequestInfo:
+    if not rest:
+        return RequestInfo(path=path, group=group, version=version, nowhere=nowhere)
+    nowhere = nowhere or "" in rest
+    watched = rest[0] == "watch" and len(rest) > 1
+    if watched:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _OF_NAMESPACES):
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = (*rest, "", "")[:3]
+    return RequestInfo(
+        path=path,
+        group=group,
+        version=version,
+        namespace=namespace,
+        plural=plural,
+        name=name,
+        subresource=subresource,
+        watched=watched,
+        nowhere=nowhere or len(rest) > 3,
+    )

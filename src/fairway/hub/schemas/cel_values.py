@@ -1,0 +1,127 @@
+"""Values as rules see them.
+
+Most JSON values are what they are in the expression language. Only what isn't is made anew: times, durations and
+bytes, numbers that are declared as fractions, sets and maps written as lists, and fields whose names need escaping.
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
+
+from fairway.cel.containers import Keyed
+from fairway.cel.errors import Failure
+from fairway.cel.instants import parse_timestamp
+from fairway.cel.scalars import Duration
+from fairway.hub.schema import ARRAY, MAP, OBJECT, SET, Node
+from fairway.hub.schemas.cel_escaping import SELECTABLE, escape
+from fairway.hub.schemas.formats import parse_duration
+
+Convert = Callable[[Any], Any]
+
+
+def converter(node: Node) -> Convert | None:
+    """None if values can be taken as they are."""
+    if node.int_or_string:
+        return None
+    match node.type:
+        case "object":
+            return _object(node)
+        case "array":
+            return _list(node)
+        case "string":
+            return _TEXTS.get(node.raw.get("format") or "")
+        case "number":
+            return _fraction
+    return None
+
+
+def _object(node: Node) -> Convert | None:
+    if node.properties:
+        inner = {key: converter(child) for key, child in node.properties.items()}
+        names: dict[str, str] = {key: escape(key) or key for key in node.properties}
+        plain = all(each is None for each in inner.values()) and all(
+            key == name for key, name in names.items()
+        )
+        if plain and not any(child.nullable for child in node.properties.values()):
+            return None
+
+        def convert(value: Any) -> Any:
+            if type(value) is not dict:
+                return value
+            out: dict[str, Any] = {}
+            for key, child in value.items():
+                each = inner.get(key)
+                # A field that is null is as good as absent.
+                if child is not None or key not in names:
+                    name: Any = names.get(key, key)
+                    out[name] = child if each is None else each(child)
+                    if key in SELECTABLE:
+                        out[key] = out[name]
+            return out
+
+        return convert
+    entry = converter(node.additional) if node.additional is not None else None
+    if entry is None:
+        return None
+    each = entry
+
+    def convert_map(value: Any) -> Any:
+        if type(value) is not dict:
+            return value
+        return {key: child if child is None else each(child) for key, child in value.items()}
+
+    return convert_map
+
+
+def _list(node: Node) -> Convert | None:
+    each = converter(node.items) if node.items is not None else None
+    keyed = node.list_type in (SET, MAP) and node.items is not None and node.items.type not in ("", ARRAY)
+    keyed = keyed and (node.list_type == MAP or (node.items is not None and node.items.type != OBJECT))
+    if each is None and not keyed:
+        return None
+    names = tuple(escape(key) or key for key in node.list_keys)
+
+    def convert(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        items = value if each is None else [item if item is None else each(item) for item in value]
+        return Keyed(items, names) if keyed else items
+
+    return convert
+
+
+def _fraction(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+def _duration(value: Any) -> Any:
+    nanos = parse_duration(value) if isinstance(value, str) else None
+    return value if nanos is None else Duration(nanos)
+
+
+def _moment(value: Any) -> Any:
+    return _parsed(value, value.upper()) if isinstance(value, str) else value
+
+
+def _date(value: Any) -> Any:
+    return _parsed(value, f"{value}T00:00:00Z") if isinstance(value, str) else value
+
+
+def _parsed(value: str, text: str) -> Any:
+    try:
+        return parse_timestamp(text) or parse_timestamp(f"{text}Z") or value
+    except Failure:
+        return value
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
+    except binascii.Error:
+        return value
+
+
+_TEXTS = {"duration": _duration, "date": _date, "date-time": _moment, "byte": _bytes}

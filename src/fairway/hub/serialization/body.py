@@ -1,0 +1,257 @@
+"""Request bodies: JSON, YAML or protobuf into one document, within limits."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from fairway.hub import status
+from fairway.hub.flowcontrol.yielding import Yielder
+from fairway.hub.json_decoder import decode_value
+from fairway.hub.resource import Document
+from fairway.hub.serialization import protobuf, yaml_body
+from fairway.hub.slicing import checkpoint
+
+LIMIT: Final = 3 * 1024 * 1024
+"""Bytes of a request body; as kube-apiserver's."""
+SMALL: Final = 64 * 1024
+"""Bytes of a review or of the options of a deletion. Every user may post reviews, and no honest one is larger."""
+SMALL_PROTOBUF: Final = 16 * 1024
+"""The same as protobuf, whose fields can be as short as two bytes."""
+DEPTH: Final = 256
+"""Levels of nesting. The deepest published definitions have some sixty."""
+VALUES: Final = 100_000
+"""Values in a body, at every level. The largest published definitions have some thirty thousand; whatever has more is
+made to keep the hub busy."""
+
+SMALL_VALUES: Final = 2048
+"""Values in a review or in the options of a deletion."""
+
+_MANAGED_DEPTH: Final = 16
+_QUICK: Final = 2 * SMALL_VALUES
+"""Bytes; no text of that length has more values than a review may have."""
+
+TOO_DEEP: Final = f"the body nests deeper than {DEPTH} levels"
+TOO_MANY_VALUES: Final = "Request entity too large: limit is {} values"
+TOO_LARGE: Final = "Request entity too large: limit is {}"
+
+# A text without an end is one, too: else every quote in it would be looked at again.
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS: Final = b"[{]}"
+_OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
+_STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the body of a request may have at most."""
+
+    size: int = LIMIT
+    values: int = VALUES
+
+
+_LARGE_LIMITS: Final = Limits()
+_SMALL_LIMITS: Final = Limits(size=SMALL, values=SMALL_VALUES)
+_PROTOBUF_LIMITS: Final = Limits(size=SMALL_PROTOBUF, values=SMALL_VALUES)
+
+
+def limits(*, group: str, verb: str, content_type: str) -> Limits:
+    """Of requests with this verb on a resource of this group."""
+    if group not in _REVIEWS and not verb.startswith("delete"):
+        return _LARGE_LIMITS
+    return _PROTOBUF_LIMITS if media_type(content_type) == PROTOBUF else _SMALL_LIMITS
+
+
+async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
+    """Convert YAML to JSON, in steps between which others have their turn, and check the number of values.
+
+    Raises a 400 or a 413.
+    """
+    media = media_type(content_type)
+    if media in _YAML and not _is_json(raw):
+        bounds = yaml_body.Bounds(depth=DEPTH, values=limits.values, size=LIMIT)
+        return msgspec.json.encode(await _paced(yaml_body.steps(raw, bounds), limits.values))
+    if limits.values < VALUES and media != PROTOBUF and _values(raw) > limits.values:
+        raise status.too_large(TOO_MANY_VALUES.format(limits.values))
+    return raw
+
+
+def _is_json(raw: bytes) -> bool:
+    """YAML that begins like JSON is read as JSON, and as YAML only if that fails."""
+    if raw[:1] not in (b"{", b"["):
+        return False
+    if len(raw) <= _QUICK and b"*" not in raw:
+        return True  # it is read in no time either way
+    try:
+        check_shape(raw)
+        decode_value(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+async def _paced(steps: Generator[None, None, Any], values: int) -> Any:
+    yielder = Yielder()
+    try:
+        while True:
+            next(steps)
+            await yielder.step()
+    except StopIteration as end:
+        return end.value
+    except _YAML_FAULTS as error:
+        raise _yaml_refusal(error, values) from error
+
+
+def _values(raw: bytes) -> int:
+    """The values in a JSON text, or a few more."""
+    if raw.count(b",") + raw.count(b"{") + raw.count(b"[") <= SMALL_VALUES:
+        return 0
+    bare = _TEXT.sub(b"", raw)
+    return bare.count(b",") + bare.count(b"{") + bare.count(b"[")
+
+
+def check_shape(raw: bytes, *, kept: bool = False) -> None:
+    """Raises a 400 or a 413; bodies with few brackets and commas pass at the cost of counting them.
+
+    Objects that are ``kept`` also say who manages each of their fields, at the same depth or little below it.
+    """
+    most, deepest = (2 * VALUES, DEPTH + _MANAGED_DEPTH) if kept else (VALUES, DEPTH)
+    opened = raw.count(b"{") + raw.count(b"[")
+    if opened <= deepest and opened + raw.count(b",") <= most:
+        return
+    bare = _TEXT.sub(b"", raw)
+    if bare.count(b"{") + bare.count(b"[") + bare.count(b",") > most:
+        raise status.too_large(TOO_MANY_VALUES.format(VALUES))
+    marks = bare.translate(None, _OTHERS)
+    if max(accumulate(map(_STEPS.__getitem__, marks)), default=0) > deepest:
+        raise status.bad_request(TOO_DEEP)
+
+
+_YAML: Final = ("application/yaml", "text/yaml", "application/apply-patch+yaml")
+_YAML_FAULTS: Final = (yaml.YAMLError, ValueError)
+
+
+def media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def value(raw: bytes, content_type: str) -> Any:
+    """Any JSON or YAML value. Raises a 400 or a 415."""
+    written_as_yaml = media_type(content_type) in _YAML
+    if written_as_yaml and raw[:1] not in (b"{", b"["):
+        return _yaml(raw)
+    check_shape(raw)
+    try:
+        return decode_value(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if written_as_yaml:
+            return _yaml(raw)
+        raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def document(raw: bytes, content_type: str, *, group: str, version: str, kind: str) -> Document:
+    """An object of that kind, unless it says otherwise. A body without a type is JSON."""
+    if not raw:
+        return {}
+    if media_type(content_type) == PROTOBUF:
+        decoded = protobuf.decode(raw, group=group, version=version, kind=kind)
+        check_shape(msgspec.json.encode(decoded))  # it can hold values written as JSON
+        return decoded
+    found = value(raw, content_type)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise status.bad_request(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal "
+            f"{_go_name(found)} into Go value of type struct"
+        )
+    return found
+
+
+def _go_name(found: object) -> str:
+    return {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(
+        type(found), "null"
+    )
+
+
+def _yaml(raw: bytes) -> Any:
+    try:
+        found = yaml_body.load(raw, yaml_body.Bounds(depth=DEPTH, values=VALUES, size=LIMIT))
+    except _YAML_FAULTS as error:
+        raise _yaml_refusal(error, VALUES) from error
+    return decode_value(msgspec.json.encode(found))  # so that nothing in it is shared
+
+
+def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
+    if isinstance(error, yaml_body.TooDeep):
+        return status.bad_request(TOO_DEEP)
+    if isinstance(error, yaml_body.TooMuch):
+        return status.too_large(TOO_MANY_VALUES.format(values))
+    told = str(error).replace("\n", " ")
+    return status.bad_request(f"error converting YAML to JSON: {told}")
+
+
+def duplicates(raw: bytes) -> list[str]:
+    """Dotted paths of keys that occur twice in an object; what strict field validation refuses."""
+    if not _has_duplicates(raw):
+        return []
+    found: list[str] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> Any:
+        fields = dict(pairs)
+        repeated = []
+        if len(fields) < len(pairs):
+            repeated = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+        return _Node(fields, repeated)
+
+    try:
+        tree = json.loads(raw, object_pairs_hook=collect)
+    except (ValueError, RecursionError):
+        return []
+    _walk(tree, "", found.append)
+    return found
+
+
+def _has_duplicates(raw: bytes) -> bool:
+    """Whether a JSON text has more keys than what it stands for; a look at each key takes ten times as long."""
+    try:
+        pending: list[Any] = [[decode_value(raw)]]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    keys = 0
+    while pending:
+        checkpoint()
+        each = pending.pop()
+        if type(each) is dict:
+            keys += len(each)
+            each = each.values()
+        pending.extend(inner for inner in each if type(inner) in (dict, list))
+    return raw.count(b":") > keys and _TEXT.sub(b"", raw).count(b":") > keys
+
+
+class _Node:
+    __slots__ = ("fields", "repeated")
+
+    def __init__(self, fields: dict[str, Any], repeated: list[str]) -> None:
+        self.fields, self.repeated = fields, repeated
+
+
+def _walk(value: Any, path: str, report: Callable[[str], None]) -> None:
+    checkpoint()
+    if isinstance(value, _Node):
+        for key in value.repeated:
+            report(f"{path}.{key}".lstrip("."))
+        for key, child in value.fields.items():
+            _walk(child, f"{path}.{key}".lstrip("."), report)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            _walk(child, f"{path}[{index}]", report)

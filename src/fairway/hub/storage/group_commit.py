@@ -1,0 +1,171 @@
+"""Group commit: writes gather while a thread commits those before them, one fsync for all of a batch.
+
+What is committed is published in order, and only then do its writers go on. If a commit fails, everything not yet
+committed fails with it, and nothing is written until a probe succeeds. Rows of the log that nobody needs any more are
+removed between the batches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from fairway.hub.storage.entry import Change, Closed, Item, ReadOnly, StoreError
+from fairway.hub.storage.lock import Lock
+from fairway.hub.storage.log import Log, Row
+
+BATCH: Final = 512
+# Rows to remove are gathered, so that removing doesn't double the commits; one step removes more than a batch adds.
+TRIM: Final = 256
+STEP: Final = 900
+# Bytes that must be free before a store that was opened without room takes writes.
+_SEALED_ROOM: Final = 64 * 1024
+
+Pending = tuple[Change, asyncio.Future[Item]]
+
+
+class Disk:
+    """A log, the lock on its folder, and the one thread that uses them."""
+
+    def __init__(self, log: Log, lock: Lock, thread: ThreadPoolExecutor) -> None:
+        self.log, self._lock, self._thread = log, lock, thread
+
+    async def run(self, call: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def let_go(self) -> None:
+        self.log.close()
+        self._lock.release()
+        self._thread.shutdown(wait=False)
+
+
+class GroupCommitter:
+    """Without a disk a commit is nothing but publishing, one turn of the event loop later."""
+
+    def __init__(
+        self, disk: Disk | None, *, publish: Callable[[Sequence[Change]], None], dismiss: Callable[[], None]
+    ) -> None:
+        """``publish`` makes a batch visible; ``dismiss`` forgets everything submitted and not published."""
+        self.disk = disk
+        self.read_only: str | None = None
+        self.closed = False
+        self.floor = 0
+        """From here on the log must be able to tell every change."""
+        self._publish, self._dismiss = publish, dismiss
+        self._pending: list[Pending] = []
+        self._draining: asyncio.Task[None] | None = None
+        self._doomed: deque[int] = deque()
+        self._refused = 0
+        self._submitted = self._settled = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def seal(self, why: str) -> None:
+        """Take nothing until a probe succeeds, as after a failed commit."""
+        self.read_only = self._reason(why)
+        self._refused = _SEALED_ROOM
+
+    def ready(self) -> None:
+        """Raises if nothing can be submitted."""
+        if self.closed:
+            raise Closed
+        if self.read_only is not None:
+            raise ReadOnly(self.read_only)
+
+    def submit(self, change: Change) -> asyncio.Future[Item]:
+        """In the order of revisions. Done once the change is published."""
+        written: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
+        self._pending.append((change, written))
+        self._submitted = change.revision
+        if self._draining is None:
+            self._draining = asyncio.create_task(self._drain())
+        return written
+
+    def doom(self, revision: int) -> None:
+        """The row of that revision can go. Of one key the older must be doomed before the newer."""
+        if self.disk:
+            self._doomed.append(revision)
+
+    async def _drain(self) -> None:
+        batch: list[Pending] = []
+        try:
+            while self._pending:
+                batch, self._pending = self._pending[:BATCH], self._pending[BATCH:]
+                if self.disk:
+                    rows = [Row(change.item, change.type) for change, _ in batch]
+                    await self.disk.run(partial(self.disk.log.append, rows))
+                self._publish([change for change, _ in batch])
+                for change, written in batch:
+                    if not written.done():
+                        written.set_result(change.item)
+                self._settle(batch[-1][0].revision)
+                batch = []
+                if self.disk:
+                    await self._trim(self.disk)
+        except asyncio.CancelledError:
+            # The thread may or may not have committed: from here on nothing true can be said or written.
+            self.closed = True
+            self._fail(batch, Closed)
+            raise
+        except Exception as error:
+            self.read_only = self._reason(error)
+            self._fail(batch, partial(ReadOnly, self.read_only))
+        finally:
+            self._draining = None
+
+    def _fail(self, batch: Sequence[Pending], error: Callable[[], StoreError]) -> None:
+        failed, self._pending = [*batch, *self._pending], []
+        self._refused = sum(len(change.raw) for change, _ in failed)
+        self._dismiss()
+        for _, written in failed:
+            if not written.done():
+                written.set_exception(error())
+        self._settle(self._submitted, error)
+
+    def _settle(self, revision: int, error: Callable[[], StoreError] | None = None) -> None:
+        self._settled = revision
+        for until, waiter in self._waiting:
+            if until <= revision and not waiter.done():
+                waiter.set_exception(error()) if error else waiter.set_result(None)
+        self._waiting = [(until, waiter) for until, waiter in self._waiting if not waiter.done()]
+
+    async def settled(self) -> None:
+        """Returns once all that was submitted so far is published. Raises if it can't be."""
+        if self._submitted > self._settled:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._submitted, waiter))
+            await waiter
+
+    async def _trim(self, disk: Disk) -> None:
+        """One step after every batch at most, or the writers would wait; more while nobody writes."""
+        while len(self._doomed) >= TRIM:
+            step = list(islice(self._doomed, STEP))
+            await disk.run(partial(disk.log.trim, step, floor=self.floor))
+            # Not before it is done: a step left out would let a later one uncover an older row.
+            for _ in step:
+                self._doomed.popleft()
+            if self._pending:
+                return
+
+    async def probe(self) -> bool:
+        if self.closed:
+            raise Closed
+        if self.read_only is not None and self.disk:
+            try:
+                await self.disk.run(partial(self.disk.log.probe, self._refused))
+            except Exception as error:
+                self.read_only = self._reason(error)
+                return False
+            self.read_only = None
+        return True
+
+    def _reason(self, error: Exception | str) -> str:
+        return f"{self.disk.log.path}: {error}" if self.disk else str(error)
+
+    async def finish(self) -> None:
+        """Takes no more, and waits for what was submitted."""
+        self.closed = True
+        if self._draining is not None:
+            await asyncio.wait([self._draining])

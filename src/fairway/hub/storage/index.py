@@ -1,0 +1,89 @@
+"""The objects of one resource, found by key and listed in order.
+
+Writers must not pay for order: a put of an existing object changes a dict entry and nothing else. Which keys came or
+went since the last listing is only noted, and the next listing mends the sorted keys.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from fairway.hub.storage.entry import Item, Key, Listing
+
+# Up to here single insertions are cheaper than sorting anew (which costs one pass over all keys).
+FEW: Final = 64
+
+
+def mend(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
+    """``keys`` with each of ``moved`` in or out, as ``present`` has it. A few are mended in place."""
+    if len(moved) > FEW:
+        gone = set(moved)
+        return sorted([k for k in keys if k not in gone] + [k for k in gone if present(k)])
+    for key in moved:
+        at = bisect_left(keys, key)
+        there = at < len(keys) and keys[at] == key
+        if present(key) != there:
+            if there:
+                del keys[at]
+            else:
+                insort(keys, key)
+    return keys
+
+
+class ResourceIndex:
+    """``touched`` is the last revision that changed anything here; it never goes down."""
+
+    __slots__ = ("_keys", "_moved", "items", "resource", "touched")
+
+    def __init__(self, resource: str, *, touched: int) -> None:
+        self.resource, self.touched = resource, touched
+        self.items: dict[Key, Item] = {}
+        self._keys: list[Key] = []
+        self._moved: set[Key] = set()
+
+    def put(self, item: Item) -> None:
+        if item.key not in self.items:
+            self._moved.add(item.key)
+        self.items[item.key] = item
+        self.touched = max(self.touched, item.revision)
+
+    def drop(self, key: Key, *, revision: int) -> None:
+        if self.items.pop(key, None) is not None:
+            self._moved.add(key)
+        self.touched = max(self.touched, revision)
+
+    def keys(self) -> list[Key]:
+        if self._moved:
+            self._keys = mend(self._keys, self._moved, self.items.__contains__)
+            self._moved.clear()
+        return self._keys
+
+    def page(
+        self,
+        *,
+        revision: int,
+        namespace: str | None,
+        after: tuple[str, str] | None,
+        limit: int | None,
+        past: Mapping[Key, Item | None],
+    ) -> Listing:
+        """``past`` says what was different at ``revision``: the objects as they were then, None if they weren't."""
+        keys = self.keys()
+        start, end = 0, len(keys)
+        if namespace is not None:
+            start = bisect_left(keys, (self.resource, namespace, ""))
+            end = bisect_left(keys, (self.resource, namespace + "\0", ""))
+        if past:
+            moved = [key for key, item in past.items() if (item is None) == (key in self.items)]
+            keys = mend(keys[start:end], moved, lambda key: past[key] is not None)
+            start, end = 0, len(keys)
+        if after is not None:
+            start = max(start, bisect_right(keys, (self.resource, *after)))
+        stop = end if limit is None else min(end, start + limit)
+        now = self.items
+        if past:
+            then = [past[key] if key in past else now[key] for key in keys[start:stop]]
+            items = [item for item in then if item is not None]
+        else:
+            items = [now[key] for key in keys[start:stop]]
+        return Listing(items=items, revision=revision, remaining=max(0, end - stop))

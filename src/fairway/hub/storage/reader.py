@@ -1,0 +1,31 @@
+"""Committed objects, decoded for those inside the hub who read them."""
+
+from collections.abc import Iterator
+
+from fairway.hub.json_decoder import decode_object as _decode
+from fairway.hub.resource import Document
+from fairway.hub.storage.store import Store, TooOld
+
+
+class StoreReader:
+    """The store as ``objects.Objects`` wants it."""
+
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def documents(self, resource: str, namespace: str | None = None) -> Iterator[Document]:
+        for item in self._store.items(resource, namespace=namespace).items:
+            yield _decode(item.raw)
+
+    def document(self, resource: str, namespace: str, name: str) -> Document | None:
+        item = self._store.get((resource, namespace, name))
+        return None if item is None else _decode(item.raw)
+
+    def touched(self, resource: str) -> int:
+        return self._store.touched(resource)
+
+    def changed(self, resource: str, since: int) -> set[tuple[str, str]] | None:
+        try:
+            return self._store.changed(resource, since=since)
+        except TooOld:
+            return None

@@ -1,0 +1,190 @@
+"""The recent past: what watches read, and what lists at an older revision are rebuilt from.
+
+Changes are kept in lanes, one per resource and one per (resource, namespace). A watch reads one lane, so it costs
+nothing while other lanes change, and a wake-up costs one bisection. The whole is bounded by count and by bytes over
+all lanes; what falls out moves ``oldest``. A watch has fallen behind only if something fell out of *its* lane unread.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from fairway.hub.storage.entry import Change, Closed, Item, Key, TooOld
+
+# Computed forms are kept for this many of the newest changes; watchers further behind compute their own.
+RECENT: Final = 1_024
+# Changes that fell out are cut from the front of a lane's lists in strides, since every cut moves the rest.
+STRIDE: Final = 512
+
+Place = tuple[str, str | None]
+
+
+class Lane:
+    __slots__ = ("changes", "first", "lost", "place", "revisions", "waiting", "watches")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.changes: list[Change] = []
+        self.revisions: list[int] = []
+        self.first = 0
+        self.lost = 0
+        """The newest revision that fell out."""
+        self.watches = 0
+        self.waiting: dict[asyncio.Future[None], None] = {}
+
+    @property
+    def newest(self) -> int:
+        return self.revisions[-1] if self.first < len(self.revisions) else self.lost
+
+    @property
+    def idle(self) -> bool:
+        return not self.watches and self.first == len(self.changes)
+
+    def append(self, change: Change) -> None:
+        self.changes.append(change)
+        self.revisions.append(change.revision)
+
+    def forget(self) -> None:
+        self.lost = self.revisions[self.first]
+        self.first += 1
+        if self.first >= STRIDE and self.first * 2 >= len(self.changes):
+            del self.changes[: self.first], self.revisions[: self.first]
+            self.first = 0
+
+    def after(self, revision: int) -> list[Change]:
+        at = bisect_right(self.revisions, revision, self.first)
+        return self.changes[at:]
+
+    def wake(self) -> None:
+        for waiter in self.waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiting.clear()
+
+
+class WatchCache:
+    """Appends come in the order of revisions. ``newest`` is the newest revision anyone may know of."""
+
+    def __init__(self, *, newest: int, oldest: int, count: int, size: int) -> None:
+        self.newest, self.oldest = newest, oldest
+        self.closed = False
+        self._count, self._size, self._held = max(count, 1), size, 0
+        self._order: deque[Change] = deque()
+        self._lanes: dict[Place, Lane] = {}
+        self._stirred: dict[Place, Lane] = {}
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def _lane(self, place: Place) -> Lane:
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = Lane(place)
+        return lane
+
+    def append(self, change: Change) -> None:
+        resource, namespace, _ = change.key
+        for place in ((resource, None), (resource, namespace)):
+            lane = self._stirred[place] = self._lane(place)
+            lane.append(change)
+        self._order.append(change)
+        self._held += len(change.raw)
+        self.newest = change.revision
+        if len(self._order) > RECENT:
+            self._order[-RECENT - 1].forms.clear()
+
+    def shrink(self) -> list[Change]:
+        """What fell out by the bounds. The newest change always stays: it carries the revision."""
+        order, fallen = self._order, []
+        while len(order) > 1 and (len(order) > self._count or self._held > self._size):
+            change = order.popleft()
+            self._held -= len(change.raw)
+            self.oldest = change.revision
+            resource, namespace, _ = change.key
+            for place in ((resource, None), (resource, namespace)):
+                lane = self._lanes[place]
+                lane.forget()
+                self._retire(lane)
+            fallen.append(change)
+        return fallen
+
+    def _retire(self, lane: Lane) -> None:
+        if lane.idle:
+            self._lanes.pop(lane.place, None)
+
+    def wake(self) -> None:
+        """Once per batch: every watch whose lane changed."""
+        for lane in self._stirred.values():
+            lane.wake()
+        self._stirred.clear()
+
+    def differences(self, resource: str, namespace: str | None, *, since: int) -> dict[Key, Item | None]:
+        """For every key changed after ``since``: what it was then."""
+        lane = self._lanes.get((resource, namespace))
+        past: dict[Key, Item | None] = {}
+        for change in lane.after(since) if lane else ():
+            past.setdefault(change.key, change.before)
+        return past
+
+    def watch(self, resource: str, namespace: str | None, *, since: int) -> "Watch":
+        lane = self._lane((resource, namespace))
+        lane.watches += 1
+        return Watch(self, lane, since=since)
+
+    def leave(self, lane: Lane) -> None:
+        lane.watches -= 1
+        self._retire(lane)
+
+    def close(self) -> None:
+        self.closed = True
+        for lane in self._lanes.values():
+            lane.wake()
+
+
+class Watch:
+    """One reader of one lane, for one task at a time."""
+
+    __slots__ = ("_closed", "_history", "_lane", "_position", "_waiter")
+
+    def __init__(self, history: WatchCache, lane: Lane, *, since: int) -> None:
+        self._history, self._lane = history, lane
+        self._position = since
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def position(self) -> int:
+        """Everything up to here was handed over or is no concern of this watch. Bookmarks carry it; it never falls."""
+        if self._lane.newest <= self._position:
+            self._position = max(self._position, self._history.newest)
+        return self._position
+
+    async def next(self) -> Sequence[Change]:
+        """All changes since the last call; waits for at least one. May be cancelled without losing any."""
+        while True:
+            if self._closed or self._history.closed:
+                raise Closed
+            if self._lane.lost > self._position:
+                raise TooOld(asked=self._position, oldest=self._history.oldest)
+            changes = self._lane.after(self._position)
+            if changes:
+                self._position = changes[-1].revision
+                return changes
+            self._waiter = waiter = asyncio.get_running_loop().create_future()
+            self._lane.waiting[waiter] = None
+            try:
+                await waiter
+            finally:
+                self._lane.waiting.pop(waiter, None)
+                self._waiter = None
+
+    def close(self) -> None:
+        """Ends a ``next`` that waits, with Closed."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        self._history.leave(self._lane)

@@ -1,0 +1,68 @@
+"""The last step of a write: the document in the order it is stored in, handed to the store."""
+
+from typing import Final
+
+import msgspec
+
+from fairway.hub import status
+from fairway.hub.json_decoder import decode_object as _decode
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serialization import body, representation
+from fairway.hub.storage.store import Item, Store
+
+LARGEST: Final = 1536 * 1024
+"""Bytes of a custom resource, by etcd's own limit. Built-in kinds are kept there in a denser form, so for them the
+limit of a request is the one that is met."""
+TOO_LARGE: Final = "etcdserver: request is too large"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Committer:
+    def __init__(self, *, store: Store) -> None:
+        self._store = store
+
+    def order(self, resource: Resource, document: Document) -> Document:
+        """As stored: the version first (``form.prefix`` relies on it), empty leftovers gone."""
+        ordered: Document = {
+            "apiVersion": f"{resource.group}/{representation.stored(resource)}"
+            if resource.group
+            else representation.stored(resource),
+            "kind": resource.kind,
+            "metadata": document["metadata"],
+        }
+        return ordered | {k: v for k, v in document.items() if k not in ordered}
+
+    def head(self, resource: Resource, namespace: str, name: str) -> tuple[Item, Document]:
+        """The newest state, also one that is still on its way to the disk. Raises a 404."""
+        item = self._store.head((resource.key, namespace if resource.namespaced else "", name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, name)
+        return item, _decode(item.raw)
+
+    async def unchanged(self, item: Item) -> bytes:
+        """The answer to a write that there is nothing to do for."""
+        await self._store.settled()
+        return item.raw
+
+    async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
+        metadata = document["metadata"]
+        ordered = self.order(resource, document)
+        raw = _encode(ordered)
+        if len(raw) > (LARGEST if resource.custom else body.LIMIT):
+            raise status.Refusal(code=500, reason="", message=TOO_LARGE)
+        body.check_shape(raw, kept=True)
+        if dry_run:
+            await self._store.settled()
+            return raw
+        key = (resource.key, metadata.get("namespace", ""), metadata["name"])
+        item = await self._store.put(key, ordered, expect=expect)
+        return item.raw
+
+    async def erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
+        ordered = self.order(resource, document)
+        if dry_run:
+            await self._store.settled()
+            return _encode(ordered)
+        gone = await self._store.delete(item.key, ordered, expect=item.revision)
+        return gone.raw

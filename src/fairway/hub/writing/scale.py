@@ -1,0 +1,341 @@
+"""Scale: how many replicas something has and shall have, whatever its kind calls them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from fairway.hub import builtin, status
+from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.options import IGNORE, STRICT
+from fairway.hub.patches import apply, fieldset, managed_fields, mergepatch
+from fairway.hub.patches import jsonpatch as operations
+from fairway.hub.patches.managed_fields import Managers
+from fairway.hub.printing import jsonpath
+from fairway.hub.request_info import RequestInfo
+from fairway.hub.resource import Column, Document, Resource, Scale
+from fairway.hub.schema import parse
+from fairway.hub.serialization import representation
+from fairway.hub.serialization.representation import Representation
+from fairway.hub.storage.store import Store
+from fairway.hub.write_request import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    Patch,
+    WriteRequest,
+)
+from fairway.hub.writing.writer import Writer, misnamed
+
+SCALE: Final = Resource(
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    namespaced=True,
+    node=parse({"type": "object"}),
+    custom=True,  # its cells are found by their paths
+    columns=(
+        Column(name="Desired", type="integer", description="Replicas there shall be.", path=".spec.replicas"),
+        Column(name="Available", type="integer", description="Replicas there are.", path=".status.replicas"),
+        Column(
+            name="Age",
+            type="date",
+            description="How long ago it was created.",
+            path=".metadata.creationTimestamp",
+        ),
+    ),
+)
+
+_REPLICAS: Final = Scale(
+    spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
+)
+UNSTRATEGIC: Final = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
+)
+
+_REPLICAS_FIELD: Final = ("f:spec", "f:replicas")
+_OWNED: Final = fieldset.of(("spec", "replicas"))
+_KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+class ScaleSubresource:
+    def __init__(self, *, store: Store, writer: Writer) -> None:
+        self._store, self._writer = store, writer
+
+    def get(self, resource: Resource, found: RequestInfo, style: Representation) -> bytes:
+        return _shown(self._current(resource, found), style)
+
+    async def update(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        document: Document,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        _check_kind(resource, document)
+        try:
+            wanted = _read(document, request)
+        except Malformed as fault:
+            words = f'Scale in version "{SCALE.version}" cannot be handled as a Scale: {fault}'
+            raise status.bad_request(words) from fault
+        name = (wanted.get("metadata") or {}).get("name")
+        if name not in (None, "", found.name):
+            raise status.bad_request(misnamed(name, found.name))
+        return await self._rescale(resource, found, wanted, request, style)
+
+    async def patch(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        patch: Patch,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        if patch.media == APPLY_PATCH:
+            return await self._apply(resource, found, patch.body, request, style)
+        if patch.media == STRATEGIC_PATCH and resource.custom:
+            raise status.unsupported_media(UNSTRATEGIC)
+        changed = _patched(self._current(resource, found), patch)
+        try:
+            wanted = _read(changed, request)
+        except Malformed as fault:
+            shown = msgspec.json.encode(changed).decode()
+            raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
+        name = (wanted.get("metadata") or {}).get("name")
+        if name != found.name:
+            raise status.bad_request(misnamed(name, found.name))
+        return await self._rescale(resource, found, wanted, request, style)
+
+    def _current(self, resource: Resource, found: RequestInfo) -> Document:
+        item = self._store.get((resource.key, found.namespace if resource.namespaced else "", found.name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, found.name)
+        return _scale(resource, representation.decode(resource, item.raw))
+
+    async def _rescale(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        wanted: Document,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        def make(current: Document) -> None:
+            _set_replicas(resource, current, wanted)
+
+        return await self._change(resource, found, make, request, style, sent=wanted.get("metadata"))
+
+    async def _apply(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        applied: Any,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        """The scale is merged like any object; who manages it is who manages the replicas of its parent."""
+        metadata = applied.get("metadata") if isinstance(applied, dict) else None
+        sent = metadata if isinstance(metadata, dict) else {}
+
+        def make(current: Document) -> None:
+            owners = ScaleOwners(resource)
+            live = _scale(resource, current)
+            managed_fields.write(live, owners.of_scale(current))
+            merged = apply.apply(
+                live,
+                applied,
+                manager=request.options.manager,
+                force=request.options.force,
+                api_version=SCALE.api_version,
+                kind=SCALE.kind,
+                time="",
+                subresource="scale",
+                node=builtin.kind(SCALE.group, SCALE.version, SCALE.kind).node,
+            )
+            if sent.get("name") != found.name:
+                raise status.bad_request(misnamed(sent.get("name"), found.name))
+            after = managed_fields.read(merged["metadata"].get("managedFields"), trusted=True)
+            try:
+                wanted = _read(merged, request)
+            except Malformed as fault:
+                raise status.bad_request(str(fault)) from fault
+            _set_replicas(resource, current, wanted)
+            managed_fields.write(current, owners.of_parent(current, after))
+
+        return await self._change(resource, found, make, request, style, sent=sent, applied=True)
+
+    async def _change(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        make: Callable[[Document], None],
+        request: WriteRequest,
+        style: Representation,
+        *,
+        sent: Document | None,
+        applied: bool = False,
+    ) -> bytes:
+        def admit(new: Document | None, old: Document | None) -> None:
+            assert new is not None
+            assert old is not None
+            request.admitted(_scale(resource, new), _scale(resource, old))
+
+        written = await self._writer.change(
+            resource,
+            found.namespace,
+            found.name,
+            make,
+            replace(request, admit=admit),
+            sent=sent or {},
+            applied=applied,
+        )
+        return _shown(_scale(resource, representation.decode(resource, written.raw)), style)
+
+
+class ScaleOwners:
+    """Between the managers of a resource and those of its scale, which own nothing but the replicas."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._version = resource.api_version
+        parts = _parts(resource)
+        self._path = tuple(fieldset.field(part) for part in parts)
+        self._replicas = fieldset.of(tuple(parts))
+
+    def of_scale(self, parent: Document) -> Managers:
+        found = [
+            replace(entry, api_version=SCALE.api_version, fields=_OWNED)
+            for entry in _managers(parent).values()
+            if fieldset.contains(entry.fields, *self._path)
+        ]
+        return {entry.key: entry for entry in found}
+
+    def of_parent(self, parent: Document, scale: Managers) -> Managers:
+        owning = {
+            (entry.manager, entry.operation, entry.subresource): entry
+            for entry in scale.values()
+            if fieldset.contains(entry.fields, *_REPLICAS_FIELD)
+        }
+        kept: Managers = {}
+        for key, entry in _managers(parent).items():
+            fields = entry.fields
+            identity = (entry.manager, entry.operation, entry.subresource)
+            if fieldset.contains(fields, *self._path) and owning.pop(identity, None) is None:
+                fields = fieldset.difference(fields, self._replicas)
+            if fields:
+                kept[key] = replace(entry, fields=fields)
+        for entry in owning.values():
+            made = replace(entry, api_version=self._version, fields=self._replicas)
+            kept[made.key] = made
+        return kept
+
+
+def _managers(document: Document) -> Managers:
+    return managed_fields.read(document["metadata"].get("managedFields"), trusted=True)
+
+
+def _parts(resource: Resource) -> list[str]:
+    return [part for part in (resource.scale or _REPLICAS).spec_path.split(".") if part]
+
+
+def _set_replicas(resource: Resource, document: Document, wanted: Document) -> None:
+    replicas = (wanted.get("spec") or {}).get("replicas") or 0
+    if replicas < 0 and not resource.custom:
+        cause = status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid("autoscaling", "Scale", document["metadata"]["name"], [cause])
+    place: Any = document
+    *parents, last = _parts(resource)
+    for part in parents:
+        place = place.setdefault(part, {})
+    place[last] = replicas
+
+
+def _read(document: Document, request: WriteRequest) -> Document:
+    """The scale as its kind can hold it; what is unknown is refused or warned of, as asked. Raises Malformed."""
+    made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
+    told = [f'unknown field "{path}"' for path in made.unknown]
+    if told and request.options.validation == STRICT:
+        raise Malformed(f"strict decoding error: {', '.join(told)}")
+    if request.options.validation != IGNORE:
+        request.warnings.extend(told)
+    return made.document
+
+
+def _shown(scale: Document, style: Representation) -> bytes:
+    return representation.one(SCALE, msgspec.json.encode(scale), style)
+
+
+def _scale(resource: Resource, document: Document) -> Document:
+    paths = resource.scale or _REPLICAS
+    metadata = document["metadata"]
+    scale: Document = {
+        "apiVersion": SCALE.api_version,
+        "kind": SCALE.kind,
+        "metadata": {key: metadata[key] for key in _KEPT if key in metadata},
+        "spec": {},
+        "status": {"replicas": _number(document, paths.status_path) or 0},
+    }
+    replicas = _number(document, paths.spec_path)
+    if replicas:
+        scale["spec"]["replicas"] = replicas
+    if paths.selector_path and (selector := _selector(document, paths.selector_path)):
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def _check_kind(resource: Resource, document: Document) -> None:
+    kind, version = document.get("kind") or SCALE.kind, document.get("apiVersion") or SCALE.api_version
+    if (kind, version) == (SCALE.kind, SCALE.api_version):
+        return
+    if resource.custom:
+        raise status.bad_request(
+            'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+        )
+    short = str(version).rpartition("/")[2]
+    raise status.bad_request(
+        f'{kind} in version "{short}" cannot be handled as a Scale: converting ({short}.{kind}) to '
+        "(autoscaling.Scale): unknown conversion"
+    )
+
+
+def _patched(current: Document, patch: Patch) -> Document:
+    if patch.media == JSON_PATCH:
+        changed = operations.apply(current, patch.body)
+    elif patch.media in (MERGE_PATCH, STRATEGIC_PATCH):
+        changed = mergepatch.apply(current, patch.body)
+    else:
+        raise status.unsupported_media(f"{patch.media} is not understood here; use {MERGE_PATCH}")
+    if not isinstance(changed, dict):
+        raise status.bad_request("the patch leaves something that is not an object")
+    return changed
+
+
+def _number(document: Document, path: str) -> int | None:
+    found = jsonpath.compiled(path)(document)
+    return found[0] if found and isinstance(found[0], int) else None
+
+
+def _selector(document: Document, path: str) -> str:
+    found = jsonpath.compiled(path)(document)
+    if not found:
+        return ""
+    if isinstance(found[0], str):
+        return found[0]
+    selector = found[0] if isinstance(found[0], dict) else {}
+    labels = selector.get("matchLabels", selector) or {}
+    parts = [f"{k}={v}" for k, v in sorted(labels.items()) if isinstance(v, str)]
+    signs: dict[str, Callable[[str, str], str]] = {
+        "In": lambda key, values: f"{key} in ({values})",
+        "NotIn": lambda key, values: f"{key} notin ({values})",
+        "Exists": lambda key, _: key,
+        "DoesNotExist": lambda key, _: f"!{key}",
+    }
+    for each in selector.get("matchExpressions") or ():
+        write = signs.get(each.get("operator", ""))
+        if write is not None:
+            parts.append(write(each.get("key", ""), ",".join(sorted(each.get("values") or ()))))
+    return ",".join(parts)

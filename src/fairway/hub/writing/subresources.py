@@ -1,0 +1,219 @@
+"""Subresources and virtual resources: scale, binding, eviction, finalize, tokens, approval, reviews."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from fairway.hub import builtin, status
+from fairway.hub.authn.authenticator import Authenticator
+from fairway.hub.authn.service_account_tokens import Issuer
+from fairway.hub.builtin.canonical import Malformed, canonical
+from fairway.hub.rbac import reviews
+from fairway.hub.rbac.authorizer import Authorizer
+from fairway.hub.request_info import RequestInfo
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serialization import representation
+from fairway.hub.serialization.representation import Representation
+from fairway.hub.storage.store import Store
+from fairway.hub.write_request import Patch, WriteRequest
+from fairway.hub.writing.eviction import Evictions
+from fairway.hub.writing.scale import ScaleSubresource
+from fairway.hub.writing.writer import Writer
+
+PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
+"""What an ordinary update does."""
+
+
+def _encoded(document: Document) -> bytes:
+    return msgspec.json.encode(document) + b"\n"
+
+
+SUCCESS: Final = _encoded(
+    {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+)
+
+
+class Subresources:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        writer: Writer,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        issuer: Issuer,
+    ) -> None:
+        self._store, self._writer = store, writer
+        self._authenticator, self._authorizer = authenticator, authorizer
+        self._issuer = issuer
+        self._evictions = Evictions(store=store, writer=writer)
+        self._scaling = ScaleSubresource(store=store, writer=writer)
+
+    def serves(self, resource: Resource, found: RequestInfo) -> bool:
+        if found.subresource:
+            return found.subresource not in PLAIN_SUBRESOURCES
+        return resource.verbs == ("create",)
+
+    def get(self, resource: Resource, found: RequestInfo, style: Representation) -> bytes:
+        if found.subresource == "scale":
+            return self._scaling.get(resource, found, style)
+        return representation.one(resource, self._current_raw(resource, found), style)
+
+    async def create(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        document: Document,
+        request: WriteRequest,
+    ) -> bytes:
+        document = _typed(resource, found, document)
+        match (resource.plural, found.subresource):
+            case ("pods", "binding"):
+                if (document.get("metadata") or {}).get("name") != found.name:
+                    raise status.bad_request("name in URL does not match name in Binding object")
+                request.admitted(document, None)
+                return await self._bind(found.namespace, found.name, document, request)
+            case ("bindings", ""):
+                name = (document.get("metadata") or {}).get("name", "")
+                request.admitted(document, None)
+                return await self._bind(found.namespace, name, document, request)
+            case ("pods", "eviction"):
+                await self._evictions.evict(found.namespace, found.name, document, request)
+                return SUCCESS
+            case ("serviceaccounts", "token"):
+                self._current(resource, found)
+                request.admitted(document, None)
+                answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
+                return _encoded(answer)
+        written = self._writer.owned(resource, document, request)
+        answer = self._reviewed(resource, found, document, request)
+        answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": written}
+        return _encoded(answer)
+
+    def _reviewed(
+        self, resource: Resource, found: RequestInfo, document: Document, request: WriteRequest
+    ) -> Document:
+        user, authorizer = request.user, self._authorizer
+        match resource.plural:
+            case "tokenreviews":
+                return reviews.token_review(document, authenticator=self._authenticator)
+            case "selfsubjectreviews":
+                return reviews.self_subject_review(user=user, now=datetime.now(UTC))
+            case "subjectaccessreviews":
+                return reviews.subject_access_review(document, authorizer=authorizer)
+            case "localsubjectaccessreviews":
+                return reviews.local_subject_access_review(
+                    document, namespace=found.namespace, authorizer=authorizer
+                )
+            case "selfsubjectaccessreviews":
+                return reviews.self_subject_access_review(document, user=user, authorizer=authorizer)
+            case "selfsubjectrulesreviews":
+                return reviews.self_subject_rules_review(document, user=user, authorizer=authorizer)
+        raise status.unknown_path()
+
+    async def update(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        document: Document,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        if found.subresource == "scale":
+            return await self._scaling.update(resource, found, document, request, style)
+        raise status.method_not_allowed("the server does not allow this method on the requested resource")
+
+    async def patch(
+        self,
+        resource: Resource,
+        found: RequestInfo,
+        patch: Patch,
+        request: WriteRequest,
+        style: Representation,
+    ) -> bytes:
+        if found.subresource == "scale":
+            return await self._scaling.patch(resource, found, patch, request, style)
+        raise status.method_not_allowed("the server does not allow this method on the requested resource")
+
+    def _current_raw(self, resource: Resource, found: RequestInfo) -> bytes:
+        item = self._store.get((resource.key, found.namespace if resource.namespaced else "", found.name))
+        if item is None:
+            raise status.not_found(resource.group, resource.plural, found.name)
+        return item.raw
+
+    def _current(self, resource: Resource, found: RequestInfo) -> Document:
+        return representation.decode(resource, self._current_raw(resource, found))
+
+    # Pods
+
+    async def _bind(self, namespace: str, name: str, binding: Document, request: WriteRequest) -> bytes:
+        target = binding.get("target") or {}
+        node = target.get("name", "")
+        causes = []
+        if target.get("kind", "Node") not in ("", "Node"):
+            causes.append(status.not_supported("target.kind", target.get("kind"), ["Node", ""]))
+        if not node:
+            causes.append(status.required("target.name"))
+        if causes:
+            raise status.invalid("", "Binding", name, causes)
+        resource = self._writer.resource("pods")
+        uid = (binding.get("metadata") or {}).get("uid")
+
+        def make(pod: Document) -> None:
+            if uid and uid != pod["metadata"]["uid"]:
+                raise status.conflict(
+                    "",
+                    "pods/binding",
+                    name,
+                    f"Precondition failed: UID in precondition: {uid}, "
+                    f"UID in object meta: {pod['metadata']['uid']}",
+                )
+            if pod["metadata"].get("deletionTimestamp"):
+                raise status.conflict(
+                    "", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host"
+                )
+            if bound := pod["spec"].get("nodeName"):
+                raise status.conflict(
+                    "", "pods/binding", name, f'pod {name} is already assigned to node "{bound}"'
+                )
+            if pod["spec"].get("schedulingGates"):
+                raise status.conflict(
+                    "", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates"
+                )
+            pod["spec"]["nodeName"] = node
+            annotations = (binding.get("metadata") or {}).get("annotations") or {}
+            if annotations:
+                pod["metadata"].setdefault("annotations", {}).update(annotations)
+            conditions = [
+                c
+                for c in pod.setdefault("status", {}).get("conditions") or []
+                if c.get("type") != "PodScheduled"
+            ]
+            conditions.append(
+                {
+                    "type": "PodScheduled",
+                    "status": "True",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": self._writer.now(),
+                }
+            )
+            pod["status"]["conditions"] = conditions
+
+        bound = WriteRequest(
+            user=request.user, options=request.options, subresource="binding", warnings=request.warnings
+        )
+        await self._writer.change(resource, namespace, name, make, bound)
+        return SUCCESS
+
+
+def _typed(resource: Resource, found: RequestInfo, document: Document) -> Document:
+    """The body as its kind can hold it. Raises a 400."""
+    part = resource.subresources.get(found.subresource)
+    of = part if part is not None and part.kind else resource
+    try:
+        return canonical(builtin.kind(of.group, of.version, of.kind), document).document
+    except Malformed as fault:
+        raise status.bad_request(
+            f'{of.kind} in version "{of.version}" cannot be handled as a {of.kind}: {fault}'
+        ) from fault

@@ -1,0 +1,99 @@
+"""Everything that is wrong with a document that a client wants to write."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairway.hub import status
+from fairway.hub.kind import Kind
+from fairway.hub.resource import Document, Resource
+from fairway.hub.schemas.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, check_changed, check_new
+from fairway.hub.schemas.structural import RULES_NOT_CHECKED, Checker
+from fairway.hub.write_request import WriteRequest
+from fairway.hub.writing import required_fields
+
+
+def causes(
+    resource: Resource,
+    kind: Kind,
+    checker: Checker,
+    document: Document,
+    old: Document | None,
+    request: WriteRequest,
+) -> list[status.Cause]:
+    """In the order in which they are told: metadata, schema, then what only the kind knows."""
+    found: Sequence[status.Cause] = checker.check(
+        _whole(resource, document),
+        old=None if old is None else _whole(resource, old),
+        subresource=request.subresource,
+    )
+    own = kind.check(document, old, request)
+    if not resource.custom:
+        found = [*_native(found), *(required_fields.causes(resource.node, document) if kind.presence else ())]
+    if not resource.custom and not kind.presence:
+        # A kind that tells itself what it needs does so in words of its own.
+        told = {cause.field for cause in own if cause.reason == status.REQUIRED}
+        found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in told]
+    metadata = document["metadata"]
+    if old is None:
+        about = check_new(metadata, namespaced=resource.namespaced, rule=kind.naming)
+    else:
+        about = check_changed(metadata, old["metadata"])
+    if old is not None:
+        about = [*about, *about]  # Kubernetes checks twice, for all kinds and for the kind, and reports both
+    if not resource.custom:
+        about += _finalizer_causes(metadata)
+    if resource.custom and resource.scale is not None:
+        at = next(
+            (i for i, cause in enumerate(found) if cause.message.endswith(RULES_NOT_CHECKED)),
+            len(found),
+        )
+        scaled = _scale_causes(resource.scale.spec_path, document)
+        found = [*found[:at], *scaled, *found[at:]]
+    return [*about, *found, *own]
+
+
+def _whole(resource: Resource, document: Document) -> Document:
+    """Rules of custom resources may ask for the kind and the version."""
+    if not resource.custom:
+        return document
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+
+
+def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:
+    """What the schema finds wrong with a built-in kind that its real counterpart would mind too: a type that
+    doesn't fit is found earlier, metadata is judged apart, and a status is taken as it comes."""
+    return [
+        cause
+        for cause in causes
+        if cause.reason != status.TYPE_INVALID and not cause.field.startswith(("metadata", "status"))
+    ]
+
+
+def _finalizer_causes(metadata: Document) -> list[status.Cause]:
+    return [
+        status.invalid_value(f"metadata.finalizers[{index}]", name, UNKNOWN_FINALIZER)
+        for index, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name and name not in STANDARD_FINALIZERS
+    ]
+
+
+def _scale_causes(path: str, document: Document) -> list[status.Cause]:
+    value: Any = document
+    for part in path.strip(".").split("."):
+        if value is None:
+            return []
+        if not isinstance(value, dict):
+            told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
+            return [status.invalid_value(path, 0, told)]
+        value = value.get(part)
+    if value is not None and _go_type(value) != "int64":
+        told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64"
+        return [status.invalid_value(path, 0, told)]
+    if value is not None and value < 0:
+        return [status.invalid_value(path, value, "should be a non-negative integer")]
+    return []
+
+
+def _go_type(value: Any) -> str:
+    names = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]interface {}"}
+    return names.get(type(value), "map[string]interface {}")

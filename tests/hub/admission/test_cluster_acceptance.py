@@ -1,0 +1,90 @@
+"""The policy that hubs of managed clusters come with."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairway.hub.admission.cluster_acceptance import AUTO_UPDATE, NAME, brought, documents, reconciled
+from fairway.hub.admission.control import BINDINGS, POLICIES
+from fairway.hub.hub import Hub
+from fairway.hub.options import Write
+from fairway.hub.resource import Document
+from fairway.hub.serialization import representation
+from fairway.hub.user import MASTERS, User
+from fairway.hub.write_request import WriteRequest
+from fairway.testing.hub import embedded_hub
+
+DEPLOYED = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yaml"
+REQUEST = WriteRequest(user=User(name="test", groups=(MASTERS,)), options=Write(manager="tests"))
+
+
+def test_it_is_the_one_that_other_hubs_get() -> None:
+    deployed = list(yaml.safe_load_all(DEPLOYED.read_text(encoding="utf-8")))
+    assert [{k: v for k, v in each.items() if k in ("metadata", "spec")} for each in deployed] == [
+        document for _, document in documents()
+    ]
+
+
+def kept(hub: Hub, key: str) -> Document | None:
+    resource, item = hub.registry.of_key(key), hub.store.get((key, "", NAME))
+    assert resource is not None
+    return None if item is None else representation.decode(resource, item.raw)
+
+
+async def change(hub: Hub, key: str, *, annotation: str, actions: list[str]) -> None:
+    def make(document: Document) -> None:
+        document["metadata"]["annotations"] = {AUTO_UPDATE: annotation}
+        document["spec"]["validationActions"] = actions
+
+    resource = hub.registry.of_key(key)
+    assert resource is not None
+    await hub.writer.change(resource, "", NAME, make, REQUEST)
+
+
+async def test_it_comes_with_managed_clusters() -> None:
+    async with embedded_hub() as hub:
+        assert kept(hub, POLICIES) is not None
+        assert kept(hub, BINDINGS) is not None
+    async with embedded_hub(definitions=()) as hub:
+        assert kept(hub, POLICIES) is None
+        assert kept(hub, BINDINGS) is None
+
+
+@pytest.mark.parametrize(("annotation", "actions"), [("true", ["Deny"]), ("false", ["Warn"])])
+async def test_a_start_restores_it_unless_told_not_to(
+    tmp_path: Path, annotation: str, actions: list[str]
+) -> None:
+    async with embedded_hub(folder=tmp_path) as hub:
+        await change(hub, BINDINGS, annotation=annotation, actions=["Warn"])
+    async with embedded_hub(folder=tmp_path) as hub:
+        found = kept(hub, BINDINGS)
+        assert found is not None
+        assert found["spec"]["validationActions"] == actions
+        revision = found["metadata"]["resourceVersion"]
+    async with embedded_hub(folder=tmp_path) as hub:
+        again = kept(hub, BINDINGS)
+        assert again is not None
+        assert again["metadata"]["resourceVersion"] == revision
+
+
+def test_what_somebody_added_stays() -> None:
+    [(_, policy), _] = documents()
+    more = {**policy, "spec": {**policy["spec"], "matchConditions": [{"name": "a", "expression": "true"}]}}
+    assert reconciled(more, policy) is None
+    fewer = {**policy, "spec": {**policy["spec"], "validations": policy["spec"]["validations"][:1]}}
+    restored = reconciled(fewer, policy)
+    assert restored is not None
+    assert restored["spec"] == policy["spec"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "own"),
+    [
+        ({"name": NAME}, True),
+        ({"name": NAME, "annotations": {AUTO_UPDATE: "false"}}, False),
+        ({"name": "mine"}, False),
+    ],
+)
+def test_what_somebody_made_of_it_is_theirs(metadata: Document, own: bool) -> None:
+    assert brought({"metadata": metadata}) is own

@@ -1,0 +1,419 @@
+"""Admission policies without a hub: what concerns whom, what it costs, and what follows.
+
+What clients see of it is compared with a real kube-apiserver in tests/security.
+"""
+
+from typing import Any
+
+import pytest
+
+from fairway.hub import builtin, conversion
+from fairway.hub.admission.cel_authorizer import BAD_ACCOUNT, BAD_NAMESPACE, CHECK_COST, NO_PATH, NO_RESOURCE
+from fairway.hub.admission.control import (
+    BINDINGS,
+    DENIED,
+    DENIED_UNBOUND,
+    FAILURES,
+    POLICIES,
+    WARNED,
+    Admission,
+)
+from fairway.hub.admission.params import NAMESPACE_NEEDED, NO_NAMESPACE, UNKNOWN_KIND
+from fairway.hub.admission.policies import BUDGET, MESSAGE_FAILED, OUT_OF_BUDGET, OUT_OF_WORK, WORK_BUDGET
+from fairway.hub.admission.request import AdmissionRequest
+from fairway.hub.rbac.authorizer import Authorizer
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document
+from fairway.hub.status import Refusal
+from fairway.hub.user import User
+from hub.kept import Kept, account, paths, rule, user
+
+JO = User(name="jo", uid="7", groups=("sailors",), extra={"ship": ("gull",)})
+MAPS = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]}
+CHECK = "authorizer.group('').resource('pods').check('get').allowed()"
+
+
+class World:
+    def __init__(self) -> None:
+        self.kept = Kept()
+        self.registry = Registry(conversion.unified(each) for each in builtin.resources())
+        self.admission = Admission(
+            objects=self.kept, registry=self.registry, authorizer=Authorizer(self.kept)
+        )
+        self.warnings: list[str] = []
+        self.annotations: dict[str, str] = {}
+
+    def policy(self, *validations: str | Document, name: str = "p", rules: Any = None, **spec: Any) -> None:
+        made = [{"expression": each} if isinstance(each, str) else each for each in validations]
+        match = {"resourceRules": rules or [MAPS], **spec.pop("match", {})}
+        body = {"failurePolicy": "Fail", "matchConstraints": match, "validations": made, **spec}
+        self.kept.put(POLICIES, {"metadata": {"name": name}, "spec": body})
+
+    def bind(self, *actions: str, name: str = "b", policy: str = "p", **spec: Any) -> None:
+        body = {"policyName": policy, "validationActions": list(actions or ("Deny",)), **spec}
+        self.kept.put(BINDINGS, {"metadata": {"name": name}, "spec": body})
+
+    def write(
+        self,
+        new: Document | None,
+        old: Document | None = None,
+        *,
+        of: tuple[str, str, str] = ("", "v1", "configmaps"),
+        subresource: str = "",
+    ) -> str:
+        """The message of the refusal; empty for none."""
+        resource = self.registry.find(*of)
+        assert resource is not None
+        attempt = AdmissionRequest(
+            user=JO,
+            resource=resource,
+            subresource=subresource,
+            place=("", ""),
+            new=new,
+            old=old,
+            dry_run=False,
+            manager="tests",
+            warnings=self.warnings,
+            annotations=self.annotations,
+        )
+        try:
+            self.admission.admit(attempt)
+        except Refusal as refused:
+            return str((refused.details or {})["causes"][0]["message"])
+        return ""
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.kept.put("namespaces", {"metadata": {"name": "sea", "labels": {"wet": "yes"}}})
+    return made
+
+
+def boat(namespace: str = "sea", *, labels: dict[str, str] | None = None, **data: str) -> Document:
+    return {"metadata": {"name": "boat", "namespace": namespace, "labels": labels or {}}, "data": data}
+
+
+def denied(message: str, *, policy: str = "p", binding: str = "b") -> str:
+    return DENIED.format(policy=policy, binding=binding, message=message)
+
+
+# Which policies
+
+
+def test_only_what_is_bound_is_in_force(world: World) -> None:
+    assert world.write(boat()) == ""
+    world.policy("false")
+    assert world.write(boat()) == ""
+    world.bind()
+    assert world.write(boat()) == denied("failed expression: false")
+    world.policy("1 == 2")
+    assert world.write(boat()) == denied("failed expression: 1 == 2")
+    world.kept.delete(BINDINGS, "b")
+    assert world.write(boat()) == ""
+
+
+def test_the_first_by_name_refuses(world: World) -> None:
+    for name in ("q", "p"):
+        world.policy({"expression": "false", "message": name}, name=name)
+        for binding in ("d", "c"):
+            world.bind(name=f"{name}{binding}", policy=name)
+    assert world.write(boat()) == denied("p", policy="p", binding="pc")
+
+
+def test_what_concerns_no_policy_reads_nothing(world: World) -> None:
+    world.policy("false")
+    world.bind()
+    pods = ("", "v1", "pods")
+    assert world.write(boat(), of=pods) == ""
+    world.kept.reads.clear()
+    assert world.write(boat(), of=pods) == ""
+    assert world.kept.reads == []
+
+
+@pytest.mark.parametrize(
+    ("more", "new", "concerned"),
+    [
+        ({"excludeResourceRules": [{**MAPS, "operations": ["UPDATE"]}]}, boat(), True),
+        ({"excludeResourceRules": [{**MAPS, "resourceNames": ["boat"]}]}, boat(), False),
+        ({"resourceRules": [{**MAPS, "resourceNames": ["ship"]}]}, boat(), False),
+        ({"resourceRules": [{**MAPS, "operations": ["UPDATE", "DELETE"]}]}, boat(), False),
+        ({"resourceRules": [{**MAPS, "scope": "Cluster"}]}, boat(), False),
+        ({"resourceRules": [{**MAPS, "scope": "Namespaced"}]}, boat(), True),
+        ({"resourceRules": [{**MAPS, "resources": ["configmaps/*"]}]}, boat(), True),
+        ({"resourceRules": [{**MAPS, "resources": ["*/status"]}]}, boat(), False),
+        ({"namespaceSelector": {"matchLabels": {"wet": "yes"}}}, boat(), True),
+        ({"namespaceSelector": {"matchLabels": {"wet": "no"}}}, boat(), False),
+        ({"objectSelector": {"matchLabels": {"red": "yes"}}}, boat(), False),
+        ({"objectSelector": {"matchLabels": {"red": "yes"}}}, boat(labels={"red": "yes"}), True),
+    ],
+)
+def test_policy_and_binding_choose_alike(
+    world: World, more: dict[str, Any], new: Document, concerned: bool
+) -> None:
+    world.policy({"expression": "false", "message": "no"}, match=more)
+    world.bind()
+    assert bool(world.write(new)) is concerned
+    world.policy({"expression": "false", "message": "no"})
+    world.bind(matchResources=more)
+    assert bool(world.write(new)) is concerned
+
+
+def test_an_object_cannot_slip_away_by_its_labels(world: World) -> None:
+    world.policy("false", match={"objectSelector": {"matchLabels": {"red": "yes"}}})
+    world.bind()
+    assert world.write(boat(), boat(labels={"red": "yes"})) != ""
+    assert world.write(None, boat(labels={"red": "yes"})) != ""
+
+
+def test_namespaces_are_chosen_by_what_they_will_be(world: World) -> None:
+    rules = [{**MAPS, "resources": ["namespaces"]}]
+    world.policy(
+        "namespaceObject == null",
+        "false",
+        rules=rules,
+        match={"namespaceSelector": {"matchLabels": {"a": "b"}}},
+    )
+    world.bind()
+    of = ("", "v1", "namespaces")
+    assert world.write({"metadata": {"name": "new", "labels": {"a": "b"}}}, of=of) == denied(
+        "failed expression: false"
+    )
+    assert world.write({"metadata": {"name": "sea"}}, of=of) == ""
+
+
+def test_another_version_is_shown_as_the_policy_knows_it(world: World) -> None:
+    rules = [
+        {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"]}
+    ]
+    spoken = (
+        "object.apiVersion + ' ' + object.note + ' ' + request.resource.group + ' ' + "
+        "request.requestResource.version + string(has(request.requestResource.group))"
+    )
+    world.policy({"expression": "false", "messageExpression": spoken}, rules=rules)
+    world.bind()
+    event = {"metadata": {"name": "e", "namespace": "sea"}, "message": "hi"}
+    assert world.write(event, of=("", "v1", "events")) == denied("events.k8s.io/v1 hi events.k8s.io v1true")
+    assert world.write(event, of=("events.k8s.io", "v1", "events")) != ""
+    world.policy("false", rules=rules, match={"matchPolicy": "Exact"})
+    assert world.write(event, of=("", "v1", "events")) == ""
+    assert world.write(event, of=("events.k8s.io", "v1", "events")) != ""
+
+
+# What it costs
+
+
+def test_all_expressions_of_a_policy_share_a_budget(world: World) -> None:
+    enough = BUDGET // CHECK_COST
+    world.kept.cluster_role("reader", rule("get", "core", "pods"))
+    world.kept.bind("reader", user("jo"))
+    world.policy(*[CHECK] * enough)
+    world.bind()
+    assert world.write(boat()) == ""
+    world.policy(*[CHECK] * (enough + 1))
+    assert world.write(boat()) == denied(OUT_OF_BUDGET)
+    world.policy(*[CHECK] * (enough + 1), failurePolicy="Ignore")
+    assert world.write(boat()) == ""
+
+
+def test_policy_that_is_too_much_work_is_refused_whatever_it_costs(world: World) -> None:
+    busy = "lists.range(2000).all(a, !lists.range(100).exists_one(b, false))"
+    world.policy(busy)
+    world.bind()
+    assert world.write(boat()) == denied(OUT_OF_WORK.format(WORK_BUDGET, busy))
+    world.policy("true", "variables.busy || true", variables=[{"name": "busy", "expression": busy}])
+    assert "work of more than" in world.write(boat())
+    world.policy(busy, failurePolicy="Ignore")
+    assert world.write(boat()) == ""
+
+
+def test_one_expression_has_a_limit_of_its_own(world: World) -> None:
+    text = " && ".join([CHECK.replace("allowed()", "reason() == ''")] * 3)
+    world.policy(text)
+    world.bind()
+    told = f"expression '{text}' resulted in error: operation cancelled: actual cost limit exceeded"
+    assert world.write(boat()) == denied(told)
+
+
+def test_a_variable_is_evaluated_once_and_only_when_needed(world: World) -> None:
+    world.policy(
+        *["!variables.may"] * 100,
+        variables=[
+            {"name": "may", "expression": CHECK},
+            {"name": "never", "expression": "object.nope == variables.may"},
+        ],
+    )
+    world.bind()
+    assert world.write(boat()) == ""
+
+
+def test_a_message_must_be_affordable(world: World) -> None:
+    spoken = {"expression": "false", "messageExpression": "string(variables.may)"}
+    world.policy(
+        *["variables.a || true"] * 28, spoken,
+        variables=[{"name": "a", "expression": CHECK}, {"name": "may", "expression": f"{CHECK} && {CHECK}"}],
+    )  # fmt: skip
+    world.bind()
+    assert world.write(boat()) == denied("false")
+    world.policy(*[f"{CHECK} || true"] * 28, spoken, variables=[{"name": "may", "expression": CHECK}])
+    assert world.write(boat()) == denied(MESSAGE_FAILED.format(OUT_OF_BUDGET))
+
+
+# What it may ask
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("group('').resource('pods').namespace('sea').check('get').allowed()", "true"),
+        ("group('').resource('pods').check('get').allowed()", "false"),
+        (
+            "group('').resource('pods').namespace('sea').name('a').subresource('log').check('get').allowed()",
+            "false",
+        ),
+        ("group('').resource('pods').namespace('sea').labelSelector('a=b').check('get').allowed()", "true"),
+        ("group('').resource('pods').namespace('sea').fieldSelector('a=b').check('get').errored()", "false"),
+        ("group('').resource('pods').check('get').error()", ""),
+        ("path('/healthz').check('get').allowed()", "true"),
+        ("path('/metrics').check('get').allowed()", "false"),
+        ("serviceAccount('sea', 'mate').group('').resource('nodes').check('list').allowed()", "true"),
+        ("serviceAccount('sea', 'cook').group('').resource('nodes').check('list').allowed()", "false"),
+        (
+            "group('').resource('pods').namespace('sea').check('get').reason()",
+            'RBAC: allowed by RoleBinding "reader/sea" of Role "reader" to User "jo"',
+        ),
+        ("path(' ').check('get').allowed()", NO_PATH),
+        ("group('').resource(' ').check('get').allowed()", NO_RESOURCE),
+        ("serviceAccount('sea', 'M!').path('/a').check('get').allowed()", BAD_ACCOUNT),
+        ("serviceAccount('S!', 'mate').path('/a').check('get').allowed()", BAD_NAMESPACE),
+    ],
+)
+def test_rights(world: World, asked: str, answer: str) -> None:
+    world.kept.role("sea", "reader", rule("get", "core", "pods"))
+    world.kept.bind("reader", user("jo"), namespace="sea", kind="Role")
+    world.kept.cluster_role("healthy", paths("get", "/healthz"))
+    world.kept.bind("healthy", user("jo"))
+    world.kept.cluster_role("nodes", rule("list", "core", "nodes"))
+    world.kept.bind("nodes", account("mate", "sea"))
+    world.policy(
+        {
+            "expression": "variables.told == 'x'",
+            "messageExpression": "'=' + variables.told",
+        },
+        variables=[{"name": "told", "expression": f"string(authorizer.{asked})"}],
+    )
+    world.bind()
+    told = world.write(boat()).partition("request: ")[2]
+    assert told == f"={answer}" or told.endswith(f"fails to evaluate: {answer}")
+
+
+def test_what_a_policy_knows_of_a_user(world: World) -> None:
+    parts = ("username", "uid", "groups[0]", "extra.ship[0]")
+    spoken = " + ".join(f"request.userInfo.{part}" for part in parts)
+    world.policy({"expression": "false", "messageExpression": spoken})
+    world.bind()
+    assert world.write(boat()) == denied("jo7sailorsgull")
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference", "told"),
+    [
+        (("v1", "ConfigMap"), {"name": "limits", "namespace": "sea"}, "limits"),
+        (("v1", "ConfigMap"), {"name": "limits"}, "limits"),
+        (("v1", "ConfigMap"), {"selector": {"matchLabels": {"of": "speed"}}}, "limits"),
+        (("v1", "ConfigMap"), {"name": "nope"}, ""),
+        (("v1", "ConfigMap"), None, "nothing"),
+        (("v1", "Namespace"), {"name": "sea"}, "sea"),
+        (
+            ("v1", "Namespace"),
+            {"name": "sea", "namespace": "sea"},
+            f"failed to configure binding: {NO_NAMESPACE}",
+        ),
+    ],
+)
+def test_parameters_are_found(
+    world: World, kind: tuple[str, str], reference: dict[str, Any] | None, told: str
+) -> None:
+    limits = {"name": "limits", "namespace": "sea", "labels": {"of": "speed"}}
+    world.kept.put("configmaps", {"metadata": limits, "data": {}})
+    spoken = "params == null ? 'nothing' : string(params.metadata.name)"
+    version, name = kind
+    world.policy(
+        {"expression": "false", "messageExpression": spoken}, paramKind={"apiVersion": version, "kind": name}
+    )
+    if reference is None:
+        world.bind()
+    else:
+        world.bind(paramRef={**reference, "parameterNotFoundAction": "Allow"})
+    assert world.write(boat()) == (denied(told) if told else "")
+
+
+def test_parameters_that_cannot_be_found(world: World) -> None:
+    nodes = [{**MAPS, "resources": ["nodes"]}]
+    world.policy("true", rules=nodes, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
+    world.bind(paramRef={"name": "limits", "parameterNotFoundAction": "Allow"})
+    node, of = {"metadata": {"name": "n"}}, ("", "v1", "nodes")
+    assert world.write(node, of=of) == denied(f"failed to configure binding: {NAMESPACE_NEEDED}")
+    unknown = {"apiVersion": "sea.example/v1", "kind": "Boat"}
+    told = UNKNOWN_KIND.format(group_version="sea.example/v1", kind="Boat")
+    world.policy("true", rules=nodes, paramKind=unknown)
+    assert world.write(node, of=of) == DENIED_UNBOUND.format(
+        policy="p", message=f"failed to configure policy: {told}"
+    )
+    world.policy("true", rules=nodes, paramKind=unknown, failurePolicy="Ignore")
+    assert world.write(node, of=of) == ""
+
+
+# What follows
+
+
+def test_warnings_and_what_the_log_is_told(world: World) -> None:
+    world.policy(
+        "true",
+        {"expression": "object.data.a == '1'", "message": "one"},
+        auditAnnotations=[
+            {"key": "a", "valueExpression": "'a is ' + object.data.a"},
+            {"key": "b", "valueExpression": "''"},
+            {"key": "c", "valueExpression": "null"},
+        ],
+    )
+    world.bind("Warn", "Audit")
+    assert world.write(boat(a="2")) == ""
+    assert world.warnings == [WARNED.format(policy="p", binding="b", message="one")]
+    assert world.annotations == {
+        "p/a": "a is 2",
+        FAILURES: (
+            '[{"message":"one","policy":"p","binding":"b","expressionIndex":1,'
+            '"validationActions":["Warn","Audit"]}]'
+        ),
+    }
+
+
+def test_an_annotation_that_fails_refuses(world: World) -> None:
+    text = "'a is ' + object.data.a"
+    annotations = [{"key": "a", "valueExpression": text}]
+    world.policy("true", auditAnnotations=annotations)
+    world.bind()
+    assert world.write(boat()) == denied(f"expression '{text}' resulted in error: no such key: a")
+    world.policy("true", auditAnnotations=annotations, failurePolicy="Ignore")
+    assert world.write(boat()) == ""
+
+
+def test_conditions_that_fail(world: World) -> None:
+    missing = "object.data.a == '1'"
+    told = f"expression '{missing}' resulted in error: no such key: a"
+    conditions = [{"name": "a", "expression": missing}, {"name": "b", "expression": "true"}]
+    world.policy("false", matchConditions=conditions)
+    world.bind()
+    assert world.write(boat()) == denied(told)
+    conditions = [*conditions, {"name": "c", "expression": missing.replace("1", "2")}]
+    world.policy("false", matchConditions=conditions)
+    assert world.write(boat()) == denied(f"[{told}, {told.replace('1', '2')}]")
+    # One that is false decides, whatever fails beside it.
+    world.policy("false", matchConditions=[*conditions, {"name": "d", "expression": "false"}])
+    assert world.write(boat()) == ""
+    world.policy("false", matchConditions=conditions, failurePolicy="Ignore")
+    assert world.write(boat()) == ""

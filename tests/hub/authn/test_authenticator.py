@@ -1,0 +1,299 @@
+"""Who a request is from, whatever it brings along."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fairway.hub import status
+from fairway.hub.authn import authenticator, bearer_tokens
+from fairway.hub.authn.authenticator import Authenticator
+from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
+from fairway.hub.authn.jwt import Key, Rejected
+from fairway.hub.authn.service_account_tokens import Issuer
+from fairway.hub.pki.certificates import Authority
+from fairway.hub.resource import Document
+from fairway.hub.user import User
+from hub.kept import Kept
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class World:
+    def __init__(self, tmp_path: Path) -> None:
+        self.kept, self.clock = Kept(), Clock()
+        self.authority = Authority.create(now=NOW - timedelta(days=1))
+        self.issuer = Issuer(key=Key.open(None), objects=self.kept, clock=lambda: self.clock.now.timestamp())
+        (tmp_path / "tokens.csv").write_text(
+            'alice-token,alice,alice-uid,"devs,ops"\nbob-token,bob,bob-uid\n,nobody,x\n'
+        )
+        self.authenticator = Authenticator(
+            authority=self.authority,
+            issuer=self.issuer,
+            objects=self.kept,
+            static=StaticTokens.read(tmp_path / "tokens.csv"),
+            clock=self.clock,
+        )
+
+    def ask(self, authorization: str = "", certificate: bytes | None = None, path: str = "/api") -> User:
+        return self.authenticator.authenticate(
+            authorization=authorization, certificate=certificate, path=path
+        )
+
+    def certificate(
+        self,
+        *names: tuple[x509.ObjectIdentifier, str],
+        authority: Authority | None = None,
+        end: datetime = NOW + timedelta(hours=1),
+    ) -> bytes:
+        issued = (authority or self.authority).issue(
+            subject=x509.Name([x509.NameAttribute(oid, value) for oid, value in names]),
+            public_key=ec.generate_private_key(ec.SECP256R1()).public_key(),
+            key_usage=None,
+            purposes=[ExtendedKeyUsageOID.CLIENT_AUTH],
+            start=NOW - timedelta(hours=2),
+            end=end,
+        )
+        return issued.public_bytes(serialization.Encoding.DER)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+class TestCertificate:
+    def test_name_and_groups(self, world: World) -> None:
+        shown = world.certificate(
+            (NameOID.ORGANIZATION_NAME, "devs"),
+            (NameOID.ORGANIZATION_NAME, "ops"),
+            (NameOID.COMMON_NAME, "carol"),
+        )
+        user = world.ask(certificate=shown)
+        assert (user.name, user.uid, user.groups) == ("carol", "", ("devs", "ops", "system:authenticated"))
+        assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
+        assert user.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
+        assert world.ask(certificate=shown) == user
+
+    def test_uid(self, world: World) -> None:
+        shown = world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "u-1"))
+        assert world.ask(certificate=shown).uid == "u-1"
+        with pytest.raises(status.Refusal):
+            world.ask(certificate=world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "a"), (UID, "b")))
+
+    def test_expired(self, world: World) -> None:
+        shown = world.certificate((NameOID.COMMON_NAME, "carol"), end=NOW + timedelta(minutes=1))
+        world.ask(certificate=shown)
+        world.clock.now = NOW + timedelta(minutes=2)
+        with pytest.raises(status.Refusal, match="Unauthorized") as caught:
+            world.ask(certificate=shown)
+        assert caught.value.code == 401
+
+    def test_foreign(self, world: World) -> None:
+        other = Authority.create(now=NOW - timedelta(days=1))
+        shown = world.certificate(
+            (NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, "root"), authority=other
+        )
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(certificate=shown)
+
+    def test_naming_nobody(self, world: World) -> None:
+        shown = world.certificate((NameOID.ORGANIZATION_NAME, "system:masters"))
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(certificate=shown)
+
+    def test_of_two_names_the_last_counts(self, world: World) -> None:
+        shown = world.certificate((NameOID.COMMON_NAME, "admin"), (NameOID.COMMON_NAME, "carol"))
+        assert world.ask(certificate=shown).name == "carol"
+
+    def test_remembers_few(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(authenticator, "_REMEMBERED", 2)
+        for index in range(5):
+            world.ask(certificate=world.certificate((NameOID.COMMON_NAME, f"u{index}")))
+        assert len(world.authenticator._certified) <= 2
+
+
+class TestBearer:
+    @pytest.mark.parametrize("header", ["Bearer alice-token", "bearer alice-token", " BEARER alice-token x "])
+    def test_of_the_file(self, world: World, header: str) -> None:
+        user = world.ask(header)
+        assert user == User(name="alice", uid="alice-uid", groups=("devs", "ops", "system:authenticated"))
+
+    def test_without_groups(self, world: World) -> None:
+        assert world.ask("Bearer bob-token").groups == ("system:authenticated",)
+
+    @pytest.mark.parametrize(
+        "header", ["Bearer nope", "Bearer alice-toke", "Bearer alice-token2", "Bearer é"]
+    )
+    def test_unknown(self, world: World, header: str) -> None:
+        with pytest.raises(status.Refusal, match="Unauthorized") as caught:
+            world.ask(header)
+        assert caught.value.document() == {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": "Unauthorized",
+            "reason": "Unauthorized",
+            "code": 401,
+        }
+
+    @pytest.mark.parametrize(
+        "header", ["", "Bearer", "Bearer ", "Bearer  alice-token", "Basic YTpi", "alice-token"]
+    )
+    def test_as_good_as_none(self, world: World, header: str) -> None:
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(header)
+        assert world.ask(header, path="/healthz").name == "system:anonymous"
+
+    def test_of_a_service_account(self, world: World) -> None:
+        world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
+        token = world.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
+        user = world.ask(f"Bearer {token}")
+        assert user.name == "system:serviceaccount:ns:sa"
+        assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
+        world.kept.delete("serviceaccounts", "sa", "ns")
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {token}")
+
+    def test_for_another_audience(self, world: World) -> None:
+        world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
+        spec = {"spec": {"audiences": ["vault"]}}
+        token = world.issuer.request(spec, namespace="ns", name="sa")["status"]["token"]
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {token}")
+        with pytest.raises(Rejected):
+            world.authenticator.token("alice-token", audiences=["vault"])
+
+    def test_counts_beside_a_certificate_that_does_not(self, world: World) -> None:
+        other = Authority.create(now=NOW - timedelta(days=1))
+        shown = world.certificate((NameOID.COMMON_NAME, "root"), authority=other)
+        assert world.ask("Bearer alice-token", certificate=shown).name == "alice"
+
+    def test_the_certificate_comes_first(self, world: World) -> None:
+        shown = world.certificate((NameOID.COMMON_NAME, "carol"))
+        assert world.ask("Bearer alice-token", certificate=shown).name == "carol"
+
+    def test_the_file_is_kept_as_digests(self, world: World) -> None:
+        assert "alice-token" not in repr(vars(world.authenticator._static))
+
+    def test_a_short_line_is_told_by_its_number(self, tmp_path: Path) -> None:
+        (tmp_path / "t").write_text("a,b,c\n\ntop-secret,b\n")
+        with pytest.raises(TokenFileFault) as caught:
+            StaticTokens.read(tmp_path / "t")
+        assert str(caught.value) == bearer_tokens.TOO_FEW_COLUMNS.format(record=2, found=2)
+
+
+class TestNobody:
+    @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
+    def test_sees_whether_the_hub_is_well(self, world: World, path: str) -> None:
+        user = world.ask(path=path)
+        assert (user.name, user.groups) == ("system:anonymous", ("system:unauthenticated",))
+
+    @pytest.mark.parametrize(
+        "path", ["/", "/api", "/healthz/", "/healthz/etcd", "/livez/x", "/metrics", "/apis"]
+    )
+    def test_sees_nothing_else(self, world: World, path: str) -> None:
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(path=path)
+
+    def test_bad_credentials_are_not_overlooked(self, world: World) -> None:
+        other = Authority.create(now=NOW - timedelta(days=1))
+        shown = world.certificate((NameOID.COMMON_NAME, "root"), authority=other)
+        for header, certificate in (("Bearer nope", None), ("", shown)):
+            with pytest.raises(status.Refusal, match="Unauthorized"):
+                world.ask(header, certificate, path="/healthz")
+
+
+class TestBootstrap:
+    TOKEN = "abc123.0123456789abcdef"
+
+    def secret(self, **changes: str) -> Document:
+        data = {
+            "token-id": "abc123",
+            "token-secret": "0123456789abcdef",
+            "usage-bootstrap-authentication": "true",
+        } | changes
+        return {
+            "metadata": {"name": "bootstrap-token-abc123", "namespace": "kube-system"},
+            "type": "bootstrap.kubernetes.io/token",
+            "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+        }
+
+    def test_who_joins(self, world: World) -> None:
+        groups = "system:bootstrappers:managedcluster,system:bootstrappers:a"
+        world.kept.put("secrets", self.secret(**{"auth-extra-groups": groups}))
+        user = world.ask(f"Bearer {self.TOKEN}")
+        assert user.name == "system:bootstrap:abc123"
+        assert user.groups == (
+            "system:bootstrappers",
+            "system:bootstrappers:a",
+            "system:bootstrappers:managedcluster",
+            "system:authenticated",
+        )
+
+    def test_out_with_its_secret(self, world: World) -> None:
+        world.kept.put("secrets", self.secret())
+        world.ask(f"Bearer {self.TOKEN}")
+        world.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")
+
+    def test_ends(self, world: World) -> None:
+        world.kept.put("secrets", self.secret(expiration="2026-11-15T13:00:00+01:00"))
+        world.clock.now = NOW - timedelta(seconds=1)
+        world.ask(f"Bearer {self.TOKEN}")
+        world.clock.now = NOW
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"token-secret": "0123456789abcdeX"},
+            {"token-secret": ""},
+            {"token-id": "other1"},
+            {"expiration": "soon"},
+            {"usage-bootstrap-authentication": "false"},
+            {"usage-bootstrap-authentication": ""},
+            {"auth-extra-groups": "system:masters"},
+            {"auth-extra-groups": "system:bootstrappers:a,system:masters"},
+            {"auth-extra-groups": "system:bootstrappers:a\nsystem:masters"},
+        ],
+    )
+    def test_a_secret_that_does_not_allow_it(self, world: World, changes: dict[str, str]) -> None:
+        world.kept.put("secrets", self.secret(**changes))
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")
+
+    def test_a_secret_of_another_kind_or_place(self, world: World) -> None:
+        world.kept.put("secrets", self.secret() | {"type": "Opaque"})
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")
+        world.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
+        elsewhere = self.secret()
+        elsewhere["metadata"]["namespace"] = "default"
+        world.kept.put("secrets", elsewhere)
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")
+
+    def test_one_being_deleted(self, world: World) -> None:
+        secret = self.secret()
+        secret["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z"
+        world.kept.put("secrets", secret)
+        with pytest.raises(status.Refusal, match="Unauthorized"):
+            world.ask(f"Bearer {self.TOKEN}")

@@ -1,0 +1,368 @@
+"""What goes on in the hub by itself, seen from outside: through objects that come, change and go."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fairway.hub import controllers
+from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.event_expiry import LIFETIME
+from fairway.hub.controllers.garbage_collector import GarbageCollector
+from fairway.hub.controllers.namespaces import NamespaceController
+from fairway.hub.controllers.role_aggregation import RoleAggregation
+from fairway.hub.hub import Hub
+from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion, Write
+from fairway.hub.resource import Document, Resource
+from fairway.hub.serialization import representation
+from fairway.hub.storage.store import Item, Key, Listing, Store
+from fairway.hub.user import MASTERS, User
+from fairway.hub.write_request import MERGE_PATCH, Patch, WriteRequest
+from fairway.testing.hub import embedded_hub
+
+USER = User(name="test", groups=(MASTERS,))
+REQUEST = WriteRequest(user=USER, options=Write(manager="test"))
+HOLD = "fairway.dev/hold"
+
+
+class World:
+    """A hub and short words for what tests do to it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self._changed = asyncio.Event()
+        hub.store.listen(lambda _: self._changed.set())
+
+    def resource(self, key: str) -> Resource:
+        found = self.hub.registry.of_key(key)
+        assert found is not None
+        return found
+
+    async def make(
+        self,
+        key: str,
+        name: str,
+        *,
+        namespace: str = "default",
+        owners: tuple[Document, ...] = (),
+        **more: Any,
+    ) -> Document:
+        references = [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": each["metadata"]["name"],
+                "uid": each["metadata"]["uid"],
+                "blockOwnerDeletion": True,
+            }
+            for each in owners
+        ]
+        metadata = {"name": name, "ownerReferences": references, **more.pop("metadata", {})}
+        resource = self.resource(key)
+        made = await self.hub.writer.create(resource, namespace, {"metadata": metadata, **more}, REQUEST)
+        return representation.decode(resource, made.raw)
+
+    async def remove(self, key: str, name: str, policy: str = BACKGROUND, namespace: str = "default") -> None:
+        options = Deletion(propagation=policy)
+        await self.hub.writer.delete(self.resource(key), namespace, name, options, user=USER)
+
+    async def merge(self, key: str, name: str, patch: Document, namespace: str = "default") -> None:
+        wanted = Patch(media=MERGE_PATCH, body=patch)
+        await self.hub.writer.patch(self.resource(key), namespace, name, wanted, REQUEST)
+
+    def find(self, key: str, name: str, namespace: str = "default") -> Document | None:
+        resource = self.resource(key)
+        item = self.hub.store.get((key, namespace if resource.namespaced else "", name))
+        return None if item is None else representation.decode(resource, item.raw)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(120):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with embedded_hub(definitions=()) as hub:
+        yield World(hub)
+
+
+async def collected_so_far(world: World) -> None:
+    """The collector has judged all changes up to now: it takes them in their order."""
+    nobody = {"metadata": {"name": "nobody", "uid": "nobody"}}
+    for _ in range(2):
+        await world.make("secrets", "marker", owners=(nobody,))
+        await world.until(lambda: world.find("secrets", "marker") is None)
+
+
+async def test_dependents_follow_their_owner(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,))
+    await world.remove("configmaps", "owner")
+    await world.until(lambda: world.find("secrets", "child") is None)
+
+
+async def test_who_has_another_owner_stays_and_forgets_the_lost_one(world: World) -> None:
+    one, two = await world.make("configmaps", "one"), await world.make("configmaps", "two")
+    await world.make("secrets", "child", owners=(one, two))
+    await world.remove("configmaps", "one")
+
+    def owners() -> list[str]:
+        found = world.find("secrets", "child")
+        return [] if found is None else [r["name"] for r in found["metadata"]["ownerReferences"]]
+
+    await world.until(lambda: owners() == ["two"])
+
+
+async def test_an_owner_that_never_was_takes_its_dependents_along(world: World) -> None:
+    nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-0000-0000-000000000000"}}
+    await world.make("secrets", "child", owners=(nobody,))
+    await world.until(lambda: world.find("secrets", "child") is None)
+
+
+async def test_an_owner_of_a_kind_the_hub_does_not_know_is_left_alone(world: World) -> None:
+    reference = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
+    await world.make("secrets", "child", metadata={"ownerReferences": [reference]})
+    await world.make("configmaps", "marker")
+    await world.remove("configmaps", "marker")
+    await world.until(lambda: world.find("configmaps", "marker") is None)
+    assert world.find("secrets", "child") is not None
+
+
+async def test_a_lost_owner_beside_one_of_an_unknown_kind_takes_nothing_along(world: World) -> None:
+    unknown = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
+    lost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "v"}
+    await world.make("secrets", "child", metadata={"ownerReferences": [unknown, lost]})
+    await collected_so_far(world)
+    child = world.find("secrets", "child")
+    assert child is not None
+    assert len(child["metadata"]["ownerReferences"]) == 2
+
+
+async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected(world: World) -> None:
+    """As in Kubernetes since 1.20: the reference names no place where the owner could be found."""
+    owner = await world.make("configmaps", "owner")
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    role = await world.make(roles, "role", namespace="", owners=(owner,))
+
+    def told() -> list[Document]:
+        found = (
+            representation.decode(world.resource("events"), i.raw)
+            for i in world.hub.store.items("events").items
+        )
+        return [event for event in found if event["involvedObject"]["uid"] == role["metadata"]["uid"]]
+
+    await world.until(told)
+    (event,) = told()
+    uid = owner["metadata"]["uid"]
+    assert (event["reason"], event["type"]) == ("OwnerRefInvalidNamespace", "Warning")
+    assert event["metadata"]["namespace"] == "default"
+    assert event["message"] == (
+        f'ownerRef [v1/ConfigMap, namespace: , name: owner, uid: {uid}] does not exist in namespace ""'
+    )
+    await world.merge(roles, "role", {"metadata": {"labels": {"a": "b"}}}, namespace="")
+    await world.remove("configmaps", "owner")
+    await collected_so_far(world)
+    assert world.find(roles, "role", namespace="") is not None
+    assert len(told()) == 1
+
+
+async def test_owners_in_a_circle_are_deleted_in_the_foreground(world: World) -> None:
+    one = await world.make("configmaps", "one")
+    two = await world.make("configmaps", "two", owners=(one,))
+    reference = {**two["metadata"]["ownerReferences"][0], "name": "two", "uid": two["metadata"]["uid"]}
+    await world.merge("configmaps", "one", {"metadata": {"ownerReferences": [reference]}})
+    await world.remove("configmaps", "one", FOREGROUND)
+    await world.until(lambda: not world.find("configmaps", "one") and not world.find("configmaps", "two"))
+
+
+async def test_foreground_waits_for_dependents(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,), metadata={"finalizers": [HOLD]})
+    await world.remove("configmaps", "owner", FOREGROUND)
+    await world.until(lambda: (world.find("secrets", "child") or {})["metadata"].get("deletionTimestamp"))
+    waiting = world.find("configmaps", "owner")
+    assert waiting is not None
+    assert waiting["metadata"]["finalizers"] == ["foregroundDeletion"]
+    await world.merge("secrets", "child", {"metadata": {"finalizers": None}})
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+
+
+async def test_orphans_lose_their_owner_and_stay(world: World) -> None:
+    owner = await world.make("configmaps", "owner")
+    await world.make("secrets", "child", owners=(owner,))
+    await world.remove("configmaps", "owner", ORPHAN)
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+    child = world.find("secrets", "child")
+    assert child is not None
+    assert "ownerReferences" not in child["metadata"]
+
+
+async def test_a_namespace_ends_when_it_is_empty(world: World) -> None:
+    await world.make("namespaces", "ns", namespace="")
+    await world.make("configmaps", "free", namespace="ns")
+    await world.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
+    await world.remove("namespaces", "ns", namespace="")
+
+    def told() -> str:
+        found = world.find("namespaces", "ns") or {}
+        conditions = (found.get("status") or {}).get("conditions") or []
+        return " ".join(c["message"] for c in conditions if c["type"] == "NamespaceFinalizersRemaining")
+
+    await world.until(lambda: HOLD in told())
+    assert world.find("configmaps", "free", "ns") is None
+    with pytest.raises(Exception, match="because it is being terminated"):
+        await world.make("configmaps", "late", namespace="ns")
+    await world.merge("configmaps", "held", {"metadata": {"finalizers": None}}, "ns")
+    await world.until(lambda: world.find("namespaces", "ns") is None)
+
+
+async def test_every_namespace_has_an_account_and_the_authority(world: World) -> None:
+    await world.make("namespaces", "ns", namespace="")
+    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
+    await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
+    await world.remove("serviceaccounts", "default", namespace="ns")
+    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
+    await world.merge("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "forged"}}, "ns")
+    await world.until(
+        lambda: (world.find("configmaps", "kube-root-ca.crt", "ns") or {})["data"]["ca.crt"] != "forged"
+    )
+
+
+async def test_token_secrets_are_filled_and_go_with_their_account(world: World) -> None:
+    await world.make("serviceaccounts", "bot")
+    note = {"annotations": {"kubernetes.io/service-account.name": "bot"}}
+    await world.make("secrets", "token", type="kubernetes.io/service-account-token", metadata=note)
+    await world.until(lambda: (world.find("secrets", "token") or {}).get("data", {}).get("token"))
+    await world.remove("serviceaccounts", "bot")
+    await world.until(lambda: world.find("secrets", "token") is None)
+
+
+async def test_roles_made_of_others_show_what_they_gather(world: World) -> None:
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    selectors = [{"matchLabels": {"part": "yes"}}]
+    await world.make(roles, "whole", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    await world.make(roles, "part", namespace="", metadata={"labels": {"part": "yes"}}, rules=[rule])
+    await world.until(lambda: (world.find(roles, "whole") or {})["rules"] == [rule])
+    await world.remove(roles, "part", namespace="")
+    await world.until(lambda: not (world.find(roles, "whole") or {})["rules"])
+
+
+async def test_parts_can_be_switched_off() -> None:
+    async with embedded_hub(
+        definitions=(), controllers=controllers.ALL - {controllers.COLLECTOR, controllers.ACCOUNTS}
+    ) as hub:
+        world = World(hub)
+        owner = await world.make("configmaps", "owner")
+        await world.make("secrets", "child", owners=(owner,))
+        await world.remove("configmaps", "owner")
+        await world.make("namespaces", "ns", namespace="")
+        await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
+        assert world.find("secrets", "child") is not None
+        assert world.find("serviceaccounts", "default", "ns") is None
+
+
+@pytest.mark.looptime
+async def test_events_go_an_hour_after_they_were_last_written(looptime: object) -> None:
+    async with embedded_hub(definitions=()) as hub:
+        world = World(hub)
+        about = {"kind": "ConfigMap", "name": "a", "namespace": "default"}
+        await world.make("events", "e", involvedObject=about, reason="R", message="m", type="Normal")
+        await world.make("events", "f", involvedObject=about, reason="R", message="m", type="Normal")
+        await asyncio.sleep(LIFETIME / 2)
+        await world.merge("events", "e", {"count": 2})
+        await asyncio.sleep(LIFETIME / 2 + 10)
+        assert world.find("events", "f") is None
+        assert world.find("events", "e") is not None
+        await asyncio.sleep(LIFETIME / 2)
+        assert world.find("events", "e") is None
+
+
+class Counted:
+    """A store that counts the objects which a controller reads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, key: Key) -> Item | None:
+        self.reads += 1
+        return self._store.get(key)
+
+    def items(self, resource: str, **options: Any) -> Listing:
+        found = self._store.items(resource, **options)
+        self.reads += len(found.items)
+        return found
+
+
+def counted(world: World, controller: type[Controller[Any]]) -> Counted:
+    (worker,) = (each for each in world.hub._workers if isinstance(each, controller))
+    counting = Counted(world.hub.store)
+    worker.store = counting  # type: ignore[assignment]
+    return counting
+
+
+async def test_change_in_an_ending_namespace_reads_none_of_its_other_objects(world: World) -> None:
+    namespaces, many = "namespaces", 60
+    await world.make(namespaces, "ending", namespace="")
+    for number in range(many):
+        await world.make("configmaps", f"held-{number}", namespace="ending", metadata={"finalizers": [HOLD]})
+    await world.remove(namespaces, "ending", namespace="")
+
+    def remaining() -> str:
+        found = world.find(namespaces, "ending", namespace="")
+        conditions = (found or {}).get("status", {}).get("conditions") or ()
+        told = {each["type"]: each["message"] for each in conditions}
+        return str(told.get("NamespaceContentRemaining", ""))
+
+    await world.until(lambda: remaining().endswith(f"configmaps. has {many} resource instances"))
+    counting = counted(world, NamespaceController)
+    await world.merge("configmaps", "held-0", {"metadata": {"finalizers": None}}, namespace="ending")
+    await world.until(lambda: remaining().endswith(f"configmaps. has {many - 1} resource instances"))
+    assert 0 < counting.reads < 10
+    for number in range(1, many):
+        await world.merge(
+            "configmaps", f"held-{number}", {"metadata": {"finalizers": None}}, namespace="ending"
+        )
+    await world.until(lambda: world.find(namespaces, "ending", namespace="") is None)
+    assert counting.reads < 10 * many
+
+
+async def test_released_dependent_makes_its_waiting_owner_read_no_other(world: World) -> None:
+    many = 60
+    owner = await world.make("configmaps", "owner")
+    for number in range(many):
+        held = {"finalizers": [HOLD]}
+        await world.make("secrets", f"held-{number}", owners=(owner,), metadata=held)
+    await world.remove("configmaps", "owner", FOREGROUND)
+    await world.until(
+        lambda: all(
+            "deletionTimestamp" in (world.find("secrets", f"held-{number}") or {})["metadata"]
+            for number in range(many)
+        )
+    )
+    await collected_so_far(world)
+    counting = counted(world, GarbageCollector)
+    await world.merge("secrets", "held-0", {"metadata": {"finalizers": None}})
+    await collected_so_far(world)
+    assert 0 < counting.reads < many / 2
+    for number in range(1, many):
+        await world.merge("secrets", f"held-{number}", {"metadata": {"finalizers": None}})
+    await world.until(lambda: world.find("configmaps", "owner") is None)
+
+
+async def test_unrelated_cluster_role_makes_the_aggregation_read_nothing(world: World) -> None:
+    roles = "clusterroles.rbac.authorization.k8s.io"
+    await world.make(roles, "settled", namespace="", metadata={"labels": {"a": "b"}})
+    await collected_so_far(world)
+    counting = counted(world, RoleAggregation)
+    await world.make(roles, "unrelated", namespace="", metadata={"labels": {"a": "b"}})
+    await world.merge(roles, "unrelated", {"metadata": {"labels": {"a": "c"}}}, namespace="")
+    await collected_so_far(world)
+    assert counting.reads == 0

@@ -1,0 +1,131 @@
+"""Turns on the event loop: requests of one user give way to those of others."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from fairway.hub.flowcontrol import turns, yielding
+from fairway.hub.flowcontrol.fair_queue import FairQueue
+from fairway.hub.flowcontrol.turns import BUDGET, Turns
+from fairway.hub.request_info import parse
+from fairway.hub.serialization.body import VALUES, Limits, prepare
+from fairway.hub.status import Refusal
+from fairway.hub.user import MASTERS, User
+
+PIECE = 0.003
+"""Seconds; as long as one piece of a long piece of work is."""
+PODS = parse("/api/v1/pods")
+LEASE = parse("/apis/coordination.k8s.io/v1/namespaces/default/leases/controller")
+
+
+class Loop:
+    """Turns whose clock is moved by the work itself, and a record of the work."""
+
+    def __init__(self, queue: FairQueue[asyncio.Future[float]] | None = None) -> None:
+        self.now = 0.0
+        self.turns = Turns(clock=lambda: self.now, queue=queue)
+        self.done: list[str] = []
+
+    def work(self, *pieces: str) -> Callable[[], object]:
+        async def run() -> None:
+            for number, name in enumerate(pieces):
+                if number:
+                    await turns.yield_turn()
+                self.now += PIECE
+                self.done.append(name)
+
+        return run
+
+    def start(self, user: str, *pieces: str, path: str = "/api/v1/pods") -> asyncio.Task[None]:
+        turn = self.turns.of(User(name=user), parse(path))
+        assert turn is not None
+        run = self.work(*pieces)
+        return asyncio.create_task(turn.run(run()))  # type: ignore[arg-type]
+
+
+async def test_short_request_waits_for_few_pieces_of_long_ones() -> None:
+    loop = Loop()
+    flood = [loop.start("hostile", *["long"] * 50) for _ in range(16)]
+    while len(loop.done) < 100:
+        await asyncio.sleep(0)
+    before = len(loop.done)
+    await loop.start("honest", "short")
+    assert loop.done.index("short") - before <= 3 * BUDGET / PIECE
+    for each in flood:
+        each.cancel()
+
+
+async def test_lease_is_renewed_before_work_that_waited_longer() -> None:
+    loop = Loop()
+    flood = [loop.start(f"user-{number}", *["long"] * 10) for number in range(16)]
+    while len(loop.done) < 60:
+        await asyncio.sleep(0)
+    before = len(loop.done)
+    await loop.start("controller", "renewal", path=LEASE.path)
+    assert loop.done.index("renewal") - before < len(flood) / 2
+    for each in flood:
+        each.cancel()
+
+
+async def test_one_pass_through_the_loop_does_bounded_work() -> None:
+    """However many requests there are."""
+    loop = Loop()
+    flood = [loop.start("hostile", *["long"] * 20) for _ in range(16)]
+    counts = []
+    while not all(each.done() for each in flood):
+        before = len(loop.done)
+        await asyncio.sleep(0)
+        counts.append(len(loop.done) - before)
+    assert len(loop.done) == 16 * 20
+    # Before the first piece is done, nothing is known of their length.
+    assert max(counts[1:]) <= 2 * BUDGET / PIECE
+
+
+def test_administrators_and_health_never_wait() -> None:
+    made = Turns()
+    assert made.of(User(name="admin", groups=(MASTERS,)), PODS) is None
+    assert made.of(User(name="stranger"), parse("/readyz")) is None
+    assert made.of(User(name="stranger"), PODS) is not None
+
+
+async def test_full_queue_is_answered_with_429() -> None:
+    loop = Loop(FairQueue(per_flow=4, most=100))
+    flood = [loop.start("hostile", "long", "long") for _ in range(16)]
+    other = loop.start("honest", "short")
+    answers = await asyncio.gather(*flood, other, return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, Refusal)]
+    assert refused
+    assert {(each.code, each.headers["Retry-After"]) for each in refused} == {(429, "1")}
+    assert answers[-1] is None
+
+
+async def test_cancelled_requests_leave_the_queue() -> None:
+    loop = Loop()
+    flood = [loop.start("hostile", *["long"] * 5) for _ in range(16)]
+    while len(loop.done) < 8:
+        await asyncio.sleep(0)
+    for each in flood:
+        each.cancel()
+    await asyncio.wait(flood)
+    await loop.start("honest", "short")
+    assert loop.done[-1] == "short"
+    assert len(loop.turns.queue) == 0
+
+
+async def test_large_yaml_is_read_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(yielding, "STRIDE", 0.0)
+    raw = b"a:\n" + b"- 1\n" * 10_000
+    passes = 0
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    converted = await prepare(raw, "application/yaml", Limits(values=VALUES))
+    counting.cancel()
+    assert converted == b'{"a":[' + b",".join([b"1"] * 10_000) + b"]}"
+    assert passes >= 10_000 // 64

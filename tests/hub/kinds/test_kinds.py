@@ -1,0 +1,139 @@
+"""Built-in kinds are kept as a real kube-apiserver keeps them: defaults, owners and all.
+
+What is made and what comes of it are the client suite's, where both hubs are asked through kubectl.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clients.exchanges import normal
+from fairway.hub.crd.kind import Definition
+from fairway.hub.hub import Hub
+from fairway.hub.options import Write
+from fairway.hub.registry import Registry
+from fairway.hub.resource import Document
+from fairway.hub.serialization import representation
+from fairway.hub.status import Refusal
+from fairway.hub.user import MASTERS, User
+from fairway.hub.write_request import WriteRequest
+from fairway.testing.hub import embedded_hub
+
+SUITE = Path(__file__).parents[2] / "clients" / "kubectl" / "manifests"
+REQUEST = WriteRequest(user=User(name="test", groups=(MASTERS,)), options=Write(manager="kubectl-create"))
+
+
+def given() -> list[Document]:
+    return [each for each in yaml.safe_load_all((SUITE / "kinds.yaml").read_text(encoding="utf-8")) if each]
+
+
+def wanted() -> dict[tuple[str, str], Document]:
+    text = (SUITE / "kinds.kept").read_text(encoding="utf-8").replace("suite-of-tests", "<namespace>")
+    lists = [yaml.safe_load(part.partition("\n")[2]) for part in text.split("== ")[1:]]
+    return {(each["kind"], each["metadata"]["name"]): each for found in lists for each in found["items"]}
+
+
+async def create(hub: Hub, document: Document, *, namespace: str = "suite") -> Document:
+    group, _, version = document["apiVersion"].rpartition("/")
+    resource = hub.registry.of_kind(group, version, document["kind"])
+    assert resource is not None
+    made = await hub.writer.create(resource, namespace if resource.namespaced else "", document, REQUEST)
+    return representation.decode(resource, made.raw)
+
+
+async def test_every_kind_gets_its_defaults_and_they_their_owner() -> None:
+    expected = wanted()
+    async with embedded_hub(definitions=()) as hub:
+        await create(hub, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "suite"}})
+        made = [normal(await create(hub, each), namespace="suite") for each in given()]
+    for document in made:
+        about = (document["kind"], document["metadata"]["name"])
+        if about in expected:
+            assert document == expected.pop(about), about
+    assert expected == {}
+
+
+async def test_classes_and_volumes_get_theirs() -> None:
+    async with embedded_hub(definitions=()) as hub:
+        storage = await create(
+            hub,
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": "oak"},
+                "provisioner": "oak.example",
+            },
+        )
+        volume = await create(
+            hub,
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": "hold"},
+                "spec": {
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "nfs": {"server": "store.example", "path": "/"},
+                },
+            },
+        )
+        system = hub.store.get(("priorityclasses.scheduling.k8s.io", "", "system-node-critical"))
+    assert (storage["reclaimPolicy"], storage["volumeBindingMode"]) == ("Delete", "Immediate")
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert volume["status"]["phase"] == "Pending"
+    assert system is not None
+
+
+async def test_jobs_that_take_their_work_from_elsewhere_complete_when_one_does() -> None:
+    job = next(each for each in given() if each["kind"] == "Job")
+    job["spec"]["parallelism"] = 3
+    async with embedded_hub(definitions=()) as hub:
+        made = await create(hub, job, namespace="default")
+    assert "completions" not in made["spec"]
+
+
+async def test_the_template_of_a_daemon_set_is_counted() -> None:
+    daemon = next(each for each in given() if each["kind"] == "DaemonSet")
+    async with embedded_hub(definitions=()) as hub:
+        made = await create(hub, daemon, namespace="default")
+        resource = hub.registry.of_key("daemonsets.apps")
+        assert resource is not None
+        counts = [made["metadata"]["annotations"]]
+        for image in ("registry.example/main:1", "registry.example/main:2"):
+            daemon["spec"]["template"]["spec"]["containers"][0]["image"] = image
+            written = await hub.writer.update(
+                resource, "default", daemon["metadata"]["name"], daemon, REQUEST
+            )
+            counts.append(representation.decode(resource, written.raw)["metadata"]["annotations"])
+    assert [each["deprecated.daemonset.template.generation"] for each in counts] == ["1", "1", "2"]
+
+
+def test_a_definition_stays_until_its_objects_are_gone() -> None:
+    kind = Definition(registry=Registry(()), clock=lambda: datetime.now(UTC))
+    assert not kind.finished({"metadata": {"name": "ships.example"}})
+    assert kind.finished({"metadata": {"name": "ships.example", "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"])
+async def test_a_selector_is_for_ever(kind: str) -> None:
+    document: Document = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "fleet"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "fleet"}},
+            "template": {
+                "metadata": {"labels": {"app": "fleet", "deck": "top"}},
+                "spec": {"containers": [{"name": "main", "image": "registry.example/main:1"}]},
+            },
+        },
+    }
+    async with embedded_hub(definitions=()) as hub:
+        await create(hub, document, namespace="default")
+        resource = hub.registry.of_kind("apps", "v1", kind)
+        assert resource is not None
+        document["spec"]["selector"]["matchLabels"] = {"deck": "top"}
+        with pytest.raises(Refusal, match="field is immutable"):
+            await hub.writer.update(resource, "default", "fleet", document, REQUEST)

@@ -1,0 +1,92 @@
+"""Which priority a new pod gets."""
+
+from typing import Any
+
+import pytest
+
+from fairway.hub.kinds.priorities import (
+    CLASSES,
+    OTHER_POLICY,
+    OTHER_PRIORITY,
+    SECOND_DEFAULT,
+    UNKNOWN,
+    Priorities,
+    PriorityClass,
+)
+from fairway.hub.options import Write
+from fairway.hub.resource import Document
+from fairway.hub.status import Refusal
+from fairway.hub.user import User
+from fairway.hub.write_request import WriteRequest
+from hub.kept import Kept
+
+REQUEST = WriteRequest(user=User(name="jo"), options=Write())
+
+
+def kept(**classes: dict[str, Any]) -> Kept:
+    made = Kept()
+    for name, more in classes.items():
+        made.put(CLASSES, {"metadata": {"name": name}, **more})
+    return made
+
+
+def admitted(objects: Kept, **spec: Any) -> Document:
+    pod: Document = {"metadata": {"name": "bridge"}, "spec": spec}
+    Priorities(objects).admit(pod)
+    return {key: pod["spec"].get(key) for key in ("priorityClassName", "priority", "preemptionPolicy")}
+
+
+def test_without_classes_every_pod_counts_the_same() -> None:
+    assert admitted(kept()) == {
+        "priorityClassName": None,
+        "priority": 0,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+
+
+def test_a_class_gives_its_value_and_its_policy() -> None:
+    objects = kept(high={"value": 7, "preemptionPolicy": "Never"})
+    assert admitted(objects, priorityClassName="high") == {
+        "priorityClassName": "high",
+        "priority": 7,
+        "preemptionPolicy": "Never",
+    }
+
+
+def test_who_names_none_gets_the_least_default() -> None:
+    objects = kept(
+        high={"value": 9},
+        middle={"value": 5, "globalDefault": True},
+        low={"value": 1, "globalDefault": True},
+    )
+    assert admitted(objects)["priorityClassName"] == "low"
+    assert admitted(objects)["priority"] == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"priorityClassName": "admiral"}, UNKNOWN.format(name="admiral")),
+        ({"priorityClassName": "high", "priority": 8}, OTHER_PRIORITY.format(given=8, computed=7)),
+        (
+            {"priorityClassName": "high", "preemptionPolicy": "Never"},
+            OTHER_POLICY.format(given="Never", computed="PreemptLowerPriority"),
+        ),
+    ],
+)
+def test_what_the_class_does_not_give_is_refused(spec: dict[str, Any], told: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        admitted(kept(high={"value": 7}), **spec)
+    assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
+    assert refused.value.message == f'pods "bridge" is forbidden: {told}'
+
+
+def test_there_is_one_default() -> None:
+    kind = PriorityClass(Priorities(kept(low={"value": 1, "globalDefault": True})))
+    second: Document = {"metadata": {"name": "high"}, "value": 2, "globalDefault": True}
+    with pytest.raises(Refusal) as refused:
+        kind.admit_early(second, None, REQUEST)
+    assert refused.value.message.endswith(SECOND_DEFAULT.format(name="low"))
+    kind.admit_early({**second, "globalDefault": False}, None, REQUEST)
+    same: Document = {"metadata": {"name": "low"}, "value": 1, "globalDefault": True}
+    kind.admit_early(same, same, REQUEST)

@@ -1,0 +1,418 @@
+import copy
+from typing import Any, ClassVar
+
+import pytest
+
+from fairway.hub.patches import fieldset, managed_fields
+from fairway.hub.patches.managed_fields import ANCIENT, UNKNOWN, manager_name, update
+from fairway.hub.resource import Document
+from fairway.hub.schema import parse
+
+TEXT = {"type": "string"}
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": TEXT,
+        "number": {"type": "number"},
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "whole": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": TEXT, "b": TEXT}},
+        "list": {"type": "array", "items": TEXT},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
+        "ports": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["port", "protocol"],
+            "items": {
+                "type": "object",
+                "properties": {
+                    "port": {"type": "integer"},
+                    "protocol": {"type": "string", "default": "TCP"},
+                    "name": TEXT,
+                },
+            },
+        },
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+NODE = parse(
+    {"type": "object", "properties": {"spec": SPEC, "status": {"type": "object", "properties": {"x": TEXT}}}}
+)
+
+
+def thing(spec: Any = None, **more: Any) -> Document:
+    document: Document = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, **more}
+    return document | ({"spec": spec} if spec is not None else {})
+
+
+def written(
+    old: Document | None, new: Document, manager: str = "m", time: str = "1", **more: Any
+) -> Document:
+    new = copy.deepcopy(new)
+    if old is not None and "managedFields" not in new["metadata"]:
+        new["metadata"]["managedFields"] = old["metadata"].get("managedFields")
+    update(old, new, manager=manager, api_version="example.com/v1", time=time, node=NODE, **more)
+    return new
+
+
+def owned(document: Document) -> dict[str, Any]:
+    return {entry["manager"]: entry["fieldsV1"] for entry in document["metadata"].get("managedFields", ())}
+
+
+def test_a_create_owns_all_it_sets() -> None:
+    document = thing(
+        {
+            "text": "x",
+            "labels": {"a": "b"},
+            "whole": {"a": "1"},
+            "list": ["x"],
+            "set": ["p"],
+            "ports": [{"port": 80}],
+        },
+        metadata={
+            "name": "a",
+            "namespace": "n",
+            "uid": "u",
+            "generation": 1,
+            "labels": {"l": "v"},
+            "finalizers": ["f"],
+        },
+    )
+    created = written(None, document)
+    assert created["metadata"]["managedFields"] == [
+        {
+            "manager": "m",
+            "operation": "Update",
+            "apiVersion": "example.com/v1",
+            "time": "1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {
+                "f:metadata": {"f:finalizers": {".": {}, 'v:"f"': {}}, "f:labels": {".": {}, "f:l": {}}},
+                "f:spec": {
+                    ".": {},
+                    "f:labels": {".": {}, "f:a": {}},
+                    "f:list": {},
+                    "f:ports": {".": {}, 'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}},
+                    "f:set": {".": {}, 'v:"p"': {}},
+                    "f:text": {},
+                    "f:whole": {},
+                },
+            },
+        }
+    ]
+
+
+def test_a_create_owns_only_what_differs_from_a_blank_object() -> None:
+    created = written(None, thing({"text": "x"}, status={}), blank=thing({"ports": None}, status={}))
+    assert owned(created) == {"m": {"f:spec": {"f:text": {}}}}
+
+
+def test_an_update_takes_what_it_changes_and_nothing_else() -> None:
+    first = written(
+        None, thing({"text": "x", "number": 1, "set": ["p", "q"], "ports": [{"port": 1}, {"port": 2}]})
+    )
+    second = written(
+        first,
+        thing({"text": "y", "number": 1.0, "set": ["q", "r"], "ports": [{"port": 2, "name": "n"}]}),
+        "other",
+        "2",
+    )
+    assert owned(second) == {
+        "m": {
+            "f:spec": {
+                ".": {},
+                "f:number": {},
+                "f:ports": {".": {}, 'k:{"port":2,"protocol":"TCP"}': {".": {}, "f:port": {}}},
+                "f:set": {".": {}, 'v:"q"': {}},
+            }
+        },
+        "other": {
+            "f:spec": {
+                "f:ports": {'k:{"port":2,"protocol":"TCP"}': {"f:name": {}}},
+                "f:set": {'v:"r"': {}},
+                "f:text": {},
+            }
+        },
+    }
+    assert [entry["time"] for entry in second["metadata"]["managedFields"]] == ["1", "2"]
+
+
+def test_nothing_changes_when_nothing_changes() -> None:
+    first = written(None, thing({"number": 1, "free": {"a": [1, True]}}))
+    again = written(first, thing({"number": 1.0, "free": {"a": [1.0, True]}}), "other", "2")
+    assert again["metadata"] == first["metadata"]
+
+
+def test_truth_is_no_number() -> None:
+    first = written(None, thing({"free": {"a": 1, "b": [1]}}))
+    assert owned(written(first, thing({"free": {"a": True, "b": [True]}}), "other"))["other"] == {
+        "f:spec": {"f:free": {"f:a": {}, "f:b": {}}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"),
+    [
+        (1, {"x": 1}, {".": {}, "f:x": {}}),
+        ({"x": 1}, 1, {}),
+        ({"x": 1}, [1], {}),
+        (None, {"x": 1}, {"f:x": {}}),
+        ({"x": 1}, {}, None),
+        ({}, None, {}),
+        ([], {}, {}),
+    ],
+)
+def test_values_that_change_their_kind(before: Any, after: Any, taken: Any) -> None:
+    first = written(None, thing({"free": {"a": before}}))
+    found = owned(written(first, thing({"free": {"a": after}}), "other")).get("other")
+    assert found == ({"f:spec": {"f:free": {"f:a": taken}}} if taken is not None else None)
+
+
+def test_what_is_removed_has_no_owner() -> None:
+    first = written(None, thing({"text": "x", "labels": {"a": "b"}}))
+    second = written(first, thing({"text": "x"}), "other")
+    assert owned(second) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
+    assert owned(written(first, thing(), "other")) == {}
+
+
+def test_repeated_items_are_owned_as_one() -> None:
+    once, twice = thing({"set": ["p", "q"]}), thing({"set": ["p", "p", "q"]})
+    first = written(None, twice)
+    assert owned(first)["m"]["f:spec"]["f:set"] == {".": {}, 'v:"p"': {}, 'v:"q"': {}}
+    assert owned(written(first, thing({"set": ["p", "p", "q", "q"]}), "o"))["o"] == {
+        "f:spec": {"f:set": {'v:"q"': {}}}
+    }
+    second = written(first, once, "other")
+    assert owned(second)["m"]["f:spec"]["f:set"] == {".": {}, 'v:"q"': {}}
+    assert owned(second)["other"] == {"f:spec": {"f:set": {'v:"p"': {}}}}
+    ports = thing({"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}]})
+    more = thing({"ports": [{"port": 1, "name": "a"}, {"port": 1, "name": "c"}]})
+    assert owned(written(written(None, ports), more, "o"))["o"] == {
+        "f:spec": {"f:ports": {'k:{"port":1,"protocol":"TCP"}': {}}}
+    }
+
+
+def test_ignored_fields_are_neither_taken_nor_given_up() -> None:
+    first = written(None, thing({"text": "x"}))
+    status = written(first, thing({"text": "x"}, status={"x": "1"}), "s", subresource="status")
+    main = written(status, thing({"text": "y"}, status={"x": "2"}), "o", ignored=fieldset.of(("status",)))
+    assert owned(main) == {
+        "m": {"f:spec": {}},
+        "s": {"f:status": {".": {}, "f:x": {}}},
+        "o": {"f:spec": {"f:text": {}}},
+    }
+    assert [e.get("subresource") for e in main["metadata"]["managedFields"]] == [None, None, "status"]
+
+
+def test_entries_of_another_version_or_subresource_are_others() -> None:
+    document = written(written(None, thing({"text": "y"})), thing({"text": "x"}), subresource="scale")
+    update(
+        copy.deepcopy(document),
+        document | {"spec": {"text": "x", "number": 1}},
+        manager="m",
+        api_version="example.com/v2",
+        time="2",
+        node=NODE,
+    )
+    keys = [(e["apiVersion"], e.get("subresource")) for e in document["metadata"]["managedFields"]]
+    assert keys == [("example.com/v1", None), ("example.com/v1", "scale"), ("example.com/v2", None)]
+
+
+def test_entries_of_versions_no_longer_served_go() -> None:
+    first = written(None, thing({"text": "x"}))
+    assert owned(written(first, thing({"text": "x"}), versions=("example.com/v2",))) == {}
+    assert owned(written(first, thing({"text": "x"}), versions=("example.com/v1",))) == owned(first)
+
+
+def test_order_of_entries() -> None:
+    entries = [
+        managed_fields.Entry(
+            manager=m, operation=o, api_version=v, subresource=s, time=t, fields=fieldset.of(("x",))
+        )
+        for o, t, m, v, s in [
+            ("Update", "", "z", "v1", ""),
+            ("Update", "1", "a", "v2", ""),
+            ("Apply", "9", "z", "v1", ""),
+            ("Update", "1", "a", "v1", "status"),
+            ("Update", "1", "a", "v1", ""),
+            ("Update", "0", "z", "v2", ""),
+        ]
+    ]
+    document = thing()
+    managed_fields.write(document, {entry.key: entry for entry in entries})
+    assert [
+        (e["operation"], e.get("time"), e["manager"], e["apiVersion"], e.get("subresource"))
+        for e in document["metadata"]["managedFields"]
+    ] == [
+        ("Apply", "9", "z", "v1", None),
+        ("Update", None, "z", "v1", None),
+        ("Update", "0", "z", "v2", None),
+        ("Update", "1", "a", "v1", None),
+        ("Update", "1", "a", "v1", "status"),
+        ("Update", "1", "a", "v2", None),
+    ]
+
+
+class TestWhatTheClientSends:
+    first = written(None, thing({"text": "x", "number": 1}))
+
+    def sent(self, entries: Any, **more: Any) -> dict[str, Any]:
+        new = thing({"text": "y", "number": 1})
+        new["metadata"]["managedFields"] = entries
+        update(self.first, new, manager="o", api_version="example.com/v1", time="2", node=NODE, **more)
+        return owned(new)
+
+    kept: ClassVar[dict[str, Any]] = {
+        "m": {"f:spec": {".": {}, "f:number": {}}},
+        "o": {"f:spec": {"f:text": {}}},
+    }
+
+    @pytest.mark.parametrize("entries", [None, [{"manager": "x"}], ["x"], [1]])
+    def test_leaving_them_out_or_garbling_them_changes_nothing(self, entries: Any) -> None:
+        assert self.sent(entries) == self.kept
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"operation": "Delete"},
+            {"apiVersion": ""},
+            {"fieldsType": "FieldsV2"},
+            {"fieldsV1": {"x": {}}},
+            {"manager": 1},
+        ],
+    )
+    def test_a_malformed_entry_makes_all_of_them_void(self, change: dict[str, Any]) -> None:
+        entry = self.first["metadata"]["managedFields"][0]
+        assert self.sent([entry | {"manager": "mine"} | change]) == self.kept
+
+    @pytest.mark.parametrize("entries", [[], [{}]])
+    def test_reset_forgets_all(self, entries: Any) -> None:
+        assert self.sent(entries) == {}
+
+    def test_reset_does_not_work_through_a_subresource(self) -> None:
+        assert self.sent([], subresource="status") == self.kept
+
+    def test_a_create_is_tracked_whatever_is_sent(self) -> None:
+        new = thing({"text": "y"})
+        new["metadata"]["managedFields"] = []
+        assert owned(written(None, new)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
+
+    def test_own_entries_are_believed(self) -> None:
+        entry = self.first["metadata"]["managedFields"][0] | {
+            "manager": "p",
+            "fieldsV1": {"f:spec": {"f:number": {}}},
+        }
+        assert self.sent([entry]) == {"p": {"f:spec": {"f:number": {}}}, "o": {"f:spec": {"f:text": {}}}}
+
+
+def test_what_was_never_tracked_stays_untracked() -> None:
+    assert "managedFields" not in written(None, thing())["metadata"]
+    assert "managedFields" not in written(thing({"text": "x"}), thing({"text": "y"}))["metadata"]
+
+
+def test_a_nameless_manager() -> None:
+    assert list(owned(written(None, thing({"text": "x"}), ""))) == [UNKNOWN]
+
+
+def test_at_most_ten_updates_are_told_apart() -> None:
+    document = written(None, thing({"labels": {}}), "m00", "00")
+    for number in range(1, 13):
+        labels = document["spec"]["labels"] | {f"l{number:02}": ""}
+        document = written(document, thing({"labels": labels}), f"m{number:02}", f"{number:02}")
+    entries = document["metadata"]["managedFields"]
+    assert [entry["manager"] for entry in entries] == [ANCIENT, *(f"m{n:02}" for n in range(4, 13))]
+    assert entries[0]["time"] == "03"
+    assert entries[0]["fieldsV1"] == {
+        "f:spec": {".": {}, "f:labels": {".": {}, "f:l01": {}, "f:l02": {}, "f:l03": {}}}
+    }
+
+
+def test_old_updates_of_different_versions_are_merged_apart() -> None:
+    entries = [
+        managed_fields.Entry(
+            manager=f"m{n:02}",
+            operation=managed_fields.UPDATE,
+            api_version=f"v{n % 3}",
+            subresource="status" if n == 0 else "",
+            time="0",
+            fields=fieldset.of((f"f{n:02}",)),
+        )
+        for n in range(12)
+    ]
+    kept = managed_fields.capped({entry.key: entry for entry in entries})
+    assert {key[0:1] + key[2:] for key in kept} == {
+        (ANCIENT, "v0", ""),
+        (ANCIENT, "v1", ""),
+        *((f"m{n:02}", f"v{n % 3}", "") for n in range(12) if n not in (0, 1, 3, 4)),
+    }
+
+
+def test_the_merged_entry_is_not_merged_into_itself() -> None:
+    entries = [
+        managed_fields.Entry(
+            manager=name,
+            operation=managed_fields.UPDATE,
+            api_version="v1",
+            time="0",
+            fields=fieldset.of((name,)),
+        )
+        for name in ("aaa", ANCIENT, *(f"m{n:02}" for n in range(9)))
+    ]
+    kept = managed_fields.capped({entry.key: entry for entry in entries})
+    assert len(kept) == 10
+    assert kept[ANCIENT, "Update", "v1", ""].fields == fieldset.of((ANCIENT,), ("m00",))
+
+
+def test_applies_are_not_counted() -> None:
+    entries = [
+        managed_fields.Entry(
+            manager=f"m{n}", operation=managed_fields.APPLY, api_version="v1", fields=fieldset.of(("x",))
+        )
+        for n in range(12)
+    ]
+    managers = {entry.key: entry for entry in entries}
+    assert managed_fields.capped(managers) == managers
+
+
+def test_a_schema_that_became_atomic() -> None:
+    first = written(None, thing({"labels": {"a": "b"}, "set": ["p"], "ports": [{"port": 1}], "text": "x"}))
+    spec = copy.deepcopy(SPEC)
+    for name in ("labels", "set", "ports"):
+        spec["properties"][name] |= {"x-kubernetes-map-type": "atomic", "x-kubernetes-list-type": "atomic"}
+    new = copy.deepcopy(first)
+    node = parse({"type": "object", "properties": {"spec": spec}})
+    update(first, new, manager="o", api_version="example.com/v1", time="2", node=node)
+    assert owned(new) == {
+        "m": {"f:spec": {".": {}, "f:labels": {}, "f:ports": {}, "f:set": {}, "f:text": {}}}
+    }
+
+
+def test_settle_takes_changed_times_back_if_nothing_else_changed() -> None:
+    old = written(None, thing({"number": 1}))
+    new = copy.deepcopy(old)
+    new["metadata"]["managedFields"][0]["time"] = "2"
+    managed_fields.settle(old, new)
+    assert new == old
+    changed = copy.deepcopy(old)
+    changed["metadata"]["managedFields"][0]["time"] = "2"
+    changed["spec"]["number"] = 2
+    managed_fields.settle(old, changed)
+    assert changed["metadata"]["managedFields"][0]["time"] == "2"
+    taken = copy.deepcopy(old)
+    taken["metadata"]["managedFields"][0] |= {"time": "2", "manager": "o"}
+    managed_fields.settle(old, taken)
+    assert taken["metadata"]["managedFields"][0]["time"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("field_manager", "agent", "name"),
+    [
+        ("me", "kubectl/v1", "me"),
+        ("", "kubectl/v1.36 (linux)", "kubectl"),
+        ("", "Mozilla", "Mozilla"),
+        ("", "", ""),
+        ("", "a\tb\x00/c", "ab"),
+        ("", "ä" * 100, "ä" * 64),
+    ],
+)
+def test_manager_name(field_manager: str, agent: str, name: str) -> None:
+    assert manager_name(field_manager, agent) == name

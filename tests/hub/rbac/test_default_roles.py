@@ -1,0 +1,249 @@
+"""The roles a hub starts with: complete, valid, and enough for those who count on them."""
+
+from typing import Any
+
+import pytest
+
+from fairway.hub.rbac import default_roles, roles
+from fairway.hub.rbac.authorizer import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Attributes, Authorizer
+from fairway.hub.resource import Document
+from fairway.hub.user import User
+from hub.kept import Kept, rule, user
+
+ANYBODY = User(name="alice", groups=("system:authenticated",))
+NOBODY = User(name="system:anonymous", groups=("system:unauthenticated",))
+
+
+@pytest.fixture
+def kept() -> Kept:
+    kept = Kept()
+    for resource, document in default_roles.documents():
+        kept.put(resource, document)
+    return kept
+
+
+@pytest.fixture
+def authorizer(kept: Kept) -> Authorizer:
+    return Authorizer(kept)
+
+
+def allowed(
+    authorizer: Authorizer, who: User, verb: str, resource: str = "", ns: str = "ns", **more: Any
+) -> bool:
+    name, _, group = resource.partition(".")
+    name, _, sub = name.partition("/")
+    asked = Attributes(verb=verb, group=group, resource=name, subresource=sub, namespace=ns, **more)
+    return authorizer.decide(who, asked).allowed
+
+
+def opened(authorizer: Authorizer, who: User, path: str) -> bool:
+    return authorizer.decide(who, Attributes(verb="get", path=path)).allowed
+
+
+class TestTable:
+    def test_every_document_is_valid(self) -> None:
+        for resource, document in default_roles.documents():
+            namespaced = "namespace" in document["metadata"]
+            if "binding" in resource:
+                assert roles.check_binding(document, None, namespaced=namespaced) == []
+            else:
+                assert roles.check_role(document, namespaced=namespaced) == []
+            kind = document["kind"].lower() + "s"
+            assert resource == f"{kind}.rbac.authorization.k8s.io"
+
+    def test_no_two_have_the_same_name(self) -> None:
+        keys = [
+            (r, d["metadata"].get("namespace"), d["metadata"]["name"]) for r, d in default_roles.documents()
+        ]
+        assert len(keys) == len(set(keys))
+
+    def test_every_binding_has_its_role(self) -> None:
+        known = {
+            (d["kind"], d["metadata"].get("namespace", ""), d["metadata"]["name"])
+            for r, d in default_roles.documents()
+            if "binding" not in r
+        }
+        for resource, document in default_roles.documents():
+            if "binding" in resource:
+                ref = document["roleRef"]
+                place = document["metadata"].get("namespace", "") if ref["kind"] == "Role" else ""
+                assert (ref["kind"], place, ref["name"]) in known
+
+    def test_as_kubernetes_writes_them(self) -> None:
+        found = {(r, d["metadata"]["name"]): d for r, d in default_roles.documents()}
+        meta = {
+            "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+            "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+        }
+        assert found[CLUSTER_ROLES, "system:public-info-viewer"] == {
+            "kind": "ClusterRole",
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "metadata": {"name": "system:public-info-viewer", **meta},
+            "rules": [
+                {
+                    "verbs": ["get"],
+                    "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"],
+                }
+            ],
+        }
+        assert found[CLUSTER_ROLE_BINDINGS, "system:kube-dns"]["subjects"] == [
+            {"kind": "ServiceAccount", "name": "kube-dns", "namespace": "kube-system"}
+        ]
+        edit = found[CLUSTER_ROLES, "edit"]
+        assert edit["rules"] is None
+        assert edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
+        assert edit["aggregationRule"] == {
+            "clusterRoleSelectors": [{"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}}]
+        }
+
+    def test_documents_are_the_callers_to_change(self) -> None:
+        first = dict(default_roles.documents())
+        first[CLUSTER_ROLES]["rules"].append("x")
+        assert "x" not in dict(default_roles.documents())[CLUSTER_ROLES]["rules"]
+
+
+class TestPermissions:
+    def test_nobody_sees_whether_the_hub_is_well(self, authorizer: Authorizer) -> None:
+        assert all(opened(authorizer, NOBODY, path) for path in ("/healthz", "/livez", "/readyz", "/version"))
+        assert not any(
+            opened(authorizer, NOBODY, path) for path in ("/api", "/metrics", "/healthz/x", "/openapi/v2")
+        )
+
+    def test_anybody_can_discover_and_ask_about_themselves(self, authorizer: Authorizer) -> None:
+        assert all(
+            opened(authorizer, ANYBODY, path) for path in ("/api", "/apis/apps/v1", "/openapi/v3", "/version")
+        )
+        assert not opened(authorizer, ANYBODY, "/metrics")
+        assert allowed(authorizer, ANYBODY, "create", "selfsubjectaccessreviews.authorization.k8s.io", "")
+        assert not allowed(authorizer, ANYBODY, "create", "subjectaccessreviews.authorization.k8s.io", "")
+        assert not allowed(authorizer, ANYBODY, "list", "pods")
+
+    @pytest.mark.parametrize(
+        ("role", "may", "may_not"),
+        [
+            (
+                "view",
+                ["get pods", "list deployments.apps", "watch configmaps"],
+                ["get secrets", "create pods"],
+            ),
+            (
+                "edit",
+                ["get pods", "get secrets", "create pods", "patch deployments.apps"],
+                ["create roles.rbac.authorization.k8s.io"],
+            ),
+            (
+                "admin",
+                ["get secrets", "create roles.rbac.authorization.k8s.io"],
+                ["create resourcequotas", "update pods/status"],
+            ),
+        ],
+    )
+    def test_of_a_namespace(
+        self, kept: Kept, authorizer: Authorizer, role: str, may: list[str], may_not: list[str]
+    ) -> None:
+        kept.bind(role, user("carol"), name="c", namespace="ns")
+        carol = User(name="carol")
+
+        def permitted(asked: list[str], namespace: str = "ns") -> list[str]:
+            return [a for a in asked if allowed(authorizer, carol, a.split()[0], a.split()[1], namespace)]
+
+        assert permitted(may) == may
+        assert permitted(may_not) == []
+        assert permitted(may, "other") == []
+
+    def test_custom_resources_join_the_usual_roles(self, kept: Kept, authorizer: Authorizer) -> None:
+        kept.bind("admin", user("carol"), name="c", namespace="ns")
+        carol = User(name="carol")
+        assert not allowed(authorizer, carol, "get", "widgets.example.com")
+        labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+        kept.cluster_role("widgets", rule("get", "example.com", "widgets"), labels=labels)
+        assert allowed(authorizer, carol, "get", "widgets.example.com")
+
+    def test_a_namespaces_admin_cannot_become_more(self, kept: Kept, authorizer: Authorizer) -> None:
+        kept.bind("admin", user("carol"), name="c", namespace="ns")
+        carol = User(name="carol", groups=("system:authenticated",))
+        document: Document = {
+            "metadata": {"name": "b"},
+            "roleRef": {"apiGroup": roles.GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
+        }
+        with pytest.raises(Exception, match="not currently held"):
+            authorizer.admit("rolebindings", document, None, user=carol, namespace="ns")
+        document["roleRef"]["name"] = "edit"
+        authorizer.admit("rolebindings", document, None, user=carol, namespace="ns")
+
+    def test_accounts_can_read_the_issuers_keys(self, authorizer: Authorizer) -> None:
+        service = User(
+            name="system:serviceaccount:a:b", groups=("system:serviceaccounts", "system:authenticated")
+        )
+        assert opened(authorizer, service, "/openid/v1/jwks")
+        assert not opened(authorizer, ANYBODY, "/openid/v1/jwks")
+
+    def test_a_controller_manager_under_its_own_name(self, authorizer: Authorizer) -> None:
+        manager = User(name="system:kube-controller-manager", groups=("system:authenticated",))
+        for asked in (
+            "patch deployments.apps",
+            "get pods",
+            "create pods",
+            "update replicasets.apps/status",
+            "delete widgets.example.com",
+            "update namespaces/finalize",
+            "create endpointslices.discovery.k8s.io",
+            "update certificatesigningrequests.certificates.k8s.io",
+            "create serviceaccounts/token",
+        ):
+            verb, resource = asked.split()
+            name, _, group = resource.partition(".")
+            group, _, sub = group.partition("/")
+            full = f"{name}/{sub}.{group}" if sub else resource
+            assert allowed(authorizer, manager, verb, full), asked
+        for name in ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client"):
+            assert allowed(authorizer, manager, "sign", "signers.certificates.k8s.io", "", name=name)
+        assert not allowed(authorizer, manager, "impersonate", "users", "")
+        assert not allowed(authorizer, manager, "create", "clusterrolebindings.rbac.authorization.k8s.io", "")
+
+    def test_a_controller_under_the_name_of_its_account(self, authorizer: Authorizer) -> None:
+        job = User(name="system:serviceaccount:kube-system:job-controller")
+        assert allowed(authorizer, job, "create", "pods")
+        assert not allowed(authorizer, job, "create", "secrets")
+
+
+WANTED: Document = {
+    "metadata": {"name": "r", "labels": {"a": "b"}},
+    "rules": [rule("get list", "core", "pods")],
+}
+
+
+class TestReconciling:
+    def test_nothing_to_do(self) -> None:
+        assert default_roles.reconciled(WANTED, WANTED) is None
+        more = WANTED | {"rules": [rule("*", "*", "*")]}
+        assert default_roles.reconciled(more, WANTED) is None
+
+    def test_what_is_missing_is_added_and_what_was_added_stays(self) -> None:
+        kept = {
+            "metadata": {"name": "r", "resourceVersion": "5"},
+            "rules": [rule("get", "core", "pods secrets")],
+        }
+        found = default_roles.reconciled(kept, WANTED)
+        assert found == {
+            "metadata": {"name": "r", "resourceVersion": "5", "labels": {"a": "b"}},
+            "rules": [rule("get", "core", "pods secrets"), rule("list", "core", "pods")],
+        }
+        assert default_roles.reconciled(found, WANTED) is None
+
+    def test_subjects(self) -> None:
+        wanted: Document = {
+            "metadata": {"name": "b"},
+            "roleRef": {"name": "r"},
+            "subjects": [user("a"), user("b")],
+        }
+        kept: Document = wanted | {"subjects": [user("c"), user("a")]}
+        found = default_roles.reconciled(kept, wanted)
+        assert found is not None
+        assert found["subjects"] == [user("c"), user("a"), user("b")]
+
+    def test_hands_off(self) -> None:
+        marked = {"metadata": {"name": "r", "annotations": {default_roles.AUTO_UPDATE: "false"}}, "rules": []}
+        assert default_roles.reconciled(marked, WANTED) is None
+        binding: Document = {"metadata": {"name": "b"}, "roleRef": {"name": "mine"}}
+        assert default_roles.reconciled(binding, binding | {"roleRef": {"name": "default"}}) is None

@@ -1,0 +1,273 @@
+"""Acting as another: only with a permission for everything that is taken on."""
+
+import pytest
+
+from fairway.hub import status
+from fairway.hub.rbac import impersonation
+from fairway.hub.rbac.authorizer import Attributes, Authorizer
+from fairway.hub.rbac.impersonation import Impersonation
+from fairway.hub.user import User
+from hub.kept import Kept, rule, user
+
+ALICE = User(name="alice", uid="1", groups=("devs", "system:authenticated"), extra={"k": ("v",)})
+ROOT = User(name="root", groups=("system:masters", "system:authenticated"))
+PODS = Attributes(verb="list", resource="pods", namespace="default")
+AUTHENTICATION = "authentication.k8s.io"
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def acting(kept: Kept) -> Impersonation:
+    return Impersonation(Authorizer(kept))
+
+
+def headers(name: str = "", *groups: str, uid: str = "", **extra: str) -> list[tuple[str, str]]:
+    found = [("Impersonate-Group", each) for each in groups]
+    found += [(f"Impersonate-Extra-{key}", value) for key, value in extra.items()]
+    found += [("Impersonate-Uid", uid)] if uid else []
+    return [*found, ("Impersonate-User", name)] if name else found
+
+
+def may(kept: Kept, *rules: dict[str, object]) -> None:
+    kept.cluster_role("may", *rules)
+    kept.bind("may", user("alice"))
+
+
+def refused(
+    acting: Impersonation, *named: tuple[str, str], asked: Attributes = PODS, who: User = ALICE
+) -> str:
+    with pytest.raises(status.Refusal) as caught:
+        acting.become(who, named, asked)
+    assert caught.value.code == 403
+    return caught.value.message
+
+
+class TestHeaders:
+    def test_none(self, acting: Impersonation) -> None:
+        assert acting.become(ALICE, [("Accept", "*/*"), ("X-Impersonate-User", "root")], PODS) is ALICE
+
+    def test_all_parts(self) -> None:
+        named = impersonation.wanted(
+            [
+                ("impersonate-user", "bob"),
+                ("IMPERSONATE-GROUP", "a"),
+                ("Impersonate-Group", "b"),
+                ("Impersonate-Uid", "7"),
+                ("Impersonate-Extra-Foo%2fBar", "y"),
+                ("Impersonate-Extra-foo%2Fbar", "z"),
+            ]
+        )
+        assert named == User(name="bob", uid="7", groups=("a", "b"), extra={"foo/bar": ("y", "z")})
+
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [
+            (headers(uid="x"), 'Name:"", UID:"x", Groups:[]string(nil), Extra:map[string][]string(nil)'),
+            (
+                [
+                    *headers("", "g", uid="3"),
+                    ("Impersonate-Extra-a%2Fb", "x"),
+                    ("Impersonate-Extra-a%2Fb", "y"),
+                ],
+                'Name:"", UID:"3", Groups:[]string{"g"}, Extra:map[string][]string{"a/b":[]string{"x", "y"}}',
+            ),
+        ],
+    )
+    def test_parts_of_nobody(self, given: list[tuple[str, str]], shown: str) -> None:
+        with pytest.raises(status.Refusal) as caught:
+            impersonation.wanted(given)
+        assert caught.value.code == 400
+        assert (
+            caught.value.message
+            == f"requested &user.DefaultInfo{{{shown}}} without impersonating a user name"
+        )
+
+
+class TestWho:
+    """What one becomes, when one may."""
+
+    @pytest.mark.parametrize(
+        ("named", "groups"),
+        [
+            (headers("bob"), ("system:authenticated",)),
+            (headers("bob", "x"), ("x", "system:authenticated")),
+            (headers("bob", "system:authenticated"), ("system:authenticated",)),
+            (headers("bob", "system:unauthenticated"), ("system:unauthenticated",)),
+            (headers("system:anonymous"), ("system:unauthenticated",)),
+            (
+                headers("system:serviceaccount:a:b"),
+                ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"),
+            ),
+            (headers("system:serviceaccount:a:b", "x"), ("x", "system:authenticated")),
+            (headers("system:serviceaccount:a:b:c"), ("system:authenticated",)),
+            (headers("system:node:n1"), ("system:nodes", "system:authenticated")),
+        ],
+    )
+    def test_groups(
+        self, acting: Impersonation, named: list[tuple[str, str]], groups: tuple[str, ...]
+    ) -> None:
+        assert acting.become(ROOT, named, PODS).groups == groups
+
+    def test_nothing_of_oneself_is_left(self, kept: Kept, acting: Impersonation) -> None:
+        may(kept, rule("impersonate", "core", "users", "bob"))
+        assert acting.become(ALICE, headers("bob"), PODS) == User(
+            name="bob", groups=("system:authenticated",)
+        )
+
+
+class TestOldMode:
+    def test_every_part_needs_its_permission(self, kept: Kept, acting: Impersonation) -> None:
+        parts = [
+            rule("impersonate", "core", "users", "bob"),
+            rule("impersonate", "core", "groups", "x"),
+            rule("impersonate", AUTHENTICATION, "uids", "7"),
+            rule("impersonate", AUTHENTICATION, "userextras/scopes", "s"),
+        ]
+        named = headers("bob", "x", uid="7", scopes="s")
+        may(kept, *parts)
+        became = acting.become(ALICE, named, PODS)
+        assert (became.uid, became.extra) == ("7", {"scopes": ("s",)})
+        for index in range(len(parts)):
+            may(kept, *parts[:index], *parts[index + 1 :])
+            refused(acting, *named)
+
+    def test_masters_cannot_be_had_with_users_alone(self, kept: Kept, acting: Impersonation) -> None:
+        may(kept, rule("impersonate", "core", "users"))
+        acting.become(ALICE, headers("bob"), PODS)
+        assert refused(acting, *headers("bob", "system:masters")) == (
+            'groups "system:masters" is forbidden: User "alice" cannot impersonate resource "groups" in API group "" '
+            "at the cluster scope"
+        )
+
+    def test_accounts_belong_to_their_namespace(self, kept: Kept, acting: Impersonation) -> None:
+        kept.role("ns", "edit", rule("impersonate", "core", "serviceaccounts"))
+        kept.bind("edit", user("alice"), namespace="ns", kind="Role")
+        assert (
+            acting.become(ALICE, headers("system:serviceaccount:ns:sa"), PODS).name
+            == "system:serviceaccount:ns:sa"
+        )
+        refused(acting, *headers("system:serviceaccount:kube-system:sa"))
+        refused(acting, *headers("system:serviceaccount:ns:sa", "system:masters"))
+
+    def test_users_does_not_include_accounts(self, kept: Kept, acting: Impersonation) -> None:
+        may(kept, rule("impersonate", "core", "users"))
+        refused(acting, *headers("system:serviceaccount:ns:sa"))
+
+
+class TestConstrainedModes:
+    """Two permissions: to be them, and to do this while being them."""
+
+    @pytest.mark.parametrize(
+        ("mode", "name", "resource"),
+        [
+            ("user-info", "bob", "users"),
+            ("serviceaccount", "system:serviceaccount:ns:sa", "serviceaccounts"),
+            ("arbitrary-node", "system:node:n1", "nodes"),
+        ],
+    )
+    def test_both_are_needed(
+        self, kept: Kept, acting: Impersonation, mode: str, name: str, resource: str
+    ) -> None:
+        being = rule(f"impersonate:{mode}", AUTHENTICATION, resource)
+        doing = rule(f"impersonate-on:{mode}:list", "core", "pods")
+        for rules in ([being], [doing], []):
+            may(kept, *rules)
+            refused(acting, *headers(name))
+        may(kept, being, doing)
+        assert acting.become(ALICE, headers(name), PODS).name == name
+        refused(acting, *headers(name), asked=Attributes(verb="delete", resource="pods", namespace="default"))
+        refused(
+            acting, *headers(name), asked=Attributes(verb="list", resource="secrets", namespace="default")
+        )
+
+    def test_never_the_masters(self, kept: Kept, acting: Impersonation) -> None:
+        may(
+            kept,
+            rule("impersonate:user-info", AUTHENTICATION, "users groups"),
+            rule("impersonate-on:user-info:list", "core", "pods"),
+        )
+        assert acting.become(ALICE, headers("bob", "devs"), PODS).groups == ("devs", "system:authenticated")
+        assert impersonation.MASTERS_GROUP in refused(acting, *headers("bob", "system:masters"))
+        assert impersonation.EMPTY_GROUP in refused(acting, *headers("bob", ""))
+
+    def test_empty_extras(self, kept: Kept, acting: Impersonation) -> None:
+        may(
+            kept,
+            rule("impersonate:user-info", AUTHENTICATION, "*"),
+            rule("impersonate-on:user-info:list", "core", "pods"),
+        )
+        assert impersonation.EMPTY_VALUE in refused(acting, *headers("bob", scopes=""))
+        assert impersonation.EMPTY_KEY in refused(acting, *headers("bob"), ("Impersonate-Extra-", "x"))
+
+    def test_a_nodes_agent_may_be_its_own_node(self, kept: Kept, acting: Impersonation) -> None:
+        agent = User(
+            name="system:serviceaccount:ns:agent",
+            extra={"authentication.kubernetes.io/node-name": ("n1",)},
+        )
+        kept.cluster_role(
+            "agent",
+            rule("impersonate:associated-node", AUTHENTICATION, "nodes"),
+            rule("impersonate-on:associated-node:list", "core", "pods"),
+        )
+        kept.bind("agent", user(agent.name))
+        became = acting.become(agent, headers("system:node:n1"), PODS)
+        assert (became.name, became.groups) == ("system:node:n1", ("system:nodes", "system:authenticated"))
+        refused(acting, *headers("system:node:n2"), who=agent)
+        stranger = User(name=agent.name)
+        refused(acting, *headers("system:node:n1"), who=stranger)
+
+
+class TestWords:
+    """As kube-apiserver v1.36.3 refuses the same requests."""
+
+    @pytest.mark.parametrize(
+        ("named", "told"),
+        [
+            (
+                headers("bob"),
+                'pods is forbidden: User "alice" cannot impersonate-on:user-info:list resource "pods" in API group "" '
+                'in the namespace "default"',
+            ),
+            (
+                headers("system:serviceaccount:default:x"),
+                'pods is forbidden: User "alice" cannot impersonate-on:serviceaccount:list resource "pods" '
+                'in API group "" in the namespace "default"',
+            ),
+            (
+                headers("system:serviceaccount:default:x", "g"),
+                'serviceaccounts "x" is forbidden: User "alice" cannot impersonate resource "serviceaccounts" '
+                'in API group "" in the namespace "default"',
+            ),
+            (
+                headers("system:node:n1"),
+                'pods is forbidden: User "alice" cannot impersonate-on:arbitrary-node:list resource "pods" '
+                'in API group "" in the namespace "default"',
+            ),
+        ],
+    )
+    def test_refusals(self, acting: Impersonation, named: list[tuple[str, str]], told: str) -> None:
+        assert refused(acting, *named) == told
+
+    def test_paths(self, acting: Impersonation) -> None:
+        asked = Attributes(verb="get", path="/metrics")
+        assert refused(acting, *headers("bob"), asked=asked) == (
+            'forbidden: User "alice" cannot impersonate-on:user-info:get path "/metrics"'
+        )
+
+    def test_who_succeeded_in_the_old_way_reads_its_refusal(self, kept: Kept, acting: Impersonation) -> None:
+        may(kept, rule("impersonate", "core", "users", "bob"))
+        acting.become(ALICE, headers("bob"), PODS)
+        assert refused(acting, *headers("carol")) == (
+            'users "carol" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
+            "at the cluster scope"
+        )
+
+    def test_remembers_few(self, acting: Impersonation, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(impersonation, "_REMEMBERED", 3)
+        for index in range(9):
+            acting.become(User(name=f"u{index}", groups=("system:masters",)), headers("bob"), PODS)
+        assert len(acting._last) <= 3

@@ -1,0 +1,336 @@
+"""Rules and roles: what they allow and cover, what they gather, and what makes them invalid."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.hub import status
+from fairway.hub.rbac import roles
+from fairway.hub.rbac.roles import Rule
+from fairway.hub.resource import Document
+from hub.kept import paths, rule
+
+VERBS = st.sampled_from(["*", "get", "list"])
+GROUPS = st.sampled_from(["*", "", "apps"])
+RESOURCES = st.sampled_from(["*", "pods", "pods/status", "*/status", "pods/*", "jobs/status"])
+NAMES = st.sampled_from(["a", "b", "*"])
+URLS = st.sampled_from(["*", "/", "/a", "/a*", "/a/*", "/a/b", "/**"])
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    verbs = tuple(draw(st.lists(VERBS, min_size=1, max_size=2)))
+    if draw(st.booleans()):
+        return Rule(verbs=verbs, urls=tuple(draw(st.lists(URLS, min_size=1, max_size=2))))
+    return Rule(
+        verbs=verbs,
+        groups=tuple(draw(st.lists(GROUPS, min_size=1, max_size=2))),
+        resources=tuple(draw(st.lists(RESOURCES, min_size=1, max_size=2))),
+        names=tuple(draw(st.lists(NAMES, max_size=2))),
+    )
+
+
+def everything_asked() -> list[tuple[str, ...]]:
+    """Requests that tell any two of those rules apart."""
+    resources = [
+        ("pods", ""),
+        ("pods", "status"),
+        ("pods", "log"),
+        ("jobs", "status"),
+        ("jobs", ""),
+        ("x", "y"),
+    ]
+    found: list[tuple[str, ...]] = [
+        (verb, group, resource, sub, name)
+        for verb in ("get", "list", "zap")
+        for group in ("", "apps", "x")
+        for resource, sub in resources
+        for name in ("", "a", "b", "c", "*")
+    ]
+    found += [
+        (verb, url) for verb in ("get", "list", "zap") for url in ("", "/", "/a", "/a/", "/a/b", "/ab", "/b")
+    ]
+    return found
+
+
+ASKED = everything_asked()
+
+
+def allowed(held: list[Rule], asked: tuple[str, ...]) -> bool:
+    if len(asked) == 2:
+        return any(each.opens(*asked) for each in held)
+    verb, group, resource, sub, name = asked
+    return any(
+        each.permits(verb, group, resource, sub) and (not each.names or name in each.names) for each in held
+    )
+
+
+@given(st.lists(rules(), max_size=3), st.lists(rules(), max_size=2))
+def test_who_lacks_nothing_may_do_all_of_it(held: list[Rule], wanted: list[Rule]) -> None:
+    """What can be granted without the grantor's doing it is an escalation, however it is written."""
+    if not roles.missing(held, wanted):
+        gained = [asked for asked in ASKED if allowed(wanted, asked) and not allowed(held, asked)]
+        assert gained == []
+
+
+@given(st.lists(rules(), max_size=3))
+def test_everybody_holds_their_own_rules(held: list[Rule]) -> None:
+    assert roles.missing(held, held) == []
+    assert roles.missing(held, [single for each in held for single in each.singles()]) == []
+
+
+@given(rules())
+def test_singles_are_the_rule(written: Rule) -> None:
+    singles = list(written.singles())
+    assert len(singles) == roles.permissions([written])
+    assert [a for a in ASKED if allowed([written], a)] == [a for a in ASKED if allowed(singles, a)]
+
+
+@given(rules())
+def test_a_rule_survives_being_written_down(written: Rule) -> None:
+    assert Rule.of(written.document()) == written
+
+
+class TestRule:
+    @pytest.mark.parametrize(
+        ("resources", "asked", "expected"),
+        [
+            ("pods", ("pods", ""), True),
+            ("pods", ("pods", "log"), False),
+            ("pods/log", ("pods", "log"), True),
+            ("pods/log", ("pods", ""), False),
+            ("*/log", ("pods", "log"), True),
+            ("*/log", ("pods", ""), False),
+            ("*/log", ("pods", "xlog"), False),
+            ("*", ("pods", "log"), True),
+            ("pods/*", ("pods", "log"), False),  # not a wildcard in Kubernetes either
+            ("po*", ("pods", ""), False),
+        ],
+    )
+    def test_resources(self, resources: str, asked: tuple[str, str], expected: bool) -> None:
+        assert Rule.of(rule("get", "core", resources)).permits("get", "", *asked) is expected
+
+    @pytest.mark.parametrize(
+        ("url", "path", "expected"),
+        [
+            ("/api", "/api", True),
+            ("/api", "/api/", False),
+            ("/api/*", "/api/v1", True),
+            ("/api/*", "/api", False),
+            ("/api*", "/apis", True),
+            ("*", "/x", True),
+            ("/a*b", "/axb", False),
+        ],
+    )
+    def test_paths(self, url: str, path: str, expected: bool) -> None:
+        assert Rule.of(paths("get", url)).opens("get", path) is expected
+
+    def test_odd_rules_cover_nothing_more(self) -> None:
+        """Validation keeps these out; one that got in must not be of use."""
+        both = Rule(verbs=("*",), urls=("*",), names=("a",))
+        assert not both.covers(Rule(verbs=("get",), urls=("/x",)))
+        slash = Rule(verbs=("*",), groups=("*",), resources=("*/",))
+        assert not slash.covers(Rule(verbs=("get",), groups=("",), resources=("pods",)))
+
+    def test_nulls_are_nothing(self) -> None:
+        written: Document = {"verbs": None, "apiGroups": None, "resources": None, "nonResourceURLs": None}
+        assert Rule.of(written) == Rule()
+
+    def test_shown(self) -> None:
+        shown = Rule.of(rule("get list", "core apps", "pods", "a")).shown()
+        assert (
+            shown == '{APIGroups:["" "apps"], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}'
+        )
+
+
+class TestGathering:
+    def roles(self, *made: Document) -> dict[str, list[Document]]:
+        return roles.aggregate(made)
+
+    def role(self, name: str, *own: Document, into: str = "", gathers: str = "") -> Document:
+        document: Document = {
+            "metadata": {"name": name, "labels": {f"to-{into}": "true"}},
+            "rules": list(own),
+        }
+        if gathers:
+            selector = {"matchLabels": {f"to-{gathers}": "true"}}
+            document["aggregationRule"] = {"clusterRoleSelectors": [selector]}
+        return document
+
+    def test_through_others_and_each_once(self) -> None:
+        get, make = rule("get", "core", "pods"), rule("create", "core", "pods")
+        found = self.roles(
+            self.role("view", gathers="view", into="edit"),
+            self.role("edit", gathers="edit"),
+            self.role("b", get, into="view"),
+            self.role("a", get, make, into="edit"),
+        )
+        assert found == {"view": [get], "edit": [get, make]}
+
+    def test_its_own_rules_are_only_a_copy(self) -> None:
+        stale = rule("*", "*", "*")
+        assert self.roles(self.role("view", stale, gathers="view")) == {"view": []}
+
+    def test_rings_end(self) -> None:
+        get = rule("get", "core", "pods")
+        found = self.roles(
+            self.role("a", gathers="a", into="b"),
+            self.role("b", gathers="b", into="a"),
+            self.role("c", get, into="a"),
+        )
+        assert found == {"a": [get], "b": [get]}
+
+    def test_itself_is_not_gathered(self) -> None:
+        assert self.roles(self.role("a", gathers="a", into="a")) == {"a": []}
+
+    def test_a_selector_that_cannot_be_read_selects_nothing(self) -> None:
+        broken: Document = {
+            "metadata": {"name": "x"},
+            "aggregationRule": {
+                "clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Foo"}]}]
+            },
+        }
+        assert self.roles(broken, self.role("c", rule("get", "core", "pods"), into="a")) == {"x": []}
+
+
+def told(causes: list[status.Cause]) -> list[str]:
+    return [f"{cause.field}: {cause.message}" for cause in causes]
+
+
+class TestValidation:
+    """The words are those of kube-apiserver v1.36.3 for the same objects."""
+
+    def test_role(self) -> None:
+        bad = [
+            {},
+            {"verbs": ["get"], "nonResourceURLs": ["/x"], "apiGroups": ["a"]},
+            {"verbs": ["get"], "apiGroups": ["a"]},
+        ]
+        found = roles.check_role({"metadata": {"name": "bad"}, "rules": bad}, namespaced=True)
+        assert told(found) == [
+            "rules[0].verbs: Required value: verbs must contain at least one value",
+            "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+            "rules[0].resources: Required value: resource rules must supply at least one resource",
+            'rules[1].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs',
+            'rules[1].nonResourceURLs: Invalid value: ["/x"]: '
+            "rules cannot apply to both regular resources and non-resource URLs",
+            "rules[2].resources: Required value: resource rules must supply at least one resource",
+        ]
+
+    def test_cluster_role_may_have_paths(self) -> None:
+        found = roles.check_role(
+            {"metadata": {"name": "ok"}, "rules": [paths("get", "/x")]}, namespaced=False
+        )
+        assert found == []
+
+    def test_aggregation(self) -> None:
+        selector: Document = {
+            "matchLabels": {"a": "%"},
+            "matchExpressions": [{"key": "a", "operator": "Foo"}],
+        }
+        path = "aggregationRule.clusterRoleSelectors"
+        found = told(
+            roles.check_role(
+                {"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": [selector]}},
+                namespaced=False,
+            )
+        )
+        assert [each.partition(":")[0] for each in found] == [
+            f"{path}[0].matchLabels",
+            f"{path}[0].matchExpressions[0].operator",
+            f"{path}[0]",
+        ]
+        assert found[1].endswith('Invalid value: "Foo": not a valid selector operator')
+        assert found[2] == f"{path}[0]: Invalid value: null: invalid label selector."
+        empty = roles.check_role(
+            {"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": []}}, namespaced=False
+        )
+        assert told(empty) == [f"{path}: Required value: {roles.SELECTOR_NEEDED}"]
+
+    @pytest.mark.parametrize(
+        ("expression", "field"),
+        [
+            ({"key": "a", "operator": "In"}, "values"),
+            ({"key": "a", "operator": "Exists", "values": ["x"]}, "values"),
+            ({"key": "-", "operator": "Exists"}, "key"),
+            ({"key": "a", "operator": "In", "values": ["%"]}, "values[0]"),
+        ],
+    )
+    def test_aggregation_expressions(self, expression: Document, field: str) -> None:
+        aggregation = {"clusterRoleSelectors": [{"matchExpressions": [expression]}]}
+        found = roles.check_role(
+            {"metadata": {"name": "x"}, "aggregationRule": aggregation}, namespaced=False
+        )
+        assert found[0].field == f"aggregationRule.clusterRoleSelectors[0].matchExpressions[0].{field}"
+
+    def test_binding(self) -> None:
+        binding: dict[str, Any] = {
+            "metadata": {"name": "cb"},
+            "roleRef": {"kind": "Foo", "name": "", "apiGroup": "x"},
+            "subjects": [
+                {"kind": "User"},
+                {"kind": "ServiceAccount", "name": "a_b", "apiGroup": "x"},
+                {"kind": "Foo", "name": "a"},
+                {"kind": "Group", "name": "g", "apiGroup": "h"},
+                {"kind": "ServiceAccount", "name": "x", "namespace": ""},
+            ],
+        }
+        roles.default_binding(binding)
+        found = told(roles.check_binding(binding, None, namespaced=True))
+        assert found[:5] == [
+            'roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"',
+            'roleRef.kind: Unsupported value: "Foo": supported values: "Role", "ClusterRole"',
+            "roleRef.name: Required value",
+            "subjects[0].name: Required value",
+            found[4],
+        ]
+        assert found[4].startswith('subjects[1].name: Invalid value: "a_b": a lowercase RFC 1123 subdomain')
+        assert found[5:] == [
+            'subjects[1].apiGroup: Unsupported value: "x": supported values: ""',
+            'subjects[2].kind: Unsupported value: "Foo": supported values: "ServiceAccount", "User", "Group"',
+            'subjects[3].apiGroup: Unsupported value: "h": supported values: "rbac.authorization.k8s.io"',
+        ]
+
+    def test_cluster_binding(self) -> None:
+        binding = {
+            "metadata": {"name": "cb"},
+            "roleRef": {"kind": "Role", "name": "a%b"},
+            "subjects": [{"kind": "ServiceAccount", "name": "x"}],
+        }
+        assert told(roles.check_binding(binding, None, namespaced=False)) == [
+            'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+            "roleRef.name: Invalid value: \"a%b\": may not contain '%'",
+            "subjects[0].namespace: Required value",
+        ]
+
+    def test_defaults(self) -> None:
+        binding: Document = {
+            "metadata": {"name": "b"},
+            "roleRef": {"kind": "ClusterRole", "name": "view"},
+            "subjects": [
+                {"kind": "User", "name": "u"},
+                {"kind": "ServiceAccount", "name": "s", "namespace": "n"},
+            ],
+        }
+        roles.default_binding(binding)
+        assert binding["roleRef"]["apiGroup"] == roles.GROUP
+        assert binding["subjects"][0]["apiGroup"] == roles.GROUP
+        assert "apiGroup" not in binding["subjects"][1]
+        assert roles.check_binding(binding, None, namespaced=False) == []
+
+    def test_the_role_of_a_binding_is_fixed(self) -> None:
+        old: Document = {
+            "metadata": {"name": "b"},
+            "roleRef": {"apiGroup": roles.GROUP, "kind": "ClusterRole", "name": "view"},
+        }
+        new: Document = {
+            "metadata": {"name": "b"},
+            "roleRef": {"apiGroup": roles.GROUP, "kind": "ClusterRole", "name": "edit"},
+        }
+        assert told(roles.check_binding(new, old, namespaced=False)) == [
+            'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"edit"}: '
+            "cannot change roleRef"
+        ]
+        assert roles.check_binding(new, new, namespaced=False) == []

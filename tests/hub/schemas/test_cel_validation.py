@@ -1,0 +1,308 @@
+from typing import Any
+
+import pytest
+
+from fairway.hub.schema import parse
+from fairway.hub.schemas import cel_validation, structural
+from fairway.hub.schemas.cel_escaping import escape
+from fairway.hub.schemas.cel_rules import compile_rules
+from fairway.hub.schemas.cel_types import declare
+from fairway.hub.schemas.cel_validation import Rules
+from fairway.hub.schemas.field_path import PathError, resolve
+from hub.answers import answers, boat, told
+
+_, (SCENE, *CASES) = answers("rules")
+
+
+def with_rule(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
+    return schema | {"x-kubernetes-validations": [{"rule": rule, **more}]}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["rule"] for case in CASES])
+def test_rules_fare_as_recorded(case: dict[str, Any]) -> None:
+    node = parse(with_rule(SCENE["schema"], case["rule"]))
+    declared = declare(node)
+    assert declared is not None
+    (rule,) = compile_rules(node, declared)
+    if "error" in case:
+        assert rule.error == case["error"].strip()
+        return
+    assert rule.error == ""
+    assert rule.cost == case["cost"]
+    for value, refused in zip(SCENE["values"], case["refused"], strict=True):
+        found = [cause.message for cause in Rules(node).check(value, None, path="self")]
+        assert found == refused or (refused is True and found) or (refused is False and not found)
+
+
+def test_the_recording_has_all_sorts_of_rules() -> None:
+    assert sum("error" in case for case in CASES) > 10
+    assert sum(any(case.get("refused", ())) for case in CASES) > 100
+    assert sum(case.get("cost", 0) > 1_000_000 for case in CASES) > 10
+
+
+def refusals(schema: dict[str, Any], new: Any, old: Any = None, **root: Any) -> list[list[str]]:
+    checker = structural.compile(boat(schema, **root))
+    document = {"apiVersion": "v1", "kind": "Boat", "metadata": {"name": "a"}, "spec": new}
+    return told(checker.check(document, old=None if old is None else document | {"spec": old}))
+
+
+TEXT = {"type": "string"}
+
+
+def test_a_rule_tells_its_message_or_itself() -> None:
+    scene = {"type": "object", "properties": {"a": TEXT}}
+    assert refusals(with_rule(scene, "self.a == 'x'"), {"a": "y"}) == [
+        ["spec", "FieldValueInvalid", "Invalid value: failed rule: self.a == 'x'"]
+    ]
+    assert refusals(with_rule(scene, "self.a == 'x'", message=" must be x "), {"a": "y"})[0][2] == (
+        "Invalid value: must be x"
+    )
+    scalar = {"type": "object", "properties": {"a": with_rule(TEXT, "self == 'x'")}}
+    assert refusals(scalar, {"a": "y"}) == [
+        ["spec.a", "FieldValueInvalid", "Invalid value: \"y\": failed rule: self == 'x'"]
+    ]
+
+
+def test_a_message_can_be_computed() -> None:
+    scene = {"type": "object", "properties": {"a": TEXT}}
+    computed = {"messageExpression": "'not ' + self.a", "message": "fixed"}
+    assert refusals(with_rule(scene, "self.a == 'x'", **computed), {"a": "y"})[0][2] == "Invalid value: not y"
+    assert refusals(with_rule(scene, "false", messageExpression="self.a", message="fixed"), {"a": "b\nc"})[0][
+        2
+    ] == ("Invalid value: fixed")
+    assert refusals(with_rule(scene, "false", messageExpression="self.a", message="fixed"), {})[0][2] == (
+        "Invalid value: fixed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("FieldValueInvalid", "Invalid value: m"),
+        ("FieldValueForbidden", "Forbidden: m"),
+        ("FieldValueRequired", "Required value: m"),
+        ("FieldValueDuplicate", "Duplicate value"),
+    ],
+)
+def test_reasons_and_field_paths(reason: str, message: str) -> None:
+    scene = {"type": "object", "properties": {"a-b": {"type": "object", "additionalProperties": TEXT}}}
+    schema = with_rule(scene, "false", message="m", reason=reason, fieldPath=".a-b['k.l']")
+    assert refusals(schema, {}) == [["spec.a-b[k.l]", reason, message]]
+
+
+def test_transition_rules_need_an_old_value() -> None:
+    scene = {"type": "object", "properties": {"a": with_rule(TEXT, "self == oldSelf", message="is fixed")}}
+    assert refusals(scene, {"a": "x"}) == []
+    assert refusals(scene, {"a": "x"}, {"a": "x"}) == []
+    assert refusals(scene, {"a": "x"}, {}) == []
+    assert refusals(scene, {"a": "x"}, {"a": "y"}) == [
+        ["spec.a", "FieldValueInvalid", 'Invalid value: "x": is fixed']
+    ]
+
+
+def test_optional_old_values() -> None:
+    rule = "oldSelf.hasValue() ? self == oldSelf.value() : self.startsWith('a')"
+    scene = {"type": "object", "properties": {"a": with_rule(TEXT, rule, optionalOldSelf=True, message="m")}}
+    assert refusals(scene, {"a": "ab"}) == []
+    assert len(refusals(scene, {"a": "b"})) == 1
+    assert refusals(scene, {"a": "b"}, {"a": "b"}) == []
+    assert len(refusals(scene, {"a": "ac"}, {"a": "ab"})) == 1
+
+
+def test_old_values_are_found_by_key_by_name_and_not_by_position() -> None:
+    item = with_rule(
+        {"type": "object", "required": ["id"], "properties": {"id": TEXT, "n": {"type": "integer"}}},
+        "self.n >= oldSelf.n",
+        message="no way back",
+    )
+    keyed = {
+        "type": "array",
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["id"],
+    }
+    scene = {
+        "type": "object",
+        "properties": {
+            "l": keyed,
+            "m": {"type": "object", "additionalProperties": with_rule(TEXT, "self == oldSelf")},
+        },
+    }
+    old = {"l": [{"id": "a", "n": 1}, {"id": "b", "n": 2}], "m": {"k": "v"}}
+    assert (
+        refusals(scene, {"l": [{"id": "b", "n": 2}, {"id": "a", "n": 1}], "m": {"k": "v", "new": "x"}}, old)
+        == []
+    )
+    found = refusals(scene, {"l": [{"id": "c", "n": 0}, {"id": "b", "n": 1}], "m": {"k": "w"}}, old)
+    assert [cause[0] for cause in found] == ["spec.l[1]", "spec.m[k]"]
+    atomic = {"type": "object", "properties": {"l": {"type": "array", "items": item}}}
+    assert refusals(atomic, {"l": [{"id": "a", "n": 0}]}, {"l": [{"id": "a", "n": 1}]}) == []
+
+
+def test_what_was_wrong_before_is_forgiven_unless_the_rule_is_about_change() -> None:
+    scene = {
+        "type": "object",
+        "properties": {
+            "a": with_rule({"type": "object", "properties": {"x": TEXT}}, "self.x == 'good'"),
+            "b": TEXT,
+        },
+    }
+    old = {"a": {"x": "bad"}, "b": "1"}
+    assert refusals(scene, old | {"b": "2"}, old) == []
+    assert len(refusals(scene, {"a": {"x": "worse"}}, old)) == 1
+
+
+def test_sets_and_maps_are_equal_in_any_order() -> None:
+    scene = {
+        "type": "object",
+        "properties": {
+            "s": with_rule(
+                {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
+                "self == oldSelf",
+                message="m",
+            )
+        },
+    }
+    assert refusals(scene, {"s": ["a", "b"]}, {"s": ["b", "a"]}) == []
+    assert len(refusals(scene, {"s": ["a"]}, {"s": ["b", "a"]})) == 1
+
+
+def test_the_root_sees_its_name_but_no_other_metadata() -> None:
+    root = {"x-kubernetes-validations": [{"rule": "self.metadata.name == 'b'", "message": "m"}]}
+    assert refusals({"type": "object"}, {}, **root) == [["<nil>", "FieldValueInvalid", "Invalid value: m"]]
+    root = {"x-kubernetes-validations": [{"rule": "has(self.metadata.labels)"}]}
+    assert "undefined field 'labels'" in refusals({"type": "object"}, {}, **root)[0][2]
+
+
+def test_times_durations_and_bytes_are_themselves() -> None:
+    scene = {
+        "type": "object",
+        "properties": {
+            "at": {"type": "string", "format": "date-time"},
+            "on": {"type": "string", "format": "date"},
+            "for": {"type": "string", "format": "duration"},
+            "raw": {"type": "string", "format": "byte"},
+        },
+    }
+    rule = (
+        "self.at - self.on < self.__for__ && self.raw == b'hi' "
+        "&& self.at.getHours() == 3 && self.__for__ == duration('4h')"
+    )
+    value = {"at": "2026-03-01t03:00:00z", "on": "2026-03-01", "for": "4 hours", "raw": "aGk="}
+    assert refusals(with_rule(scene, rule), value) == []
+
+
+def test_fractions_are_fractions_even_when_they_look_whole() -> None:
+    scene = {
+        "type": "object",
+        "properties": {"x": {"type": "number"}, "l": {"type": "array", "items": {"type": "number"}}},
+    }
+    assert (
+        refusals(with_rule(scene, "self.x / 2.0 == 0.5 && self.l[0] + 0.5 == 1.5"), {"x": 1, "l": [1]}) == []
+    )
+
+
+def test_null_is_as_good_as_absent_in_a_field() -> None:
+    scene = {"type": "object", "properties": {"a": TEXT | {"nullable": True}}}
+    assert refusals(with_rule(scene, "!has(self.a)"), {"a": None}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [
+        ("a", "a"),
+        ("a-b", "a__dash__b"),
+        ("a.b/c", "a__dot__b__slash__c"),
+        ("a__b", "a__underscores__b"),
+        ("in", "__in__"),
+        ("namespace", "__namespace__"),
+        ("a b", None),
+        ("é", None),
+        ("1a", None),
+        ("", None),
+    ],
+)
+def test_names_that_are_no_identifiers_are_escaped(name: str, escaped: str | None) -> None:
+    assert escape(name) == escaped
+
+
+@pytest.mark.parametrize("name", ["a-b", "a.b", "a/b", "in", "namespace", "a__b"])
+def test_escaped_names_reach_their_fields(name: str) -> None:
+    scene = {"type": "object", "properties": {name: TEXT}}
+    assert refusals(with_rule(scene, f"self.{escape(name)} == 'x'"), {name: "x"}) == []
+
+
+def test_a_rule_may_cost_so_much_and_all_together_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cel_validation, "WORK_BUDGET", 1 << 40)
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    costly = "self.all(x, self.all(y, x + y >= 0))"
+    scene = {"type": "object", "properties": {"l": with_rule(numbers, costly)}}
+    ((field, _, message),) = refusals(scene, {"l": list(range(2000))})
+    assert field == "spec.l"
+    assert message == 'Invalid value: "array": ' + cel_validation.RULE_TOO_COSTLY.format(
+        "operation cancelled: actual cost limit exceeded", costly
+    )
+    many = {"type": "object", "properties": {"l": {"type": "array", "items": with_rule(numbers, costly)}}}
+    found = refusals(many, {"l": [list(range(200))] * 60})
+    assert found == [
+        [found[0][0], "FieldValueInvalid", f'Invalid value: "array": {cel_validation.OUT_OF_BUDGET}'],
+    ]
+
+
+def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
+    """Whatever they cost: finding all matches costs next to nothing."""
+    busy = "self.findAll('a').size() > 0"
+    scene = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}
+    assert refusals(scene, {"a": "a" * 1000, "b": "a" * 1000}) == []
+    ((field, _, message),) = refusals(scene, {"a": "a" * 1000, "b": "a" * 100_000})
+    assert field == "spec.b"
+    assert message == 'Invalid value: "string": ' + cel_validation.RULE_TOO_MUCH_WORK.format(
+        f"operation cancelled: work limit of {cel_validation.WORK_BUDGET} units exceeded", busy
+    )
+
+
+def test_a_rule_that_fails_says_how() -> None:
+    scene = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+    assert refusals(with_rule(scene, "self.a / self.b == 1"), {"a": 1, "b": 0})[0][2] == (
+        'Invalid value: "object": division by zero evaluating rule: self.a / self.b == 1'
+    )
+    assert refusals(with_rule(scene, "self.a == 1"), {})[0][2] == (
+        'Invalid value: "object": no such key: a evaluating rule: self.a == 1'
+    )
+
+
+def test_paths_of_fields() -> None:
+    node = parse(
+        {
+            "type": "object",
+            "properties": {
+                "a": {
+                    "type": "object",
+                    "additionalProperties": {"type": "object", "properties": {"b": TEXT}},
+                },
+                "it's": TEXT,
+            },
+        }
+    )
+    assert resolve(".a.k.b", node)[0] == "a[k].b"
+    assert resolve(".a['x.y'].b", node)[0] == "a[x.y].b"
+    assert resolve(r"['it\'s']", node)[0] == "it's"
+    for path, words in (
+        ("a", "expected [ or . but got: a"),
+        (".", "unexpected end of JSON path"),
+        (".z", "does not refer to a valid field"),
+        (".a[k]", "expected single quoted string but got k"),
+        (".a['k'.b", "expected ] but got ."),
+        (r".a['\q']", "invalid string literal: invalid escape char \\q"),
+        (".a.k.b.c", "does not refer to a valid field"),
+    ):
+        with pytest.raises(PathError) as error:
+            resolve(path, node)
+        assert str(error.value) == words
+    with pytest.raises(PathError, match="array notation is not allowed"):
+        resolve(".a['k']", node, brackets=False)
+
+
+def test_schemas_without_rules_have_no_rules() -> None:
+    assert not Rules(boat({"type": "object", "properties": {"a": TEXT}}))
+    assert Rules(boat({"type": "object", "properties": {"a": with_rule(TEXT, "true")}}))

@@ -1,0 +1,81 @@
+"""What a path names, and which paths name nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairway.hub import request_info
+
+KNOWN = [
+    ("/api/v1/pods", ("", "v1", "", "pods", "", "")),
+    ("/api/v1/namespaces", ("", "v1", "", "namespaces", "", "")),
+    ("/api/v1/namespaces/a", ("", "v1", "", "namespaces", "a", "")),
+    ("/api/v1/namespaces/a/status", ("", "v1", "", "namespaces", "a", "status")),
+    ("/api/v1/namespaces/a/finalize", ("", "v1", "", "namespaces", "a", "finalize")),
+    ("/api/v1/namespaces/a/pods", ("", "v1", "a", "pods", "", "")),
+    ("/api/v1/namespaces/a/pods/p", ("", "v1", "a", "pods", "p", "")),
+    ("/api/v1/namespaces/a/pods/p/binding", ("", "v1", "a", "pods", "p", "binding")),
+    ("/apis/apps/v1/namespaces/a/deployments/d/scale", ("apps", "v1", "a", "deployments", "d", "scale")),
+    ("/apis/g.io/v1/things/t", ("g.io", "v1", "", "things", "t", "")),
+    ("/api/v1/pods?watch=1", ("", "v1", "", "pods", "", "")),
+    (
+        "/apis/rbac.io/v1/clusterroles/system:node%3Ax",
+        ("rbac.io", "v1", "", "clusterroles", "system:node:x", ""),
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "parts"), KNOWN)
+def test_resources(path: str, parts: tuple[str, ...]) -> None:
+    found = request_info.parse(path)
+    assert (found.group, found.version, found.namespace, found.plural, found.name, found.subresource) == parts
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/apis", "/apis/apps", "/version/", "/", "/openapi/v3/apis/apps/v1"]
+)
+def test_documents_have_no_resource(path: str) -> None:
+    assert not request_info.parse(path).plural
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/a/../b/secrets",
+        "/api/v1/namespaces/%2e%2e/secrets",
+        "/api/v1/pods/a%2Fb",
+        "/api/v1/pods/a%00",
+        "/api/v1/pods/a%5Cb",
+    ],
+)
+def test_segments_that_cannot_be_names_lead_nowhere(path: str) -> None:
+    assert request_info.parse(path).nowhere
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/a/b/c/d",
+        "/api/v1//pods",
+        "/api/v1/namespaces//pods",
+        "/api/v1/namespaces/a/pods/p/x/y",
+        "//api/v1",
+    ],
+)
+def test_paths_that_are_too_long_or_have_holes_lead_nowhere(path: str) -> None:
+    assert request_info.parse(path).nowhere
+
+
+def test_the_server_in_a_target_does_not_matter() -> None:
+    assert request_info.parse("https://elsewhere.example/api/v1/pods") == request_info.parse("/api/v1/pods")
+
+
+@pytest.mark.parametrize("path", ["/%6detrics", "/metrics?x=/version"])
+def test_paths_are_told_as_rules_write_them(path: str) -> None:
+    assert request_info.parse(path).path == "/metrics"
+
+
+@given(st.text())
+def test_any_path_is_answered(path: str) -> None:
+    found = request_info.parse(f"/{path}")
+    assert found.nowhere or "/" not in found.name
