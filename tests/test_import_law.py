@@ -45,6 +45,8 @@ def test_the_law_holds(tmp_path: Path) -> None:
             "import fairway.controllers.recovery.policy",
             "controllers do not import each other",
         ),
+        ("hub/serialization/body.py", "import fairway.hub.serving.head", "hub: imports go down only"),
+        ("hub/storage/entry.py", "import fairway.hub.storage.log", "hub: no import cycles"),
     ],
 )
 def test_a_crossed_layer_is_noticed(tmp_path: Path, module: str, line: str, contract: str) -> None:

@@ -16,8 +16,8 @@ from cryptography import x509
 from e2e.stage import AGENT_NAMESPACE, HUB, NODE, SECRET, Stage, servers
 from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition, is_valid
 from fairway.hub import hub as embedded
-from fairway.klusterlet.atomic_directory import AtomicDirectory
 from fairway.hub.authn.authenticator import Authenticator
+from fairway.klusterlet.atomic_directory import AtomicDirectory
 from fairway.kube import Client, Unauthorized, load
 from fairway.testing.kubernetes import Tools
 

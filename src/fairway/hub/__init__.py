@@ -1,11 +1,13 @@
 """The embedded hub: a Kubernetes API server for development, tests, demos and small installations.
 
-One process, one SQLite file. Objects are plain JSON documents here, never typed Structs: an API server must keep
-every field it is given. Vocabulary: a *resource* is one served (group, version, plural); a *schema node*
-(``schema.Node``) says what a field may hold and how it merges; the *store* is the log of all changes, whose rowid
-is the resourceVersion; a *refusal* is an answer that is a ``Status``.
+One process, one SQLite file. A request enters through ``serving``, is authenticated (``authn``, ``pki``) and
+authorized (``rbac``), and is answered from ``storage`` or passed on to ``writing``. That validates the document with
+``schemas`` and the hooks in ``kinds``, computes patches with ``patches``, asks ``admission`` and commits. ``builtin``
+describes the fields of Kubernetes' own kinds, ``crd`` turns definitions into resources, ``csr`` signs certificates,
+``controllers`` run in the background. ``serialization``, ``printing`` and ``openapi`` produce what clients read.
+``hub.Hub`` assembles all.
 
-A request comes in through ``serving``, is let through by ``access``, and is read from ``storage`` or goes on to
-``writing``, which asks ``schemas`` and ``kinds`` what the document may hold and ``patches`` what it becomes.
-``builtin`` describes Kubernetes' own kinds, ``upkeep`` is what the hub does by itself, ``hub`` puts it all together.
+Words: a *resource* is one served (group, version, plural). A *document* is an object as plain JSON, never a typed
+Struct, because an API server must keep every field. A *schema node* says what a field may hold and how it merges. A
+*refusal* is an error response, a ``Status``.
 """

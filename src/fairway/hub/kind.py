@@ -1,9 +1,9 @@
-"""What a built-in kind does beyond its schema: names, defaults of its own, checks, deletion."""
+"""The hooks of a kind: what it does beyond its schema on create, update and delete."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fairway.hub.resource import Document
+from fairway.hub.resource import Document, Resource
 from fairway.hub.schemas import naming
 from fairway.hub.schemas.naming import NameRule
 from fairway.hub.status import Cause
@@ -12,67 +12,76 @@ from fairway.hub.write_request import WriteRequest
 
 
 class Kind:
-    """The behaviour of plain objects; built-in kinds override what differs.
+    """The default hooks; kinds override what differs. ``writing.pipeline`` lists the order in which they are called.
 
-    ``document`` and ``old`` come without apiVersion and kind. ``old`` is None on a create.
+    ``document`` and ``old`` have no apiVersion and kind. ``old`` is None on a create. Only ``default``, ``prepare``,
+    ``complete`` and ``begin_deletion`` may change ``document``.
     """
 
     naming: NameRule = staticmethod(naming.subdomain)
-    generation: bool = False
-    """metadata.generation counts changes. Custom resources always do."""
-    upsert: bool = False
-    """An update of an object that isn't there creates it."""
-    unconditional: bool = True
-    """An update may leave out the version that it replaces."""
-    collected: bool = True
-    """Deletion policies that need the garbage collector apply."""
-    returned: bool = False
-    """A deletion answers with the object even when it is gone at once."""
-
-    presence: bool = True
-    """Fields that the schema calls required must not be empty; False for kinds that say so themselves."""
-
-    annotated: bool = False
-    """Annotations count as a change of the specification."""
+    has_generation: bool = False
+    """``metadata.generation`` counts changes of the specification. Custom resources always have one."""
+    allow_create_on_update: bool = False
+    """A PUT of a missing object creates it."""
+    allow_unconditional_update: bool = True
+    """An update may omit the resourceVersion."""
+    allow_propagation_policy: bool = True
+    """Foreground and orphan deletion apply."""
+    return_deleted_object: bool = False
+    """A delete answers with the object, not with a Status, when it removes the object at once."""
+    required_fields_non_empty: bool = True
+    """Required fields must not be empty; False for kinds whose ``validate`` reports them."""
+    annotations_bump_generation: bool = False
 
     def default(self, document: Document) -> None:
-        """Defaults of the kind that no schema tells. They belong to whoever wrote the object."""
+        """Set defaults that the schema doesn't contain. The request's manager owns them."""
 
     def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
-        """Fields that a client has no say in, or leaves to the hub. May change ``document``; nobody owns the change."""
+        """Set or reset fields that clients don't control."""
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def authorize(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+        """Raise a refusal that precedes validation, such as for granting permissions that the user lacks."""
+
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+        """Return the faults that the schema doesn't find."""
         return ()
 
-    def admit_early(self, document: Document, old: Document | None, request: WriteRequest) -> None:
-        """Raise a refusal that comes before any about a field."""
-
     def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
-        """The document is valid; fill in what follows from that. May change ``document``."""
+        """Set fields that depend on the document being valid."""
 
-    def admit_deletion(self, document: Document, user: User) -> None:
-        """Raise a refusal."""
+    def check_deletion(self, document: Document, user: User) -> None:
+        """Raise a refusal if the object must not be deleted."""
 
-    def finished(self, document: Document) -> bool:
-        """Whether an object being deleted may go, once its finalizers are gone."""
+    def is_removable(self, document: Document) -> bool:
+        """Return whether an object without finalizers that is being deleted may be removed."""
         return True
 
-    def grace(self, document: Document, asked: int | None) -> int:
-        """Seconds between the deletion and its end."""
+    def grace_seconds(self, document: Document, asked: int | None) -> int:
+        """Return the seconds between the delete request and the removal."""
         return 0
 
-    def deleting(self, document: Document) -> None:
-        """The deletion has begun. May change ``document``."""
+    def begin_deletion(self, document: Document) -> None:
+        """Update an object whose deletion has to wait."""
 
 
-class Conditional(Kind):
-    """Plain, but an update must name the version that it replaces."""
+class RequiresResourceVersion(Kind):
+    """Default hooks, but an update must contain the resourceVersion."""
 
-    unconditional = False
-
-
-class RuntimeClass(Conditional):
-    upsert = True
+    allow_unconditional_update = False
 
 
-PLAIN: Final = Kind()
+class RuntimeClass(RequiresResourceVersion):
+    allow_create_on_update = True
+
+
+DEFAULT: Final = Kind()
+
+
+class Kinds:
+    """Finds the hooks of a resource. Custom resources have the default ones."""
+
+    def __init__(self, builtin: Mapping[str, Kind]) -> None:
+        self._builtin = builtin
+
+    def of(self, resource: Resource) -> Kind:
+        return DEFAULT if resource.custom else self._builtin.get(resource.key, DEFAULT)

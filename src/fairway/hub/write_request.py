@@ -1,4 +1,4 @@
-"""A write as it travels through the hub."""
+"""A write request, as the serving layer passes it to the writing layer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,24 +14,23 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 Admit = Callable[[Document | None, Document | None], None]
-"""Asks the policies about a write, of which it gets the new and the old object; raises their refusal."""
+"""Run admission policies on the new and the old object. Raises the refusal of a policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """Who writes, how, and what the answer must warn of."""
+    """The user and options of a write, and the warnings to send with the response."""
 
     user: User
     options: Write
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
-    may_create: Callable[[str], None] | None = None
-    """Raises a 403 for who may change an object of that name, but not make it; None for who may."""
+    authorize_create: Callable[[str], None] | None = None
+    """Raises a 403 if the user may update an object of that name but not create it; None skips the check."""
     admit: Admit | None = None
-    """None for what the hub writes itself."""
+    """None for writes of the hub itself."""
 
-    def admitted(self, new: Document | None, old: Document | None) -> None:
-        """Once everything else allows it."""
+    def run_admission(self, new: Document | None, old: Document | None) -> None:
         if self.admit is not None:
             self.admit(new, old)
 

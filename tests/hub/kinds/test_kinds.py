@@ -112,8 +112,10 @@ async def test_the_template_of_a_daemon_set_is_counted() -> None:
 
 def test_a_definition_stays_until_its_objects_are_gone() -> None:
     kind = Definition(registry=Registry(()), clock=lambda: datetime.now(UTC))
-    assert not kind.finished({"metadata": {"name": "ships.example"}})
-    assert kind.finished({"metadata": {"name": "ships.example", "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert not kind.is_removable({"metadata": {"name": "ships.example"}})
+    assert kind.is_removable(
+        {"metadata": {"name": "ships.example", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    )
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"])

@@ -85,8 +85,8 @@ def test_there_is_one_default() -> None:
     kind = PriorityClass(Priorities(kept(low={"value": 1, "globalDefault": True})))
     second: Document = {"metadata": {"name": "high"}, "value": 2, "globalDefault": True}
     with pytest.raises(Refusal) as refused:
-        kind.admit_early(second, None, REQUEST)
+        kind.authorize(second, None, REQUEST)
     assert refused.value.message.endswith(SECOND_DEFAULT.format(name="low"))
-    kind.admit_early({**second, "globalDefault": False}, None, REQUEST)
+    kind.authorize({**second, "globalDefault": False}, None, REQUEST)
     same: Document = {"metadata": {"name": "low"}, "value": 1, "globalDefault": True}
-    kind.admit_early(same, same, REQUEST)
+    kind.authorize(same, same, REQUEST)

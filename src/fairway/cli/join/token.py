@@ -97,8 +97,8 @@ def _write(file: Path, made: dict[str, Any]) -> None:
     import msgspec
 
     from fairway.cli.errors import BadInputError
-    from fairway.klusterlet.atomic_directory import replace_private
     from fairway.hub.authn import bootstrap_account
+    from fairway.klusterlet.atomic_directory import replace_private
 
     cluster: dict[str, Any] = {"server": made["server"]}
     if made["certificateAuthority"]:

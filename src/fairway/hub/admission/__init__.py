@@ -1,5 +1,9 @@
-"""Admission policies: what may be written beyond what roles and schemas say.
+"""Admission policies: ValidatingAdmissionPolicy and its binding, evaluated as kube-apiserver does.
 
-A ValidatingAdmissionPolicy names requests and what must be true of them, a ValidatingAdmissionPolicyBinding puts it
-into force. Both are judged as kube-apiserver does it, so a policy can be tried here before it goes elsewhere.
+``writing`` calls ``control.Admission`` with an ``AdmissionRequest`` for every write of a client, just before the
+commit. ``matching`` finds the policies and bindings that apply, ``params`` their parameters, ``policies`` compiles a
+policy and evaluates it in the CEL environment of ``cel_environment`` and ``cel_authorizer``. ``kinds`` validates
+policies and bindings. ``cluster_acceptance`` is the policy that a hub of managed clusters starts with.
+
+Words: a *denial* is a failed validation; its actions decide whether it rejects, warns or is audited.
 """

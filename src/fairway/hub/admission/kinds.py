@@ -9,7 +9,7 @@ from fairway.hub import status
 from fairway.hub.admission.cel_environment import TEXT, TEXT_OR_NOTHING, TRUTH, Compiler, Expression
 from fairway.hub.admission.control import POLICIES
 from fairway.hub.admission.matching import ALL, EQUIVALENT
-from fairway.hub.kind import Conditional
+from fairway.hub.kind import RequiresResourceVersion
 from fairway.hub.object_reader import ObjectReader
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.rbac.roles import selector_faults
@@ -57,9 +57,9 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 
 
-class _Registration(Conditional):
-    generation = True
-    presence = False
+class _Registration(RequiresResourceVersion):
+    has_generation = True
+    required_fields_non_empty = False
 
     def __init__(self, *, authorizer: Authorizer, registry: Registry, objects: ObjectReader) -> None:
         self._authorizer, self._registry, self._objects = authorizer, registry, objects
@@ -85,7 +85,7 @@ class Policy(_Registration):
         if old is None:
             document["status"] = {}
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         if request.subresource:
             return ()
         spec = document.get("spec") or {}
@@ -105,7 +105,7 @@ class PolicyBinding(_Registration):
     def default(self, document: Document) -> None:
         _default_match(document.setdefault("spec", {}).get("matchResources"))
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         causes = [*_binding_causes(spec)]
         reference, before = spec.get("paramRef"), (old or {}).get("spec") or {}

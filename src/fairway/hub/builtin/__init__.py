@@ -1,8 +1,9 @@
-"""The built-in kinds: their types and how they are served.
+"""The built-in kinds: the types of their fields and how they are served.
 
-One set of field tables (``tables``) answers five questions: what a kind's schema is (``node``), how it is merged
-and owned, how its protobuf is read (``serving.protobuf``), what is published about it (``serving.openapi``), and how
-the reference implementation would write an object of it again (``canonical``).
+``field_tables`` reads one ``.fields`` file per group version into ``shapes.Type``; ``catalog`` reads the served
+resources from ``resources.table``. From a type the rest of the hub derives the schema (validation, merging, ownership),
+the decoding of protobuf (``serialization.protobuf``), the published OpenAPI schema (``openapi``), and ``canonical``: the
+object as kube-apiserver would encode it after decoding it into its Go struct. ``rfc3339`` parses and formats times.
 """
 
 from contextlib import suppress

@@ -1,6 +1,8 @@
-"""What goes on in the hub by itself: garbage collection, namespaces ending, accounts, signatures, expiry.
+"""The controllers that run inside the hub. Each has the name of its counterpart in kube-controller-manager, if any.
 
-Each part can be switched off, for when kube-controller-manager does the same against this hub.
+``hub.Hub`` starts one ``controller.Controller`` per name in ``Settings.controllers``; leave a name out if
+kube-controller-manager does the same work against this hub. The store calls ``on_change`` within every commit, which
+only queues keys; ``reconcile`` then processes them one at a time and is retried with backoff.
 """
 
 from typing import Final
@@ -18,4 +20,3 @@ DEFINITIONS: Final = "customresourcedefinitions"
 ALL: Final = frozenset(
     {COLLECTOR, NAMESPACES, ACCOUNTS, ROOT_CA, TOKENS, SIGNER, AGGREGATION, EXPIRY, DEFINITIONS}
 )
-"""Under the names kube-controller-manager has for them, where it has one."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.hub.crd import definitions
-from fairway.hub.kind import Conditional
+from fairway.hub.kind import RequiresResourceVersion
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
@@ -16,9 +16,9 @@ DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-class Definition(Conditional):
-    generation = True
-    presence = False
+class Definition(RequiresResourceVersion):
+    has_generation = True
+    required_fields_non_empty = False
 
     def __init__(self, *, registry: Registry, clock: Callable[[], datetime]) -> None:
         self._registry, self._clock = registry, clock
@@ -31,7 +31,7 @@ class Definition(Conditional):
             document["status"] = {}
         definitions.store_version(document)
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return definitions.check_definition(document, old)
 
     def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
@@ -40,11 +40,11 @@ class Definition(Conditional):
         document["status"] = {k: v for k, v in document["status"].items() if v is not None}
         definitions.establish(document, self._registry.resources, now=timestamp(self._clock()))
 
-    def finished(self, document: Document) -> bool:
+    def is_removable(self, document: Document) -> bool:
         """Not before somebody has seen to its objects, which is what the finalizer of a deletion is for."""
         return "deletionTimestamp" in document["metadata"]
 
-    def deleting(self, document: Document) -> None:
+    def begin_deletion(self, document: Document) -> None:
         finalizers = document["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)

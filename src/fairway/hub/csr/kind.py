@@ -14,7 +14,7 @@ from fairway.hub.write_request import WriteRequest
 
 class CertificateSigningRequest(Kind):
     naming = staticmethod(naming.path_segment)
-    presence = False
+    required_fields_non_empty = False
 
     def __init__(self, *, authorizer: Authorizer, clock: Callable[[], datetime]) -> None:
         self._authorizer, self._clock = authorizer, clock
@@ -24,7 +24,7 @@ class CertificateSigningRequest(Kind):
             document, old, user=request.user, now=self._clock(), subresource=request.subresource
         )
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return validation.check(document, old, subresource=request.subresource)
 
     def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:

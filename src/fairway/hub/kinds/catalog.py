@@ -1,13 +1,13 @@
 """Which built-in resource behaves how."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 
 from fairway.hub.admission.control import BINDINGS, POLICIES
 from fairway.hub.admission.kinds import Policy, PolicyBinding
 from fairway.hub.crd.kind import Definition
 from fairway.hub.csr.kind import CertificateSigningRequest
-from fairway.hub.kind import Conditional, Kind, RuntimeClass
+from fairway.hub.kind import Kinds, RequiresResourceVersion, RuntimeClass
 from fairway.hub.kinds.core import ConfigMap, Event, Lease, LimitRange, Namespace, Node, Secret
 from fairway.hub.kinds.network import Endpoints, Service
 from fairway.hub.kinds.pods import Pod
@@ -33,51 +33,53 @@ from fairway.hub.registry import Registry
 
 def kinds(
     *, authorizer: Authorizer, registry: Registry, objects: ObjectReader, clock: Callable[[], datetime]
-) -> Mapping[str, Kind]:
-    """By the key of the resource; what isn't here is plain."""
+) -> Kinds:
+    """Map resource keys to their hooks; other resources have the default ones."""
     priorities = Priorities(objects)
     rbac = "rbac.authorization.k8s.io"
-    return {
-        "namespaces": Namespace(),
-        "nodes": Node(),
-        "configmaps": ConfigMap(),
-        "secrets": Secret(),
-        "events": Event(),
-        "limitranges": LimitRange(),
-        "leases.coordination.k8s.io": Lease(),
-        "pods": Pod(priorities),
-        "podtemplates": PodTemplate(),
-        "services": Service(),
-        "endpoints": Endpoints(),
-        "persistentvolumeclaims": Claim(),
-        "persistentvolumes": Volume(),
-        "storageclasses.storage.k8s.io": StorageClass(),
-        "csidrivers.storage.k8s.io": Driver(),
-        "csinodes.storage.k8s.io": DriversOfNode(),
-        "replicationcontrollers": ReplicationController(),
-        "deployments.apps": Deployment(),
-        "replicasets.apps": ReplicaSet(),
-        "statefulsets.apps": StatefulSet(),
-        "daemonsets.apps": DaemonSet(),
-        "jobs.batch": Job(),
-        "cronjobs.batch": CronJob(),
-        "poddisruptionbudgets.policy": PodDisruptionBudget(),
-        "networkpolicies.networking.k8s.io": Generational(),
-        "ingresses.networking.k8s.io": Generational(),
-        "endpointslices.discovery.k8s.io": Generational(),
-        "runtimeclasses.node.k8s.io": RuntimeClass(),
-        "csistoragecapacities.storage.k8s.io": Conditional(),
-        "volumeattachments.storage.k8s.io": Conditional(),
-        "apiservices.apiregistration.k8s.io": Conditional(),
-        CLASSES: PriorityClass(priorities),
-        f"roles.{rbac}": Role(resource="roles", authorizer=authorizer),
-        f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),
-        f"rolebindings.{rbac}": Binding(resource="rolebindings", authorizer=authorizer),
-        f"clusterrolebindings.{rbac}": Binding(resource="clusterrolebindings", authorizer=authorizer),
-        "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(
-            authorizer=authorizer, clock=clock
-        ),
-        POLICIES: Policy(authorizer=authorizer, registry=registry, objects=objects),
-        BINDINGS: PolicyBinding(authorizer=authorizer, registry=registry, objects=objects),
-        "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry, clock=clock),
-    }
+    return Kinds(
+        {
+            "namespaces": Namespace(),
+            "nodes": Node(),
+            "configmaps": ConfigMap(),
+            "secrets": Secret(),
+            "events": Event(),
+            "limitranges": LimitRange(),
+            "leases.coordination.k8s.io": Lease(),
+            "pods": Pod(priorities),
+            "podtemplates": PodTemplate(),
+            "services": Service(),
+            "endpoints": Endpoints(),
+            "persistentvolumeclaims": Claim(),
+            "persistentvolumes": Volume(),
+            "storageclasses.storage.k8s.io": StorageClass(),
+            "csidrivers.storage.k8s.io": Driver(),
+            "csinodes.storage.k8s.io": DriversOfNode(),
+            "replicationcontrollers": ReplicationController(),
+            "deployments.apps": Deployment(),
+            "replicasets.apps": ReplicaSet(),
+            "statefulsets.apps": StatefulSet(),
+            "daemonsets.apps": DaemonSet(),
+            "jobs.batch": Job(),
+            "cronjobs.batch": CronJob(),
+            "poddisruptionbudgets.policy": PodDisruptionBudget(),
+            "networkpolicies.networking.k8s.io": Generational(),
+            "ingresses.networking.k8s.io": Generational(),
+            "endpointslices.discovery.k8s.io": Generational(),
+            "runtimeclasses.node.k8s.io": RuntimeClass(),
+            "csistoragecapacities.storage.k8s.io": RequiresResourceVersion(),
+            "volumeattachments.storage.k8s.io": RequiresResourceVersion(),
+            "apiservices.apiregistration.k8s.io": RequiresResourceVersion(),
+            CLASSES: PriorityClass(priorities),
+            f"roles.{rbac}": Role(resource="roles", authorizer=authorizer),
+            f"clusterroles.{rbac}": Role(resource="clusterroles", authorizer=authorizer),
+            f"rolebindings.{rbac}": Binding(resource="rolebindings", authorizer=authorizer),
+            f"clusterrolebindings.{rbac}": Binding(resource="clusterrolebindings", authorizer=authorizer),
+            "certificatesigningrequests.certificates.k8s.io": CertificateSigningRequest(
+                authorizer=authorizer, clock=clock
+            ),
+            POLICIES: Policy(authorizer=authorizer, registry=registry, objects=objects),
+            BINDINGS: PolicyBinding(authorizer=authorizer, registry=registry, objects=objects),
+            "customresourcedefinitions.apiextensions.k8s.io": Definition(registry=registry, clock=clock),
+        }
+    )

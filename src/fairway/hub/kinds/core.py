@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fairway.hub import status
-from fairway.hub.kind import Conditional, Kind
+from fairway.hub.kind import Kind, RequiresResourceVersion
 from fairway.hub.resource import Document
 from fairway.hub.schemas import naming
 from fairway.hub.schemas.metadata import finalizer_faults
@@ -33,8 +33,8 @@ _DATA_LIMIT: Final = 1024 * 1024
 
 class Namespace(Kind):
     naming = staticmethod(naming.label)
-    collected = False
-    returned = True
+    allow_propagation_policy = False
+    return_deleted_object = True
 
     def default(self, document: Document) -> None:
         if name := document["metadata"].get("name"):
@@ -52,7 +52,7 @@ class Namespace(Kind):
             document["spec"] = old.get("spec") or {}
             document["status"] = {"phase": ACTIVE, **(document.get("status") or {})}
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         if request.subresource == "status":
             return _phase_causes(document)
         causes = []
@@ -61,15 +61,15 @@ class Namespace(Kind):
             causes += [status.invalid_value(path, name, text) for text in finalizer_faults(str(name))]
         return causes
 
-    def admit_deletion(self, document: Document, user: User) -> None:
+    def check_deletion(self, document: Document, user: User) -> None:
         name = document["metadata"]["name"]
         if name in IMMORTAL:
             raise status.forbidden("", "namespaces", name, "this namespace may not be deleted")
 
-    def finished(self, document: Document) -> bool:
+    def is_removable(self, document: Document) -> bool:
         return not (document.get("spec") or {}).get("finalizers")
 
-    def deleting(self, document: Document) -> None:
+    def begin_deletion(self, document: Document) -> None:
         document["metadata"].pop("deletionGracePeriodSeconds", None)
         document.setdefault("status", {})["phase"] = TERMINATING
 
@@ -126,7 +126,7 @@ def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> l
 
 
 class ConfigMap(Kind):
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return [*_data_causes(document), *_frozen(document, old, ("data", "binaryData"))]
 
 
@@ -146,7 +146,7 @@ class Secret(Kind):
             document["data"] = {**data, **encoded}
         document.setdefault("type", OPAQUE)
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         causes = _data_causes(document)
         for key, value in (document.get("data") or {}).items():
             try:
@@ -170,9 +170,9 @@ class Secret(Kind):
 
 
 class Event(Kind):
-    upsert = True
+    allow_create_on_update = True
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         about = document.get("involvedObject") or document.get("regarding") or {}
         part = "involvedObject" if "regarding" not in document else "regarding"
         namespace = document["metadata"].get("namespace", "")
@@ -188,10 +188,10 @@ class Event(Kind):
         return ()
 
 
-class Lease(Conditional):
-    upsert = True
+class Lease(RequiresResourceVersion):
+    allow_create_on_update = True
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec: dict[str, Any] = document.get("spec") or {}
         causes = []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -209,7 +209,7 @@ class Lease(Conditional):
 
 
 class Node(Kind):
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
         causes = []
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:
@@ -230,7 +230,7 @@ class Node(Kind):
 class LimitRange(Kind):
     """Stored and defaulted; it limits nothing, because nothing here runs."""
 
-    upsert = True
+    allow_create_on_update = True
 
     def default(self, document: Document) -> None:
         for limit in (document.get("spec") or {}).get("limits") or ():

@@ -13,8 +13,8 @@ _AFFINITY_SECONDS: Final = 10800
 
 class Service(Kind):
     naming = staticmethod(naming.label)
-    upsert = True
-    returned = True
+    allow_create_on_update = True
+    return_deleted_object = True
 
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
@@ -47,7 +47,7 @@ class Service(Kind):
 
 
 class Endpoints(Kind):
-    upsert = True
+    allow_create_on_update = True
 
     def default(self, document: Document) -> None:
         for subset in document.get("subsets") or ():

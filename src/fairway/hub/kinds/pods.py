@@ -60,9 +60,9 @@ def _keep_owners(document: Document, old: Document) -> None:
 
 
 class Pod(Kind):
-    generation = True
-    presence = False
-    returned = True
+    has_generation = True
+    required_fields_non_empty = False
+    return_deleted_object = True
 
     def __init__(self, priorities: Priorities) -> None:
         self._priorities = priorities
@@ -104,7 +104,7 @@ class Pod(Kind):
                 }
             ]
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         causes = list(pod_spec_causes(spec, "spec"))
         changed = old is not None and _fixed(spec) != _fixed(old.get("spec") or {})
@@ -114,7 +114,7 @@ class Pod(Kind):
             )
         return causes
 
-    def grace(self, document: Document, asked: int | None) -> int:
+    def grace_seconds(self, document: Document, asked: int | None) -> int:
         if not (document.get("spec") or {}).get("nodeName"):
             return 0
         if (document.get("status") or {}).get("phase") in ("Failed", "Succeeded"):

@@ -68,7 +68,7 @@ class Priorities:
 
 
 class PriorityClass(Kind):
-    generation = True
+    has_generation = True
 
     def __init__(self, priorities: Priorities) -> None:
         self._priorities = priorities
@@ -76,7 +76,7 @@ class PriorityClass(Kind):
     def default(self, document: Document) -> None:
         document.setdefault("preemptionPolicy", PREEMPT)
 
-    def admit_early(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+    def authorize(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         name, other = document["metadata"].get("name", ""), self._priorities.default()
         if document.get("globalDefault") and other is not None:
             known = other["metadata"]["name"]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fairway.hub.kind import Conditional, Kind
+from fairway.hub.kind import Kind, RequiresResourceVersion
 from fairway.hub.resource import Document
 from fairway.hub.write_request import WriteRequest
 
@@ -36,7 +36,7 @@ class StorageClass(Kind):
         document.setdefault("volumeBindingMode", "Immediate")
 
 
-class Driver(Conditional):
+class Driver(RequiresResourceVersion):
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
@@ -47,5 +47,5 @@ class Driver(Conditional):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
 
-class DriversOfNode(Conditional):
-    presence = False  # a node may well have no drivers
+class DriversOfNode(RequiresResourceVersion):
+    required_fields_non_empty = False  # a node may well have no drivers

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from fairway.hub import status
-from fairway.hub.kind import Conditional, Kind
+from fairway.hub.kind import Kind, RequiresResourceVersion
 from fairway.hub.kinds.templates import default_template, pod_spec_causes
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
@@ -15,8 +15,8 @@ _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 class Workload(Kind):
-    generation = True
-    presence = False
+    has_generation = True
+    required_fields_non_empty = False
 
     initial: ClassVar[Document] = {}
     """The status of a new one."""
@@ -28,7 +28,7 @@ class Workload(Kind):
         if old is None:
             document["status"] = dict(self.initial)
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         spec = document.get("spec") or {}
         template = spec.get("template") or {}
         causes = []
@@ -54,7 +54,7 @@ class Workload(Kind):
 
 
 class Deployment(Workload):
-    annotated = True
+    annotations_bump_generation = True
 
     def default(self, document: Document) -> None:
         super().default(document)
@@ -172,7 +172,7 @@ class Job(Workload):
 
 
 class CronJob(Kind):
-    generation = True
+    has_generation = True
 
     def default(self, document: Document) -> None:
         spec = document.setdefault("spec", {})
@@ -185,14 +185,14 @@ class CronJob(Kind):
 
 
 class PodTemplate(Kind):
-    generation = True
+    has_generation = True
 
     def default(self, document: Document) -> None:
         default_template(document.get("template"))
 
 
-class PodDisruptionBudget(Conditional):
-    generation = True
+class PodDisruptionBudget(RequiresResourceVersion):
+    has_generation = True
 
     def prepare(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         if old is None:
@@ -205,7 +205,7 @@ class PodDisruptionBudget(Conditional):
 
 
 class Generational(Kind):
-    generation = True
+    has_generation = True
 
 
 def _fill(place: Document, key: str, value: Document) -> None:

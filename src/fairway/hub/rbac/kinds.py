@@ -13,8 +13,8 @@ from fairway.hub.write_request import WriteRequest
 
 class _Granting(Kind):
     naming = staticmethod(naming.path_segment)
-    upsert = True
-    presence = False
+    allow_create_on_update = True
+    required_fields_non_empty = False
 
     def __init__(self, *, resource: str, authorizer: Authorizer) -> None:
         self._resource, self._authorizer = resource, authorizer
@@ -23,7 +23,7 @@ class _Granting(Kind):
     def _namespaced(self) -> bool:
         return not self._resource.startswith("cluster")
 
-    def admit_early(self, document: Document, old: Document | None, request: WriteRequest) -> None:
+    def authorize(self, document: Document, old: Document | None, request: WriteRequest) -> None:
         self._authorizer.admit(
             self._resource,
             document,
@@ -34,7 +34,7 @@ class _Granting(Kind):
 
 
 class Role(_Granting):
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return roles.check_role(document, namespaced=self._namespaced)
 
 
@@ -42,5 +42,5 @@ class Binding(_Granting):
     def default(self, document: Document) -> None:
         roles.default_binding(document)
 
-    def check(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
+    def validate(self, document: Document, old: Document | None, request: WriteRequest) -> Sequence[Cause]:
         return roles.check_binding(document, old, namespaced=self._namespaced)

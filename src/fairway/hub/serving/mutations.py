@@ -107,7 +107,7 @@ class Mutations:
             options=written,
             subresource=found.subresource,
             warnings=exchange.warnings,
-            may_create=partial(self._may_create, exchange.user, found),
+            authorize_create=partial(self._authorize_create, exchange.user, found),
             admit=self._admit(exchange, resource, found, dry_run=written.dry_run, manager=written.manager),
         )
 
@@ -132,7 +132,7 @@ class Mutations:
 
         return admit
 
-    def _may_create(self, user: User, found: RequestInfo, name: str) -> None:
+    def _authorize_create(self, user: User, found: RequestInfo, name: str) -> None:
         """For writes that make what isn't there yet: the verb of the request is another."""
         self._authorizer.authorize(
             user,
@@ -202,7 +202,7 @@ class Mutations:
             user=exchange.user,
             admit=self._admit(exchange, resource, found, dry_run=asked.dry_run),
         )
-        if removed.gone and not self._writer.returned(resource):
+        if removed.gone and not self._writer.returns_deleted_object(resource):
             payload = representation.written(_success(resource, removed.raw), style)
         else:
             payload = representation.one(resource, removed.raw, style)

@@ -1,4 +1,4 @@
-"""The last step of a write: the document in the order it is stored in, handed to the store."""
+"""The last step of a write: encode the document as it is stored and hand it to the store."""
 
 from typing import Final
 
@@ -10,9 +10,8 @@ from fairway.hub.resource import Document, Resource
 from fairway.hub.serialization import body, representation
 from fairway.hub.storage.store import Item, Store
 
-LARGEST: Final = 1536 * 1024
-"""Bytes of a custom resource, by etcd's own limit. Built-in kinds are kept there in a denser form, so for them the
-limit of a request is the one that is met."""
+MAX_CUSTOM_RESOURCE_BYTES: Final = 1536 * 1024
+"""etcd's limit. Built-in kinds are stored there as protobuf, which is smaller, so they meet the request limit first."""
 TOO_LARGE: Final = "etcdserver: request is too large"
 
 _encode = msgspec.json.Encoder().encode
@@ -22,8 +21,8 @@ class Committer:
     def __init__(self, *, store: Store) -> None:
         self._store = store
 
-    def order(self, resource: Resource, document: Document) -> Document:
-        """As stored: the version first (``form.prefix`` relies on it), empty leftovers gone."""
+    def _ordered(self, resource: Resource, document: Document) -> Document:
+        """Put apiVersion, kind and metadata first; ``representation.prefix`` relies on that."""
         ordered: Document = {
             "apiVersion": f"{resource.group}/{representation.stored(resource)}"
             if resource.group
@@ -33,23 +32,26 @@ class Committer:
         }
         return ordered | {k: v for k, v in document.items() if k not in ordered}
 
+    def encode(self, resource: Resource, document: Document) -> bytes:
+        return _encode(self._ordered(resource, document))
+
     def head(self, resource: Resource, namespace: str, name: str) -> tuple[Item, Document]:
-        """The newest state, also one that is still on its way to the disk. Raises a 404."""
+        """Return the newest state, also one that isn't on disk yet. Raises a 404."""
         item = self._store.head((resource.key, namespace if resource.namespaced else "", name))
         if item is None:
             raise status.not_found(resource.group, resource.plural, name)
         return item, _decode(item.raw)
 
     async def unchanged(self, item: Item) -> bytes:
-        """The answer to a write that there is nothing to do for."""
+        """Answer a write that changes nothing, once the state it was compared with is on disk."""
         await self._store.settled()
         return item.raw
 
     async def commit(self, resource: Resource, document: Document, *, expect: int, dry_run: bool) -> bytes:
         metadata = document["metadata"]
-        ordered = self.order(resource, document)
+        ordered = self._ordered(resource, document)
         raw = _encode(ordered)
-        if len(raw) > (LARGEST if resource.custom else body.LIMIT):
+        if len(raw) > (MAX_CUSTOM_RESOURCE_BYTES if resource.custom else body.LIMIT):
             raise status.Refusal(code=500, reason="", message=TOO_LARGE)
         body.check_shape(raw, kept=True)
         if dry_run:
@@ -60,7 +62,7 @@ class Committer:
         return item.raw
 
     async def erase(self, resource: Resource, document: Document, item: Item, *, dry_run: bool) -> bytes:
-        ordered = self.order(resource, document)
+        ordered = self._ordered(resource, document)
         if dry_run:
             await self._store.settled()
             return _encode(ordered)

@@ -46,7 +46,7 @@ class Evictions:
         item = self._store.head(("pods", namespace, name))
         if item is None:
             raise status.not_found("", "pods", name)
-        request.admitted(eviction, None)
+        request.run_admission(eviction, None)
         pod = _decode(item.raw)
         if _guarded(pod):
             await self._spend(pod, request.user, dry_run=asked.dry_run)

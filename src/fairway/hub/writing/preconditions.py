@@ -36,7 +36,7 @@ def check_uid(resource: Resource, name: str, namespace: str, uid: object, expect
 
 def require_version(resource: Resource, kind: Kind, metadata: Document, name: str) -> None:
     """Some kinds are never replaced without the version that is meant. Raises a 422."""
-    if (resource.custom or not kind.unconditional) and metadata.get("resourceVersion") in _ANY:
+    if (resource.custom or not kind.allow_unconditional_update) and metadata.get("resourceVersion") in _ANY:
         cause = status.Cause(field="metadata.resourceVersion", reason=status.INVALID, message=WITHOUT_VERSION)
         raise status.invalid(resource.group, resource.plural, name, [cause])
 

@@ -27,7 +27,8 @@ from fairway.hub.write_request import (
     Patch,
     WriteRequest,
 )
-from fairway.hub.writing.writer import Writer, misnamed
+from fairway.hub.writing.metadata import name_mismatch
+from fairway.hub.writing.writer import Writer
 
 SCALE: Final = Resource(
     group="autoscaling",
@@ -85,7 +86,7 @@ class ScaleSubresource:
             raise status.bad_request(words) from fault
         name = (wanted.get("metadata") or {}).get("name")
         if name not in (None, "", found.name):
-            raise status.bad_request(misnamed(name, found.name))
+            raise status.bad_request(name_mismatch(name, found.name))
         return await self._rescale(resource, found, wanted, request, style)
 
     async def patch(
@@ -108,7 +109,7 @@ class ScaleSubresource:
             raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
         name = (wanted.get("metadata") or {}).get("name")
         if name != found.name:
-            raise status.bad_request(misnamed(name, found.name))
+            raise status.bad_request(name_mismatch(name, found.name))
         return await self._rescale(resource, found, wanted, request, style)
 
     def _current(self, resource: Resource, found: RequestInfo) -> Document:
@@ -125,10 +126,10 @@ class ScaleSubresource:
         request: WriteRequest,
         style: Representation,
     ) -> bytes:
-        def make(current: Document) -> None:
+        def edit(current: Document) -> None:
             _set_replicas(resource, current, wanted)
 
-        return await self._change(resource, found, make, request, style, sent=wanted.get("metadata"))
+        return await self._change(resource, found, edit, request, style, sent=wanted.get("metadata"))
 
     async def _apply(
         self,
@@ -142,7 +143,7 @@ class ScaleSubresource:
         metadata = applied.get("metadata") if isinstance(applied, dict) else None
         sent = metadata if isinstance(metadata, dict) else {}
 
-        def make(current: Document) -> None:
+        def edit(current: Document) -> None:
             owners = ScaleOwners(resource)
             live = _scale(resource, current)
             managed_fields.write(live, owners.of_scale(current))
@@ -158,7 +159,7 @@ class ScaleSubresource:
                 node=builtin.kind(SCALE.group, SCALE.version, SCALE.kind).node,
             )
             if sent.get("name") != found.name:
-                raise status.bad_request(misnamed(sent.get("name"), found.name))
+                raise status.bad_request(name_mismatch(sent.get("name"), found.name))
             after = managed_fields.read(merged["metadata"].get("managedFields"), trusted=True)
             try:
                 wanted = _read(merged, request)
@@ -167,32 +168,32 @@ class ScaleSubresource:
             _set_replicas(resource, current, wanted)
             managed_fields.write(current, owners.of_parent(current, after))
 
-        return await self._change(resource, found, make, request, style, sent=sent, applied=True)
+        return await self._change(resource, found, edit, request, style, sent=sent, sets_managers=True)
 
     async def _change(
         self,
         resource: Resource,
         found: RequestInfo,
-        make: Callable[[Document], None],
+        edit: Callable[[Document], None],
         request: WriteRequest,
         style: Representation,
         *,
         sent: Document | None,
-        applied: bool = False,
+        sets_managers: bool = False,
     ) -> bytes:
         def admit(new: Document | None, old: Document | None) -> None:
             assert new is not None
             assert old is not None
-            request.admitted(_scale(resource, new), _scale(resource, old))
+            request.run_admission(_scale(resource, new), _scale(resource, old))
 
         written = await self._writer.change(
             resource,
             found.namespace,
             found.name,
-            make,
+            edit,
             replace(request, admit=admit),
             sent=sent or {},
-            applied=applied,
+            sets_managers=sets_managers,
         )
         return _shown(_scale(resource, representation.decode(resource, written.raw)), style)
 

@@ -72,21 +72,21 @@ class Subresources:
             case ("pods", "binding"):
                 if (document.get("metadata") or {}).get("name") != found.name:
                     raise status.bad_request("name in URL does not match name in Binding object")
-                request.admitted(document, None)
+                request.run_admission(document, None)
                 return await self._bind(found.namespace, found.name, document, request)
             case ("bindings", ""):
                 name = (document.get("metadata") or {}).get("name", "")
-                request.admitted(document, None)
+                request.run_admission(document, None)
                 return await self._bind(found.namespace, name, document, request)
             case ("pods", "eviction"):
                 await self._evictions.evict(found.namespace, found.name, document, request)
                 return SUCCESS
             case ("serviceaccounts", "token"):
                 self._current(resource, found)
-                request.admitted(document, None)
+                request.run_admission(document, None)
                 answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
                 return _encoded(answer)
-        written = self._writer.owned(resource, document, request)
+        written = self._writer.managers_of_new(resource, document, request)
         answer = self._reviewed(resource, found, document, request)
         answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": written}
         return _encoded(answer)
@@ -160,7 +160,7 @@ class Subresources:
         resource = self._writer.resource("pods")
         uid = (binding.get("metadata") or {}).get("uid")
 
-        def make(pod: Document) -> None:
+        def edit(pod: Document) -> None:
             if uid and uid != pod["metadata"]["uid"]:
                 raise status.conflict(
                     "",
@@ -203,7 +203,7 @@ class Subresources:
         bound = WriteRequest(
             user=request.user, options=request.options, subresource="binding", warnings=request.warnings
         )
-        await self._writer.change(resource, namespace, name, make, bound)
+        await self._writer.change(resource, namespace, name, edit, bound)
         return SUCCESS
 
 

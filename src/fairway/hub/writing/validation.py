@@ -26,10 +26,13 @@ def causes(
         old=None if old is None else _whole(resource, old),
         subresource=request.subresource,
     )
-    own = kind.check(document, old, request)
+    own = kind.validate(document, old, request)
     if not resource.custom:
-        found = [*_native(found), *(required_fields.causes(resource.node, document) if kind.presence else ())]
-    if not resource.custom and not kind.presence:
+        found = [
+            *_native(found),
+            *(required_fields.causes(resource.node, document) if kind.required_fields_non_empty else ()),
+        ]
+    if not resource.custom and not kind.required_fields_non_empty:
         # A kind that tells itself what it needs does so in words of its own.
         told = {cause.field for cause in own if cause.reason == status.REQUIRED}
         found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in told]
