@@ -2,8 +2,8 @@
 
 ``field_tables`` reads one ``.fields`` file per group version into ``shapes.Type``; ``catalog`` reads the served
 resources from ``resources.table``. From a type the rest of the hub derives the schema (validation, merging, ownership),
-the decoding of protobuf (``serialization.protobuf``), the published OpenAPI schema (``openapi``), and ``canonical``: the
-object as kube-apiserver would encode it after decoding it into its Go struct. ``rfc3339`` parses and formats times.
+the decoding of protobuf (``serialization.protobuf``), the published OpenAPI schema (``openapi``), and ``canonical``:
+the object as kube-apiserver encodes it after decoding it into its Go struct. ``rfc3339`` parses and formats times.
 """
 
 from contextlib import suppress

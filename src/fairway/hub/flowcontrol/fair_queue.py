@@ -1,13 +1,13 @@
-"""A queue that is fair to users by the time their work takes, whatever the number of their requests.
+"""A queue that is fair to users by the time that their work takes, whatever the number of their requests.
 
 Start-time fair queueing: each user is a flow with a tag, the virtual time at which its next work is due. Work moves
-the tag by the seconds it takes; the flow with the lowest tag is next. A flow that had no work starts at the present
-virtual time, so it is served before all flows that have just been, and saves up nothing while it is idle. The length
-of a piece of work is unknown until it is done, so each piece is charged with the flow's recent mean when it is
-served, and the difference is charged later.
+the tag by the seconds it takes; the flow with the lowest tag is next. A flow without work starts at the present
+virtual time, so it precedes all flows that were just served, but accumulates no credit while idle. The duration of
+work is unknown until it is done, so each piece is charged with the flow's recent mean when it is served, and the
+difference is charged later.
 
-Urgent work of a flow is due earlier by ``HEAD_START``. That is a loan: the tag moves as for any work, so that a flow
-with nothing but urgent work gains that much once and has the same share as others from then on.
+Urgent work of a flow is due earlier by ``HEAD_START``. That is a loan: the tag moves as for any work, so a flow
+with only urgent work gains that much once and has the same share as others from then on.
 """
 
 from collections import deque
@@ -15,23 +15,23 @@ from heapq import heappop, heappush
 from typing import Final, Generic, TypeVar
 
 HEAD_START: Final = 0.25
-"""Seconds of others' work that urgent work is served before."""
+"""Seconds of other flows' work that urgent work precedes."""
 TYPICAL: Final = 0.001
-"""Seconds that the very first piece of work is charged with; unknown flows, with the mean of all."""
+"""Seconds charged for the very first piece of work; new flows are charged the mean of all."""
 WAITING_PER_FLOW: Final = 4096
 WAITING: Final = 16_384
 FLOWS: Final = 1024
-"""Flows that are remembered before idle ones are forgotten."""
+"""Flows that are kept before idle ones are removed."""
 _WEIGHT: Final = 0.25
-"""Of the newest piece of work in its flow's mean."""
+"""Weight of the newest piece of work in its flow's mean."""
 _COMMON_WEIGHT: Final = 0.05
-"""And in the mean of all flows."""
+"""Its weight in the mean of all flows."""
 
 T = TypeVar("T")
 
 
 class Full(Exception):
-    """A flow, or the queue, has as much waiting work as it may."""
+    """A flow, or the queue, has reached its limit of waiting work."""
 
 
 class Flow(Generic[T]):
@@ -53,7 +53,7 @@ class Flow(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Waiting work by flow. Not aware of time: callers charge flows with the seconds that their work took."""
+    """Waiting work by flow. It has no clock: callers charge flows with the seconds that their work took."""
 
     def __init__(self, *, per_flow: int = WAITING_PER_FLOW, most: int = WAITING) -> None:
         self._per_flow, self._most = per_flow, most
@@ -70,7 +70,7 @@ class FairQueue(Generic[T]):
 
     @property
     def known(self) -> int:
-        """Flows that are remembered."""
+        """The number of flows that are kept."""
         return len(self._flows)
 
     def flow(self, name: str) -> Flow[T]:
@@ -84,7 +84,7 @@ class FairQueue(Generic[T]):
         return found
 
     def put(self, name: str, work: T, *, urgent: bool = False) -> None:
-        """Raises Full."""
+        """Queue work. Raises Full."""
         flow = self.flow(name)
         if flow.length >= self._per_flow or self.length >= self._most:
             raise Full
@@ -97,13 +97,13 @@ class FairQueue(Generic[T]):
         heappush(self._order, (flow.tag, self._entries, flow))
 
     def pop(self) -> tuple[T, Flow[T], float]:
-        """The next piece of work, its flow, and the seconds the flow was charged with. Raises IndexError if empty."""
+        """Return the next piece of work, its flow, and the seconds charged. Raises IndexError if empty."""
         while True:
             tag, _, flow = heappop(self._order)
             if not flow.length:
                 continue
             if flow.tag > tag:
-                # The flow was charged, or served, since this entry was made.
+                # The flow was charged or served since this entry was made.
                 self._push(flow)
                 continue
             self._now = max(self._now, tag)
@@ -115,7 +115,7 @@ class FairQueue(Generic[T]):
             return work, flow, charged
 
     def start(self, flow: Flow[T]) -> float:
-        """Charge a flow with its mean, for work that begins now; returns those seconds."""
+        """Charge a flow with its mean for work that starts now; returns those seconds."""
         mean = flow.mean
         due = max(flow.due, self._now) + max(0.0, mean - flow.credit)
         flow.credit = max(0.0, flow.credit - mean)
@@ -123,11 +123,11 @@ class FairQueue(Generic[T]):
         return mean
 
     def skip_to(self, flow: Flow[T]) -> None:
-        """Work that is served without waiting, because no other does."""
+        """Advance the virtual time for work that starts at once, because nothing waits."""
         self._now = max(self._now, flow.due)
 
     def settle(self, flow: Flow[T], *, charged: float, took: float) -> None:
-        """Work is done, or gives way: it took this long after it was charged with that."""
+        """Correct the charge of work that is done or yields: ``took`` seconds instead of those charged."""
         flow.mean += _WEIGHT * (took - flow.mean)
         self._mean += _COMMON_WEIGHT * (took - self._mean)
         if took > charged:
@@ -136,7 +136,7 @@ class FairQueue(Generic[T]):
             flow.credit += charged - took
 
     def _sweep(self) -> None:
-        """Forget idle flows; what one owes matters only while it is more than a head start."""
+        """Remove idle flows; a debt matters only while it exceeds a head start."""
         owing = self._now + HEAD_START
         self._flows = {name: flow for name, flow in self._flows.items() if flow.length or flow.due > owing}
         self._sweep_at = max(FLOWS, 2 * len(self._flows))

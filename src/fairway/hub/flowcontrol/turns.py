@@ -1,10 +1,10 @@
-"""Turns on the event loop: whose request is worked on next, and for how long before others have theirs.
+"""Turns on the event loop: which request runs next, and for how long.
 
-The hub serves all users on one event loop, so whatever one request computes, all others wait for. Requests therefore
-take a turn before they compute anything. While the loop has time they get it at once. When the work of one pass
-through the loop exceeds ``BUDGET``, requests wait in a queue that is fair by the loop time of their users. Long work
-gives its turn back every few milliseconds (``yield_turn``) and takes another. Administrators never wait; leases and
-the control plane's own components are served first, as by kube-apiserver's API Priority and Fairness.
+All users share one event loop, so every computation of a request delays all others. Requests therefore take a turn
+before they compute anything. While the loop has time, they get it at once. When the work of one iteration of the
+loop exceeds ``BUDGET``, requests wait in a queue that is fair by the loop time of their users. Long work yields its
+turn every few milliseconds (``yield_turn``) and takes another. Administrators never wait; leases and the control
+plane's own components come first, as with kube-apiserver's API Priority and Fairness.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from fairway.hub.request_info import RequestInfo
 from fairway.hub.user import MASTERS, User
 
 BUDGET: Final = 0.005
-"""Seconds of requests' work in one pass through the event loop."""
+"""Seconds of requests' work in one iteration of the event loop."""
 STRIDE: Final = 0.0025
-"""Seconds of one request's work after which it gives its turn back."""
+"""Seconds of work after which a request yields its turn."""
 BUSY: Final = "too many requests, please try again later"
 
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
@@ -34,7 +34,7 @@ _current: ContextVar["Turn | None"] = ContextVar("turn", default=None)
 
 
 class Turns:
-    """``clock`` tells seconds; ``soon`` calls a function in the next pass through the event loop."""
+    """``clock`` returns seconds; ``soon`` calls a function in the next iteration of the event loop."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Turns:
         self._soon = soon or (lambda call: asyncio.get_running_loop().call_soon(call))
         self.queue: FairQueue[asyncio.Future[float]] = FairQueue() if queue is None else queue
         self._used = 0.0
-        """Seconds of requests' work in this pass through the loop, or a little more."""
+        """Seconds of requests' work in this iteration, slightly overestimated."""
         self._since = 0.0
-        """When the work that is being done began, or the last was done."""
+        """When the current work started, or the last work ended."""
         self._working: Turn | None = None
         self._pumping = False
 
     def of(self, user: User, found: RequestInfo) -> "Turn | None":
-        """None for requests that never wait: an administrator's, and those about health."""
+        """Return the flow of a request, None for those that never wait: an administrator's, and health checks."""
         if MASTERS in user.groups or (not found.plural and found.path.startswith(_HEALTH)):
             return None
         urgent = (
@@ -72,14 +72,14 @@ class Turns:
         return self._used >= BUDGET
 
     def lap(self) -> None:
-        """Add the time since the last call to what it was spent on."""
+        """Charge the time since the last call."""
         now = self.clock()
         passed, self._since = now - self._since, now
         if self._working is not None:
             self._working.took += passed
             self._used += passed
         else:
-            # The loop did something else, or nothing.
+            # The loop ran something else, or was idle.
             self._used = max(0.0, self._used - passed)
 
     def begin(self, turn: "Turn") -> None:
@@ -91,7 +91,7 @@ class Turns:
         self._working = None
 
     async def wait(self, name: str, *, urgent: bool) -> float:
-        """Returns the seconds that the flow was charged with. Raises a 429."""
+        """Queue a request. Returns the seconds that the flow was charged with. Raises a 429."""
         granted: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         try:
             self.queue.put(name, granted, urgent=urgent)
@@ -103,13 +103,13 @@ class Turns:
         return await granted
 
     def _pump(self) -> None:
-        """Start as much waiting work as one pass through the loop may take."""
+        """Start as much waiting work as one iteration of the loop allows."""
         self.lap()
         self._used = expected = 0.0
         while self.queue.length and expected < BUDGET:
             granted, flow, charged = self.queue.pop()
             if granted.done():
-                flow.credit += charged  # its client left
+                flow.credit += charged  # the client disconnected
             else:
                 granted.set_result(charged)
                 expected += charged
@@ -119,7 +119,7 @@ class Turns:
 
 
 class Turn:
-    """One request's: taken, given back and taken again while it is answered."""
+    """The turn of one request: taken, yielded and taken again."""
 
     __slots__ = ("_charged", "_turns", "_urgent", "name", "took")
 
@@ -136,7 +136,7 @@ class Turn:
         return self._turns.queue.flow(self.name)
 
     async def take(self) -> None:
-        """Raises a 429."""
+        """Wait for the turn. Raises a 429."""
         self.settle()
         if self._turns.congested:
             self._charged = await self._turns.wait(self.name, urgent=self._urgent)
@@ -152,7 +152,7 @@ class Turn:
             self._charged = self.took = 0.0
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Take a turn, then do the work, measured step by step."""
+        """Take a turn, then run the work and measure its steps."""
         try:
             await self.take()
         except BaseException:
@@ -167,7 +167,7 @@ class Turn:
 
 
 class _Measured(Generic[T]):
-    """A coroutine whose time on the event loop counts as its turn's."""
+    """A coroutine whose time on the event loop is charged to its turn."""
 
     __slots__ = ("_turn", "_turns", "_work")
 
@@ -186,7 +186,7 @@ class _Measured(Generic[T]):
             finally:
                 turns.end()
                 if turn.took > STRIDE:
-                    turn.settle()  # watches last for hours
+                    turn.settle()  # watches run for hours
             error = None
             try:
                 yield waited
@@ -195,7 +195,7 @@ class _Measured(Generic[T]):
 
 
 async def yield_turn() -> None:
-    """Give the turn back and take another. For work that no client's request does, let others have theirs."""
+    """Yield the turn and take another. Outside of a request, yield to the event loop."""
     turn = _current.get()
     if turn is None:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Long work on the event loop, done in steps between which others have their turn."""
+"""Long work on the event loop that yields between its steps."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from fairway.hub.flowcontrol.turns import STRIDE, yield_turn
 
 
 class Yielder:
-    """One for each piece of work; ``step`` belongs between any two parts of it that may be apart."""
+    """Create one per piece of work and await ``step`` between any two parts that may be interrupted."""
 
     __slots__ = ("_clock", "_until")
 

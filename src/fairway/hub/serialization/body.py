@@ -1,4 +1,4 @@
-"""Request bodies: JSON, YAML or protobuf into one document, within limits."""
+"""Request bodies: decode JSON, YAML or protobuf into a document, within limits."""
 
 import json
 import re
@@ -19,29 +19,28 @@ from fairway.hub.serialization import protobuf, yaml_body
 from fairway.hub.slicing import checkpoint
 
 LIMIT: Final = 3 * 1024 * 1024
-"""Bytes of a request body; as kube-apiserver's."""
+"""Bytes of a request body; kube-apiserver's limit."""
 SMALL: Final = 64 * 1024
-"""Bytes of a review or of the options of a deletion. Every user may post reviews, and no honest one is larger."""
+"""Bytes of a review or of DeleteOptions. Every user may post reviews, and legitimate ones are small."""
 SMALL_PROTOBUF: Final = 16 * 1024
 """The same as protobuf, whose fields can be as short as two bytes."""
 DEPTH: Final = 256
-"""Levels of nesting. The deepest published definitions have some sixty."""
+"""Levels of nesting. The deepest published CRDs have about 60."""
 VALUES: Final = 100_000
-"""Values in a body, at every level. The largest published definitions have some thirty thousand; whatever has more is
-made to keep the hub busy."""
+"""Values in a body, at all levels. The largest published CRDs have about 30,000."""
 
 SMALL_VALUES: Final = 2048
-"""Values in a review or in the options of a deletion."""
+"""Values in a review or in DeleteOptions."""
 
 _MANAGED_DEPTH: Final = 16
 _QUICK: Final = 2 * SMALL_VALUES
-"""Bytes; no text of that length has more values than a review may have."""
+"""Bytes; no body of that length can have more values than a review may have."""
 
 TOO_DEEP: Final = f"the body nests deeper than {DEPTH} levels"
 TOO_MANY_VALUES: Final = "Request entity too large: limit is {} values"
 TOO_LARGE: Final = "Request entity too large: limit is {}"
 
-# A text without an end is one, too: else every quote in it would be looked at again.
+# Matches an unterminated string, too; otherwise every quote in it would be scanned again.
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS: Final = b"[{]}"
 _OTHERS: Final = bytes(set(range(256)) - set(_BRACKETS))
@@ -53,7 +52,7 @@ _REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What the body of a request may have at most."""
+    """The limits of a request body."""
 
     size: int = LIMIT
     values: int = VALUES
@@ -65,14 +64,14 @@ _PROTOBUF_LIMITS: Final = Limits(size=SMALL_PROTOBUF, values=SMALL_VALUES)
 
 
 def limits(*, group: str, verb: str, content_type: str) -> Limits:
-    """Of requests with this verb on a resource of this group."""
+    """Return the limits of a request by group and verb."""
     if group not in _REVIEWS and not verb.startswith("delete"):
         return _LARGE_LIMITS
     return _PROTOBUF_LIMITS if media_type(content_type) == PROTOBUF else _SMALL_LIMITS
 
 
 async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
-    """Convert YAML to JSON, in steps between which others have their turn, and check the number of values.
+    """Convert YAML to JSON, yielding between steps, and check the number of values.
 
     Raises a 400 or a 413.
     """
@@ -86,11 +85,11 @@ async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
 
 
 def _is_json(raw: bytes) -> bool:
-    """YAML that begins like JSON is read as JSON, and as YAML only if that fails."""
+    """Return whether YAML that starts like JSON is JSON."""
     if raw[:1] not in (b"{", b"["):
         return False
     if len(raw) <= _QUICK and b"*" not in raw:
-        return True  # it is read in no time either way
+        return True  # either decoder is fast enough
     try:
         check_shape(raw)
         decode_value(raw)
@@ -112,7 +111,7 @@ async def _paced(steps: Generator[None, None, Any], values: int) -> Any:
 
 
 def _values(raw: bytes) -> int:
-    """The values in a JSON text, or a few more."""
+    """Count the values in a JSON text, slightly overestimated."""
     if raw.count(b",") + raw.count(b"{") + raw.count(b"[") <= SMALL_VALUES:
         return 0
     bare = _TEXT.sub(b"", raw)
@@ -120,9 +119,10 @@ def _values(raw: bytes) -> int:
 
 
 def check_shape(raw: bytes, *, kept: bool = False) -> None:
-    """Raises a 400 or a 413; bodies with few brackets and commas pass at the cost of counting them.
+    """Check depth and number of values. Raises a 400 or a 413.
 
-    Objects that are ``kept`` also say who manages each of their fields, at the same depth or little below it.
+    Bodies with few brackets and commas pass after these were counted. ``kept``: the object is stored, with
+    managedFields as deep as, or slightly deeper than, its other fields.
     """
     most, deepest = (2 * VALUES, DEPTH + _MANAGED_DEPTH) if kept else (VALUES, DEPTH)
     opened = raw.count(b"{") + raw.count(b"[")
@@ -145,7 +145,7 @@ def media_type(content_type: str) -> str:
 
 
 def value(raw: bytes, content_type: str) -> Any:
-    """Any JSON or YAML value. Raises a 400 or a 415."""
+    """Decode any JSON or YAML value. Raises a 400 or a 415."""
     written_as_yaml = media_type(content_type) in _YAML
     if written_as_yaml and raw[:1] not in (b"{", b"["):
         return _yaml(raw)
@@ -159,12 +159,12 @@ def value(raw: bytes, content_type: str) -> Any:
 
 
 def document(raw: bytes, content_type: str, *, group: str, version: str, kind: str) -> Document:
-    """An object of that kind, unless it says otherwise. A body without a type is JSON."""
+    """Decode an object, by default of that kind. A body without a content type is JSON."""
     if not raw:
         return {}
     if media_type(content_type) == PROTOBUF:
         decoded = protobuf.decode(raw, group=group, version=version, kind=kind)
-        check_shape(msgspec.json.encode(decoded))  # it can hold values written as JSON
+        check_shape(msgspec.json.encode(decoded))  # it can contain values encoded as JSON
         return decoded
     found = value(raw, content_type)
     if found is None:
@@ -188,7 +188,7 @@ def _yaml(raw: bytes) -> Any:
         found = yaml_body.load(raw, yaml_body.Bounds(depth=DEPTH, values=VALUES, size=LIMIT))
     except _YAML_FAULTS as error:
         raise _yaml_refusal(error, VALUES) from error
-    return decode_value(msgspec.json.encode(found))  # so that nothing in it is shared
+    return decode_value(msgspec.json.encode(found))  # copy what aliases shared
 
 
 def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
@@ -201,7 +201,7 @@ def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
 
 
 def duplicates(raw: bytes) -> list[str]:
-    """Dotted paths of keys that occur twice in an object; what strict field validation refuses."""
+    """Return the dotted paths of duplicate keys, which strict field validation rejects."""
     if not _has_duplicates(raw):
         return []
     found: list[str] = []
@@ -222,7 +222,7 @@ def duplicates(raw: bytes) -> list[str]:
 
 
 def _has_duplicates(raw: bytes) -> bool:
-    """Whether a JSON text has more keys than what it stands for; a look at each key takes ten times as long."""
+    """Return whether a JSON text contains more keys than its decoded value. Checking each key is ten times slower."""
     try:
         pending: list[Any] = [[decode_value(raw)]]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

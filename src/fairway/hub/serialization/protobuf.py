@@ -1,7 +1,7 @@
-"""Protobuf bodies of the built-in kinds, read into the documents that JSON would have given.
+"""Decode protobuf bodies of the built-in kinds into the documents that JSON gives.
 
-client-go and kubectl's typed commands send protobuf and don't fall back when it is refused. The field tables hold all
-that is needed to read it. Nothing is written: every client that accepts protobuf accepts JSON as well.
+client-go and kubectl's typed commands send protobuf and don't fall back when it is refused. The field tables have
+the numbers and types. The hub sends no protobuf: every client that accepts it accepts JSON as well.
 """
 
 import base64
@@ -22,7 +22,7 @@ from fairway.hub.resource import Document
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"
 
-# Words of the reference implementation.
+# kube-apiserver's messages.
 NOT_PROTOBUF: Final = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
 CUT_OFF: Final = "unexpected EOF"
 OVERFLOW: Final = "proto: integer overflow"
@@ -30,14 +30,14 @@ WRONG_WIRE_TYPE: Final = "proto: wrong wireType = {0} for field {1}"
 ILLEGAL_TAG: Final = "proto: illegal tag {0} (wire type {1})"
 ILLEGAL_WIRE_TYPE: Final = "proto: illegal wireType {0}"
 NOT_REGISTERED: Final = 'no kind "{0}" is registered for version "{1}" in scheme "pkg/runtime/scheme.go:111"'
-# Ours: the reference has no such bounds, or finds out later.
+# Our messages: kube-apiserver has no such limits, or detects them later.
 TOO_DEEP: Final = "exceeded max depth"
 TOO_MANY_FIELDS: Final = "exceeded max number of fields"
 NOT_JSON: Final = "a free-form value is not JSON: {0}"
 
 _MAX_DEPTH: Final = 100
 _MAX_FIELDS: Final = 100_000
-"""At every level. A field can be as short as two bytes, and takes far longer to read than to send."""
+"""At all levels. A field can be as short as two bytes, and takes far longer to decode than to send."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SHOWN_BYTES: Final = 30
 _SCALAR_WIRE_TYPES: Final = {"int32": _VARINT, "int64": _VARINT, "bool": _VARINT, "double": _FIXED64}
@@ -55,13 +55,13 @@ class _Malformed(ValueError):
 
 
 _fields: Final = Budget(_MAX_FIELDS)
-"""Of the body that is being read, which happens in one go."""
+"""The budget of the body that is being decoded, without awaiting."""
 
 
 def decode(raw: bytes, *, group: str = "", version: str = "v1", kind: str = "") -> Document:
-    """The object of a body. The kind is the one that is expected, and taken when the body doesn't say.
+    """Decode the object of a body. ``kind`` applies if the body doesn't contain one.
 
-    Raises a 400 in the words of kube-apiserver.
+    Raises a 400 with kube-apiserver's message.
     """
     told_version, told_kind = "", ""
     _fields.renew()
@@ -95,7 +95,7 @@ def _shown(raw: bytes) -> str:
 
 
 def _envelope(data: memoryview) -> tuple[str, str, memoryview]:
-    """A ``runtime.Unknown``: the object's API version and kind, and the object."""
+    """Decode a ``runtime.Unknown``: the object's API version and kind, and the object."""
     version, kind, body = "", "", memoryview(b"")
     for number, wire_type, value in _parts(data):
         if number in (1, 2) and wire_type != _BYTES:
@@ -116,7 +116,7 @@ def _envelope(data: memoryview) -> tuple[str, str, memoryview]:
 
 
 def _parts(data: memoryview) -> "list[tuple[int, int, Any]]":
-    """Field number, wire type and value: an unsigned integer or a view of the bytes."""
+    """Yield field number, wire type and value: an unsigned integer or a view of the bytes."""
     found: list[tuple[int, int, Any]] = []
     position, end = 0, len(data)
     while position < end:

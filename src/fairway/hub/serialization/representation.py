@@ -1,4 +1,4 @@
-"""Negotiation: in which form a client wants its answer, and the answer in that form."""
+"""Content negotiation: the format that a client accepts, and responses in that format."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ UNTABLED: Final = "Unable to convert to Table as requested: includeObject"
 MUST_INCLUDE: Final = "must be 'Metadata', 'Object', 'None', or empty"
 
 BATCH: Final = 64
-"""Entries of a list that are written in one go."""
+"""Entries of a list that are encoded in one step."""
 
 ACCEPTED: Final = f"{JSON}, {YAML}"
 STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
 
 _MOST_PARTS: Final = 64
-"""Of an Accept header, and of each of its media types; what follows is ignored."""
+"""Parts of an Accept header, and of each of its media types; the rest is ignored."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,9 +50,9 @@ PLAIN_JSON: Final = Representation()
 
 
 def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> Representation:
-    """The first form in the Accept header that the hub can write. Raises a 406.
+    """Return the first format in the Accept header that the hub supports. Raises a 406.
 
-    ``shaped``: tables and partial metadata are possible answers.
+    ``shaped``: tables and partial metadata are allowed.
     """
     if not accept or accept in (JSON, "*/*"):
         return PLAIN_JSON
@@ -81,7 +81,7 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
 
 
 def of_refusal(accept: str) -> Representation:
-    """Refusals are always whole, and written whether or not the client can read them."""
+    """Return the format of a refusal: always a whole object, even if the client doesn't accept the encoding."""
     try:
         return negotiate(accept, {}, shaped=False)
     except status.Refusal:
@@ -89,7 +89,7 @@ def of_refusal(accept: str) -> Representation:
 
 
 def prefix(resource: Resource, version: str) -> bytes:
-    """How every stored object of that version begins; the rest of its bytes is the same in all versions."""
+    """Return the start of every stored object of that version; the rest of its bytes is the same in all versions."""
     api = f"{resource.group}/{version}" if resource.group else version
     return _encode({"apiVersion": api, "kind": resource.kind})[:-1] + b","
 
@@ -99,7 +99,7 @@ def stored(resource: Resource) -> str:
 
 
 def versioned(resource: Resource, raw: bytes) -> bytes:
-    """An object as the store keeps it, in the version of ``resource``."""
+    """Return a stored object in the version of ``resource``."""
     if resource.conversion is not None:
         return _encode(decode(resource, raw))
     wanted = prefix(resource, resource.version)
@@ -108,13 +108,13 @@ def versioned(resource: Resource, raw: bytes) -> bytes:
     kept = prefix(resource, stored(resource))
     if raw.startswith(kept):
         return wanted + raw[len(kept) :]
-    document = _decode(raw)  # written under a storage version that is no more
+    document = _decode(raw)  # stored under a storage version that is no longer served
     document["apiVersion"] = resource.api_version
     return _encode(document)
 
 
 def bare(resource: Resource, raw: bytes) -> bytes:
-    """As an item of a list: built-in kinds leave out apiVersion and kind there, custom ones keep them."""
+    """Return an item of a list: built-in kinds omit apiVersion and kind, custom resources keep them."""
     if resource.custom:
         return versioned(resource, raw)
     if resource.conversion is not None:
@@ -140,7 +140,7 @@ def written(document: Document, form: Representation) -> bytes:
 
 
 def _yaml(value: Document | list[Document]) -> bytes:
-    """Nothing of nothing, so that what comes before and after a list can be empty."""
+    """Encode as YAML; empty values give no bytes, so that the parts around a list can be empty."""
     text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=True)
     return text.encode() if value else b""
 
@@ -159,14 +159,14 @@ def one(resource: Resource, raw: bytes, form: Representation) -> bytes:
 
 
 def many(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Representation) -> bytes:
-    """A list. ``metadata`` is the list's own."""
+    """Encode a list. ``metadata`` is the list's own."""
     return b"".join(parts(resource, raws, metadata, form))
 
 
 def parts(
     resource: Resource, raws: Sequence[bytes], metadata: Document, form: Representation
 ) -> Iterator[bytes]:
-    """A list piece by piece, so that others can have their turn in between."""
+    """Encode a list piece by piece, so that the caller can yield in between."""
     outline = _outline(resource, metadata, form)
     key = "rows" if form.kind == TABLE else "items"
     batches = (raws[start : start + BATCH] for start in range(0, len(raws), BATCH))
@@ -187,7 +187,7 @@ def parts(
 
 
 def _outline(resource: Resource, metadata: Document, form: Representation) -> Document:
-    """A list without what it lists, which comes last."""
+    """Return a list without its items."""
     if form.kind == TABLE:
         table = tables.table(resource, (), metadata=metadata, include=form.include, now=now())
         return {name: value for name, value in table.items() if name != "rows"}
@@ -209,7 +209,7 @@ def _entries(resource: Resource, raws: Sequence[bytes], form: Representation) ->
 
 
 def event(resource: Resource, type_: str, raw: bytes, form: Representation, *, headed: bool = False) -> bytes:
-    """One line of a watch."""
+    """Encode one line of a watch."""
     if form.kind == PLAIN and not form.yaml:
         return b'{"type":"%s","object":%s}\n' % (type_.encode(), versioned(resource, raw))
     document = decode(resource, raw)
@@ -226,7 +226,7 @@ def event(resource: Resource, type_: str, raw: bytes, form: Representation, *, h
 def bookmark(
     resource: Resource, revision: int, form: Representation, *, initial: bool, headed: bool = False
 ) -> bytes:
-    """The line that says how far a watch has come; ``initial``: past what was there when it began."""
+    """Encode a bookmark; ``initial``: it ends the initial events."""
     metadata: Document = {"resourceVersion": str(revision)}
     document: Document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
     if initial:

@@ -1,8 +1,8 @@
-"""YAML bodies as the JSON they stand for, read event by event.
+"""Decode YAML bodies into JSON values, event by event.
 
-PyYAML's own loaders recurse in C, so that a body of nothing but brackets would end the process, and they build what
-aliases stand for before anybody could ask how much that is. Here depth, values and bytes are counted as they come,
-aliases with all that they stand for. What a scalar means is as in Kubernetes' own reader, which is nearly YAML 1.1.
+PyYAML's own loaders recurse in C, so that a body of brackets could crash the process, and they expand aliases
+without a limit. Here depth, values and bytes are counted while decoding, aliases with their whole content. Scalars
+are resolved as Kubernetes' own YAML decoder does, nearly YAML 1.1.
 """
 
 import base64
@@ -43,7 +43,7 @@ _LONGEST_NUMBER: Final = 512
 _MOST_HANDLES: Final = 100
 """The parser compares every %TAG directive with all before it."""
 _STEP: Final = 64
-"""Events that are read in one go."""
+"""Events that are read in one step."""
 _MERGE: Final = "<<"
 _TAG: Final = "tag:yaml.org,2002:"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -65,11 +65,11 @@ _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0
 
 
 class Fault(ValueError):
-    """The text can't be read, or stands for something that JSON can't say."""
+    """The text isn't valid YAML, or has no JSON equivalent."""
 
 
 class TooMuch(Fault):
-    """The text is read no further, because it stands for more than is allowed."""
+    """The text exceeds a limit."""
 
 
 class TooDeep(TooMuch):
@@ -81,12 +81,12 @@ class Bounds:
     depth: int
     values: int
     size: int
-    """Bytes of all texts."""
+    """Bytes of all strings."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """A value with all that it holds, aliases written out."""
+    """A value and its size, with aliases expanded."""
 
     value: Any
     values: int = 1
@@ -96,7 +96,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or a map that is being read. ``key`` waits for its value."""
+    """A list or map that is being decoded. ``key`` waits for its value."""
 
     node: _Node
     anchor: str | None
@@ -109,7 +109,7 @@ class _Open:
 
 
 def load(raw: bytes, bounds: Bounds) -> Any:
-    """The first document. Its parts may be shared where there were aliases. Raises Fault or yaml.YAMLError."""
+    """Decode the first document. Values may be shared where there were aliases. Raises Fault or yaml.YAMLError."""
     reading = steps(raw, bounds)
     while True:
         try:
@@ -144,7 +144,7 @@ class _Reader:
         self._bounds = bounds
         self._open: list[_Open] = []
         self._anchors: dict[str, _Node | None] = {}
-        """None while what is anchored is still being read."""
+        """None while the anchored value is still being decoded."""
         self._values = self._size = 0
 
     def take(self, event: Event) -> None:
@@ -217,7 +217,7 @@ class _Reader:
             raise TooMuch
 
     def _place(self, node: _Node) -> None:
-        """Where it belongs: into what is open, or at the root."""
+        """Add a value to the open list or map, or set it as the root."""
         if not self._open:
             self.result = node.value
             return
@@ -229,7 +229,7 @@ class _Reader:
             around.node.value.append(node.value)
         elif around.merges:
             around.merges = False
-            # Of what came before it, too; of several the first counts.
+            # Overrides keys before it, too; of several mappings the first wins.
             for mapping in reversed(_mappings(node.value)):
                 around.node.value.update(mapping)
         else:
@@ -246,7 +246,7 @@ def _mappings(value: Any) -> list[dict[str, Any]]:
 
 
 def _resolved(text: str) -> Any:
-    """What a scalar without quotes and tag means. Moments stay the text they are."""
+    """Resolve a scalar without quotes and tag. Timestamps stay strings."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "0123456789+-.":
@@ -276,7 +276,7 @@ def _number(plain: str, text: str) -> Any:
 
 
 def _tagged(event: ScalarEvent) -> Any:
-    """Quoted, or with a tag; one that is unknown leaves the text as it is."""
+    """Resolve a scalar with quotes or a tag; unknown tags leave the string."""
     text: str = event.value
     if event.tag == f"{_TAG}binary":
         try:

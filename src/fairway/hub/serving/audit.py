@@ -1,4 +1,4 @@
-"""The audit log: who did what, when, with which answer. Never a body, so never a secret."""
+"""The audit log: user, verb, object, time and status of each request. It never contains bodies, hence no secrets."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,13 @@ FLUSH_SECONDS: Final = 0.5
 ROTATE_BYTES: Final = 100 * 1024 * 1024
 KEPT: Final = 3
 BACKLOG: Final = 64 * 1024 * 1024
-"""Bytes that wait for the disk."""
+"""Bytes that may wait for the disk."""
 
 
 class Audit:
-    """Lines are written by a thread in batches; a crash may lose the last half second of them.
+    """A thread writes the lines in batches; a crash may lose the last half second.
 
-    When the disk can't keep up or is full, lines are dropped and counted in the next one that is written.
+    When the disk is full or too slow, lines are dropped and the next written line counts them.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -114,7 +114,7 @@ class Audit:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             if taken := self._taken():
-                # What is on its way is written even if nobody waits for it any more.
+                # Write what is queued even if the caller was cancelled.
                 await asyncio.shield(asyncio.to_thread(self._write, taken))
 
     def _write(self, taken: list[bytes]) -> None:
@@ -147,7 +147,7 @@ def _encoded(line: Document) -> bytes:
     try:
         return msgspec.json.encode(line) + b"\n"
     except UnicodeEncodeError:
-        # Nobody gets around the log by a name that is no text.
+        # A name that isn't valid text must not keep the request out of the log.
         return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""One client's connection, with the limits that keep slow or greedy clients from harming the others."""
+"""A client connection, with limits that keep slow or greedy clients from harming others."""
 
 import asyncio
 import logging
@@ -11,20 +11,20 @@ from aiohttp.web_protocol import RequestHandler
 log = logging.getLogger(__name__)
 
 HEADER_SECONDS: Final = 10.0
-"""How long a client may take over the head of a request."""
+"""Seconds that a client may take to send the head of a request."""
 HEADER_BYTES: Final = 128 * 1024
-"""The head of a request as a whole; nobody has shown yet who they are."""
+"""Bytes of the head of a request. The client isn't authenticated yet."""
 HANDSHAKE_SECONDS: Final = 10.0
 FAREWELL_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 120.0
 STALLED_SECONDS: Final = 30.0
-"""A client that lets its answers pile up that long is cut off."""
+"""Seconds after which a client that doesn't read its responses is disconnected."""
 CONNECTIONS: Final = 20_000
 SPARE_FILES: Final = 128
-"""Of the files that the process may open, those kept for the store and the logs."""
+"""File descriptors that are reserved for the store and the logs."""
 TLS_BUFFER: Final = 16 * 1024
-"""Bytes that each TLS connection reads into. asyncio sets aside 256 KiB: ten thousand idle watches, 2.5 GiB."""
+"""Read buffer of a TLS connection. asyncio allocates 256 KiB: ten thousand idle watches would take 2.5 GiB."""
 
 
 class Connections:
@@ -33,7 +33,7 @@ class Connections:
         self.open: set[Connection] = set()
 
     async def end(self) -> None:
-        """Also those whose clients have yet to say farewell, as TLS wants it."""
+        """Open connections, including those whose clients have yet to answer the TLS close_notify."""
         for connection in tuple(self.open):
             connection.abort()
         while self.open:
@@ -42,7 +42,7 @@ class Connections:
 
 def _most_connections() -> int:
     try:
-        import resource  # not every system has it
+        import resource  # not available on every platform
     except ImportError:
         return CONNECTIONS
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -50,8 +50,7 @@ def _most_connections() -> int:
 
 
 class Connection(RequestHandler):
-    """Closes itself when a request's head doesn't arrive in time, whether it is the first or a later one, when it
-    is too long, and when the client doesn't take its answers."""
+    """Closes itself when the head of a request is too long or late, or the client doesn't read its responses."""
 
     __slots__ = ("_book", "_clock", "_deadline", "_head_bytes", "_link", "_stalled")
 
@@ -126,9 +125,9 @@ class Connection(RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002  # the parser's, which quotes what it read, tokens included
+        message: str | None = None,  # noqa: ARG002  # the parser's message quotes what it read, tokens included
     ) -> web.StreamResponse:
-        """For what isn't HTTP, which anybody can send: a word in answer, and none of its own in the log."""
+        """Answer what isn't HTTP without logging it, because any client can send it."""
         if status < 500:
             log.debug("a request of %s can't be read: %s", request.remote, type(exc).__name__)
         else:
@@ -143,19 +142,19 @@ class Connection(RequestHandler):
 
 
 class Listener(web.Server):
-    """Makes connections of ours, and requests that refuse bodies beyond the limit."""
+    """Creates our connections, and requests that reject bodies beyond the limit."""
 
     def __init__(self, handler: Any, *, book: Connections, body_limit: int) -> None:
         loop = asyncio.get_running_loop()
 
         def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
             if "Upgrade" in message.headers:
-                # Nothing here becomes another protocol, and the parser reads no further after such a request.
+                # Upgrades are not supported, and the parser reads no further after such a request.
                 message = message._replace(should_close=True)
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=body_limit)
 
         super().__init__(handler, request_factory=request, handler_cancellation=True)
-        # There is no other way to say it; it only ever makes buffers of this process smaller.
+        # asyncio has no other way to set it; it only makes buffers of this process smaller.
         sslproto.SSLProtocol.max_size = min(sslproto.SSLProtocol.max_size, TLS_BUFFER)
         self._book = book
 
@@ -171,6 +170,6 @@ class Listener(web.Server):
             max_headers=128,
             lingering_time=2.0,
             read_bufsize=65_536,
-            # Bodies are taken as they come, as in kube-apiserver: what unpacks itself can become anything.
+            # Bodies are not decompressed, as in kube-apiserver: a small body could expand without limit.
             auto_decompress=False,
         )

@@ -1,4 +1,4 @@
-"""What the hub serves, as its clients ask: aggregated discovery, and the older documents group by group."""
+"""Discovery: the aggregated documents, and the older ones per group."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from fairway.hub.resource import Document, Resource, Subresource
 AGGREGATED: Final = "apidiscovery.k8s.io"
 
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""In the order in which they are told of custom resources; those of others are sorted."""
+"""The order in which discovery lists the verbs of custom resources; those of others are sorted."""
 
 
 def _kind(resource: Resource, sub: Subresource | None = None) -> Document:
@@ -48,7 +48,7 @@ def _aggregated(resource: Resource) -> Document:
 
 
 def aggregated(registry: Registry, *, core: bool) -> Document:
-    """The document at ``/api`` (core) or ``/apis`` in its aggregated form."""
+    """Build the aggregated document at ``/api`` (core) or ``/apis``."""
     groups = []
     for group, versions in sorted(registry.groups.items()):
         if (group == "") is not core:
@@ -146,6 +146,6 @@ def resources(registry: Registry, group: str, version: str) -> Document | None:
 
 
 def _storage_hash(resource: Resource) -> str:
-    """Opaque; equal for all versions of one resource that share their storage."""
+    """Opaque; equal for all versions of a resource that share their storage."""
     text = f"{resource.group}/{resource.storage_version or resource.version}/{resource.kind}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""One request while it is being answered, and its answer."""
+"""A request that is being answered, and its response."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from fairway.hub.serving import head
 from fairway.hub.user import MASTERS, User
 
 ANSWER: Final = {"Cache-Control": "no-cache, private"}
-"""Headers of every answer."""
+"""Headers of every response."""
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
-"""As Kubernetes says them; later Pythons have other words."""
+"""Go's texts; later Python versions have others."""
 _MOST_WARNINGS: Final = 4096
-"""Characters; as kube-apiserver's."""
+"""Characters; the same limit as in kube-apiserver."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Exchange:
-    """One request while it is being answered."""
+    """A request that is being answered."""
 
     request: web.BaseRequest
     id_: str
@@ -33,7 +33,7 @@ class Exchange:
     resource: Resource | None = None
     verb: str = ""
     authenticated: User | None = None
-    """Who showed credentials; ``user`` is another when they act for somebody else."""
+    """The authenticated user; ``user`` differs when the request impersonates."""
     acting: User | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Exchange:
 
     @property
     def owner(self) -> str:
-        """Whose share of the memory for bodies and answers this request takes; administrators have no such limit."""
+        """The user whose share of the memory for bodies and responses this request takes; None for administrators."""
         user = self.authenticated
         return "" if user is None or MASTERS in user.groups else user.name
 
@@ -76,7 +76,7 @@ def reply(
 
 
 def _told(warnings: Iterable[str]) -> Iterator[str]:
-    """Each once and as a header can hold it, up to as much as clients are ready to read."""
+    """Yield each warning once, as a valid header value, up to the size that clients accept."""
     room = _MOST_WARNINGS
     for warning in dict.fromkeys(warnings):
         room -= len(warning)

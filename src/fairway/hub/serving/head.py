@@ -1,4 +1,4 @@
-"""The head of a request: what of HTTP the hub speaks, and headers as text that can be told and kept."""
+"""The head of a request: the supported HTTP, and headers as valid text."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,7 +15,7 @@ _CUT: Final = "...TRUNCATED"
 
 
 def check(request: web.BaseRequest) -> None:
-    """Raises a 501 or a 505, after which nothing more of the connection can be understood."""
+    """Raises a 501 or a 505, after which the connection can't be parsed further."""
     if request.version not in (HttpVersion10, HttpVersion11):
         raise Refusal(code=505, reason="", message=OTHER_VERSION)
     encoding = request.headers.get("Transfer-Encoding")
@@ -24,7 +24,7 @@ def check(request: web.BaseRequest) -> None:
 
 
 def text(value: str) -> str:
-    """Bytes that were no UTF-8 can be neither told nor kept."""
+    """Replace bytes that aren't UTF-8, which can be neither sent nor stored."""
     return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""The hub's own metrics, under the names Kubernetes' dashboards know."""
+"""The hub's own metrics, under the names that Kubernetes dashboards use."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -27,7 +27,7 @@ class _Objects(Collector):
 
 
 class Metrics:
-    """One registry per hub, because several may live in one process."""
+    """One registry per hub, because a process may run several hubs."""
 
     def __init__(self, *, count: Callable[[], Mapping[str, int]], revision: Callable[[], int]) -> None:
         self._registry = CollectorRegistry()

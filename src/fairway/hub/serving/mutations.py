@@ -1,4 +1,4 @@
-"""Requests that change something: their bodies, their options, and what they are answered with."""
+"""Requests that write: decode body and options, call the writer, encode the response."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -133,7 +133,7 @@ class Mutations:
         return admit
 
     def _authorize_create(self, user: User, found: RequestInfo, name: str) -> None:
-        """For writes that make what isn't there yet: the verb of the request is another."""
+        """Authorize the verb ``create`` for a PUT or apply that creates an object."""
         self._authorizer.authorize(
             user,
             Attributes(
@@ -210,7 +210,7 @@ class Mutations:
         return reply(exchange, payload, code=code, style=style)
 
     def _deletion_body(self, exchange: Exchange, resource: Resource, raw: bytes) -> Document | None:
-        """Of whatever group and version it says it is: there is only one."""
+        """Decode DeleteOptions of any group and version."""
         if not raw:
             return None
         document = self._body(exchange, resource, raw, strict=False, kind=DELETE_OPTIONS)

@@ -1,4 +1,4 @@
-"""What the hub answers outside of its objects: discovery, OpenAPI, version, health, metrics, keys of its tokens."""
+"""Paths that aren't resources: discovery, OpenAPI, version, health, metrics, token keys."""
 
 import asyncio
 import hashlib
@@ -17,11 +17,11 @@ from fairway.hub.serving import discovery
 
 JSON: Final = "application/json"
 KUBERNETES: Final = "v1.36.3"
-"""The release whose answers this hub gives."""
+"""The Kubernetes release whose responses this hub gives."""
 
 _AGGREGATED: Final = f"{JSON};g={discovery.AGGREGATED};v=v2;as=APIGroupDiscoveryList"
 _EITHER_WAY: Final = ("/api/", "/apis/", "/version/")
-"""Where a slash at the end changes nothing."""
+"""Paths that may end with a slash."""
 WITHHELD: Final = "reason withheld"
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
@@ -35,7 +35,7 @@ class Answer:
 
 
 class NonResourcePaths:
-    """Documents derived from the registry are made when first asked for and kept until it changes."""
+    """Documents derived from the registry are built on the first request and cached until it changes."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class NonResourcePaths:
         keys: Callable[[], Document],
         issuer: Callable[[], Document],
     ) -> None:
-        """``faults`` names the parts that don't work, with the reason; empty when all is well."""
+        """``faults`` maps failed parts to the reason; empty when the hub is healthy."""
         self._registry, self._address, self._faults = registry, address, faults
         self._metrics, self._keys, self._issuer = metrics, keys, issuer
         self._made: dict[str, tuple[bytes, str]] = {}
@@ -55,7 +55,7 @@ class NonResourcePaths:
         self._generation = -1
 
     async def ensure(self, path: str, *, accept: str) -> None:
-        """Make a document that takes long in another thread, once for all who ask for it, before ``find``."""
+        """Build an expensive document in another thread before ``find``, once for all clients that ask for it."""
         key = self._key(path, accept)[0]
         if path != "/openapi/v2" or key in self._made:
             return
@@ -76,7 +76,7 @@ class NonResourcePaths:
     def find(
         self, path: str, *, accept: str, etag: str, query: Mapping[str, str], known: bool = True
     ) -> Answer | None:
-        """``known``: it is clear who asks."""
+        """``known``: the client is authenticated."""
         if path.startswith(_EITHER_WAY):
             path = path.rstrip("/")
         head, _, check = path.rpartition("/")
@@ -100,7 +100,7 @@ class NonResourcePaths:
         if path == "/livez":
             faults = {}
         if faults:
-            # Why is nothing for strangers: it names files.
+            # The reason names files, so unauthenticated clients don't get it.
             told = "".join(
                 f"[-]{name} failed: {why if known else WITHHELD}\n" for name, why in faults.items()
             )
@@ -123,7 +123,7 @@ class NonResourcePaths:
         return sorted([*fixed, *groups, *versions, "/openapi/v2", "/openapi/v3", "/readyz", "/version"])
 
     def _key(self, path: str, accept: str) -> tuple[str, str]:
-        """What a document is kept under, until the registry changes, and its content type."""
+        """The cache key of a document, and its content type."""
         if self._generation != self._registry.generation:
             self._made.clear()
             self._making.clear()

@@ -1,4 +1,4 @@
-"""Reading objects: get, list and watch, from memory."""
+"""Reads: get, list and watch, from memory."""
 
 import asyncio
 import base64
@@ -21,14 +21,14 @@ from fairway.hub.storage.store import Ahead, Change, Item, Store, TooOld
 
 BOOKMARK_SECONDS: Final = 50.0
 FAREWELL_SECONDS: Final = 2.0
-"""A bookmark comes that long before the end of a watch, so that whoever resumes it needs to be told little."""
+"""Seconds between the last bookmark and the end of a watch, so that a resumed watch starts close to the end."""
 LONGEST_WATCH: Final = 3600
 NOW: Final = -1
-"""The revision in the token of a list that goes on with what is there by then."""
+"""The revision in a continue token whose next page lists the current state."""
 CHUNK: Final = 128 * 1024
-"""Bytes of a watch that are made before its client is asked to take them."""
+"""Bytes of watch events that are encoded before they are sent."""
 STEP: Final = 256
-"""Objects that a watch looks at before others have their turn."""
+"""Objects that a watch filters before it yields."""
 TOKEN: Final = "meta.k8s.io/v1"
 BAD_TOKEN: Final = "invalid continue token: continue key is not valid: {}"
 NO_REVISION: Final = f"incorrect encoded start resourceVersion (version {TOKEN})"
@@ -58,7 +58,7 @@ _labelled = msgspec.json.Decoder(_Labelled).decode
 
 
 class Selection:
-    """The label and field selectors of one request, asked of encoded objects."""
+    """The label and field selectors of a request, applied to encoded objects."""
 
     def __init__(self, resource: Resource, options: Read) -> None:
         self._labels = selectors.labels(options.labels) if options.labels else None
@@ -71,7 +71,8 @@ class Selection:
         return (not self.name or item.key[2] == self.name) and self.accepts(item.raw)
 
     def accepts(self, raw: bytes, kept: dict[Hashable, Any] | None = None, slot: str = "") -> bool:
-        """``kept`` has what was found out about this object for another watch, in its ``slot``."""
+        """``kept`` caches the result for this object that another watch with the same selectors computed, in its
+        ``slot``."""
         if self.everything:
             return True
         if self._labels is not None:
@@ -82,7 +83,7 @@ class Selection:
                     kept[slot] = labels
             if not self._labels.matches(labels):
                 return False
-        # Fields are called what the version calls them, not as the store does.
+        # Field selectors use the names of the client's version, not those of the stored one.
         return self._fields is None or self._fields.matches(representation.decode(self._resource, raw))
 
 
@@ -93,7 +94,7 @@ class _Token(msgspec.Struct, rename={"revision": "rv", "start": "start", "api": 
 
 
 def _continue(revision: int, last: tuple[str, str]) -> str:
-    """``last``: namespace and name of what ended the page."""
+    """``last``: namespace and name of the last object of the page."""
     token = _Token(api=TOKEN, revision=revision, start="/".join(last))
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
@@ -121,7 +122,7 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
 
 
 async def _kept(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
-    """Those that are chosen, up to as many."""
+    """Return the selected items, at most ``limit``."""
     yielder, kept = Yielder(), []
     for item in items:
         if chosen.accepts_item(item):
@@ -143,7 +144,7 @@ class Reader:
         return item
 
     def size(self, resource: Resource, namespace: str, name: str) -> int:
-        """Bytes of an object; 0 if there is none."""
+        """Return the bytes of an object; 0 if it doesn't exist."""
         item = self._store.get((resource.key, namespace if resource.namespaced else "", name))
         return 0 if item is None else len(item.raw)
 
@@ -164,7 +165,7 @@ class Reader:
     async def page(
         self, resource: Resource, namespace: str, options: Read
     ) -> tuple[Sequence[Item], Document]:
-        """What a list or the deletion of a collection is about, and the metadata of the answer."""
+        """Return the items of a list or of a collection to delete, and the metadata of the response."""
         chosen = Selection(resource, options)
         after: tuple[str, str] | None = None
         exact: int | None = None
@@ -197,7 +198,7 @@ class Reader:
         after: tuple[str, str] | None,
         exact: int | None,
     ) -> tuple[list[Item], int, bool, int]:
-        # Version 0 is for who takes what is at hand, which is everything.
+        # Version 0 accepts any state, so the hub serves the newest.
         limit = None if options.revision == "0" and not options.continue_token else options.limit or None
         try:
             listing = self._store.items(
@@ -218,7 +219,7 @@ class Reader:
         return kept, listing.revision, behind, 0
 
     async def _reach(self, revision: int) -> None:
-        """Wait a little for a revision the client has seen somewhere and this hub hasn't yet."""
+        """Wait briefly for a revision that the client has seen elsewhere and this hub hasn't reached."""
         if revision <= self._store.revision:
             return
         try:
@@ -241,7 +242,7 @@ class Reader:
     async def watch(
         self, resource: Resource, namespace: str, options: Read, style: Representation
     ) -> AsyncGenerator[bytes, None]:
-        """Lines in chunks, as many at once as there are. Ends at the timeout the client asked for."""
+        """Yield watch lines in chunks, as many as are available. Ends at the timeout of the request."""
         chosen = Selection(resource, options)
         loop = asyncio.get_running_loop()
         ends = loop.time() + (options.timeout or random.uniform(LONGEST_WATCH / 2, LONGEST_WATCH))
@@ -272,7 +273,7 @@ class Reader:
                 if chunk:
                     yield chunk
                 await yielder.step()
-            # Nothing is held for somebody who only waits.
+            # An idle watch must not keep a batch of changes in memory.
             there, chunk = (), b""
             if options.initial_events and options.bookmarks:
                 yield lines.bookmark(start, initial=True)
@@ -306,7 +307,7 @@ def _next_bookmark(now: float, ends: float) -> float:
 
 
 class _Lines:
-    """The lines of one watch. Plain lines are made once per change and shared by all watches."""
+    """The lines of one watch. Plain lines are encoded once per change and shared by all watches."""
 
     def __init__(self, resource: Resource, style: Representation, chosen: Selection) -> None:
         self._resource, self._style, self._chosen = resource, style, chosen
@@ -325,7 +326,7 @@ class _Lines:
         return msgspec.json.encode({"type": "ERROR", "object": refusal.document()}) + b"\n"
 
     def initial(self, items: Sequence[Item]) -> Iterator[bytes]:
-        """What was there when the watch began, as far as it is chosen."""
+        """Yield the selected objects that exist when the watch starts."""
         accepts = self._chosen.accepts_item
         return _chunks(self.line("ADDED", item.raw) if accepts(item) else b"" for item in items)
 
@@ -342,7 +343,8 @@ class _Lines:
         return line
 
     def _selected(self, change: Change) -> bytes:
-        """An object that comes to match a selector is added, one that ceases to is deleted."""
+        """Return the event type: an object that starts to match the selectors is added, one that ceases to is
+        deleted."""
         if self._chosen.name and change.key[2] != self._chosen.name:
             return b""
         if self._chosen.everything:
@@ -361,9 +363,9 @@ class _Lines:
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines together, but never so many that much is in hand while a client is slow to take it.
+    """Join lines into chunks of bounded size, so that slow clients don't hold much memory.
 
-    Now and then, when there is nothing yet, an empty one: others may want their turn.
+    Yields an empty chunk now and then while there are no lines, so that the caller can yield the event loop.
     """
     held: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""HTTP: from a request to its answer. Who asks, what for, may they, and in which form they want it."""
+"""The HTTP server: authenticate, authorize, route, answer."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ from fairway.hub.writing.writer import Writer
 log = logging.getLogger(__name__)
 
 LARGE: Final = 64 * 1024
-"""Bytes of a body together with the object it changes, from which a write is computed in slices."""
+"""Bytes of body plus stored object from which on a write is computed in slices."""
 _IN_SLICES: Final = frozenset({"create", "update", "patch"})
 _ATTEMPTS: Final = 3
 
@@ -60,7 +60,7 @@ _VERBS: Final = frozenset(
     {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put"}
 )
 _CLOSING: Final = (408, 413, 501, 505)
-"""After these nothing more of the connection is worth reading, or can be understood."""
+"""After these status codes the rest of the connection is not read."""
 
 
 class Server:
@@ -98,7 +98,7 @@ class Server:
         self._listener: Listener | None = None
 
     async def listen(self, *, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        """Start; returns the port."""
+        """Start listening; returns the port."""
         self._listener = Listener(self.handle, book=self._connections, body_limit=body.LIMIT)
         self._server = await asyncio.get_running_loop().create_server(
             self._listener,
@@ -139,7 +139,7 @@ class Server:
 
     def _told(self, exchange: Exchange, code: int, seconds: float) -> None:
         found, resource = exchange.target, exchange.resource
-        # Whatever strangers make up must not become a label.
+        # Values that clients invent must not become metric labels.
         part = found.subresource if found is not None and resource is not None else ""
         self._metrics.answered(
             verb=exchange.verb if exchange.verb in _VERBS else "",
@@ -201,7 +201,7 @@ class Server:
         response.headers.update(refusal.headers)
         unread = exchange.request.body_exists and not exchange.request.content.is_eof()
         if unread or refusal.code in _CLOSING:
-            # What is left of the body is not worth reading.
+            # The rest of the body is not read.
             response.force_close()
         return response
 
@@ -264,12 +264,12 @@ class Server:
         )
 
     def _authorize(self, exchange: Exchange, found: RequestInfo) -> None:
-        """Check that the user may act for whom the request names, and that this user may do what it asks for."""
+        """Authorize impersonation, then the request of the impersonated user."""
         request = exchange.request
         about_namespace = found.plural == "namespaces" and found.group == ""
         name = found.name
         if exchange.verb in ("list", "watch") and not name:
-            # Whoever may list some by name may list them like this.
+            # Permission to list certain names includes a list with a field selector for one of them.
             name = selectors.only_name(exchange.query.get("fieldSelector", ""))
         asked = Attributes(
             verb=exchange.verb,
@@ -285,7 +285,7 @@ class Server:
         self._authorizer.authorize(exchange.acting, asked)
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
-        """Everything that isn't an object: discovery, OpenAPI, health, metrics."""
+        """Answer paths that aren't resources: discovery, OpenAPI, health, metrics."""
         found = exchange.target
         assert found is not None
         if exchange.request.method not in ("GET", "HEAD"):
@@ -353,10 +353,10 @@ class Server:
                 raise error
             await response.prepare(request)
             chunk = await first
-            first = None  # so that what it brought isn't kept
+            first = None  # release the chunk
             while chunk is not None:
                 await response.write(chunk)
-                chunk = b""  # not to be held while nothing happens
+                chunk = b""  # an idle watch must not hold a turn
                 chunk = await anext(lines, None)
             await response.write_eof()
         except ConnectionResetError:
@@ -376,7 +376,7 @@ class Server:
     async def _write(
         self, exchange: Exchange, resource: Resource, found: RequestInfo, turn: Turn | None
     ) -> web.StreamResponse:
-        """Take another turn when the body is there, so that slow senders can't keep others waiting."""
+        """Take a second turn once the body has arrived, so that slow senders can't starve others."""
         content_type = exchange.request.headers.get("Content-Type", "")
         limits = body.limits(group=resource.group, verb=exchange.verb, content_type=content_type)
         async with self._traffic.body(exchange.request, limit=limits.size, owner=exchange.owner) as raw:
@@ -392,7 +392,7 @@ class Server:
     async def _mutate(
         self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
     ) -> web.StreamResponse:
-        """Small writes in one go, large ones in slices; one that others overtake too often, in one go."""
+        """Run small writes at once and large ones in slices; a large one that lost too many races runs at once."""
         if exchange.verb in _IN_SLICES:
             size = len(raw) + self._reader.size(resource, found.namespace, found.name)
             warnings, annotations = list(exchange.warnings), dict(exchange.annotations)
@@ -423,7 +423,7 @@ def _verb(found: RequestInfo, request: web.BaseRequest) -> str:
 
 
 def _misplaced(verb: str, found: RequestInfo, resource: Resource) -> bool:
-    """A verb on a path that has, or lacks, what it needs: a name, a namespace."""
+    """Return the verb of a method on a path; some need a name or a namespace."""
     if verb == "create":
         return (bool(found.name) and not found.subresource) or (resource.namespaced and not found.namespace)
     if verb == "deletecollection":

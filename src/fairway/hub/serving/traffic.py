@@ -1,7 +1,7 @@
-"""What travels: bodies on their way in, large answers on their way out, and how much of both is held at once.
+"""Request bodies and large responses in transit, and the memory they may take.
 
-Memory is counted by what has arrived or waits to be sent, so that clients that send or read slowly hold little. One
-user may hold a quarter of it, so that others have room whatever that user does. A request without room gets a 429.
+Memory is counted by what has arrived or waits to be sent, so clients that send or read slowly hold little. A user
+may hold a quarter of it, so that there is always memory for others. A request that doesn't fit gets a 429.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from fairway.hub.serialization.body import LIMIT, TOO_LARGE
 from fairway.hub.serving.connection import BODY_SECONDS, Connection
 
 BODIES: Final = 256 * 1024 * 1024
-"""Bytes of bodies that are held at once."""
+"""Bytes of request bodies that are held at once."""
 ANSWERS: Final = 512 * 1024 * 1024
-"""Bytes of large answers that are held at once; a single one may be larger."""
+"""Bytes of large responses that are held at once; a single one may be larger."""
 PIECE: Final = 256 * 1024
-"""Answers beyond this are large: they are sent in pieces of this size, as fast as the client reads."""
+"""Larger responses are sent in pieces of this size, as fast as the client reads."""
 ANSWER_SECONDS: Final = 60.0
-"""How long a client may take over a large answer; as kube-apiserver's limit for any request."""
+"""Seconds that a client may take to read a large response; kube-apiserver's limit for any request."""
 
 _SHARE: Final = 4
-"""One user may hold the whole divided by this."""
+"""A user may hold the total divided by this."""
 
 LATE_BODY: Final = "the request's body did not arrive in time"
 
 
 class Held:
-    """Bytes that are held for clients."""
+    """Counts the bytes that are held for clients."""
 
     def __init__(self, most: int) -> None:
         self.most, self.share = most, most // _SHARE
@@ -54,14 +54,14 @@ class Held:
 
 
 class Room:
-    """What one request of a user has taken of it."""
+    """The bytes that one request of a user holds."""
 
     def __init__(self, held: Held, owner: str) -> None:
         self._held, self._owner = held, owner
         self.taken = 0
 
     def take(self, size: int) -> None:
-        """Raises a 429. A request gets what it wants while nothing else is held, for its owner or for all."""
+        """Reserve bytes. Raises a 429, unless nothing else is reserved, by the user or at all."""
         held, owned = self._held, self._held.owned.get(self._owner, 0)
         full = held.bytes > self.taken and held.bytes + size > held.most
         if full or (self._owner and owned > self.taken and owned + size > held.share):
@@ -79,7 +79,7 @@ class Traffic:
     async def body(
         self, request: web.BaseRequest, *, limit: int = LIMIT, owner: str = ""
     ) -> AsyncIterator[bytes]:
-        """The whole of it, which counts as held until the block is left. Raises a 408, 413 or 429."""
+        """Read the body, which stays reserved until the block is left. Raises a 408, 413 or 429."""
         if (request.content_length or 0) > limit:
             raise status.too_large(TOO_LARGE.format(limit))
         with self.bodies.room(owner) as room:
@@ -93,7 +93,7 @@ class Traffic:
     async def send(
         self, request: web.BaseRequest, answer: web.Response, *, owner: str = ""
     ) -> web.StreamResponse:
-        """The same answer, sent in pieces if it is large. Raises a 429."""
+        """Return the same response, sent in pieces if it is large. Raises a 429."""
         payload = answer.body
         if not isinstance(payload, bytes) or len(payload) <= PIECE or request.method == "HEAD":
             return answer

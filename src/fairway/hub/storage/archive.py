@@ -1,7 +1,7 @@
-"""Backups of a hub's data, putting them back, looking for damage, and taking the objects elsewhere.
+"""Back up a hub's data, restore and check backups, and export the objects.
 
-All of it works on a folder (also while a hub in another process is using it, except for ``restore``) or on a backup
-file, which is the same SQLite file at rest. Everything here blocks.
+All functions work on a data folder (except for ``restore``, also while a hub in another process uses it) or on a
+backup file, which is the same SQLite file at rest. All of them block.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ OCCUPIED: Final = (
 
 
 class Occupied(StoreError):
-    """Refused, because something is there already."""
+    """The target already exists."""
 
     def __init__(self, message: str, *, path: Path) -> None:
         super().__init__(message.format(path=path))
@@ -36,7 +36,7 @@ class Occupied(StoreError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a backup holds, or what a restored store starts with."""
+    """The contents of a backup, or of a restored store."""
 
     identity: str
     revision: int
@@ -45,7 +45,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """``revision`` is 0 when it isn't about one row."""
+    """``revision`` is 0 when the problem isn't in a single row."""
 
     revision: int
     text: str
@@ -61,12 +61,13 @@ class Report:
 
 
 def file_of(path: Path) -> Path:
-    """A folder stands for the log in it."""
+    """Return the log file of a data folder; a file is returned as it is."""
     return path / FILE if path.is_dir() else path
 
 
 def backup(source: Store | Path, target: Path) -> Summary:
-    """``target`` appears when it is complete and was read back, or not at all. A store is read as committed."""
+    """Write a backup. ``target`` is created only after it is complete and was read back. A store is read as
+    committed."""
     if target.exists():
         raise Occupied(EXISTS, path=target)
     if isinstance(source, Store):
@@ -113,10 +114,10 @@ def _current(rows: Iterable[Row]) -> dict[Key, Item]:
 def restore(
     backup: Path, folder: Path, *, force: bool = False, first: Callable[[int], int] = first_revision
 ) -> Summary:
-    """The objects of ``backup`` become the data of ``folder``, at once or not at all.
+    """Replace the data of ``folder`` with the objects of ``backup``, atomically.
 
-    ``first`` maps the highest revision known from the backup and from the data being replaced to the one to continue
-    at. Every older one is too old to resume from, so all watchers list anew.
+    ``first`` maps the highest revision known from the backup and from the replaced data to the revision to continue
+    at. Every older revision is too old to resume from, so all watchers list again.
     """
     with closing(Log.read(file_of(backup))) as log:
         current = _current(log.rows())
@@ -136,7 +137,7 @@ def restore(
         with told(folder):
             draft = target.with_name(target.name + ".restored")
             Log.create(draft, rows, revision=revision, floor=revision, identity=identity)
-            # The write-ahead log of the replaced file would be taken for one of the new file.
+            # SQLite would take the write-ahead log of the replaced file for one of the new file.
             for path in aside:
                 path.unlink(missing_ok=True)
             draft.replace(target)
@@ -147,7 +148,7 @@ def restore(
 
 
 def _settle(path: Path) -> int:
-    """Brings everything into the main file, as closing does, and tells its revision; 0 if it is beyond reading."""
+    """Checkpoint the write-ahead log into the main file and return its revision; 0 if the file is unreadable."""
     try:
         with closing(Log.open(path)) as log:
             return log.revision
@@ -156,7 +157,7 @@ def _settle(path: Path) -> int:
 
 
 def check(path: Path) -> Report:
-    """Reads everything and says all that is wrong. Raises only if the file can't be read at all."""
+    """Read everything and report all problems. Raises only if the file can't be read at all."""
     path = file_of(path)
     try:
         log = Log.read(path)
@@ -194,7 +195,7 @@ def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator
         yield f"is a change of unknown type {row.change!r}"
     elif row.change == ADDED and before is not None:
         yield f"adds {_told(row.item.key)}, which is there since revision {before.revision}"
-    # Below the floor predecessors may be gone.
+    # Predecessors below the floor may have been removed.
     elif row.change != ADDED and before is None and row.item.revision > floor:
         yield f"changes {_told(row.item.key)}, which isn't there"
     try:
@@ -217,8 +218,8 @@ def _told(key: Key) -> str:
     return "/".join(filter(None, key))
 
 
-# What a hub sets by itself. Owners are referred to by uid; under another hub they'd be absent ones, and their
-# dependents collected as garbage.
+# Set by the hub itself. Owner references contain uids, which don't exist on another hub; its garbage collector
+# would delete the dependents.
 _OWN: Final = (
     "uid",
     "resourceVersion",
@@ -232,7 +233,7 @@ _FIRST: Final = ("customresourcedefinitions.apiextensions.k8s.io", "namespaces")
 
 
 def export(source: Store | Path, *, status: bool = False) -> Iterator[Document]:
-    """All objects in an order in which they can be applied to another hub. Those being deleted stay behind."""
+    """Yield all objects in an order in which they can be applied to another hub, except those being deleted."""
     for item in _in_order(source):
         document: Document = msgspec.json.decode(item.raw)
         metadata = document.get("metadata", {})

@@ -1,4 +1,4 @@
-"""What the store holds and hands out, and every way it can say no."""
+"""What the store returns, and the errors it raises."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 Key = tuple[str, str, str]
-"""(resource, namespace or "", name), the resource as ``Resource.key`` writes it: ``plural.group``."""
+"""(resource, namespace or "", name); the resource as in ``Resource.key``: ``plural.group``."""
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 ADDED: Final = "ADDED"
@@ -17,7 +17,7 @@ DELETED: Final = "DELETED"
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """One object as it was written. ``raw`` is its JSON; ``metadata.resourceVersion`` in it equals ``revision``."""
+    """A stored object. ``raw`` is its JSON, in which ``metadata.resourceVersion`` equals ``revision``."""
 
     key: Key
     revision: int
@@ -25,13 +25,13 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One write. For a deletion ``item`` is the last state, under the deletion's own revision."""
+    """A committed write. For a deletion, ``item`` is the last state with the revision of the deletion."""
 
     type: ChangeType
     item: Item
     before: Item | None
     forms: dict[Hashable, Any] = {}
-    """Whatever readers want to compute once for all watchers. Emptied once the change is no longer recent."""
+    """Encodings that are computed once for all watchers. Cleared once the change is no longer recent."""
 
     @property
     def revision(self) -> int:
@@ -52,12 +52,12 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """One page of objects, sorted by (namespace, name), all as of ``revision``."""
+    """A page of objects, sorted by (namespace, name), all as of ``revision``."""
 
     items: Sequence[Item]
     revision: int
     remaining: int
-    """How many more there are behind the last of ``items``."""
+    """The number of objects after the last of ``items``."""
 
     @property
     def more(self) -> bool:
@@ -65,11 +65,11 @@ class Listing:
 
 
 class StoreError(Exception):
-    """Anything the store refuses or fails to do."""
+    """Base of the store's errors."""
 
 
 class Conflict(StoreError):
-    """The object isn't what the writer expected. ``current`` is what it is, None if it doesn't exist."""
+    """The object isn't in the state that the writer expected. ``current`` is its state, None if it doesn't exist."""
 
     def __init__(self, *, key: Key, expected: int, current: Item | None) -> None:
         found = "absent" if current is None else f"at revision {current.revision}"
@@ -79,7 +79,7 @@ class Conflict(StoreError):
 
 
 class TooOld(StoreError):
-    """What happened right after ``asked`` is forgotten; ``oldest`` is the first revision still good to ask for."""
+    """The changes after ``asked`` are no longer available; ``oldest`` is the first revision that can still be used."""
 
     def __init__(self, *, asked: int, oldest: int) -> None:
         super().__init__(f"revision {asked} is too old, the oldest kept is {oldest}")
@@ -96,7 +96,7 @@ READ_ONLY: Final = "the hub can't write and is read-only: {reason}"
 
 
 class ReadOnly(StoreError):
-    """Not written, and nothing will be until a probe succeeds. Everything acknowledged before is kept."""
+    """Not written: the store accepts no writes until a probe succeeds. Everything acknowledged before is durable."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(READ_ONLY.format(reason=reason))
@@ -109,7 +109,7 @@ class Closed(StoreError):
 
 
 class Unusable(StoreError):
-    """A folder or file that can't be opened as it is."""
+    """A folder or file that can't be opened in its present state."""
 
     def __init__(self, message: str, *, path: Path) -> None:
         super().__init__(message)
@@ -150,7 +150,7 @@ UNREADABLE: Final = "{path} can't be opened: {detail}"
 
 
 class Unreadable(Unusable):
-    """The machine's answer, not the file's: permissions, I/O errors, a missing folder."""
+    """The operating system refused access: permissions, I/O errors, a missing folder."""
 
     def __init__(self, path: Path, *, detail: str) -> None:
         super().__init__(UNREADABLE.format(path=path, detail=detail), path=path)

@@ -1,8 +1,8 @@
-"""Group commit: writes gather while a thread commits those before them, one fsync for all of a batch.
+"""Group commit: writes queue up while a thread commits those before them, with one fsync per batch.
 
-What is committed is published in order, and only then do its writers go on. If a commit fails, everything not yet
-committed fails with it, and nothing is written until a probe succeeds. Rows of the log that nobody needs any more are
-removed between the batches.
+Committed changes are published in order, and then their writers continue. If a commit fails, everything not yet
+committed fails, too, and nothing is written until a probe succeeds. Superseded rows are removed between the
+batches.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import Log, Row
 
 BATCH: Final = 512
-# Rows to remove are gathered, so that removing doesn't double the commits; one step removes more than a batch adds.
+# Rows to remove are batched, so that removals don't double the commits; one step removes more than a batch adds.
 TRIM: Final = 256
 STEP: Final = 900
-# Bytes that must be free before a store that was opened without room takes writes.
+# Bytes that must be free before a store that was opened on a full disk accepts writes.
 _SEALED_ROOM: Final = 64 * 1024
 
 Pending = tuple[Change, asyncio.Future[Item]]
@@ -43,17 +43,17 @@ class Disk:
 
 
 class GroupCommitter:
-    """Without a disk a commit is nothing but publishing, one turn of the event loop later."""
+    """Without a disk, a commit only publishes, one iteration of the event loop later."""
 
     def __init__(
         self, disk: Disk | None, *, publish: Callable[[Sequence[Change]], None], dismiss: Callable[[], None]
     ) -> None:
-        """``publish`` makes a batch visible; ``dismiss`` forgets everything submitted and not published."""
+        """``publish`` makes a batch visible; ``dismiss`` drops everything submitted and not published."""
         self.disk = disk
         self.read_only: str | None = None
         self.closed = False
         self.floor = 0
-        """From here on the log must be able to tell every change."""
+        """Set the oldest revision after which the log must keep every change."""
         self._publish, self._dismiss = publish, dismiss
         self._pending: list[Pending] = []
         self._draining: asyncio.Task[None] | None = None
@@ -63,19 +63,19 @@ class GroupCommitter:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     def seal(self, why: str) -> None:
-        """Take nothing until a probe succeeds, as after a failed commit."""
+        """Accept nothing until a probe succeeds, as after a failed commit."""
         self.read_only = self._reason(why)
         self._refused = _SEALED_ROOM
 
     def ready(self) -> None:
-        """Raises if nothing can be submitted."""
+        """Raise if nothing can be submitted."""
         if self.closed:
             raise Closed
         if self.read_only is not None:
             raise ReadOnly(self.read_only)
 
     def submit(self, change: Change) -> asyncio.Future[Item]:
-        """In the order of revisions. Done once the change is published."""
+        """Submit changes in the order of revisions. The future is done once the change is published."""
         written: asyncio.Future[Item] = asyncio.get_running_loop().create_future()
         self._pending.append((change, written))
         self._submitted = change.revision
@@ -84,7 +84,7 @@ class GroupCommitter:
         return written
 
     def doom(self, revision: int) -> None:
-        """The row of that revision can go. Of one key the older must be doomed before the newer."""
+        """Mark the row of that revision as removable. For a key, older rows must be marked before newer ones."""
         if self.disk:
             self._doomed.append(revision)
 
@@ -105,7 +105,7 @@ class GroupCommitter:
                 if self.disk:
                     await self._trim(self.disk)
         except asyncio.CancelledError:
-            # The thread may or may not have committed: from here on nothing true can be said or written.
+            # The thread may or may not have committed, so the state of the log is unknown from here on.
             self.closed = True
             self._fail(batch, Closed)
             raise
@@ -132,18 +132,18 @@ class GroupCommitter:
         self._waiting = [(until, waiter) for until, waiter in self._waiting if not waiter.done()]
 
     async def settled(self) -> None:
-        """Returns once all that was submitted so far is published. Raises if it can't be."""
+        """Return once everything submitted so far is published. Raises if it can't be."""
         if self._submitted > self._settled:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((self._submitted, waiter))
             await waiter
 
     async def _trim(self, disk: Disk) -> None:
-        """One step after every batch at most, or the writers would wait; more while nobody writes."""
+        """Remove rows: at most one step after each batch, so that writers don't wait; more while the store is idle."""
         while len(self._doomed) >= TRIM:
             step = list(islice(self._doomed, STEP))
             await disk.run(partial(disk.log.trim, step, floor=self.floor))
-            # Not before it is done: a step left out would let a later one uncover an older row.
+            # Await it even when cancelled: a skipped step would let a later one uncover an older row.
             for _ in step:
                 self._doomed.popleft()
             if self._pending:
@@ -165,7 +165,7 @@ class GroupCommitter:
         return f"{self.disk.log.path}: {error}" if self.disk else str(error)
 
     async def finish(self) -> None:
-        """Takes no more, and waits for what was submitted."""
+        """Accept no more writes, and wait for those submitted."""
         self.closed = True
         if self._draining is not None:
             await asyncio.wait([self._draining])

@@ -1,7 +1,7 @@
-"""The objects of one resource, found by key and listed in order.
+"""The objects of one resource, by key and in order.
 
-Writers must not pay for order: a put of an existing object changes a dict entry and nothing else. Which keys came or
-went since the last listing is only noted, and the next listing mends the sorted keys.
+Writes must not pay for the order: a put of an existing object only replaces a dict entry. Added and removed keys
+are recorded, and the next listing updates the sorted keys.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -10,12 +10,12 @@ from typing import Final
 
 from fairway.hub.storage.entry import Item, Key, Listing
 
-# Up to here single insertions are cheaper than sorting anew (which costs one pass over all keys).
+# Up to this number, single insertions are cheaper than sorting again, which costs one pass over all keys.
 FEW: Final = 64
 
 
 def mend(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
-    """``keys`` with each of ``moved`` in or out, as ``present`` has it. A few are mended in place."""
+    """Add each of ``moved`` to ``keys`` or remove it, as ``present`` says. A few keys are changed in place."""
     if len(moved) > FEW:
         gone = set(moved)
         return sorted([k for k in keys if k not in gone] + [k for k in gone if present(k)])
@@ -31,7 +31,7 @@ def mend(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]
 
 
 class ResourceIndex:
-    """``touched`` is the last revision that changed anything here; it never goes down."""
+    """``touched`` is the last revision that changed an object here; it never decreases."""
 
     __slots__ = ("_keys", "_moved", "items", "resource", "touched")
 
@@ -67,7 +67,8 @@ class ResourceIndex:
         limit: int | None,
         past: Mapping[Key, Item | None],
     ) -> Listing:
-        """``past`` says what was different at ``revision``: the objects as they were then, None if they weren't."""
+        """List one page. ``past`` has the objects that were different at ``revision``, None for those that didn't
+        exist."""
         keys = self.keys()
         start, end = 0, len(keys)
         if namespace is not None:

@@ -1,4 +1,4 @@
-"""One process at a time owns a data folder. The lock goes with the process, however it ends."""
+"""An exclusive lock on a data folder. The operating system releases it when the process ends."""
 
 import os
 from pathlib import Path
@@ -10,11 +10,11 @@ FILE: Final = "hub.lock"
 
 
 class Lock:
-    """Holds from construction until ``release``. The file names the holder and is never removed: removing it would
-    let two processes lock two files of the same name."""
+    """Held from construction until ``release``. The file contains the holder's process id and is never removed:
+    otherwise two processes could lock two files of the same name."""
 
     def __init__(self, folder: Path) -> None:
-        import fcntl  # here, so that a store in memory can be had where this module can't
+        import fcntl  # imported here, so that an in-memory store works on platforms without it
 
         path = folder / FILE
         try:
@@ -27,7 +27,7 @@ class Lock:
             holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise Locked(folder, holder=int(holder) if holder.isdecimal() else None) from error
-        # Best effort: on a full disk the lock holds all the same, only nameless.
+        # Best effort: on a full disk the lock holds, but the file doesn't name its holder.
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -1,12 +1,12 @@
 """The log on disk: one SQLite table of all writes, whose rowid is the revision.
 
-The newest row of a key is its current state, so there is one place to write and nothing to keep in step. Rows that
-were superseded or are deletions go once the history no longer needs them. ``floor`` is the oldest revision from
-which every change can be told. Every row carries a checksum, because SQLite has none for what lies in its pages.
-All methods block; a log is used by one thread at a time.
+The newest row of a key is its current state, so there is one place to write and no second structure to keep
+consistent. Superseded rows and deletions are removed once the watch cache no longer needs them. ``floor`` is the
+oldest revision after which every change is available. Every row has a checksum, because SQLite has none for its
+pages. All methods block; a log is used by one thread at a time.
 
-A log that cannot be written to, such as on a full disk, is opened all the same if it can be read: it is then *sealed*
-until ``probe`` succeeds.
+A log that can't be written to, such as on a full disk, is still opened if it can be read: it is then *sealed* until
+``probe`` succeeds.
 """
 
 import json
@@ -24,25 +24,25 @@ from fairway.hub.storage.entry import ChangeType, Damaged, Foreign, Item, Unread
 from fairway.hub.storage.revisions import Gap
 
 Durability = Literal["full", "normal"]
-"""``full``: an acknowledged write survives a power cut. ``normal``: it survives the end of the process."""
+"""``full``: an acknowledged write survives a power failure. ``normal``: it survives the end of the process."""
 
 FILE: Final = "hub.db"
 FULL: Final = "database or disk is full"
 GIT_IGNORE: Final = ".gitignore"
 FORMAT: Final = 1
 FIRST: Final = 1
-"""The revision of a store nobody has written to yet, as in etcd."""
+"""The revision of a new store, as in etcd."""
 
 _NOTE: Final = "note "
 _APPLICATION: Final = 0x46575931
-# Objects of a few KB: smaller pages waste their ends, larger ones make single writes dear.
+# Objects have a few KB: smaller pages waste space at their ends, larger ones make single writes expensive.
 _PAGE: Final = 8_192
 _CHECKPOINT: Final = 16 * 1024 * 1024 // _PAGE
 _FRAMES_PER_COMMIT: Final = 2
 _SPARE: Final = 1024 * 1024
 """Bytes that a checkpoint leaves free."""
-# One statement per chunk. As the interpreter's lock is let go and taken back once per statement, writing row by row
-# would make a batch wait for a busy event loop as many times as it has rows.
+# One statement per chunk: the interpreter's lock is released and reacquired for each statement, so writing row by
+# row would wait for a busy event loop once per row.
 _CHUNK: Final = 64
 
 _SCHEMA: Final = (
@@ -50,7 +50,7 @@ _SCHEMA: Final = (
     "CREATE TABLE log(revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL,"
     " name TEXT NOT NULL, change TEXT NOT NULL, sum INTEGER NOT NULL, raw TEXT NOT NULL)",
 )
-# Kept as text, so that SQLite's JSON functions work on it; taken and given as bytes, so that nobody decodes it.
+# Stored as text, so that SQLite's JSON functions work on it; passed as bytes, so that no one decodes it.
 _VALUES: Final = "(?,?,?,?,?,?,CAST(? AS TEXT))"
 _SELECT: Final = (
     "SELECT revision, resource, namespace, name, change, sum, CAST(raw AS BLOB) FROM log ORDER BY revision"
@@ -69,11 +69,11 @@ def checksum(row: Row) -> int:
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """SQLite's complaints in the store's words."""
+    """Convert SQLite's errors to the store's."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        # For want of room beside the file SQLite says "disk I/O error".
+        # SQLite reports "disk I/O error" when there is no space for the files beside the database.
         full = getattr(error, "sqlite_errorname", "") == "SQLITE_IOERR_SHMSIZE"
         raise Unreadable(path, detail=FULL if full else str(error)) from error
     except sqlite3.DatabaseError as error:
@@ -83,13 +83,13 @@ def told(path: Path) -> Iterator[None]:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create the data folder, for its owner alone. Raises OSError.
+    """Create the data folder, readable by its owner only. Raises OSError.
 
-    A new one ignores itself in git: its keys must not be committed with the checkout it may lie in. A folder that holds
-    other files is left as it is.
+    A new folder gets a .gitignore, so that its keys aren't committed with a checkout around it. A folder with other
+    files is left unchanged.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with suppress(OSError):  # a disk that is full or read-only is for the store to report
+    with suppress(OSError):  # the store reports a full or read-only disk
         if not any(folder.iterdir()):
             flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
             with open(os.open(folder / GIT_IGNORE, flags, 0o600), "w", encoding="ascii") as file:
@@ -97,7 +97,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A file made or renamed is durable only once its folder is."""
+    """Make created and renamed files durable, which needs an fsync of their folder."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,12 +110,12 @@ class Log:
         """Takes over ``connection``; use ``open``, ``read`` or ``create``."""
         self.path = path
         self.sealed: str | None = None
-        """Why nothing can be written, while that is so."""
+        """The reason why nothing can be written, or None."""
         self._durability: Durability = "full"
         self._life: dict[str, int | str] = {}
-        """What ``begin`` has still to write."""
+        """What ``begin`` still has to write."""
         self._frames = 0
-        """Roughly how many pages the write-ahead log holds that the main file lacks."""
+        """The approximate number of pages in the write-ahead log that the main file lacks."""
         self._rests = False
         """Whether there is no connection until the next probe."""
         self._connection = connection
@@ -144,17 +144,17 @@ class Log:
 
     @classmethod
     def open(cls, path: Path, *, durability: Durability = "full") -> Self:
-        """For writing; made when it isn't there. The caller holds the folder's lock."""
+        """Open for writing; created if missing. The caller holds the folder's lock."""
         if not path.exists():
             if path.with_name(path.name + "-wal").exists():
                 raise Damaged(path, detail="the file is gone, though its write-ahead log is there")
             cls.create(path)
-        # A log is made under another name and renamed when complete, so an empty file was never one of ours; SQLite
+        # A log is created under another name and renamed when complete, so an empty file was never one of ours; SQLite
         # would take it for a new database.
         if not path.stat().st_size:
             raise Damaged(path, detail="the file is empty")
         with suppress(OSError):
-            path.chmod(0o600)  # one that was copied here may have any
+            path.chmod(0o600)  # a copied file may have any mode
         try:
             connection = _connect(path, durability)
         except Unreadable as error:
@@ -173,7 +173,7 @@ class Log:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """For reading, also while another process writes; sees one moment of it from the first read on."""
+        """Open for reading, also while another process writes; all reads see the state at the first read."""
         if not path.is_file():
             raise Unreadable(path, detail="there is no such file")
         if not path.stat().st_size:
@@ -202,7 +202,7 @@ class Log:
         floor: int = FIRST,
         identity: str | None = None,
     ) -> None:
-        """Complete at ``path`` or not there at all; whatever was at ``path`` is replaced."""
+        """Create a complete log at ``path``, or none; an existing file is replaced."""
         draft = path.with_name(path.name + ".new")
         with told(path):
             for leftover in (draft, draft.with_name(draft.name + "-journal")):
@@ -246,7 +246,7 @@ class Log:
         connection.execute("COMMIT")
 
     def rows(self) -> Iterator[Row]:
-        """In the order of revisions. Damaged at the first row that isn't as it was written."""
+        """Yield the rows in the order of revisions. Raises Damaged at the first row whose checksum doesn't match."""
         with told(self.path):
             for row, sum_ in self.raw_rows():
                 if checksum(row) != sum_:
@@ -257,14 +257,14 @@ class Log:
                 yield row
 
     def raw_rows(self) -> Iterator[tuple[Row, int]]:
-        """As they are, with the checksum they carry."""
-        one: dict[str, str] = {}  # a hundred thousand objects need few resources and namespaces
+        """Yield the rows unchecked, with their checksums."""
+        one: dict[str, str] = {}  # a hundred thousand objects have few distinct resources and namespaces
         for revision, resource, namespace, name, change, sum_, raw in self._connection.execute(_SELECT):
             key = one.setdefault(resource, resource), one.setdefault(namespace, namespace), name
             yield Row(Item(key, revision, raw or b""), change), sum_
 
     def append(self, rows: Sequence[Row]) -> None:
-        """All or none, durable on return. Raises sqlite3.Error; nothing is written then."""
+        """Write all rows or none, durably. Raises sqlite3.Error; nothing is written then."""
         if len(rows) <= _CHUNK:
             _insert(self._connection, rows)  # its own transaction
         else:
@@ -274,7 +274,8 @@ class Log:
         self._count(sum(len(row.item.raw) for row in rows) // _PAGE)
 
     def trim(self, revisions: Sequence[int], *, floor: int) -> None:
-        """Removes rows. Of one key older ones must go no later than newer ones, or the older would come back."""
+        """Remove rows. For a key, older rows must be removed no later than newer ones, or they would become current
+        again."""
         with self._transaction():
             marks = ",".join("?" * len(revisions))
             self._connection.execute(f"DELETE FROM log WHERE revision IN ({marks})", revisions)
@@ -282,7 +283,7 @@ class Log:
         self._count(len(revisions))
 
     def begin(self, *, revision: int, gaps: Sequence[Gap], floor: int) -> None:
-        """Continue at ``revision``. A log that can't keep that becomes sealed, and keeps it once it is not."""
+        """Continue at ``revision``. A log that can't write that is sealed, and writes it when it is unsealed."""
         self.revision, self.gaps, self.floor = revision, tuple(gaps), floor
         self._life = {"revision": revision, "gaps": json.dumps(gaps), "floor": floor}
         if self.sealed is None:
@@ -291,7 +292,7 @@ class Log:
             except sqlite3.OperationalError as error:
                 self.sealed = str(error)
         else:
-            # Alone it would keep backups from reading.
+            # An unbounded write-ahead log would keep backups from reading.
             self._connection.close()
             self._rests = True
 
@@ -303,12 +304,12 @@ class Log:
             self._life = {}
 
     def note(self, name: str, value: str) -> None:
-        """Keep a text with the data, to be found in ``notes``. Raises sqlite3.Error."""
+        """Store a text with the data, to be read with ``notes``. Raises sqlite3.Error."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_NOTE + name, value))
         self.notes[name] = value
 
     def probe(self, size: int) -> None:
-        """Writes and removes as much as ``size`` bytes; raises Unreadable or sqlite3.Error if that isn't possible."""
+        """Write and remove ``size`` bytes; raises Unreadable or sqlite3.Error if that isn't possible."""
         if self._rests:
             self._connection = _connect(self.path, self._durability)
             self._rests = False
@@ -318,10 +319,10 @@ class Log:
         self._connection.execute("DELETE FROM meta WHERE name = 'probe'")
 
     def _count(self, frames: int) -> None:
-        """Bring the write-ahead log into the main file every so often, while there is room for what that adds to it."""
+        """Checkpoint the write-ahead log now and then, if there is space for what that adds to the main file."""
         self._frames += _FRAMES_PER_COMMIT + frames
         if self._frames >= _CHECKPOINT and self._has_room():
-            with suppress(sqlite3.OperationalError):  # what is committed is committed
+            with suppress(sqlite3.OperationalError):  # the commit itself has succeeded
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._frames = 0
 
@@ -334,7 +335,7 @@ class Log:
         return bool(growth <= 0 or growth + _SPARE <= disk.f_bavail * disk.f_frsize)
 
     def copy(self, target: Path) -> None:
-        """Everything as of now into a new file, durable on return. Raises sqlite3.Error."""
+        """Copy everything to a new file, durably. Raises sqlite3.Error."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
         self._connection.execute("VACUUM INTO ?", (str(target),))
@@ -342,7 +343,7 @@ class Log:
             os.fsync(written.fileno())
 
     def faults(self) -> list[str]:
-        """SQLite's own verdict on the file; reads all of it."""
+        """Run SQLite's integrity check, which reads the whole file."""
         found: list[str] = []
         try:
             for (line,) in self._connection.execute("PRAGMA integrity_check"):
@@ -352,14 +353,14 @@ class Log:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Also a checkpoint, if there is room for it."""
+        """Close, with a checkpoint if there is space for it."""
         if self._rests or self._has_room():
             self._connection.close()
         else:
             self.abandon()
 
     def abandon(self) -> None:
-        """Closes, and leaves the files as they are."""
+        """Close and leave the files unchanged."""
         _abandon(self._connection, self.path)
 
     @contextmanager
@@ -376,17 +377,17 @@ class Log:
 
 
 def _connect(path: Path, durability: Durability) -> sqlite3.Connection:
-    """For writing. Raises Unusable."""
+    """Connect for writing. Raises Unusable."""
     with told(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
-            # Reads the file and, unless it was there, makes the index beside it, which needs room on the disk.
+            # Reads the file and, if missing, creates the index beside it, which needs space on the disk.
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            if application == _APPLICATION:  # another program's file stays as it is
+            if application == _APPLICATION:  # leave another program's file unchanged
                 connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-            # SQLite would also begin a checkpoint that there is no room for, and use up what there is.
+            # SQLite would otherwise start a checkpoint for which there is no space, and use up the rest.
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute(f"PRAGMA journal_size_limit = {_CHECKPOINT * _PAGE}")
         except BaseException:
@@ -396,10 +397,11 @@ def _connect(path: Path, durability: Durability) -> sqlite3.Connection:
 
 
 def _connect_alone(path: Path, error: Unreadable) -> sqlite3.Connection:
-    """For reading where there is no room for the index beside the file. Raises ``error`` if that fails as well."""
+    """Connect for reading where there is no space for the index beside the file. Raises ``error`` if that fails as
+    well."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        # Its index is then in memory, and no other process can use the file.
+        # The index is then in memory, and no other process can use the file.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.DatabaseError:
@@ -409,8 +411,8 @@ def _connect_alone(path: Path, error: Unreadable) -> sqlite3.Connection:
 
 
 def _abandon(connection: sqlite3.Connection, path: Path) -> None:
-    """The last to close brings the write-ahead log into the main file, which damaged files are better left without.
-    So somebody else closes last who may only read."""
+    """Close without a checkpoint, which could spread damage. SQLite checkpoints when the last connection closes, so
+    a read-only connection is closed last."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
         with suppress(sqlite3.DatabaseError):
             reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()

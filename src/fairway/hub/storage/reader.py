@@ -1,4 +1,4 @@
-"""Committed objects, decoded for those inside the hub who read them."""
+"""Committed objects, decoded for the other packages of the hub."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from fairway.hub.storage.store import Store, TooOld
 
 
 class StoreReader:
-    """The store as ``objects.Objects`` wants it."""
+    """Implements ``object_reader.ObjectReader`` on the store."""
 
     def __init__(self, *, store: Store) -> None:
         self._store = store

@@ -1,12 +1,12 @@
-"""Where a store's revisions continue each time it is opened, and which revisions no client can have from it.
+"""Keep revisions unique when a data folder is copied or restored.
 
-A store cannot know whether its folder is the newest copy: a backup can be restored twice, a snapshot of the disk or an
-older copy of the folder put back. Each opening is therefore a life of its own. It skips every revision that another
-life of the same data can have given out meanwhile, and the skipped revisions are remembered as a gap. A client that
-asks for one of them has it from another life and must list again; older ones are of the common past and can be resumed.
+A store can't know whether its folder is the newest copy: a backup can be restored twice, or a disk snapshot rolled
+back. Each opening of a store is therefore a *life*. It skips every revision that another life of the same data may
+have used meanwhile, and stores the skipped range as a gap. A client that resumes from a revision in a gap got it
+from another life and must list again; older revisions belong to the common past and can be resumed.
 
-The wall clock in microseconds is above everything another life has given out: no hub makes a million writes a second.
-If the clock stands behind the store's own revisions, a random step makes it unlikely that two lives meet.
+The wall clock in microseconds is above every revision that another life has used, because no hub makes a million
+writes a second. If the clock is behind the store's own revisions, a random step makes a collision unlikely.
 """
 
 import secrets
@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 STEP: Final = 1_000_000
-"""The least that a life skips: more than a hub that was just copied can have written meanwhile."""
+"""The smallest step that a life skips: more than a hub that was just copied can have written meanwhile."""
 RANDOM_STEP: Final = 2**32
 LATEST_CLOCK: Final = 2**52
-"""Microseconds, in the year 2112. A later clock is wrong; versions stay below 2**53, which every JSON parser keeps."""
+"""Microseconds, in the year 2112. A later clock is wrong; revisions stay below 2**53, which every JSON parser
+keeps."""
 MOST_GAPS: Final = 64
-"""Further back than so many lives no client resumes."""
+"""The number of lives whose gaps are kept; no client resumes from further back."""
 
 
 class Gap(NamedTuple):
@@ -31,7 +32,7 @@ class Gap(NamedTuple):
 
 
 def first_revision(last: int) -> int:
-    """The first revision of a life that follows ``last``."""
+    """Return the first revision of a life that follows ``last``."""
     clock = time.time_ns() // 1_000
     if last + STEP <= clock < LATEST_CLOCK:
         return clock
@@ -39,5 +40,5 @@ def first_revision(last: int) -> int:
 
 
 def find_gap(gaps: Sequence[Gap], revision: int) -> Gap | None:
-    """The gap that ``revision`` falls into."""
+    """Return the gap that contains ``revision``."""
     return next((gap for gap in gaps if gap.last < revision < gap.first), None)

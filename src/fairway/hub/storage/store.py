@@ -1,9 +1,9 @@
-"""The store: all objects in memory as bytes, every write in a log on disk, every change to whoever watches.
+"""The store: all objects in memory as bytes, every write in a log on disk, every change to the watchers.
 
-A write is checked against the newest state, gets its revision and is encoded in one go, without awaiting; so writers
-are serialised by the event loop. It is then committed together with others. Only a committed write becomes visible,
-in the order of revisions, and only then does its writer go on. If a commit fails, everything not committed fails with
-it and the store is read-only until a probe succeeds: what was acknowledged stays, what wasn't never shows.
+A write is checked against the newest state, gets its revision and is encoded without awaiting, so the event loop
+serializes writers. It is then committed in a batch. Only committed writes become visible, in the order of
+revisions, and only then does the writer continue. If a commit fails, everything not committed fails, too, and the
+store is read-only until a probe succeeds: acknowledged writes are kept, others never become visible.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Store:
-    """Belongs to the event loop it was opened on."""
+    """Used only from the event loop that opened it."""
 
     def __init__(self, disk: Disk | None, history: WatchCache, *, gaps: Sequence[Gap] = ()) -> None:
         """Use ``open``."""
@@ -85,7 +85,7 @@ class Store:
         self._history = history
         self._shelves: dict[str, ResourceIndex] = {}
         self._assigned = history.newest
-        # What lies below was partly removed, so nobody can say which resources it touched.
+        # Rows below were partly removed, so the resources that they touched are unknown.
         self._unknown = history.oldest
         self._heads: dict[Key, Change] = {}
         self._listeners: list[Callable[[Change], None]] = []
@@ -101,9 +101,10 @@ class Store:
         size: int = BYTES_KEPT,
         first: Callable[[int], int] = lambda last: last,
     ) -> Self:
-        """Without a folder it is the same store, in memory only. ``changes`` and ``size`` (bytes) bound the history.
+        """Open a data folder, or an in-memory store without one. ``changes`` and ``size`` (bytes) bound the watch
+        cache.
 
-        ``first`` maps the last revision of the folder to the one to continue at; a hub gives ``first_revision``.
+        ``first`` maps the last revision of the folder to the one to continue at; a hub passes ``first_revision``.
         """
         if folder is None:
             start = first(FIRST)
@@ -116,11 +117,11 @@ class Store:
         try:
             return await asyncio.shield(loading)
         except asyncio.CancelledError:
-            # Nobody waits any more for what the thread is still opening; it must not stay locked.
+            # The caller was cancelled: close what the thread is still opening, so that the folder doesn't stay locked.
             loading.add_done_callback(cls._abandon)
             raise
         finally:
-            # Its thread goes on until what it was given is done.
+            # The thread continues until it has finished its work.
             if not loading.done() or loading.exception():
                 thread.shutdown(wait=False)
 
@@ -183,12 +184,12 @@ class Store:
 
     @property
     def revision(self) -> int:
-        """The newest that readers may know of."""
+        """The newest revision that readers can see."""
         return self._history.newest
 
     @property
     def oldest(self) -> int:
-        """From here on watches and exact lists can be served, of any resource."""
+        """The oldest revision from which watches and exact lists of any resource can be served."""
         return self._history.oldest
 
     @property
@@ -198,40 +199,40 @@ class Store:
 
     @property
     def empty(self) -> bool:
-        """Whether the folder held no object and no history when it was opened."""
+        """Whether the folder had no objects and no history when it was opened."""
         disk = self._committer.disk
         return disk is None or disk.log.empty
 
     def noted(self, name: str) -> str | None:
-        """A text kept with the data; see ``note``."""
+        """Return a text stored with the data; see ``note``."""
         disk = self._committer.disk
         return disk.log.notes.get(name) if disk else None
 
     async def note(self, name: str, value: str) -> None:
-        """Keep a text with the data, for the next who opens it. Lost if the store is read-only."""
+        """Store a text with the data, for the next opening. Lost if the store is read-only."""
         disk = self._committer.disk
         if disk and self.read_only is None and disk.log.notes.get(name) != value:
             await disk.run(partial(disk.log.note, name, value))
 
     @property
     def read_only(self) -> str | None:
-        """Why nothing can be written, while that is so."""
+        """The reason why nothing can be written, or None."""
         return self._committer.read_only
 
     def get(self, key: Key) -> Item | None:
-        """As committed."""
+        """Return the committed state."""
         shelf = self._shelves.get(key[0])
         return shelf.items.get(key) if shelf else None
 
     def head(self, key: Key) -> Item | None:
-        """Including writes on their way to disk; only to build the next write on, since they may yet fail."""
+        """Return the newest state, committed or not; use it only to build the next write, since it may still fail."""
         change = self._heads.get(key)
         if change is None:
             return self.get(key)
         return None if change.type == DELETED else change.item
 
     def touched(self, resource: str) -> int:
-        """The last revision that changed an object of the resource. After a reopening it may be told too high."""
+        """The last revision that changed an object of the resource. After reopening it may be too high."""
         shelf = self._shelves.get(resource)
         return shelf.touched if shelf else self._unknown
 
@@ -240,7 +241,7 @@ class Store:
         return len(shelf.items) if shelf else 0
 
     def resources(self) -> list[str]:
-        """Those that have objects."""
+        """The resources that have objects."""
         return sorted(resource for resource, shelf in self._shelves.items() if shelf.items)
 
     def items(
@@ -252,7 +253,8 @@ class Store:
         limit: int | None = None,
         revision: int | None = None,
     ) -> Listing:
-        """``after`` is the (namespace, name) that ended the page before. An older ``revision`` is rebuilt exactly."""
+        """List objects. ``after`` is the (namespace, name) that ended the page before. An older ``revision`` is
+        rebuilt exactly."""
         at = self.revision if revision is None else revision
         past: dict[Key, Item | None] = {}
         if at != self.revision:
@@ -262,23 +264,25 @@ class Store:
         return shelf.page(revision=at, namespace=namespace, after=after, limit=limit, past=past)
 
     def watch(self, resource: str, *, namespace: str | None = None, since: int) -> Watch:
-        """Every change after ``since``, in order, once. Raises TooOld, and Ahead for a revision not given out yet."""
+        """Watch every change after ``since``, in order, once. Raises TooOld, and Ahead for a revision not assigned
+        yet."""
         if self._history.closed:
             raise Closed
         self._require(resource, since)
         return self._history.watch(resource, namespace, since=since)
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """Called for every committed change, in order, before its writer goes on. Must be quick and not fail."""
+        """Call ``listener`` for every committed change, in order, before its writer continues. It must be quick and
+        not fail."""
         self._listeners.append(listener)
 
     def changed(self, resource: str, *, since: int) -> set[tuple[str, str]]:
-        """Namespace and name of what changed after ``since``."""
+        """Return namespace and name of the objects that changed after ``since``."""
         self._require(resource, since)
         return {(key[1], key[2]) for key in self._history.differences(resource, None, since=since)}
 
     async def reached(self, revision: int) -> None:
-        """Returns once that revision is visible."""
+        """Return once that revision is visible."""
         if revision > self.revision:
             arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((revision, arrival))
@@ -300,7 +304,7 @@ class Store:
             raise TooOld(asked=revision, oldest=self.oldest)
 
     async def put(self, key: Key, document: Document, *, expect: int) -> Item:
-        """``expect`` is the revision of the head, 0 if there must be none. Sets the document's resourceVersion.
+        """Write an object. ``expect`` is the revision of the head, 0 for none. Sets the document's resourceVersion.
 
         A cancelled put may still be committed.
         """
@@ -308,17 +312,18 @@ class Store:
         return await self._write(MODIFIED if head else ADDED, key, document, head)
 
     async def delete(self, key: Key, document: Document, *, expect: int) -> Item:
-        """``document`` is the last state, which the watchers get to see, with the deletion's resourceVersion."""
+        """Delete an object. ``document`` is the last state, which watchers receive with the deletion's
+        resourceVersion."""
         head = self._checked(key, expect)
         if head is None:
             raise Conflict(key=key, expected=expect, current=None)
         return await self._write(DELETED, key, document, head)
 
     async def settled(self) -> None:
-        """Returns once everything ``head`` knows of by now is committed; raises ReadOnly if that fails.
+        """Return once every write that ``head`` has returned so far is committed; raises ReadOnly if that fails.
 
-        Whoever is refused because of such a write, or told that it leaves nothing to do, must not hear of it before
-        readers can: they would find it missing, and after a crash it would never have been.
+        Await this before answering a client with a conflict or a no-op that such a write caused: otherwise the
+        client could read before the write is visible, and after a crash the write would never have happened.
         """
         await self._committer.settled()
 
@@ -356,12 +361,13 @@ class Store:
             try:
                 listener(change)
             except Exception as error:
-                # What is committed is committed, whatever a listener makes of it.
+                # The change is committed even if a listener fails.
                 told = {"message": f"a listener failed at revision {change.revision}", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
 
     def _dismiss(self) -> None:
-        """Revisions given to failed writes are not given again: on a failing disk one of them may surface later."""
+        """Drop failed writes. Their revisions are not reused: on a failing disk one of them may become visible
+        later."""
         self._heads.clear()
 
     def _apply(self, change: Change) -> None:
@@ -381,18 +387,18 @@ class Store:
         self._committer.floor = self.oldest
 
     def _doom(self, change: Change) -> None:
-        """The history has let go of ``change``; the log can let go of what it superseded, the older row first."""
+        """The watch cache has evicted ``change``; let the log remove the row it superseded, the older row first."""
         if change.before is not None:
             self._committer.doom(change.before.revision)
         if change.type == DELETED:
             self._committer.doom(change.revision)
 
     async def probe(self) -> bool:
-        """Whether the store can be written to; if it was read-only and now can, it no longer is."""
+        """Return whether the store can be written to; a successful probe makes a read-only store writable."""
         return await self._committer.probe()
 
     async def close(self) -> None:
-        """Waits for writes on their way; ends all watches."""
+        """Wait for pending writes and close all watches."""
         if self._history.closed:
             return
         await self._committer.finish()
@@ -414,7 +420,7 @@ class Store:
 
 
 def _begin(log: Log, revision: int) -> tuple[int, int, tuple[Gap, ...]]:
-    """Revision, floor and gaps of a life that continues at ``revision``."""
+    """Return revision, floor and gaps of a life that continues at ``revision``."""
     if log.empty:
         return revision, revision, ()
     gaps = [gap for gap in log.gaps if gap.first > log.floor]

@@ -1,8 +1,8 @@
-"""The recent past: what watches read, and what lists at an older revision are rebuilt from.
+"""The watch cache: recent changes, for watches and for lists at an older revision.
 
-Changes are kept in lanes, one per resource and one per (resource, namespace). A watch reads one lane, so it costs
-nothing while other lanes change, and a wake-up costs one bisection. The whole is bounded by count and by bytes over
-all lanes; what falls out moves ``oldest``. A watch has fallen behind only if something fell out of *its* lane unread.
+Changes are indexed in one lane per resource and one per (resource, namespace). A watch reads one lane, so changes
+in other lanes cost it nothing, and waking it costs one bisection. Count and bytes are bounded over all lanes;
+evictions move ``oldest``. A watch is too old only if an unread change of *its* lane was evicted.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from typing import Final
 
 from fairway.hub.storage.entry import Change, Closed, Item, Key, TooOld
 
-# Computed forms are kept for this many of the newest changes; watchers further behind compute their own.
+# Encodings are cached for this many of the newest changes; slower watchers encode again.
 RECENT: Final = 1_024
-# Changes that fell out are cut from the front of a lane's lists in strides, since every cut moves the rest.
+# Evicted changes are cut from the front of a lane's lists in strides, since every cut moves the rest.
 STRIDE: Final = 512
 
 Place = tuple[str, str | None]
@@ -30,7 +30,7 @@ class Lane:
         self.revisions: list[int] = []
         self.first = 0
         self.lost = 0
-        """The newest revision that fell out."""
+        """The newest evicted revision."""
         self.watches = 0
         self.waiting: dict[asyncio.Future[None], None] = {}
 
@@ -65,7 +65,7 @@ class Lane:
 
 
 class WatchCache:
-    """Appends come in the order of revisions. ``newest`` is the newest revision anyone may know of."""
+    """Append changes in the order of revisions. ``newest`` is the newest revision that readers can see."""
 
     def __init__(self, *, newest: int, oldest: int, count: int, size: int) -> None:
         self.newest, self.oldest = newest, oldest
@@ -96,7 +96,7 @@ class WatchCache:
             self._order[-RECENT - 1].forms.clear()
 
     def shrink(self) -> list[Change]:
-        """What fell out by the bounds. The newest change always stays: it carries the revision."""
+        """Return the changes that exceed the bounds. The newest change always stays: it carries the revision."""
         order, fallen = self._order, []
         while len(order) > 1 and (len(order) > self._count or self._held > self._size):
             change = order.popleft()
@@ -115,13 +115,13 @@ class WatchCache:
             self._lanes.pop(lane.place, None)
 
     def wake(self) -> None:
-        """Once per batch: every watch whose lane changed."""
+        """Wake every watch whose lane changed, once per batch."""
         for lane in self._stirred.values():
             lane.wake()
         self._stirred.clear()
 
     def differences(self, resource: str, namespace: str | None, *, since: int) -> dict[Key, Item | None]:
-        """For every key changed after ``since``: what it was then."""
+        """Return, for every key changed after ``since``, its state at ``since``."""
         lane = self._lanes.get((resource, namespace))
         past: dict[Key, Item | None] = {}
         for change in lane.after(since) if lane else ():
@@ -144,7 +144,7 @@ class WatchCache:
 
 
 class Watch:
-    """One reader of one lane, for one task at a time."""
+    """A reader of one lane, for one task at a time."""
 
     __slots__ = ("_closed", "_history", "_lane", "_position", "_waiter")
 
@@ -156,13 +156,14 @@ class Watch:
 
     @property
     def position(self) -> int:
-        """Everything up to here was handed over or is no concern of this watch. Bookmarks carry it; it never falls."""
+        """Every change up to this revision was delivered or doesn't concern this watch. Bookmarks contain it; it
+        never decreases."""
         if self._lane.newest <= self._position:
             self._position = max(self._position, self._history.newest)
         return self._position
 
     async def next(self) -> Sequence[Change]:
-        """All changes since the last call; waits for at least one. May be cancelled without losing any."""
+        """Return all changes since the last call; wait for at least one. A cancelled call loses none."""
         while True:
             if self._closed or self._history.closed:
                 raise Closed
@@ -181,7 +182,7 @@ class Watch:
                 self._waiter = None
 
     def close(self) -> None:
-        """Ends a ``next`` that waits, with Closed."""
+        """End a waiting ``next`` with Closed."""
         if self._closed:
             return
         self._closed = True

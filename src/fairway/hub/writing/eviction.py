@@ -1,4 +1,4 @@
-"""Evictions: deletions of pods that ask the pods' disruption budget first."""
+"""Evictions: deletions of pods that the pod's disruption budget must allow."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -63,7 +63,7 @@ class Evictions:
         await self._writer.delete(resource, namespace, name, asked, user=request.user)
 
     async def _spend(self, pod: Document, user: User, *, dry_run: bool) -> None:
-        """Take one disruption from the budget; raises unless there is one to take, or none needed."""
+        """Take one disruption from the budget. Raises a 429 if the pod needs one and none is left."""
         budgets = list(self._covering(pod))
         if len(budgets) > 1:
             raise Refusal(code=500, reason="", message=SEVERAL)
@@ -92,7 +92,7 @@ class Evictions:
                 if matches_selector(selector, metadata.get("labels") or {}):
                     yield budget
             except SelectorError:
-                continue  # it selects nothing
+                continue  # an invalid selector selects nothing
 
     def _mark(self, pod: Document) -> None:
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])
@@ -115,7 +115,7 @@ def _guarded(pod: Document) -> bool:
 
 
 def _spare(pod: Document, budget: Document) -> bool:
-    """A pod that isn't ready is not among the healthy ones, and may go while those are enough."""
+    """Return whether a pod that isn't ready can be evicted without a disruption, because enough others are healthy."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
         return False

@@ -1,4 +1,4 @@
-"""What a patch makes of an object, for every form of patch but apply, which is a way of writing of its own."""
+"""Apply JSON, merge and strategic merge patches. ``writer`` handles server-side apply."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def patched(resource: Resource, live: Document, patch: Patch) -> Document:
-    """Raises Refusal."""
+    """Return the patched object. Raises Refusal."""
     if patch.media == JSON_PATCH:
         changed = jsonpatch.apply(live, patch.body)
-        # No other patch can make more of a document than what was there and what was sent.
+        # Only a JSON patch can multiply content, by copying.
         body.check_shape(_encode(changed), kept=True)
     elif patch.media == MERGE_PATCH:
         changed = mergepatch.apply(live, patch.body)
@@ -35,5 +35,5 @@ def patched(resource: Resource, live: Document, patch: Patch) -> Document:
 
 
 def unknown_fields(patch: Patch) -> Sequence[str]:
-    """What a strict reader objects to in the patch itself, not in what it makes."""
+    """Return unknown fields of the patch itself, which strict validation rejects."""
     return jsonpatch.unknown_fields(patch.body) if patch.media == JSON_PATCH else ()

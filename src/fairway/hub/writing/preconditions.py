@@ -1,4 +1,4 @@
-"""Conditions on the state that a write replaces or deletes: the uid and the version that the client expects."""
+"""Preconditions of updates and deletions: uid and resourceVersion."""
 
 import re
 from typing import Final
@@ -12,14 +12,14 @@ from fairway.hub.resource import Document, Resource
 WITHOUT_VERSION: Final = "Invalid value: 0: must be specified for an update"
 
 _ANY: Final = (None, "", "0")
-"""Versions that make a write unconditional."""
+"""resourceVersions that make a write unconditional."""
 _NUMBER: Final = re.compile("[0-9]{1,20}")
 _PLACES: Final = {"services": "services/specs", "endpoints": "services/endpoints"}
-"""Where etcd keeps resources that it doesn't keep under their own name."""
+"""etcd's keys of resources that aren't stored under their own name; conflict messages contain them."""
 
 
 def check_uid(resource: Resource, name: str, namespace: str, uid: object, expected: object) -> None:
-    """A uid that the client sends must be the object's own; ``uid`` is empty if there is no object. Raises a 409."""
+    """Require the uid of the request, if any. ``uid`` is empty if the object doesn't exist. Raises a 409."""
     if not expected or expected == uid:
         return
     path = [resource.group] if resource.custom else []
@@ -35,14 +35,14 @@ def check_uid(resource: Resource, name: str, namespace: str, uid: object, expect
 
 
 def require_version(resource: Resource, kind: Kind, metadata: Document, name: str) -> None:
-    """Some kinds are never replaced without the version that is meant. Raises a 422."""
+    """Require a resourceVersion, for kinds without unconditional updates. Raises a 422."""
     if (resource.custom or not kind.allow_unconditional_update) and metadata.get("resourceVersion") in _ANY:
         cause = status.Cause(field="metadata.resourceVersion", reason=status.INVALID, message=WITHOUT_VERSION)
         raise status.invalid(resource.group, resource.plural, name, [cause])
 
 
 def check_version(resource: Resource, old: Document, metadata: Document) -> None:
-    """A version that the client sends must be the newest. Raises a 409."""
+    """Require that the request's resourceVersion, if any, is the newest. Raises a 409."""
     revision, live = metadata.get("resourceVersion"), old["metadata"]
     if revision in _ANY or revision == live["resourceVersion"]:
         return
@@ -53,7 +53,7 @@ def check_version(resource: Resource, old: Document, metadata: Document) -> None
 
 
 def check_deletion(resource: Resource, metadata: Document, options: Deletion) -> None:
-    """Raises a 409."""
+    """Check the preconditions of DeleteOptions. Raises a 409."""
     told = ""
     if options.uid is not None and options.uid != metadata["uid"]:
         told = (

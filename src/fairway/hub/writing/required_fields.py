@@ -1,4 +1,4 @@
-"""What a built-in kind can't do without: fields its schema calls required must not be empty."""
+"""Check that required fields of built-in kinds aren't empty."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,7 +9,7 @@ from fairway.hub.schema import Node
 from fairway.hub.slicing import checkpoint
 
 _APART: Final = frozenset({"metadata", "status"})
-"""Judged elsewhere, or taken as it comes."""
+"""Validated elsewhere (metadata), or not at all (status)."""
 
 
 def causes(node: Node, document: Document) -> list[status.Cause]:

@@ -1,4 +1,4 @@
-"""Scale: how many replicas something has and shall have, whatever its kind calls them."""
+"""The ``scale`` subresource: read and set the replicas of a workload or custom resource."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +37,7 @@ SCALE: Final = Resource(
     plural="scales",
     namespaced=True,
     node=parse({"type": "object"}),
-    custom=True,  # its cells are found by their paths
+    custom=True,  # so that tables find its cells by JSONPath
     columns=(
         Column(name="Desired", type="integer", description="Replicas there shall be.", path=".spec.replicas"),
         Column(name="Available", type="integer", description="Replicas there are.", path=".status.replicas"),
@@ -139,7 +139,7 @@ class ScaleSubresource:
         request: WriteRequest,
         style: Representation,
     ) -> bytes:
-        """The scale is merged like any object; who manages it is who manages the replicas of its parent."""
+        """Merge the scale like any object; its managers are those of the parent's replicas."""
         metadata = applied.get("metadata") if isinstance(applied, dict) else None
         sent = metadata if isinstance(metadata, dict) else {}
 
@@ -199,7 +199,7 @@ class ScaleSubresource:
 
 
 class ScaleOwners:
-    """Between the managers of a resource and those of its scale, which own nothing but the replicas."""
+    """Converts between the managers of a resource and those of its scale, which own only the replicas."""
 
     def __init__(self, resource: Resource) -> None:
         self._version = resource.api_version
@@ -256,7 +256,7 @@ def _set_replicas(resource: Resource, document: Document, wanted: Document) -> N
 
 
 def _read(document: Document, request: WriteRequest) -> Document:
-    """The scale as its kind can hold it; what is unknown is refused or warned of, as asked. Raises Malformed."""
+    """Decode a scale; reject unknown fields or warn, as ``fieldValidation`` says. Raises Malformed."""
     made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
     told = [f'unknown field "{path}"' for path in made.unknown]
     if told and request.options.validation == STRICT:

@@ -1,4 +1,4 @@
-"""Subresources and virtual resources: scale, binding, eviction, finalize, tokens, approval, reviews."""
+"""Subresources and virtual resources: scale, binding, eviction, tokens, reviews."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -22,7 +22,7 @@ from fairway.hub.writing.scale import ScaleSubresource
 from fairway.hub.writing.writer import Writer
 
 PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
-"""What an ordinary update does."""
+"""Endpoints that take an ordinary update."""
 
 
 def _encoded(document: Document) -> bytes:
@@ -208,7 +208,7 @@ class Subresources:
 
 
 def _typed(resource: Resource, found: RequestInfo, document: Document) -> Document:
-    """The body as its kind can hold it. Raises a 400."""
+    """Decode the body of a subresource. Raises a 400."""
     part = resource.subresources.get(found.subresource)
     of = part if part is not None and part.kind else resource
     try:

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a document that a client wants to write."""
+"""Collect all faults of a document."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def causes(
     old: Document | None,
     request: WriteRequest,
 ) -> list[status.Cause]:
-    """In the order in which they are told: metadata, schema, then what only the kind knows."""
+    """Return the faults in Kubernetes' order: metadata, schema, then those that only the kind finds."""
     found: Sequence[status.Cause] = checker.check(
         _whole(resource, document),
         old=None if old is None else _whole(resource, old),
@@ -33,7 +33,7 @@ def causes(
             *(required_fields.causes(resource.node, document) if kind.required_fields_non_empty else ()),
         ]
     if not resource.custom and not kind.required_fields_non_empty:
-        # A kind that tells itself what it needs does so in words of its own.
+        # The kind reports its missing fields with Kubernetes' own messages.
         told = {cause.field for cause in own if cause.reason == status.REQUIRED}
         found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in told]
     metadata = document["metadata"]
@@ -42,7 +42,10 @@ def causes(
     else:
         about = check_changed(metadata, old["metadata"])
     if old is not None:
-        about = [*about, *about]  # Kubernetes checks twice, for all kinds and for the kind, and reports both
+        about = [
+            *about,
+            *about,
+        ]  # Kubernetes validates twice, for all kinds and for the kind, and reports both
     if not resource.custom:
         about += _finalizer_causes(metadata)
     if resource.custom and resource.scale is not None:
@@ -56,15 +59,15 @@ def causes(
 
 
 def _whole(resource: Resource, document: Document) -> Document:
-    """Rules of custom resources may ask for the kind and the version."""
+    """Add apiVersion and kind, which CEL rules of custom resources may read."""
     if not resource.custom:
         return document
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
 def _native(causes: Sequence[status.Cause]) -> list[status.Cause]:
-    """What the schema finds wrong with a built-in kind that its real counterpart would mind too: a type that
-    doesn't fit is found earlier, metadata is judged apart, and a status is taken as it comes."""
+    """Keep the schema faults that Kubernetes reports for built-in kinds. Decoding has rejected wrong types,
+    metadata is validated separately, and status isn't validated."""
     return [
         cause
         for cause in causes
