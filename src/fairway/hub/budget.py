@@ -1,12 +1,12 @@
-"""What one piece of work may use up, so that nobody can make it endless."""
+"""A budget of work units, so that no input makes a computation endless."""
 
 
 class Exhausted(Exception):
-    """There is more to do than is allowed."""
+    """The budget is used up."""
 
 
 class Budget:
-    """For work that is done in one go: renewed when it begins, spent as it goes on."""
+    """For work that doesn't await: renewed when it starts, spent while it runs."""
 
     __slots__ = ("_left", "_most")
 

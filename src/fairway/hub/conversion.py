@@ -1,4 +1,4 @@
-"""Resources that are shown in another shape than they are kept in."""
+"""Conversion of resources that are stored in another version than the client's."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,13 +9,13 @@ from fairway.hub.resource import Document, Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renaming:
-    """Top-level fields with another name in the shape that is shown. Values stay as they are."""
+    """Renames top-level fields. Values stay the same."""
 
     names: Mapping[str, str]
-    """From the name in what is kept to the name in what is shown."""
+    """From the stored field name to the served one."""
 
     def outward(self, document: Document) -> Document:
-        # What is kept as an empty text isn't shown at all in the other shape.
+        # Fields that are stored as an empty string are omitted in the served version.
         return {self.names.get(key, key): value for key, value in document.items() if value != ""}
 
     def inward(self, document: Document) -> Document:
@@ -70,7 +70,7 @@ def _with_configurations(document: Document, change: Callable[[Document], Docume
 
 
 def unified(resource: Resource) -> Resource:
-    """The resource with its conversion, if it has one: events of events.k8s.io are kept as core ones."""
+    """Add the conversion to a resource that needs one: events of events.k8s.io are stored as core events."""
     if (resource.group, resource.plural) == ("events.k8s.io", "events"):
         return replace(resource, stored_as="events", conversion=EVENTS)
     if (resource.key, resource.version) == (PLACEMENTS, "v1alpha1"):

@@ -1,7 +1,6 @@
-"""Values in the notation in which Kubernetes shows them inside messages.
+"""Values as Go prints them.
 
-Kubernetes is written in Go, so its messages quote strings and print numbers as Go does; clients and tests compare
-these words.
+Kubernetes' messages quote strings and print numbers as Go does, and clients and tests compare these messages.
 """
 
 from collections.abc import Mapping
@@ -50,7 +49,7 @@ def _escaped(char: str) -> str:
 
 
 def double(value: float) -> float:
-    """As a double, however large."""
+    """Convert to a double, however large."""
     try:
         return float(value)
     except OverflowError:
@@ -64,7 +63,7 @@ def number(value: float) -> str:
 
 
 def _json_number(value: float) -> str:
-    """The shortest digits that identify the number, with an exponent below 1e-6 and from 1e21."""
+    """Print the shortest digits that identify the number, with an exponent below 1e-6 and from 1e21."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if not isinstance(exponent, int):
         return shortest(value)
@@ -80,7 +79,7 @@ def _json_number(value: float) -> str:
 
 
 def json_text(value: Any) -> str:
-    """As JSON with sorted keys."""
+    """Print as JSON with sorted keys."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -97,7 +96,7 @@ def json_text(value: Any) -> str:
 
 
 def shown(value: object) -> str:
-    """A value inside a message: a string quoted, a number plain, anything else as JSON."""
+    """Print a value for a message: a string quoted, a number plain, anything else as JSON."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -106,7 +105,7 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> str:
-    """As ``%v`` does: ``map[a:1 b:[x y]]``, keys sorted."""
+    """Print as ``%v`` does: ``map[a:1 b:[x y]]``, keys sorted."""
     match value:
         case None:
             return "<nil>"
@@ -123,7 +122,7 @@ def plain(value: Any) -> str:
 
 
 def source(value: Any) -> str:
-    """As ``%#v`` does: what one would write in Go."""
+    """Print as ``%#v`` does: a Go literal."""
     match value:
         case None:
             return "interface {}(nil)"

@@ -1,4 +1,4 @@
-"""The embedded hub as a whole: opened, filled with what every hub has, served, closed."""
+"""The embedded hub: open the store, create default objects, start controllers and the server, stop them."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 PROBE_SECONDS: Final = 2.0
 RENEWAL_SECONDS: Final = 0.5
-"""Between looks at the clock, which may be set forward by years."""
+"""Seconds between checks of the certificates; the system clock may be set forward by years."""
 AUDIT_FILE: Final = "audit.log"
 PKI: Final = "pki"
 NOTED_AUTHORITY: Final = "authority"
@@ -71,25 +71,25 @@ NOTED_TOKEN_KEY: Final = "token key"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     folder: Path | None = None
-    """Where everything is kept; without one, only in memory."""
+    """The data folder; None keeps everything in memory."""
     host: str = "127.0.0.1"
     port: int = 0
     names: Sequence[str] = ()
-    """Further names and addresses the serving certificate is for."""
+    """Further names and addresses of the serving certificate."""
     tokens: Path | None = None
     """A file of static bearer tokens."""
     audit: Path | None = None
-    """Where to write the audit log; in ``folder`` unless said otherwise."""
+    """The audit log; by default in ``folder``."""
     controllers: frozenset[str] = controllers.ALL
     durability: Durability = "full"
     history: int = CHANGES_KEPT
-    """Changes that watches and lists of the past can go back."""
+    """Changes that the watch cache keeps."""
     definitions: Sequence[Document] = ()
-    """Custom resource definitions that the hub brings with it."""
+    """Custom resource definitions that the hub creates."""
 
 
 class Hub:
-    """Open with ``running``."""
+    """Created by ``running``."""
 
     def __init__(
         self, settings: Settings, *, store: Store, certificates: Certificates, token_key: TokenKey
@@ -151,7 +151,7 @@ class Hub:
         return self.certificates.authority.identity.certificate_pem().decode()
 
     def kubeconfig(self) -> Document:
-        """For the administrator."""
+        """The administrator's kubeconfig."""
         return self.certificates.kubeconfig(server=self.url)
 
     async def _start(self) -> None:
@@ -182,7 +182,7 @@ class Hub:
         await self._audit.stop()
 
     async def _probe_store(self) -> None:
-        """A disk that was full may have room again; whoever is to make some must hear of it."""
+        """Retry writes after the disk was full, and log while the store is read-only."""
         told: str | None = None
         while True:
             await asyncio.sleep(PROBE_SECONDS)
@@ -202,7 +202,7 @@ class Hub:
             told = self.store.read_only
 
     async def _renew_certificates(self) -> None:
-        """Certificates expire while the hub runs."""
+        """Renew certificates that are about to expire."""
         while True:
             await asyncio.sleep(RENEWAL_SECONDS)
             authority = self.certificates.authority.certificate
@@ -214,7 +214,7 @@ class Hub:
                 for controller in self._controllers:
                     if isinstance(
                         controller, ServiceAccountController | TokenController
-                    ):  # they publish the certificate
+                    ):  # these publish the certificate
                         controller.resync()
 
     # Custom resources
@@ -237,10 +237,10 @@ class Hub:
         except Exception as error:
             log.error("the definition %s cannot be served:\n%s", name, safe_traceback.format_traceback(error))
 
-    # What every hub has
+    # Default objects
 
     async def _create_defaults(self) -> None:
-        """All at once, so that it is one commit. A store that is read-only gets it when it no longer is."""
+        """Create the default objects, in one commit. If the store is read-only, ``_probe_store`` retries."""
         if not self._defaults_created:
             with contextlib.suppress(ReadOnly):
                 await self._create_default_objects()
@@ -260,7 +260,7 @@ class Hub:
             await self._ensure_where_accepted(list(bootstrap_account.documents()))
 
     async def _ensure_where_accepted(self, wanted: Sequence[tuple[str, Document]]) -> None:
-        """The hub also starts where these are refused, such as in a namespace that is being deleted."""
+        """Create objects and ignore refusals, such as in a namespace that is being deleted."""
         for refused in await asyncio.gather(
             *(self._ensure_one(key, document) for key, document in wanted), return_exceptions=True
         ):
@@ -268,7 +268,7 @@ class Hub:
                 raise refused
 
     async def _publish_service(self) -> None:
-        """Tell programs where the hub listens, as soon as the store takes it."""
+        """Publish the address of the hub, as soon as the store is writable."""
         address = urlsplit(self.url)
         assert address.hostname
         assert address.port
@@ -335,7 +335,7 @@ def _now() -> datetime:
 
 
 def _upgraded(resource: Resource, kept: Document, wanted: Document) -> Document | None:
-    """What a newer Fairway brings for an object that is already there; None when nothing."""
+    """Return the stored object with what this Fairway version adds or changes; None if nothing."""
     if resource.group == "rbac.authorization.k8s.io":
         return default_roles.reconciled(kept, wanted)
     if resource.group == ADMISSION:
@@ -350,7 +350,7 @@ def _upgraded(resource: Resource, kept: Document, wanted: Document) -> Document 
 
 
 async def _open_keys(settings: Settings, store: Store) -> tuple[Certificates, TokenKey]:
-    """Those that the data was used with: others would be rejected by every client. Raises CertificateFault."""
+    """Open the keys that belong to the data: clients would reject others. Raises CertificateFault."""
     folder = None if settings.folder is None else settings.folder / PKI
     expected, trusted = not store.empty, store.noted
     certificates = Certificates.open(
@@ -361,14 +361,14 @@ async def _open_keys(settings: Settings, store: Store) -> tuple[Certificates, To
         trusted=trusted(NOTED_AUTHORITY),
     )
     token_key = TokenKey.open(folder, expected=expected, trusted=trusted(NOTED_TOKEN_KEY))
-    with contextlib.suppress(sqlite3.OperationalError):  # on a full disk the next start does it
+    with contextlib.suppress(sqlite3.OperationalError):  # on a full disk the next start retries
         await store.note(NOTED_AUTHORITY, certificates.fingerprint)
         await store.note(NOTED_TOKEN_KEY, token_key.id)
     return certificates, token_key
 
 
 def _address(host: str) -> str:
-    """Where clients on this machine reach a server that listens there."""
+    """Return the address at which local clients reach a server that listens on ``host``."""
     if host in ("", "0.0.0.0", "::"):
         return "127.0.0.1"
     with contextlib.suppress(ValueError):
@@ -379,7 +379,7 @@ def _address(host: str) -> str:
 
 @asynccontextmanager
 async def running(settings: Settings | None = None) -> AsyncIterator[Hub]:
-    """A hub that answers, until the block is left."""
+    """Run a hub until the block is left."""
     settings = settings or Settings()
     if settings.folder is not None:
         settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

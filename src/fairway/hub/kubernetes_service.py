@@ -1,6 +1,6 @@
-"""The Service ``default/kubernetes``, by which programs find the API server they talk to, and its endpoints.
+"""The Service ``default/kubernetes`` and its endpoints, through which programs find the API server.
 
-It is headless: the hub hands out no service addresses, and its endpoint is where the hub listens.
+It is headless: the hub assigns no service addresses, and the endpoint is the hub's own address.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ _DEFAULT_PORT: Final = 443
 
 
 def documents(*, address: str, port: int) -> Iterator[tuple[str, Document]]:
-    """Each with the key of its resource; ``address`` may be a name, which only a Service can hold."""
+    """Yield each object with its resource key. ``address`` may be a host name, which only a Service can contain."""
     own: dict[str, Any] = {"name": _PORT, "protocol": "TCP"}
     labels = {"component": "apiserver", "provider": "kubernetes"}
     yield (
@@ -60,7 +60,7 @@ def brought(document: Document) -> bool:
 
 
 def reconciled(kept: Document, wanted: Document) -> Document | None:
-    """What is kept with where the hub listens now, or None when it is the same place."""
+    """Return the stored object with the hub's present address, or None if it is up to date."""
     parts = {name: value for name, value in wanted.items() if name != "metadata"}
     if "spec" in parts:
         parts["spec"] = {**(kept.get("spec") or {}), **parts["spec"]}

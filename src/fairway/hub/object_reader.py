@@ -1,4 +1,4 @@
-"""How those who decide about access read what is kept, without knowing the store."""
+"""The interface through which authentication, RBAC and admission read objects, independent of the store."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,17 +7,17 @@ from fairway.hub.resource import Document
 
 
 class ObjectReader(Protocol):
-    """Committed objects. ``resource`` is a key as in ``Resource.key``; documents are read, never changed."""
+    """Reads committed objects. ``resource`` is a ``Resource.key``; callers must not modify documents."""
 
     def documents(self, resource: str, namespace: str | None = None) -> Iterable[Document]: ...
 
     def document(self, resource: str, namespace: str, name: str) -> Document | None: ...
 
     def touched(self, resource: str) -> int:
-        """The last revision that changed any object of the resource."""
+        """Return the last revision that changed an object of the resource."""
 
     def changed(self, resource: str, since: int) -> Iterable[tuple[str, str]] | None:
-        """Namespace and name of what changed after that revision, or None when that is no longer known.
+        """Return namespace and name of the objects that changed after ``since``, or None when that is unknown.
 
-        None is always a right answer: everything is read again then.
+        On None, callers read all objects again.
         """

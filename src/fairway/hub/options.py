@@ -1,4 +1,4 @@
-"""The options in a request's query and in a deletion's body."""
+"""The options in a request's query and in DeleteOptions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ NOT_OLDER: Final = "NotOlderThan"
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _REVISION: Final = re.compile(r"[0-9]+")
 _DIGITS: Final = 20
-"""No number of 64 bits has more."""
+"""The most digits of a 64-bit number."""
 _UINT64_MAX: Final = (1 << 64) - 1
 
 
@@ -39,7 +39,7 @@ _UINT64_MAX: Final = (1 << 64) - 1
 class Write:
     dry_run: bool = False
     manager: str = ""
-    """The field manager, named by the client or made of its User-Agent."""
+    """The field manager, from the query or the User-Agent."""
     validation: str = WARN
     force: bool = False
 
@@ -64,14 +64,14 @@ class Deletion:
     propagation: str = ""
     grace: int | None = None
     cascades: bool = False
-    """The client asked, in the old way, for dependents to go too: an unfinished deletion is answered with 202."""
+    """The client used the deprecated ``orphanDependents``: an unfinished deletion is answered with 202."""
     uid: str | None = None
-    """The uid that the object must have; an empty one is a condition that no object meets."""
+    """The uid precondition; no object meets an empty one."""
     revision: str | None = None
 
 
 def flag(query: Mapping[str, str], key: str) -> bool:
-    """Anything but false and 0 is true, also nothing after the key."""
+    """Return the value of a boolean parameter: anything but false and 0 is true, also the key alone."""
     text = query.get(key)
     return text is not None and text.lower() not in ("false", "0")
 
@@ -93,7 +93,7 @@ def _of(kind: str, causes: list[status.Cause]) -> None:
 
 
 def _dry_run(query: Mapping[str, str]) -> list[str]:
-    """Every value of the parameter: one that isn't ``All`` is refused, also an empty one."""
+    """Check every value of ``dryRun``: any but ``All`` is rejected, also an empty one."""
     return [value for key, value in query.items() if key == "dryRun"]
 
 
@@ -104,7 +104,7 @@ def _dry_run_causes(values: Sequence[str]) -> list[status.Cause]:
 
 
 def write(query: Mapping[str, str], *, agent: str, kind: str, applies: bool = False) -> Write:
-    """``kind`` names the options in a refusal: CreateOptions, UpdateOptions, PatchOptions."""
+    """Parse write options. ``kind`` names the options in a refusal: CreateOptions, UpdateOptions, PatchOptions."""
     manager = query.get("fieldManager", "")
     causes = []
     if applies and not manager:
@@ -192,9 +192,9 @@ def _revision_fault(text: str) -> str:
 
 
 def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
-    """A body counts whole, without one the query does; a dry run is one wherever it is asked for.
+    """Parse DeleteOptions from the body, or from the query if there is no body; ``dryRun`` from both.
 
-    kube-apiserver deletes when the query asks for a dry run and there is a body that doesn't.
+    kube-apiserver deletes when only the query asks for a dry run and there is a body.
     """
     source = _in_query(query) if body is None else body
     dry_run = [*(source.get("dryRun") or ()), *_dry_run(query)]
@@ -229,7 +229,7 @@ def deletion(query: Mapping[str, str], body: Document | None) -> Deletion:
 
 
 def _in_query(query: Mapping[str, str]) -> Document:
-    """Options of a deletion without a body, apart from ``dryRun``."""
+    """Parse DeleteOptions from the query, except ``dryRun``."""
     found: Document = {}
     if "gracePeriodSeconds" in query:
         found["gracePeriodSeconds"] = number(query, "gracePeriodSeconds")

@@ -1,4 +1,4 @@
-"""Which resources are served: the built-in ones and those of custom resource definitions."""
+"""The served resources: built-in ones and those of custom resource definitions."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ from fairway.hub.resource import Resource, version_priority
 
 
 class Registry:
-    """``generation`` grows with every change, so that documents derived from it can be cached."""
+    """``generation`` increases with every change, so that derived documents can be cached."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._fixed = tuple(resources)
@@ -37,7 +37,7 @@ class Registry:
         }
 
     def define(self, name: str, resources: Sequence[Resource]) -> None:
-        """All versions of one custom resource; replaces what that definition gave before."""
+        """Serve all versions of a custom resource; replaces the earlier ones of the same definition."""
         self._custom[name] = tuple(resources)
         self._rebuild()
 
@@ -52,11 +52,11 @@ class Registry:
         return self._by_kind.get((group, version, kind))
 
     def of_key(self, key: str) -> Resource | None:
-        """The storage version of what the store keeps under that key."""
+        """Return the storage version of the resource with that key."""
         return self._by_key.get(key)
 
     def stored(self, resource: Resource) -> Resource:
-        """The face of a resource that the store keeps."""
+        """Return the storage version of a resource."""
         return self._by_key[resource.key] if resource.conversion is not None else resource
 
     def keys(self) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""From a request's path and query to what it is aimed at."""
+"""Parse a request's path into group, version, namespace, resource, name and subresource."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from typing import Final
 from urllib.parse import unquote
 
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
-"""What may follow the name of a namespace and isn't a resource inside it."""
+"""Subresources of a namespace, as opposed to resources in it."""
 _MOST_SEGMENTS: Final = 32
-"""No path has more; the rest is one segment, which no name can be."""
+"""Valid paths are shorter; the rest is kept as one segment, which is no valid name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """What a path names. Without a ``plural`` it is a discovery document or no API resource at all (``group`` None)."""
+    """What a path names. Without ``plural`` it is a discovery document, or no API path at all (``group`` None)."""
 
     path: str
-    """Unquoted, as rules about paths are written."""
+    """Unquoted, as in rules for non-resource URLs."""
     group: str | None = None
     version: str = ""
     namespace: str = ""
@@ -24,13 +24,13 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     watched: bool = False
-    """A path of old, ``…/watch/…``: it asks for a watch whatever the query says, even of a single name."""
+    """A deprecated ``…/watch/…`` path: it is a watch whatever the query says, even of a single name."""
     nowhere: bool = False
-    """Nothing can have this path. Whoever may not ask for it isn't told so."""
+    """No resource can have this path. Unauthorized clients get a 403, not a 404."""
 
 
 def parse(raw_path: str) -> RequestInfo:
-    """Segments are split before they are unquoted, so an encoded slash can't change what is asked for."""
+    """Parse a path. Segments are split before they are unquoted, so that an encoded slash can't change the target."""
     path = _origin(raw_path).partition("?")[0]
     segments = [unquote(part) for part in path.strip("/").split("/", _MOST_SEGMENTS)]
     whole = unquote(path)
@@ -43,7 +43,7 @@ def parse(raw_path: str) -> RequestInfo:
 
 
 def _origin(raw_path: str) -> str:
-    """Without the server that a proxy's client would name before the path; the hub is every one of them."""
+    """Strip scheme and host, which clients send to a proxy."""
     scheme, found, rest = raw_path.partition("://")
     if found and scheme.lower() in ("http", "https"):
         return "/" + rest.partition("/")[2]

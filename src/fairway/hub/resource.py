@@ -1,4 +1,4 @@
-"""What the hub knows of one served resource: names, verbs, schema, subresources, columns, behaviour."""
+"""A served resource: names, verbs, schema, subresources, columns."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of a printed table. ``path`` is a JSONPath as CRDs write it, or empty for a built-in cell."""
+    """A column of a printed table. ``path`` is the JSONPath of a CRD column, empty for a built-in cell."""
 
     name: str
     type: str = "string"
@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Where a custom resource keeps its replicas."""
+    """The JSONPaths of a custom resource's replicas."""
 
     spec_path: str
     status_path: str
@@ -40,14 +40,14 @@ class Subresource:
     name: str
     verbs: tuple[str, ...]
     kind: str = ""
-    """The kind of its body when it isn't the resource's own (``Scale``, ``TokenRequest``, ``Binding``)."""
+    """The kind of its body if it isn't the resource's own (``Scale``, ``TokenRequest``, ``Binding``)."""
     group: str = ""
     version: str = ""
     node: Node | None = None
 
 
 class Conversion(Protocol):
-    """Between the shape a resource is kept in and the one a version of it shows. Neither changes its argument."""
+    """Converts between the stored and the served version. Neither method changes its argument."""
 
     def inward(self, document: Document) -> Document: ...
 
@@ -68,9 +68,9 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     storage_version: str = ""
-    """All versions of a resource are kept in this one; empty means ``version``."""
+    """The version in which the store keeps all versions; empty means ``version``."""
     stored_as: str = ""
-    """The key of the resource it is another face of."""
+    """The key of the resource that stores the objects, if it is another one."""
     conversion: Conversion | None = None
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     scale: Scale | None = None
@@ -82,7 +82,7 @@ class Resource:
 
     @property
     def key(self) -> str:
-        """The name under which the store keeps the objects of all versions: ``plural.group``."""
+        """The key under which the store keeps the objects of all versions: ``plural.group``."""
         return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
@@ -91,10 +91,11 @@ class Resource:
 
 
 def version_priority(version: str) -> tuple[int, int, int, list[int]]:
-    """Order of API versions: v2 above v1, v1 above v1beta1, that above v1alpha1, and anything else below."""
+    """Sort key of API versions: v2 above v1 above v1beta1 above v1alpha1; other names below these, in reverse
+    alphabetical order."""
     found = _VERSION.fullmatch(version)
     if found is None:
-        # Alphabetically, so the earlier name is the better one.
+        # The alphabetically first name has the highest priority.
         return 0, 0, 0, [-ord(char) for char in version] + [0]
     level = {None: 3, "beta": 2, "alpha": 1}[found[2]]
     return level, int(found[1]), int(found[3] or 0), []

@@ -1,8 +1,8 @@
-"""Schema nodes: what a field may hold and how it merges.
+"""Schema nodes: what a field may contain and how it merges.
 
-Built-in kinds (from their field tables) and custom ones (from their CRD) become the same nodes, so validation,
-pruning, defaulting, strategic merge, server-side apply and OpenAPI each walk one structure. Nodes may be cyclic
-(JSONSchemaProps holds itself), so they are built once and then only read.
+Built-in kinds (from their field tables) and custom resources (from their CRD) become the same nodes, so that
+validation, pruning, defaulting, strategic merge, server-side apply and OpenAPI each walk one structure. Nodes may
+be cyclic (JSONSchemaProps contains itself), so they are built once and never modified.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,14 @@ GRANULAR: Final = "granular"
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Node:
-    """One place in a document. ``type`` is empty when anything goes (``x-kubernetes-preserve-unknown-fields``
-    without a type) or when a number and a string are both welcome (``int_or_string``)."""
+    """The schema of one place in a document. ``type`` is empty when any value is allowed
+    (``x-kubernetes-preserve-unknown-fields`` without a type) or both a number and a string are
+    (``int_or_string``)."""
 
     type: str = ""
     properties: dict[str, "Node"] = field(default_factory=dict)
     additional: "Node | None" = None
-    """The values of a map; None when the object has only ``properties``."""
+    """The schema of a map's values; None when the object has only ``properties``."""
     items: "Node | None" = None
     nullable: bool = False
     int_or_string: bool = False
@@ -51,18 +52,18 @@ class Node:
     has_default: bool = False
     default: Any = None
     raw: Mapping[str, Any] = field(default_factory=dict)
-    """The OpenAPI schema this node was made of: value validations, description, rules."""
+    """The OpenAPI schema of this node: value validations, description, rules."""
     name: str = ""
-    """The name of a built-in type, such as ``io.k8s.api.core.v1.PodSpec``; empty for custom ones."""
+    """The name of a built-in type, such as ``io.k8s.api.core.v1.PodSpec``; empty for custom resources."""
 
     def child(self, key: str) -> "Node | None":
-        """The node of a field of an object, whether named or of a map."""
+        """Return the node of an object's field or of a map's value."""
         return self.properties.get(key) or self.additional
 
 
 @cache
 def object_meta() -> Node:
-    """What ``metadata`` holds, of whatever kind."""
+    """Return the node of ``metadata``."""
     texts = Node(type=OBJECT, additional=Node(type=STRING))
     moment = {"format": "date-time"}
     owner = Node(
@@ -123,7 +124,7 @@ def object_meta() -> Node:
 
 
 def parse(schema: Mapping[str, Any]) -> Node:
-    """A node from an OpenAPI v3 schema as CRDs write it (no references). Doesn't judge the schema."""
+    """Build a node from the OpenAPI v3 schema of a CRD (no references), without validating the schema."""
     checkpoint()
     kind = schema.get("type", "")
     node = Node(
@@ -148,7 +149,7 @@ def parse(schema: Mapping[str, Any]) -> Node:
     if isinstance(additional, Mapping):
         node.additional = parse(additional)
     elif additional is True:
-        # Any value may be there, but of an object nothing is kept: no schema knows its fields.
+        # Any value is allowed, but all fields of an object are pruned, because the schema declares none.
         node.additional = Node(nullable=True)
     items = schema.get("items")
     if isinstance(items, Mapping):

@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in a query: parsed once, then asked for each object."""
+"""Label and field selectors of a query: parsed once, then matched against each object."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from fairway.hub.schemas import naming
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|=|<|>|,|\(|\)|!|[^\s=!,()<>]+)")
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,100}", re.ASCII)
-"""With zeros in front, but no more digits than can be read at once."""
+"""Leading zeros are allowed, within the digits that int() accepts."""
 _TERM: Final = re.compile(r"(?:[^\\,]++|\\.?)+", re.DOTALL)
 _OPERATOR: Final = re.compile(r"!=|==|=")
 _ESCAPED: Final = "\\,="
@@ -25,7 +25,7 @@ Predicate = Callable[[Mapping[str, str]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A label selector. Empty selects everything."""
+    """A label selector. An empty one selects everything."""
 
     requirements: tuple[Predicate, ...] = ()
 
@@ -82,7 +82,7 @@ def _value(key: str, token: str) -> str:
 
 
 def labels(text: str) -> Labels:
-    """Raises a 400 whose words name the part that can't be read."""
+    """Parse a label selector. Raises a 400 that names the invalid part."""
     reader = _Reader(text)
     requirements: list[Predicate] = []
     while reader.at < len(reader.tokens):
@@ -145,7 +145,7 @@ def _compared(key: str, operator: str, token: str) -> Predicate:
 
 
 def _whole(text: str) -> int | None:
-    """A number of 64 bits, as Kubernetes reads it."""
+    """Parse a 64-bit number as Kubernetes does."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -171,7 +171,7 @@ def _values(reader: _Reader) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A field selector: (dotted path, wanted value, equal?)."""
+    """A field selector: (dotted path, value, equal?)."""
 
     terms: tuple[tuple[tuple[str, ...], str, bool], ...] = ()
 
@@ -196,7 +196,7 @@ def text(document: Document, path: Sequence[str]) -> str:
 
 
 def fields(query: str, resource: Resource) -> Fields:
-    """Raises a 400 when the resource doesn't offer a selection by that field."""
+    """Parse a field selector. Raises a 400 for a field that the resource doesn't support."""
     terms = []
     for part in _terms(query):
         if not part:
@@ -209,7 +209,7 @@ def fields(query: str, resource: Resource) -> Fields:
 
 
 def only_name(query: str) -> str:
-    """The name that a field selector asks for, or empty. Nothing else is said of the selector."""
+    """Return the name that a field selector requires, or empty. The rest is not checked."""
     try:
         terms = [_term(part) for part in _terms(query) if part]
     except status.Refusal:
@@ -226,7 +226,7 @@ def _unsupported(path: str, resource: Resource) -> status.Refusal:
 
 
 def _terms(query: str) -> list[str]:
-    """Split at commas that no backslash escapes."""
+    """Split at commas that aren't escaped with a backslash."""
     return _TERM.findall(query)
 
 
@@ -254,7 +254,7 @@ def _unescaped(value: str) -> str:
 
 
 def matches_selector(selector: Document | None, labels: Mapping[str, str]) -> bool:
-    """A label selector as objects hold it. None selects nothing, an empty one everything."""
+    """Match a selector object, as in a spec. None selects nothing, an empty one everything."""
     if selector is None:
         return False
     return compile_selector(msgspec.convert(selector, LabelSelector)).matches(labels)

@@ -1,9 +1,10 @@
-"""Long computations in slices, between which the event loop serves others.
+"""Run long computations in slices, between which the event loop serves other requests.
 
-Writes check and merge documents by recursive functions, which can't await. For a large document they run in a thread
-that alternates with the event loop: one of the two always waits for the other, so they share data without locks. The
-thread hands over where the computation calls ``checkpoint``, which functions without shared state do for each part of
-a document. The store's state may have moved on by then: a write based on an older one conflicts, and is repeated.
+Writes validate and merge documents with recursive functions, which can't await. For a large document these run in a
+thread that alternates with the event loop: one of the two always waits for the other, so they share data without
+locks. The thread hands over where the computation calls ``checkpoint``, which functions without shared state do for
+each part of a document. The store may have changed by then: a write based on an older state conflicts and is
+retried.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from contextvars import copy_context
 from typing import Any, Final, Generic, TypeVar
 
 SLICE: Final = 0.0025
-"""Seconds of computing after which the event loop goes on."""
+"""Seconds of a slice."""
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ _steps: Final[set["_Step"]] = set()
 
 
 def checkpoint() -> None:
-    """Let the event loop go on if this computation has had its slice. Raises CancelledError if its client left."""
+    """Hand over to the event loop if the slice is used up. Raises CancelledError if the client disconnected."""
     if _steps and (step := _local.step) is not None:
         step.check()
 
@@ -43,7 +44,7 @@ async def in_slices(
     """Await ``work``, with its computation up to the first await in slices; ``give_way`` is awaited between them."""
     loop = asyncio.get_running_loop()
     if loop.get_debug():
-        return await work  # asyncio's debug mode forbids another thread
+        return await work  # asyncio's debug mode forbids calls from another thread
     step = _Step(work, loop, clock)
     step.start()
     try:
@@ -60,7 +61,7 @@ async def in_slices(
 
 
 class _Step(threading.Thread):
-    """A coroutine's computation up to its first await."""
+    """The computation of a coroutine up to its first await."""
 
     def __init__(
         self, work: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop, clock: Callable[[], float]
@@ -76,7 +77,7 @@ class _Step(threading.Thread):
     def run(self) -> None:
         self._resumed.acquire()
         _local.step = self
-        # What the computation hands to the event loop, such as a future, belongs to that loop.
+        # Objects that the computation passes to the event loop, such as futures, belong to that loop.
         events._set_running_loop(self._loop)
         try:
             self.awaited = self._context.run(self._work.send, None)
@@ -88,7 +89,7 @@ class _Step(threading.Thread):
             self._paused.release()
 
     def proceed(self) -> bool:
-        """Compute for a slice, while the event loop waits; returns whether the step is done."""
+        """Compute for a slice while the event loop waits; returns whether the step is done."""
         _steps.add(self)
         try:
             self._until = self._clock() + SLICE

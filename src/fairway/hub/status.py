@@ -1,4 +1,4 @@
-"""Refusals: every answer of the hub that is a ``Status``, with Kubernetes' codes, reasons and words."""
+"""Refusals: responses that are a ``Status``, with Kubernetes' codes, reasons and messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fairway.hub.go_format import quoted, shown
 
-# Reasons of a single field, as they appear in ``details.causes``.
+# Reasons of a single field, as in ``details.causes``.
 INVALID: Final = "FieldValueInvalid"
 REQUIRED: Final = "FieldValueRequired"
 DUPLICATE: Final = "FieldValueDuplicate"
@@ -20,7 +20,7 @@ TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One fault of one field. ``message`` begins with the fault's kind, as in ``Invalid value: "x": must be …``."""
+    """A fault of a field. ``message`` starts with the type of fault, as in ``Invalid value: "x": must be …``."""
 
     field: str
     reason: str
@@ -43,7 +43,7 @@ def forbidden_field(field: str, detail: str) -> Cause:
     return Cause(field=field, reason=FORBIDDEN_FIELD, message=f"Forbidden: {detail}")
 
 
-@lru_cache(maxsize=64)  # the same few, for as many values as somebody cares to send
+@lru_cache(maxsize=64)  # a bounded set, whatever the number of values sent
 def _listed(supported: tuple[str, ...]) -> str:
     return ", ".join(map(quoted, supported))
 
@@ -74,7 +74,7 @@ def too_many(field: str, actual: int, limit: int) -> Cause:
 
 
 class Refusal(Exception):
-    """Raised anywhere in the hub; the server answers with it."""
+    """Raised anywhere in the hub; the server sends it as the response."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ AND_MORE: Final = "and {} more"
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusal:
-    """The causes in their order; one is told alone, several in brackets, and of very many the first."""
+    """Build a 422. A single cause is the message itself, several are listed in brackets, up to a limit."""
     left, causes = len(causes) - MOST_CAUSES, causes[:MOST_CAUSES]
     texts = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
     unique = list(dict.fromkeys(texts))
@@ -204,7 +204,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusa
 
 
 def expired(message: str, *, continue_token: str = "") -> Refusal:
-    """``continue_token`` goes on with a list from what is there now."""
+    """``continue_token`` continues the list with the current state."""
     metadata = {"continue": continue_token} if continue_token else {}
     return Refusal(code=410, reason="Expired", message=message, metadata=metadata)
 
@@ -214,7 +214,7 @@ def too_old(asked: int, oldest: int) -> Refusal:
 
 
 def unknown_version(asked: int) -> Refusal:
-    """kube-apiserver waits instead, because another replica of it may be ahead."""
+    """kube-apiserver waits instead, because another replica may be ahead."""
     return expired(f"resource version {asked} is not of this hub's history, which may have been restored")
 
 
@@ -244,7 +244,7 @@ def method_not_allowed(message: str) -> Refusal:
 
 
 def too_many_requests(message: str, *, retry_after: int) -> Refusal:
-    """Zero seconds are no advice at all."""
+    """Zero seconds send no Retry-After."""
     return Refusal(
         code=429,
         reason="TooManyRequests",

@@ -1,8 +1,8 @@
-"""Moments as objects carry them."""
+"""Timestamps in objects."""
 
 from datetime import UTC, datetime
 
 
 def timestamp(moment: datetime) -> str:
-    """To the second, in UTC."""
+    """Format as RFC 3339, in whole seconds and UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

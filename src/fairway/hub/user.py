@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The user of a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What policies may ask about access: the variable ``authorizer`` and its functions.
+"""The CEL variable ``authorizer`` of policies and its functions.
 
 authorizer.group('apps').resource('deployments').namespace('a').check('create').allowed()
 """
@@ -30,11 +30,11 @@ BAD_ACCOUNT: Final = "Invalid service account name"
 BAD_NAMESPACE: Final = "Invalid service account namespace"
 
 CHECK_COST: Final = 350_000
-"""As if every question went to another server, which it may do elsewhere."""
+"""The cost of a check, as if it called a webhook."""
 
 
 class _Receiver(Opaque):
-    """Values that have functions and no fields."""
+    """CEL values that have functions and no fields."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class _Receiver(Opaque):
 
 @dataclass(frozen=True, slots=True)
 class Asker(_Receiver):
-    """Whose rights are asked about."""
+    """The user whose permissions are checked."""
 
     cel_type = AUTHORIZER
     authorizer: Authorizer
@@ -151,7 +151,7 @@ AUTHORIZATION: Final = Library(
             )
             for part in ("subresource", "namespace", "name")
         ),
-        # Roles know nothing of selectors, so a question that has one is a question about everything.
+        # RBAC ignores selectors, so a check with one is a check of the whole resource.
         *(
             _function(
                 part,
@@ -179,7 +179,7 @@ AUTHORIZATION: Final = Library(
         ),
         _function("allowed", "decision_allowed", lambda a: a.decision.allowed, DECISION, result=BOOL),
         _function("reason", "decision_reason", lambda a: a.decision.reason, DECISION, result=STRING),
-        # Whether somebody may do something can always be told here.
+        # RBAC always reaches a decision, so there is never an error.
         _function("errored", "decision_errored", lambda _: False, DECISION, result=BOOL),
         _function("error", "decision_error", lambda _: "", DECISION, result=STRING),
     ),

@@ -1,4 +1,4 @@
-"""What the expressions of a policy are written in, and how they are compiled."""
+"""The CEL environment of policies: variables, types and compilation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ TEXT_OR_NOTHING: Final = (STRING, NULL)
 ANYTHING: Final = ()
 
 COMPILE_WORK: Final = 200_000
-"""Units of work that compiling an expression may take, about 50 milliseconds (see ``fairway.cel.frame``)."""
+"""Units of work to compile an expression, about 50 milliseconds (see ``fairway.cel.frame``)."""
 
 _COMPOSED: Final = struct("kubernetes.variables")
 _KIND: Final = struct("kubernetes.GroupVersionKind")
@@ -102,17 +102,17 @@ _KEPT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """``program`` is None for one that can't be compiled; then ``fault`` tells why."""
+    """``program`` is None if the expression can't be compiled; then ``fault`` is the reason."""
 
     text: str
     program: Program | None = None
     fault: str = ""
     internal: bool = False
-    """It is well formed and can still never work."""
+    """The expression is valid but always fails."""
 
 
 class Compiler:
-    """For the expressions of one policy. Variables are known to what is compiled after them."""
+    """Compiles the expressions of one policy. Variables are visible to expressions compiled after them."""
 
     def __init__(self, *, params: bool) -> None:
         self._plain: dict[str, Type] = {
@@ -133,7 +133,7 @@ class Compiler:
     def compile(
         self, text: str, results: tuple[Type, ...], *, composed: bool = True, authorizer: bool = True
     ) -> Expression:
-        """``results`` are the types it may have."""
+        """Compile an expression. ``results`` are the allowed types of its value."""
         return self._compiled(text, results, composed=composed, authorizer=authorizer)[0]
 
     def _compiled(
@@ -161,7 +161,7 @@ class Compiler:
 
 
 def _reduced(type_: Type) -> Type:
-    """As much of a variable's type as those see that use it."""
+    """Return the type of a variable as other expressions see it."""
     if type_.kind in _KEPT:
         return type_
     if type_.kind is Kind.LIST:

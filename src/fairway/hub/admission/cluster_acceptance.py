@@ -1,7 +1,7 @@
-"""The policy a hub of managed clusters comes with: who joins neither accepts itself nor chooses its set.
+"""The policy of a hub of managed clusters: a joining cluster neither accepts itself nor chooses its cluster set.
 
-OCM has a webhook for this. Here it is the policy that ``deploy/controllers/acceptance`` brings to other hubs, word for
-word, under the same name.
+OCM has a webhook for this. This is the policy that ``deploy/controllers/acceptance`` installs on other hubs, with
+the same name and text.
 """
 
 import copy
@@ -12,10 +12,10 @@ from fairway.hub.admission.control import BINDINGS, POLICIES
 from fairway.hub.resource import Document
 
 CLUSTERS: Final = "managedclusters.cluster.open-cluster-management.io"
-"""The definition it is about."""
+"""The CRD that the policy matches."""
 NAME: Final = "fairway-acceptance"
 AUTO_UPDATE: Final = "fairway.dev/autoupdate"
-"""``"false"`` keeps what somebody made of the policy or of its binding, when the hub starts."""
+"""Set to ``"false"``, the hub keeps changes to the policy or its binding when it starts."""
 
 _SET: Final = "cluster.open-cluster-management.io/clusterset"
 
@@ -91,20 +91,20 @@ def documents() -> Iterator[tuple[str, Document]]:
 
 
 def brought(document: Document) -> bool:
-    """Whether it is one of these, and the hub's own to keep as they are."""
+    """Return whether the object is one of these and managed by the hub."""
     metadata = document["metadata"]
     return metadata["name"] == NAME and (metadata.get("annotations") or {}).get(AUTO_UPDATE) != "false"
 
 
 def reconciled(kept: Document, wanted: Document) -> Document | None:
-    """What is kept with what this Fairway brings, or None when nothing is to be done."""
+    """Return the stored object with what this Fairway version changes, or None if nothing."""
     if not brought(kept) or _covers(kept.get("spec"), wanted["spec"]):
         return None
     return copy.deepcopy(kept) | {"spec": copy.deepcopy(wanted["spec"])}
 
 
 def _covers(kept: object, wanted: object) -> bool:
-    """Whether all that is wanted is there; what somebody added stays."""
+    """Return whether ``kept`` contains all of ``wanted``; additions are allowed."""
     if isinstance(kept, dict) and isinstance(wanted, dict):
         return all(_covers(kept.get(key), value) for key, value in wanted.items())
     if isinstance(kept, list) and isinstance(wanted, list):

@@ -1,7 +1,7 @@
-"""Who asks the policies: every write of a client passes here before it is kept.
+"""Admission control: evaluates policies for every write of a client.
 
-Most writes concern no policy, so which ones an endpoint could concern is found out once and remembered until a policy,
-a binding or a definition changes. What remains for an ordinary write is a look-up.
+Most writes match no policy, so the policies that an endpoint can match are computed once and cached until a policy,
+a binding or a CRD changes. An ordinary write then costs one lookup.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ WARNED: Final = (
 BAD_POLICY: Final = "failed to configure policy: {}"
 BAD_BINDING: Final = "failed to configure binding: {}"
 FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
-"""The annotation of the audit log that tells what was found false."""
+"""The audit annotation with failed validations."""
 
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 _INVALID: Final = ("Invalid", 422)
@@ -87,7 +87,7 @@ class Admission:
         self._concerning: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
 
     def admit(self, attempt: AdmissionRequest) -> None:
-        """Raises the refusal of the first policy that has one; the others are told in warnings and in the log."""
+        """Raise the refusal of the first policy that denies; other results become warnings and audit annotations."""
         endpoint, hooks = self._concerned(attempt)
         if endpoint is None or not hooks:
             return
@@ -102,7 +102,7 @@ class Admission:
         if findings.refused:
             raise _refusal(attempt, *findings.refused[0])
 
-    # Which policies
+    # Matching policies
 
     def _concerned(self, attempt: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
         self._refresh()
@@ -155,7 +155,7 @@ class Admission:
         self._concerning.clear()
         self._seen = seen
 
-    # What they say
+    # Evaluation
 
     def _subject(self, attempt: AdmissionRequest) -> Subject:
         namespace = attempt.namespace

@@ -1,4 +1,4 @@
-"""Admission policies and their bindings: what makes them valid, and who may give them parameters."""
+"""Hooks of admission policies and their bindings: validation, and permission to read the parameters."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,7 +65,7 @@ class _Registration(RequiresResourceVersion):
         self._authorizer, self._registry, self._objects = authorizer, registry, objects
 
     def _readable(self, user: User, kind: Mapping[str, str] | None, **asked: str) -> bool:
-        """Whether that user may read these parameters; of a kind nobody knows, everything of its group."""
+        """Return whether the user may read these parameters; for an unknown kind, everything in its group."""
         group = resource = ALL
         if kind is not None:
             group, _, version = kind.get("apiVersion", "").rpartition("/")
@@ -133,7 +133,7 @@ def _default_match(match: Document | None) -> None:
 
 
 def _shown(user: User) -> str:
-    """As Go prints it."""
+    """Print as Go does."""
     extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"
 
@@ -311,7 +311,7 @@ def _reference_causes(reference: Document, place: str) -> Iterator[Cause]:
         yield status.not_supported(f"{place}.parameterNotFoundAction", action, NOT_FOUND_ACTIONS)
 
 
-# Which requests
+# Match rules
 
 
 def _match_causes(match: Document, place: str) -> Iterator[Cause]:

@@ -1,4 +1,4 @@
-"""Which requests a policy or a binding is about."""
+"""Match requests to policies and bindings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What is written to, and how: the part of a request that many others share."""
+    """The resource and operation of a request, which many requests share."""
 
     faces: tuple[Resource, ...]
-    """The resource as the request names it, then its other versions and groups."""
+    """The resource of the request, then its other versions and groups."""
     subresource: str
     operation: str
 
@@ -36,13 +36,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Which object it is about."""
+    """The object of a request."""
 
     name: str
     namespace: str
-    """Of a namespace, its own name."""
+    """For a namespace, its own name."""
     labels: tuple[Labels, ...]
-    """Of the object as it will be and as it is."""
+    """Labels of the new and the old object."""
     namespace_labels: Callable[[], Labels | None]
 
 
@@ -86,7 +86,7 @@ def _names(pattern: str, plural: str, subresource: str) -> bool:
 
 
 class Match:
-    """``matchConstraints`` of a policy or ``matchResources`` of a binding; without rules it is about everything."""
+    """``matchConstraints`` of a policy or ``matchResources`` of a binding; without rules it matches everything."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._rules = tuple(map(_Rule.of, document.get("resourceRules") or ()))
@@ -96,11 +96,11 @@ class Match:
         self._objects = _selector(document.get("objectSelector"))
 
     def possible(self, endpoint: Endpoint) -> bool:
-        """Whether any object there could be meant."""
+        """Return whether any object at the endpoint could match."""
         return not self._rules or any(True for _ in self._covering(self._rules, endpoint))
 
     def face(self, endpoint: Endpoint, subject: Subject) -> Resource | None:
-        """The face of the resource it wants to see; None for what it is not about."""
+        """Return the version of the resource that the rules name; None if the request doesn't match."""
         if not (self._selects_namespace(endpoint, subject) and self._selects_object(subject)):
             return None
         if self._first(self._excluded, endpoint, subject.name) is not None:
@@ -138,5 +138,5 @@ class Match:
 
 
 def _selector(document: Document | None) -> Selector | None:
-    """None for one that everything matches."""
+    """Return None for a selector that matches everything."""
     return compile_selector(msgspec.convert(document, LabelSelector)) if document else None

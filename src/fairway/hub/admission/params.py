@@ -1,4 +1,4 @@
-"""The objects that bindings give to policies as their parameters."""
+"""The parameter objects that bindings pass to policies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ _NOBODY: Final = (None,)
 
 
 class Misconfigured(Exception):
-    """What a policy or a binding refers to isn't there."""
+    """A policy or binding refers to something that doesn't exist."""
 
 
 class Params:
@@ -27,7 +27,7 @@ class Params:
         self._objects, self._registry = objects, registry
 
     def known(self, kind: Mapping[str, str] | None) -> Resource | None:
-        """The resource of that kind; None if there is no kind. Raises `Misconfigured`."""
+        """Return the resource of ``paramKind``; None if there is none. Raises `Misconfigured`."""
         if kind is None:
             return None
         version, name = kind.get("apiVersion", ""), kind.get("kind", "")
@@ -40,7 +40,7 @@ class Params:
     def chosen(
         self, kind: Mapping[str, str] | None, reference: Mapping[str, Any] | None, *, namespace: str
     ) -> Sequence[Document | None]:
-        """What a binding refers to: the policy is to be judged with each. Raises `Misconfigured`."""
+        """Return the parameter objects of a binding; the policy is evaluated with each. Raises `Misconfigured`."""
         resource = self.known(kind)
         if resource is None or reference is None:
             return _NOBODY

@@ -1,4 +1,4 @@
-"""One policy, compiled, and what it says of a request."""
+"""A compiled policy and its evaluation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from fairway.hub.admission.matching import Match
 from fairway.hub.resource import Document
 
 BUDGET: Final = 10_000_000
-"""Cost all expressions of a policy may have together, for one binding."""
+"""CEL cost of all expressions of a policy, per binding."""
 CONDITIONS_BUDGET: Final = 2_500_000
 WORK_BUDGET: Final = 100_000
-"""Units of work that all expressions of a policy may take together, for one binding (see ``fairway.cel.frame``): about
-25 milliseconds, for which all other requests wait."""
+"""Units of work of all expressions of a policy, per binding (see ``fairway.cel.frame``): about 25 milliseconds,
+during which all other requests wait."""
 REQUEST_WORK: Final = 200_000
-"""Units of work that all policies may take together for one request."""
+"""Units of work of all policies, per request."""
 CALL_WORK: Final = 12
-"""Units beside an evaluation."""
+"""Units of work around an evaluation."""
 
 
 class WorkBudget:
-    """What the policies may still take for one request."""
+    """The units of work that the policies may still use for one request."""
 
     __slots__ = ("left",)
 
@@ -65,12 +65,12 @@ class _OutOfBudget(Exception):
 
 
 class _Fault(Exception):
-    """An expression has no value; ``str()`` tells why."""
+    """An expression has no value; ``str()`` is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """``index`` is the validation's, ``reason`` empty unless it was found false."""
+    """``index`` is that of the validation, ``reason`` is empty unless it was false."""
 
     message: str
     reason: str = ""
@@ -93,7 +93,7 @@ class _Validation:
 
 
 class Policy:
-    """Made of a valid document; what it can't compile counts as a failure whenever it is asked."""
+    """Built from a valid document; expressions that don't compile fail whenever they are evaluated."""
 
     def __init__(self, document: Document) -> None:
         spec = document["spec"]
@@ -116,7 +116,7 @@ class Policy:
         )
 
     def judge(self, inputs: Mapping[str, object], allowance: WorkBudget | None = None) -> Verdict:
-        """``inputs`` are all variables but the policy's own."""
+        """Evaluate the policy. ``inputs`` are all variables except the policy's own."""
         allowance = allowance or WorkBudget()
         try:
             if not self._applies(inputs, allowance):
@@ -139,7 +139,7 @@ class Policy:
         return Verdict() if self.ignores else Verdict(denials=(Denial(message=message),))
 
     def _applies(self, inputs: Mapping[str, object], allowance: WorkBudget) -> bool:
-        """Whether no condition is false; raises if that can't be told."""
+        """Return whether no match condition is false; raises if one has no value."""
         if not self._conditions:
             return True
         run = _Run(self._variables, inputs, CONDITIONS_BUDGET, allowance)
@@ -196,7 +196,7 @@ def _validation(compiler: Compiler, document: Document) -> _Validation:
 
 
 def _spoken(run: "_Run", validation: _Validation) -> str:
-    """Empty if there is no message expression, or it has no usable answer."""
+    """Return the message; empty if there is no message expression, or it has no usable value."""
     if validation.spoken is None:
         return ""
     try:
@@ -208,7 +208,7 @@ def _spoken(run: "_Run", validation: _Validation) -> str:
 
 
 class _Run:
-    """Evaluations that share a budget and the policy's variables, each of which is evaluated once at most."""
+    """Evaluations that share a budget and the policy's variables, each evaluated at most once."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class _Run:
         self._inputs: dict[str, object] = {**inputs, VARIABLES: _Composed(self, variables)}
 
     def value(self, expression: Expression, *, authorizer: bool = True) -> object:
-        """Raises `_Fault`, or `_OutOfBudget`."""
+        """Evaluate an expression. Raises `_Fault`, or `_OutOfBudget`."""
         if expression.program is None:
             raise _Fault(NOT_COMPILED.format(expression.fault))
         inputs: Mapping[str, object] = self._inputs
@@ -258,7 +258,7 @@ class _Run:
 
 
 class _Composed(dict[str, Any]):
-    """The policy's variables as a map that finds out what it is asked for."""
+    """The policy's variables as a map that evaluates them on access."""
 
     def __init__(self, run: _Run, variables: Mapping[str, Expression]) -> None:
         super().__init__()

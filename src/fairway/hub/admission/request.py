@@ -1,4 +1,4 @@
-"""A write as policies see it."""
+"""A write, as admission policies see it."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,17 +20,17 @@ from fairway.hub.user import User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRequest:
-    """A write as its client asked for it. ``new`` is None for a deletion, ``old`` for something new."""
+    """A write of a client. ``new`` is None for a delete, ``old`` for a create."""
 
     user: User
     resource: Resource
-    """As the request names it."""
+    """In the version of the request."""
     subresource: str
     place: tuple[str, str]
-    """The namespace and the name in its path, for bodies that don't tell."""
+    """Namespace and name of the path, for bodies without them."""
     new: Document | None
     old: Document | None
-    """Both as they are kept, without kind and version, unless a subresource has a body of its own."""
+    """Both in the storage version, without apiVersion and kind, unless the subresource has a body of its own."""
     dry_run: bool
     manager: str
     warnings: list[str]
@@ -44,7 +44,7 @@ class AdmissionRequest:
 
     @property
     def namespace(self) -> str:
-        """Of a namespace, its own name."""
+        """For a namespace, its own name."""
         if self.resource.key == "namespaces":
             return self.name
         return str(self._metadata.get("namespace") or self.place[0])
@@ -63,7 +63,7 @@ class AdmissionRequest:
     def inputs(
         self, face: Resource, subject: Subject, *, authorizer: Authorizer, home: Document | None
     ) -> dict[str, object]:
-        """The variables of an expression. ``home`` is the namespace the object is in."""
+        """Return the CEL variables. ``home`` is the namespace object."""
         asker = Asker(authorizer, self.user)
         asked = Attributes(
             verb="",
@@ -84,12 +84,12 @@ class AdmissionRequest:
 
     @property
     def body(self) -> Subresource | None:
-        """The subresource, if what is written to it is of a kind of its own."""
+        """The subresource, if its body has a kind of its own."""
         part = self.resource.subresources.get(self.subresource)
         return part if part is not None and part.kind else None
 
     def _shown(self, face: Resource, document: Document | None) -> Document | None:
-        """As that face of the resource shows it."""
+        """Convert a document to the version ``face``."""
         if document is None:
             return None
         if (body := self.body) is not None:

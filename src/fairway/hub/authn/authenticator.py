@@ -1,4 +1,4 @@
-"""Who asks: by client certificate, by bearer token, or nobody, who sees only whether the hub is well."""
+"""Authenticate requests by client certificate or bearer token."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from fairway.hub.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 INVALID: Final = "invalid bearer token"
 OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
-"""Where a request without credentials is let through to authorisation, as a user without a name."""
+"""Paths for which a request without credentials passes on to authorization, as system:anonymous."""
 
 NOBODY: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
 
@@ -43,10 +43,11 @@ class Authenticator:
         self._certified: dict[bytes, tuple[User, datetime]] = {}
 
     def authenticate(self, *, authorization: str, certificate: bytes | None, path: str) -> User:
-        """Raises 401. ``authorization`` is the header or empty, ``certificate`` what the client showed, as DER.
+        """Return the user of a request. Raises a 401. ``authorization`` is the header or empty, ``certificate`` the
+        client's, as DER.
 
-        A good token counts even beside a certificate that doesn't; credentials that are no good are never
-        overlooked, not even where none are needed.
+        A valid token is accepted even beside an invalid certificate; otherwise invalid credentials are always
+        rejected, even for paths that need none.
         """
         faulty = False
         if certificate:
@@ -66,9 +67,10 @@ class Authenticator:
         return NOBODY
 
     def token(self, token: str, *, audiences: Sequence[str] = ()) -> Verified:
-        """Whose token it is, for these audiences or the hub's own. Raises Rejected, which may be shown."""
+        """Return the user of a token for these audiences or the hub's own. Raises Rejected, whose message may be
+        shown."""
         asked = tuple(audiences) or self.issuer.audiences
-        # Tokens that aren't made for anybody in particular are for the hub itself.
+        # Tokens without an audience are for the hub itself.
         common = tuple(each for each in self.issuer.audiences if each in asked)
         if common and (user := self._static.authenticate(token)) is not None:
             return Verified(user=_authenticated(user), audiences=common)
@@ -82,7 +84,7 @@ class Authenticator:
         raise Rejected(INVALID)
 
     def _certificate_user(self, der: bytes) -> User | None:
-        """None for a certificate of ours that names nobody."""
+        """Return None for a certificate of ours without a user name."""
         now, digest = self._clock(), hashlib.sha256(der).digest()
         known = self._certified.get(digest)
         if known is not None and now <= known[1]:
@@ -110,7 +112,7 @@ class Authenticator:
 
 
 def _bearer(authorization: str) -> str:
-    """The token of the header. Another scheme counts as no credentials, as in kube-apiserver."""
+    """Return the token of the header. Other schemes count as no credentials, as in kube-apiserver."""
     scheme, _, rest = authorization.strip().partition(" ")
     return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
 

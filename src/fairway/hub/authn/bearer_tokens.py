@@ -1,4 +1,4 @@
-"""Bearer tokens that aren't signed: those of a file, and bootstrap tokens kept in secrets."""
+"""Unsigned bearer tokens: those of a static file, and bootstrap tokens in secrets."""
 
 import csv
 import hashlib
@@ -24,18 +24,18 @@ _EXTRA_GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9
 
 
 class TokenFileFault(Exception):
-    """The token file can't be used. Says where, never what stands there."""
+    """The token file can't be used. The message contains the line number, never the line."""
 
 
 class StaticTokens:
-    """Tokens of a file. Kept as digests: looking one up tells nothing of the others by the time it takes."""
+    """Tokens of a file, kept as digests, so that the time of a lookup reveals nothing about other tokens."""
 
     def __init__(self, users: Mapping[bytes, User] | None = None) -> None:
         self._users = dict(users or {})
 
     @classmethod
     def read(cls, path: Path) -> "StaticTokens":
-        """Lines of ``token,user,uid,"group1,group2"``; of two with the same token the later counts."""
+        """Read lines of ``token,user,uid,"group1,group2"``; the last line with a token wins."""
         users: dict[bytes, User] = {}
         with path.open(newline="", encoding="utf-8") as file:
             for number, record in enumerate(filter(None, csv.reader(file)), start=1):
@@ -52,7 +52,7 @@ class StaticTokens:
 
 
 def bootstrap_user(token: str, *, objects: ObjectReader, now: datetime) -> User | None:
-    """Who may join with ``<id>.<secret>``, as the secret kube-system/bootstrap-token-<id> says."""
+    """Return the user of the token ``<id>.<secret>``, from the secret kube-system/bootstrap-token-<id>."""
     parts = _BOOTSTRAP.fullmatch(token)
     if parts is None:
         return None
@@ -78,7 +78,7 @@ def bootstrap_user(token: str, *, objects: ObjectReader, now: datetime) -> User 
 
 
 def _current(expiration: bytes, now: datetime) -> bool:
-    """What can't be read as a time counts as past."""
+    """Treat an invalid time as past."""
     if not expiration:
         return True
     try:

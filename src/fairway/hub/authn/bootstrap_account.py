@@ -1,6 +1,6 @@
-"""The identity that introduces clusters to a hub of managed clusters, as OCM names it.
+"""The service account that joining clusters use, with OCM's name.
 
-It is there from the start, because clusteradm asks for a token of it and makes none where it is missing.
+The hub creates it at the start, because clusteradm requests a token for it and doesn't create it.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
         "verbs": ["get", "create", "list", "watch"],
     },
 )
-"""What OCM lets agents do before they join, except what they have no use for: to read every ConfigMap, and to choose
-the set their cluster is in."""
+"""OCM's permissions of joining agents, except those they don't need: to read every ConfigMap, and to choose the set
+of their cluster."""
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def documents() -> Iterator[tuple[str, Document]]:
-    """Each with the key of its resource, in the order in which they are to be created."""
+    """Yield each object with its resource key, in the order of creation."""
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     yield "namespaces", {"metadata": {"name": NAMESPACE}}
     yield "serviceaccounts", {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
@@ -48,7 +48,7 @@ def documents() -> Iterator[tuple[str, Document]]:
 
 
 def brought(document: Document) -> bool:
-    """Whether every hub of managed clusters makes this object by itself. The namespace may hold more."""
+    """Return whether the hub creates this object itself. Its namespace may contain others."""
     name, namespace = document["metadata"]["name"], document["metadata"].get("namespace", "")
     return (document.get("kind"), namespace, name) in (
         ("ServiceAccount", NAMESPACE, ACCOUNT),

@@ -1,4 +1,4 @@
-"""Signed tokens: what they claim, and the one key that signs and verifies them."""
+"""JSON Web Tokens: claims, and the key that signs and verifies them."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ _LONGEST: Final = 16_384
 
 
 class Rejected(Exception):
-    """Why a token isn't accepted, in words that may be shown. Never holds the token."""
+    """The reason why a token is rejected, safe to show. Never contains the token."""
 
 
 class Reference(Struct, frozen=True, omit_defaults=True):
@@ -76,7 +76,7 @@ _decode_header: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Key:
-    """Signs and verifies. The algorithm is fixed: what a token's header asks for is compared, never obeyed."""
+    """Signs and verifies. The algorithm is fixed: the token's header is compared, never followed."""
 
     def __init__(self, private: ec.EllipticCurvePrivateKey) -> None:
         self._private = private
@@ -89,9 +89,9 @@ class Key:
 
     @classmethod
     def open(cls, folder: Path | None, *, expected: bool = False, trusted: str | None = None) -> "Key":
-        """The key kept in the folder, made when there is none; without a folder a new one.
+        """Open the key in the folder, created if missing; without a folder, create a new one.
 
-        ``expected``: the hub has data, so there must be one. ``trusted`` is the id it had. Raises CertificateFault.
+        ``expected``: the hub has data, so a key must exist. ``trusted`` is the id it had. Raises CertificateFault.
         """
         if folder is None:
             return cls(ec.generate_private_key(ec.SECP256R1()))
@@ -120,7 +120,7 @@ class Key:
         return f"{signed}.{_encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def verify(self, token: str, *, issuers: frozenset[str]) -> Claims | None:
-        """None when it isn't a token of these issuers; Rejected when it says so but this key didn't sign it."""
+        """Return the claims; None for a token of other issuers. Raises Rejected if this key didn't sign it."""
         parts = token.split(".")
         if len(token) > _LONGEST or len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
             return None

@@ -1,7 +1,7 @@
-"""Tokens of service accounts: asked for by TokenRequest, kept in secrets, judged on every request.
+"""Service account tokens: issued for TokenRequests and secrets, verified on every request.
 
-A signed token says who it is for, but the objects decide: it counts only while its service account, and the pod,
-secret or node it is bound to, exist with the uid it names.
+A token is valid only while its service account, and the pod, secret or node it is bound to, exist with the uid in
+its claims.
 """
 
 import base64
@@ -57,7 +57,7 @@ class Verified(Struct, frozen=True):
 
 
 class _Remembered(Struct):
-    """A token whose signature was found right: what it says, and up to which changes the objects agreed."""
+    """A token with a valid signature: its claims, and the revisions at which the objects were checked."""
 
     claims: Claims
     user: User
@@ -65,7 +65,7 @@ class _Remembered(Struct):
 
 
 class Issuer:
-    """Makes tokens for service accounts and judges those it is shown."""
+    """Issues and verifies tokens of service accounts."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Issuer:
         self._remembered: dict[bytes, _Remembered] = {}
 
     def discovery(self, *, address: str) -> Document:
-        """``address`` is where the hub is reached from outside: host and port."""
+        """Return the OpenID discovery document. ``address`` is the hub's external host and port."""
         return {
             "issuer": self.url,
             "jwks_uri": f"https://{address}{JWKS_PATH}",
@@ -95,7 +95,7 @@ class Issuer:
         return self._key.jwks()
 
     def request(self, document: Document, *, namespace: str, name: str) -> Document:
-        """Answers a TokenRequest for the service account of that name."""
+        """Answer a TokenRequest for a service account."""
         asked, spec = document.get("metadata") or {}, document.get("spec") or {}
         for part, mine in (("name", name), ("namespace", namespace)):
             if asked.get(part) and asked[part] != mine:
@@ -152,7 +152,7 @@ class Issuer:
         return status.invalid(_GROUP, "TokenRequest", name, [status.invalid_value(path, value, detail)])
 
     def _bound(self, asked: Document | None, namespace: str, account: Reference) -> Bound:
-        """The object a token will live and die with, after a look at it."""
+        """Return the object that a token is bound to, after checking it."""
         if not asked:
             return Bound(namespace=namespace, serviceaccount=account)
         version, kind, name = asked.get("apiVersion", ""), asked.get("kind", ""), asked.get("name", "")
@@ -190,9 +190,9 @@ class Issuer:
         )
 
     def secret_token(self, *, account: Document, secret: Document) -> str:
-        """The token without an end for a secret of type kubernetes.io/service-account-token.
+        """Return the token without expiry for a secret of type kubernetes.io/service-account-token.
 
-        It counts only while that secret holds it, so it must be written there.
+        It is valid only while that secret contains it, so the caller must write it there.
         """
         meta = account["metadata"]
         return self._key.sign(
@@ -207,7 +207,7 @@ class Issuer:
         )
 
     def outdated(self, token: str) -> bool:
-        """Whether it claims to be one of ``secret_token``, but another key signed it."""
+        """Return whether a token of ``secret_token``'s form was signed with another key."""
         try:
             self._key.verify(token, issuers=frozenset({LEGACY_ISSUER}))
         except Rejected:
@@ -215,14 +215,14 @@ class Issuer:
         return False
 
     def authenticate(self, token: str, *, audiences: Sequence[str] = ()) -> Verified | None:
-        """None when the token isn't one of ours to judge; Rejected when it is and isn't good (any more)."""
+        """Return the user; None for tokens of other issuers. Raises Rejected for an invalid or expired token."""
         digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         known = self._remembered.get(digest)
         if known is None:
             signed = self._key.verify(token, issuers=self._issuers)
             if signed is None:
                 return None
-            # Only the signature has been looked at: with nothing seen yet, the objects are asked next.
+            # Only the signature was verified: revision 0 makes the objects be checked next.
             known = _Remembered(claims=signed, user=_user(signed), seen=())
         claims = known.claims
         meant = claims.audiences or self.audiences
@@ -240,7 +240,7 @@ class Issuer:
             raise Rejected(EXPIRED)
         seen = tuple(map(self._objects.touched, _watched(claims)))
         if known.seen != seen:
-            # Whoever was asked about before is asked about again: nothing outlives its object.
+            # Check the objects again, also for cached tokens: no token outlives its objects.
             self._remembered.pop(digest, None)
             legacy = claims.iss == LEGACY_ISSUER
             steady = self._confirm_legacy(claims, token) if legacy else self._confirm(claims, now)
@@ -252,7 +252,8 @@ class Issuer:
         return Verified(user=known.user, audiences=common)
 
     def _confirm(self, claims: Claims, now: float) -> bool:
-        """Whether the answer holds until one of the objects changes; near a deletion time alone changes it."""
+        """Return whether the result stays valid until one of the objects changes; a pending deletion expires by
+        time alone."""
         bound = claims.bound
         if claims.exp is None:
             raise Rejected(EXPIRED)
@@ -303,7 +304,7 @@ class Issuer:
 
 
 def _watched(claims: Claims) -> Iterable[str]:
-    """The resources whose changes may end a token."""
+    """Return the resources whose changes may invalidate a token."""
     yield "serviceaccounts"
     bound = claims.bound
     if bound.secret is not None or claims.iss == LEGACY_ISSUER:
@@ -319,7 +320,7 @@ def username(namespace: str, name: str) -> str:
 
 
 def account_of(user: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name is of."""
+    """Return namespace and name of the service account with that user name."""
     prefix, _, rest = user.partition("system:serviceaccount:")
     parts = rest.split(":")
     if prefix or len(parts) != 2 or naming.label(parts[0]) or naming.subdomain(parts[1]):
@@ -357,7 +358,7 @@ def _user(claims: Claims) -> User:
 
 
 def secret_data(secret: Document, key: str) -> bytes:
-    """A value of a secret, empty when it isn't there or can't be read."""
+    """Return a value of a secret, empty if missing or invalid."""
     try:
         return base64.b64decode((secret.get("data") or {}).get(key) or "", validate=True)
     except (binascii.Error, TypeError):

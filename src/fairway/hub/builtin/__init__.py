@@ -29,13 +29,13 @@ _API: Final = "io.k8s.api."
 
 @cache
 def resources() -> tuple[Resource, ...]:
-    """All served resources of the built-in kinds."""
+    """Return all served resources of the built-in kinds."""
     return tuple(catalog.read(_FOLDER / "resources.table", _LIBRARY))
 
 
 @cache
 def type_of(name: str) -> Type:
-    """A type by its full name, such as ``io.k8s.api.core.v1.Pod``; KeyError if there is none."""
+    """Return a type by its full name, such as ``io.k8s.api.core.v1.Pod``. Raises KeyError."""
     package, _, short = name.rpartition(".v1.")
     table = _TABLES.get(package) or package.removeprefix(_API)
     if "." in table:
@@ -44,8 +44,8 @@ def type_of(name: str) -> Type:
 
 
 def kind(group: str, version: str, name: str) -> Type:
-    """The type of a kind, its list's included, or of one that every group has, such as DeleteOptions; KeyError if
-    there is none."""
+    """Return the type of a kind, of its list, or of one that every group has, such as DeleteOptions. Raises
+    KeyError."""
     if version == "v1":
         with suppress(KeyError):
             found = _LIBRARY.type(f"{group.partition('.')[0] or 'core'}.{name}")
@@ -58,5 +58,5 @@ def kind(group: str, version: str, name: str) -> Type:
 
 
 def node(name: str) -> Node:
-    """The schema of a type; KeyError if there is none."""
+    """Return the schema of a type. Raises KeyError."""
     return type_of(name).node

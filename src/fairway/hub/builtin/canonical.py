@@ -1,8 +1,8 @@
-"""How the reference implementation would write an object again.
+"""Rewrite objects of built-in kinds as kube-apiserver encodes them.
 
-A built-in kind is not kept as the client wrote it. The reference decodes it into a typed structure and encodes that
-again, so that unknown and empty fields vanish, fields that are always written appear, times turn to UTC and
-quantities to their shortest form. Clients see this, and what they compare (an apply, a hash, a diff) depends on it.
+kube-apiserver decodes a built-in object into a Go struct and encodes that again, so that unknown and empty fields
+are dropped, fields without omitempty appear, times become UTC and quantities canonical. Clients see the result, and
+what they compare (an apply, a hash, a diff) depends on it.
 """
 
 import base64
@@ -30,22 +30,22 @@ _MILLI: Final = -3
 _WITHOUT_EXPONENT: Final = 1e21
 
 _Step = str | int | tuple[str, str]
-"""A field, a place in a list, or a name together with what complaints call it; they don't mention a map's keys."""
+"""A path element together with its form in decoding errors, which omit map keys."""
 
 
 class Malformed(ValueError):
-    """The document can't be one of this kind; worded as the reference implementation does."""
+    """The document isn't one of this kind; with kube-apiserver's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canonical:
     document: Document
     unknown: tuple[str, ...]
-    """The paths of fields that the kind doesn't have, such as ``spec.containers[0].foo``."""
+    """The paths of unknown fields, such as ``spec.containers[0].foo``."""
 
 
 def canonical(made: Type, document: Document) -> Canonical:
-    """A new document, which may share free-form parts with the given one. Raises Malformed."""
+    """Return a new document, which may share free-form parts with the given one. Raises Malformed."""
     walk = _Walk()
     result = walk.message(made, document)
     if walk.fault is not None:
@@ -54,7 +54,7 @@ def canonical(made: Type, document: Document) -> Canonical:
 
 
 def zero(shape: Shape) -> Any:
-    """What is written where something has to be and nothing was given."""
+    """The encoding of a required field without a value."""
     if shape.kind == MESSAGE:
         assert shape.type is not None
         return written(shape.type, {})
@@ -64,7 +64,7 @@ def zero(shape: Shape) -> Any:
 
 
 def written(made: Type, given: Document) -> Document:
-    """What is written of an object: in order, without what is empty, with what is always shown."""
+    """Encode an object: in order, without empty fields, with those that are always encoded."""
     result: Document = {}
     for name, field in made.fields.items():
         value = given.get(name)
@@ -79,8 +79,8 @@ def written(made: Type, given: Document) -> Document:
 
 
 class _Walk:
-    """Values of special types are judged by code of their own, whose first complaint ends the walk. A plain
-    mismatch is only noted, and told if nothing else is wrong."""
+    """Types with their own decoder end the walk at their first error. A plain type mismatch is reported only if
+    there is no such error."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
@@ -155,10 +155,10 @@ class _Walk:
         return result
 
     def _dictionary(self, shape: Shape, value: Document) -> Document:
-        """Sorted, as the reference writes maps."""
+        """Sorted, as kube-apiserver encodes maps."""
         assert shape.element is not None
         path, result = self._path, {}
-        # Maps of quantities are resource lists, which the reference rounds up to thousandths.
+        # Maps of quantities are resource lists, which kube-apiserver rounds up to thousandths.
         amounts = shape.element.kind == "Quantity"
         for key, each in value.items():
             checkpoint()
@@ -204,7 +204,7 @@ class _Walk:
                 found = inner._value(field.shape, value)
                 if inner.fault is not None:
                     raise inner.fault
-                # What is unknown in there is dropped, but the reference doesn't notice it.
+                # Unknown fields in there are dropped, but not reported, as in kube-apiserver.
                 return None if found == [] else found
         if "allows" in made.fields:
             raise Malformed(NOT_A_SCHEMA)
@@ -256,14 +256,14 @@ def _quantity(value: Any, *, power: int | None = None) -> str:
 
 
 def quantity_fault(fault: QuantityError) -> str:
-    """The reference's message for a text that is no quantity. It has none for a text that is too long."""
+    """Return kube-apiserver's message for an invalid quantity; it has none for one that is too long."""
     if TOO_LONG in str(fault):
         return f"a quantity {TOO_LONG}"
     return NOT_A_SUFFIX if isinstance(fault, SuffixError) else NOT_A_QUANTITY
 
 
 def _first_illegal(text: str) -> int:
-    """Where base64 stops to make sense."""
+    """Return the offset of the first invalid base64 character."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     for index, character in enumerate(text):
         if character not in alphabet:

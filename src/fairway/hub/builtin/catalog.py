@@ -1,4 +1,4 @@
-"""The served resources of the built-in kinds, from ``resources.table`` (which says how to read it)."""
+"""The served resources of the built-in kinds, from ``resources.table`` (which describes its format)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Final
 from fairway.hub.builtin.field_tables import Library
 from fairway.hub.resource import ALL_VERBS, Column, Resource, Scale, Subresource
 
-# Where custom resources keep the text of a selector, built-in ones keep the selector itself.
+# Custom resources store the selector as a string, built-in ones as an object.
 _SCALE: Final = Scale(
     spec_path=".spec.replicas", status_path=".status.replicas", selector_path=".spec.selector"
 )

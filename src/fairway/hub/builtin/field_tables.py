@@ -45,7 +45,7 @@ _LIST_SUFFIX: Final = "List"
 
 
 class Library:
-    """All tables of a folder. Types refer to each other across files, never in a circle of files."""
+    """All tables of a folder. Types refer to each other across files, without cycles between files."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = {path.stem: path for path in folder.glob("*.fields")}
@@ -59,7 +59,7 @@ class Library:
         return known
 
     def type(self, name: str) -> Type:
-        """By its short name with its table's, such as ``core.Pod`` or ``core.PodList``; KeyError if there's none."""
+        """Return a type by table and name, such as ``core.Pod`` or ``core.PodList``. Raises KeyError."""
         table, _, short = name.partition(".")
         types = self.table(f"{table}_v1").types
         if short in types or not short.endswith(_LIST_SUFFIX):
@@ -223,7 +223,7 @@ class Table:
         if not raw:
             return base
         if shape.type is not None and shape.type.name in self._bodies:
-            self._fill(shape.type.name)  # what is copied must be complete
+            self._fill(shape.type.name)  # the copied type must be complete
         return replace(
             base,
             raw={**base.raw, **raw},
@@ -253,7 +253,7 @@ def _field(number: str, marked: str, shape: Shape, node: Node) -> Field:
 
 
 def _extensions(shape: Shape, options: list[str]) -> dict[str, Any]:
-    """The options as a published schema shows them."""
+    """Return the options as a published schema contains them."""
     made: dict[str, Any] = {}
     for option in options:
         word, _, value = option.partition("=")

@@ -1,4 +1,4 @@
-"""Points in time as the reference implementation reads and writes them: RFC 3339, kept in UTC."""
+"""Parse and format times as kube-apiserver does: RFC 3339, in UTC."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from typing import Final
 
 SECONDS_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICROS_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
-"""The reference implementation names a format by how it would write one certain moment."""
+"""Go names a time format by its reference time."""
 
 _ZERO: Final = datetime(1, 1, 1, tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,26 +23,26 @@ _WHOLE: Final = re.compile(
 
 
 class InstantError(ValueError):
-    """The text is not a point in time; worded as the reference implementation does."""
+    """The text is not a time; with kube-apiserver's message."""
 
 
 def seconds(text: str) -> str | None:
-    """The canonical text, to the second; None for the zero time."""
+    """Return the canonical text, in seconds; None for the zero time."""
     return _seconds(_parse(text, SECONDS_LAYOUT, _SECONDS))
 
 
 def micros(text: str) -> str | None:
-    """The canonical text, to the microsecond; six digits must be given. None for the zero time."""
+    """Return the canonical text, in microseconds, of a text with six digits. None for the zero time."""
     return _micros(_parse(text, MICROS_LAYOUT, _MICROS))
 
 
 def seconds_of(since_epoch: int) -> str | None:
-    """InstantError beyond the years that can be written."""
+    """Raises InstantError beyond the years that can be formatted."""
     return _seconds(_moment(since_epoch, 0))
 
 
 def micros_of(since_epoch: int, nanos: int) -> str | None:
-    """InstantError beyond the years that can be written."""
+    """Raises InstantError beyond the years that can be formatted."""
     return _micros(_moment(since_epoch, nanos))
 
 

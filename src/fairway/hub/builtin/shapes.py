@@ -1,4 +1,4 @@
-"""What the types of the built-in kinds look like, on the wire and in memory."""
+"""The types of the built-in kinds, in JSON and protobuf."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from fairway.hub.schema import BOOLEAN, INTEGER, NUMBER, OBJECT, STRING, Node
 
 LIST: Final = "list"
 WRAPPED: Final = "wrapped"
-"""A list that protobuf wraps into a message of its own."""
+"""A list that protobuf wraps into a message."""
 DICTIONARY: Final = "dictionary"
 MESSAGE: Final = "message"
 UNION: Final = "union"
-"""One of several forms, without a name in JSON that says which."""
+"""One of several forms that JSON doesn't name."""
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
@@ -37,7 +37,7 @@ SCALARS: Final[Mapping[str, Node]] = {
 PLAIN: Final[Mapping[str, object]] = {
     "string": "", "int32": 0, "int64": 0, "bool": False, "double": 0.0, "bytes": None,
 }  # fmt: skip
-"""Scalars that are nothing but a JSON scalar, and what they are when they are empty."""
+"""Scalars that are plain JSON scalars, and their empty values."""
 GO_NAMES: Final[Mapping[str, str]] = {
     "double": "float64", "bytes": "[]uint8", "Time": "v1.Time", "MicroTime": "v1.MicroTime",
     "Quantity": "resource.Quantity", "IntOrString": "intstr.IntOrString", "FieldsV1": "v1.FieldsV1",
@@ -47,11 +47,11 @@ GO_NAMES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shape:
-    """What a field, an item of a list or a value of a map holds. ``kind`` is a scalar's name or one of the above."""
+    """The type of a field, a list item or a map value. ``kind`` is a scalar's name or one of the above."""
 
     kind: str
     go: str
-    """What the reference implementation calls it when it complains."""
+    """Its Go name, which decoding errors contain."""
     element: "Shape | None" = None
     type: "Type | None" = None
     enum: tuple[str, ...] = ()
@@ -63,21 +63,21 @@ COLLECTIONS: Final = frozenset({LIST, WRAPPED, DICTIONARY})
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Field:
     name: str
-    """In JSON; empty when it holds another type's fields, which JSON shows flat."""
+    """In JSON; empty when the fields of its type are inlined."""
     number: int
-    """In protobuf; 0 where it has no place there."""
+    """In protobuf; 0 if it isn't there."""
     shape: Shape
     node: Node
     pointer: bool = False
-    """Zero is not the same as absent."""
+    """Zero differs from absent."""
     always: bool = False
     shown: bool = False
-    """Written even when it is absent."""
+    """Encoded even when absent."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Type:
-    """Built once, then only read."""
+    """Built once, then immutable."""
 
     name: str
     full_name: str
@@ -88,8 +88,8 @@ class Type:
     description: str = ""
     node: Node
     fields: dict[str, Field] = field(default_factory=dict)
-    """By JSON name, in the order in which they are written."""
+    """By JSON name, in the order of encoding."""
     numbers: dict[int, Field] = field(default_factory=dict)
     """By protobuf number."""
     embedded: dict[str, str] = field(default_factory=dict)
-    """The fields that come from a type whose fields JSON shows flat, with that type's name."""
+    """Inlined fields with the name of the type that they come from."""

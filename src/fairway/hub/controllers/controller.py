@@ -1,4 +1,4 @@
-"""A part of the upkeep: told of every change as it is committed, it works off what that calls for, one at a time."""
+"""The base class of the hub's controllers: a queue of keys, a reconcile loop with backoff, and writes to the hub."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ decode: Final = decode_object
 
 
 class Controller(ABC, Generic[T]):
-    """``see`` is called within the commit and must be quick; ``work`` may take its time and is retried."""
+    """``on_change`` is called within the commit and must be quick; ``reconcile`` may take its time and is retried."""
 
     manager = "fairway-hub"
 
@@ -47,7 +47,7 @@ class Controller(ABC, Generic[T]):
     async def reconcile(self, item: T) -> None: ...
 
     def resync(self) -> None:
-        """Look at what is already there."""
+        """Queue existing objects, at the start and when an input outside the store changed."""
 
     def enqueue(self, item: T) -> None:
         self._due[item] = None
@@ -77,7 +77,7 @@ class Controller(ABC, Generic[T]):
             await self.reconcile(item)
             self._faults.pop(item, None)
         except (Refusal, ReadOnly) as error:
-            # Another writer was first, or the store can't write: look again, later and later.
+            # A conflict, or a read-only store: retry with backoff.
             count = self._faults.get(item, 0)
             self._faults[item] = count + 1
             delay = _BACK_OFF[min(count, len(_BACK_OFF) - 1)]
@@ -88,7 +88,7 @@ class Controller(ABC, Generic[T]):
                 "%s gave up on %s:\n%s", type(self).__name__, item, safe_traceback.format_traceback(error)
             )
 
-    # What workers do to objects
+    # Reads and writes
 
     def resource(self, key: str) -> Resource | None:
         return self.registry.of_key(key)

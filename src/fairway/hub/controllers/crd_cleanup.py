@@ -1,4 +1,4 @@
-"""Custom resource definitions: their objects go before they do, and then their names are free for others."""
+"""Deletes the objects of a deleted CRD, removes its finalizer, and re-evaluates CRDs that wait for its names."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ class CrdCleanup(Controller[str]):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self._waiting: set[str] = set()
-        """Those that aren't served, perhaps because of another's names."""
+        """CRDs that aren't established, perhaps because another CRD has their names."""
 
     def resync(self) -> None:
         for item in self.items(DEFINITIONS):
@@ -45,7 +45,7 @@ class CrdCleanup(Controller[str]):
             return
         if not definition["metadata"].get("deletionTimestamp"):
             if not definitions.established(definition):
-                # Judged anew, as every change is; one that changed nothing wouldn't be.
+                # An update re-evaluates the names; it must change something, or the hub would skip it.
                 await self.merge_patch(
                     (DEFINITIONS, "", item), {"status": {"conditions": None}}, subresource="status"
                 )

@@ -1,4 +1,4 @@
-"""Certificate signing requests: signed once they are approved."""
+"""Signs approved certificate signing requests."""
 
 from collections.abc import Callable
 from datetime import datetime

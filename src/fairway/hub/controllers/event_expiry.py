@@ -1,4 +1,4 @@
-"""Events don't stay: an hour after an event was last written it goes."""
+"""Deletes events an hour after their last write."""
 
 import asyncio
 from typing import Any, Final
@@ -24,7 +24,7 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 class EventExpiry(Controller[str]):
-    """Ages are counted from when this process first saw an event, so a restart gives each another hour."""
+    """The hour starts when this process first sees an event, so a restart starts it again."""
 
     manager = "event-expiry"
 
@@ -63,7 +63,7 @@ class EventExpiry(Controller[str]):
             self._timer.cancel()
         await super().stop()
 
-    async def reconcile(self, item: str) -> None:  # noqa: ARG002  # there is only one thing to do
+    async def reconcile(self, item: str) -> None:  # noqa: ARG002  # there is a single key
         now = asyncio.get_running_loop().time()
         due = []
         for key, moment in self._seen.items():

@@ -1,4 +1,4 @@
-"""Garbage collection: what is left without an owner goes, in the way the deletion of the owner asked for."""
+"""Garbage collection: deletes dependents by the propagation policy of their owner's deletion."""
 
 import contextlib
 import time
@@ -41,7 +41,7 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 class GarbageCollector(Controller[Key]):
-    """Knows only the objects that have owners; who has none costs a search for a word in its bytes."""
+    """Indexes only objects with owners; for others it searches the encoded object for ``ownerReferences``."""
 
     manager = "generic-garbage-collector"
 
@@ -49,12 +49,12 @@ class GarbageCollector(Controller[Key]):
         super().__init__(**parts)
         self._dependents: dict[str, set[Key]] = {}
         self._blocking: dict[str, set[Key]] = {}
-        """Of the dependents by owner, those that an owner deleted in the foreground waits for."""
+        """The dependents by owner that a foreground deletion waits for."""
         self._owners: dict[Key, frozenset[str]] = {}
         self._waiting: set[str] = set()
         """Owners that wait for dependents, all of which were queued."""
         self._reported: set[tuple[Key, str]] = set()
-        """Invalid owner references that have their event."""
+        """Invalid owner references for which an event was written."""
 
     def resync(self) -> None:
         for resource in self.store.resources():
@@ -79,7 +79,7 @@ class GarbageCollector(Controller[Key]):
                     self.enqueue(dependent)
             if owned:
                 self._index(change.key, ())
-                # An owner that waits for its dependents may be waiting for this one.
+                # An owner in foreground deletion may be waiting for this dependent.
                 self._wake_owners(_head(change.raw).metadata.owner_references, change.key)
             return
         if owned or change.key in self._owners:
@@ -117,7 +117,8 @@ class GarbageCollector(Controller[Key]):
                 self.enqueue(owner)
 
     def _owner_key(self, reference: Document, dependent: Key) -> Key | None:
-        """None when the hub doesn't serve such a kind: nothing is known of that owner then."""
+        """Return the resource of an owner; None if the hub doesn't serve its kind, so nothing is known about the
+        owner."""
         group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
         resource = self.registry.of_kind(group, version, str(reference.get("kind", "")))
         if resource is None:
@@ -140,10 +141,10 @@ class GarbageCollector(Controller[Key]):
             await self._judge(item, metadata)
 
     async def _judge(self, key: Key, metadata: _Metadata) -> None:
-        """Delete what has no owner left; forget owners that are gone where another remains.
+        """Delete an object without owners; remove references to missing owners where another exists.
 
         An owner of an unknown kind may exist, and a cluster-scoped object can't have a namespaced owner: either
-        reference protects the object, because the hub can't show that its owner is gone.
+        reference protects the object, because the hub can't show that its owner is missing.
         """
         if not await self._resolvable(key, metadata):
             return
@@ -166,7 +167,7 @@ class GarbageCollector(Controller[Key]):
             if self._in_circle(metadata):
                 unblocked = [{**each, "blockOwnerDeletion": False} for each in metadata.owner_references]
                 await self._rewrite(key, metadata, owners=unblocked)
-                return  # the change brings the object here again
+                return  # the resulting change queues the object again
             await self._collect(key, metadata, FOREGROUND)
         else:
             policy = BACKGROUND
@@ -177,7 +178,7 @@ class GarbageCollector(Controller[Key]):
             await self._collect(key, metadata, policy)
 
     async def _resolvable(self, key: Key, metadata: _Metadata) -> bool:
-        """Whether every owner reference names a place where the hub can look for the owner."""
+        """Return whether the hub can look up every owner that the references name."""
         resolvable = True
         for reference in metadata.owner_references:
             owner_key = self._owner_key(reference, key)
@@ -219,9 +220,9 @@ class GarbageCollector(Controller[Key]):
             await self.writer.create(events, "default", event, self.request())
 
     def _in_circle(self, metadata: _Metadata) -> bool:
-        """Whether an owner may wait for this object while this object waits for it.
+        """Return whether an owner and this object may wait for each other.
 
-        The test also finds some that wait for each other without a circle; not blocking those does no harm.
+        It also matches some without a cycle; not blocking those does no harm.
         """
         if not any(reference.get("blockOwnerDeletion") for reference in metadata.owner_references):
             return False
@@ -234,7 +235,7 @@ class GarbageCollector(Controller[Key]):
         return False
 
     async def _collect(self, key: Key, metadata: _Metadata, propagation: str) -> None:
-        """Delete the version that was judged: a write in flight may add an owner, and is judged when it is stored."""
+        """Delete the version that was examined: a concurrent write may add an owner, and queues the object again."""
         await self.delete(key, uid=metadata.uid, revision=metadata.resource_version, propagation=propagation)
 
     async def _rewrite(
@@ -264,8 +265,8 @@ class GarbageCollector(Controller[Key]):
         await self._rewrite(key, metadata, finalizers=kept_finalizers)
 
     async def _await_dependents(self, key: Key, metadata: _Metadata) -> None:
-        """Queue all dependents once; later ones queue themselves. A look at a waiting owner costs the same for any
-        number of dependents, because each dependent that changes causes one."""
+        """Queue all dependents once; later ones queue themselves. Checking a waiting owner costs the same for any
+        number of dependents, because each changed dependent causes one check."""
         if metadata.uid not in self._waiting:
             self._waiting.add(metadata.uid)
             for dependent in self._dependents.get(metadata.uid, ()):

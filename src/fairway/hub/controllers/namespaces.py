@@ -1,7 +1,7 @@
-"""Namespaces: when one is deleted, everything in it goes first.
+"""Deletes the content of a deleted namespace, then the namespace.
 
-What is left in a namespace that is being deleted is counted once, and then change by change: each of its objects may
-wait for a finalizer, and counting all of them whenever one of them changes would be quadratic in their number.
+The remaining objects are counted once, and then change by change: each may wait for a finalizer, and counting all
+whenever one changes would be quadratic.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from fairway.hub.timestamps import timestamp
 NAMESPACES: Final = "namespaces"
 _ENDING: Final = b'"deletionTimestamp"'
 _AT_ONCE: Final = 32
-"""Objects that are deleted together, so that one commit can take them all."""
+"""Objects that are deleted together, so that one commit covers them all."""
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
@@ -41,7 +41,7 @@ _head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class Contents:
-    """What is left in one namespace, by resource and by finalizer."""
+    """The remaining objects of one namespace, by resource and by finalizer."""
 
     def __init__(self) -> None:
         self.resources: Counter[str] = Counter()
@@ -123,7 +123,7 @@ class NamespaceController(Controller[str]):
         )
 
     async def _count(self, name: str, contents: Contents) -> None:
-        """Changes that are seen meanwhile are counted as well, so each object counts as it is stored by now."""
+        """Count the objects. Changes meanwhile are counted as well, so each object counts as it is stored by now."""
         yielder = Yielder()
         for resource in self.store.resources():
             for listed in self.items(resource, name):
@@ -134,11 +134,11 @@ class NamespaceController(Controller[str]):
         contents.counted = True
 
     async def _delete(self, contents: Contents) -> None:
-        """Delete everything; what remains is held by finalizers or has time left."""
+        """Delete everything; what remains waits for finalizers or a grace period."""
         while contents.undeleted:
             several = list(islice(contents.undeleted.items(), _AT_ONCE))
             await asyncio.gather(*(self.delete(key, uid=uid) for key, uid in several))
-            # An object that another request replaced is listed again under its new uid; any other is done with.
+            # A replaced object is listed again under its new uid; any other is done.
             for key, uid in several:
                 if contents.undeleted.get(key) == uid:
                     del contents.undeleted[key]

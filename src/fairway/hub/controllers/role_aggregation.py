@@ -1,6 +1,6 @@
-"""Cluster roles made of others: their rules are shown as they are gathered.
+"""Writes the rules of aggregated cluster roles.
 
-Access never waits for this: the authorizer gathers for itself. It is for those who read a role.
+Only readers of a role depend on this: the authorizer aggregates for itself.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class RoleAggregation(Controller[str]):
-    """Looks at all roles when one changes that gathers or that a role gathers; thousands of others may."""
+    """Reads all roles when an aggregated or an aggregating one changes, and ignores changes of others."""
 
     manager = "clusterrole-aggregation-controller"
 

@@ -1,4 +1,4 @@
-"""Service accounts: every namespace has a default one and the hub's CA, and token secrets get their token."""
+"""Default service accounts, the ConfigMap with the hub's CA, and token secrets."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ _head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class ServiceAccountController(Controller[str]):
-    """One namespace after another."""
+    """Creates the default service account and the CA ConfigMap in every namespace."""
 
     manager = "service-account-controller"
 
@@ -81,9 +81,9 @@ class ServiceAccountController(Controller[str]):
 
 
 class TokenController(Controller[Key]):
-    """Secrets of type service-account-token: filled when they appear, removed with their account.
+    """Fills secrets of type service-account-token and deletes them with their account.
 
-    They get a new token when the key of tokens was replaced, and the authority's certificate when that was renewed.
+    Updates them when the token key was replaced, or the authority's certificate renewed.
     """
 
     manager = "tokens-controller"

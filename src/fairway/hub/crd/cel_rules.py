@@ -1,6 +1,6 @@
-"""Rules of a definition: they must compile, and what they can cost must be within limits.
+"""CEL rules of a CRD: they must compile, and their cost must be within limits.
 
-A rule on the items of a list runs once per item, so its estimate is multiplied by how many there can be.
+A rule on list items runs once per item, so its estimate is multiplied by the maximum number of items.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,8 @@ from fairway.hub.status import Cause
 RULE_COST_LIMIT: Final = 10_000_000
 TOTAL_COST_LIMIT: Final = 100_000_000
 TOTAL_COMPILE_WORK: Final = 2_000_000
-"""Units of work that compiling all rules of a definition may take, about half a second (see ``fairway.cel.frame``):
-some three hundred rules of a hundred parts each."""
+"""Units of work to compile all rules of a CRD, about half a second (see ``fairway.cel.frame``): some 300 rules of
+100 parts each."""
 
 TOO_COSTLY: Final = (
     "{} exceeds budget by factor of {} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength "
@@ -54,7 +54,7 @@ _RULE_FIELDS: Final = (
 
 @dataclass(slots=True)
 class Total:
-    """What all rules of a schema can cost together, and which of them cost most."""
+    """The total cost of a schema's rules, and the most expensive ones."""
 
     cost: int = 0
     largest: list[tuple[int, str]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleJudge:
-    """Judges the rules of one place. ``count`` is how many values can be there, None if there is no limit."""
+    """Check the rules of one node. ``count`` is the maximum number of its values, None without a limit."""
 
     node: Node
     total: Total
@@ -132,7 +132,7 @@ class RuleJudge:
 
 
 def _most(node: Node) -> int | None:
-    """How many values of what it holds there can be per value of it."""
+    """Return the maximum number of child values per value."""
     limit: float | None = 1
     if node.type == "object" and (
         node.additional is not None or node.raw.get("additionalProperties") is not None
@@ -151,6 +151,6 @@ def _excess(what: str, cost: int, limit: int) -> str:
 
 
 def _told(path: str, rule: Mapping[str, Any], detail: str) -> Cause:
-    """Kubernetes shows the whole rule, with its fields as it names them inside."""
+    """Kubernetes prints the whole rule, with its internal field names."""
     shown = ",".join(f'"{name}":{json_text(rule.get(key, nothing))}' for name, key, nothing in _RULE_FIELDS)
     return Cause(field=path, reason=status.INVALID, message=f"Invalid value: {{{shown}}}: {detail}")

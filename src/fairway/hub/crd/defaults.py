@@ -1,4 +1,4 @@
-"""Defaults of a schema must themselves be what the schema demands."""
+"""Defaults of a schema must be valid themselves."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ def default_faults(node: Node, path: str) -> list[Cause]:
 
 
 class _Defaults:
-    """What is compiled for one default serves those above and below it, or each would cost as much as all."""
+    """Share what is compiled between nested defaults; otherwise each would cost as much as all."""
 
     def __init__(self, root: Node) -> None:
         self._pruning, self._constraints = Pruning(), Constraints()
@@ -41,7 +41,7 @@ class _Defaults:
             yield from self.faults(child, f"{path}.properties[{name}]")
 
     def _check(self, node: Node, value: Any, path: str) -> Iterator[Cause]:
-        # A default is judged by what stands below it; that it is one doesn't matter for itself.
+        # A default is validated with the schema below it; its own default doesn't matter.
         bare = replace(node, has_default=False, default=None)
         dropped: list[str] = []
         self._pruning.prune(bare)(copied(value), "", dropped)

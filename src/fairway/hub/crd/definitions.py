@@ -1,4 +1,4 @@
-"""Definitions of custom resources: judged, completed, established, and turned into served resources."""
+"""CRDs: defaults, validation, conditions, and the resources they define."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ _AGE: Final = Column(
 
 
 def complete(document: Document) -> None:
-    """Fills in what a definition may leave out, in place."""
+    """Set defaults of a CRD, in place."""
     spec = document["spec"] = document.get("spec") or {}
     names = spec["names"] = spec.get("names") or {}
     kind = names.get("kind") or ""
@@ -64,7 +64,7 @@ def complete(document: Document) -> None:
 
 
 def store_version(document: Document) -> None:
-    """Notes the version objects are kept in among those that were ever used for it, in place."""
+    """Add the storage version to ``status.storedVersions``, in place."""
     storage = storage_version(document)
     state = _status(document)
     stored = state.get("storedVersions") or []
@@ -85,7 +85,7 @@ def storage_version(document: Document) -> str:
 
 
 def check_definition(document: Document, old: Document | None = None) -> list[Cause]:
-    """Everything wrong with a completed definition; of ``metadata`` only that its name follows from its spec."""
+    """Return all faults of a defaulted CRD; of ``metadata`` only that its name matches its spec."""
     spec, state = document.get("spec") or {}, document.get("status") or {}
     names = spec.get("names") or {}
     found: list[Cause] = []
@@ -104,7 +104,7 @@ def check_definition(document: Document, old: Document | None = None) -> list[Ca
 
 
 def warnings(document: Document, old: Document | None = None) -> list[str]:
-    """Formats that mean nothing, unless they meant nothing before."""
+    """Return warnings about unknown formats, unless they were there before."""
     before = {*_formats(old or {})}
     return [UNKNOWN_FORMAT.format(quoted(each)) for each in _formats(document) if each not in before]
 
@@ -146,7 +146,7 @@ def _stored_versions(stored: list[str], versions: Iterable[Mapping[str, Any]]) -
 
 
 def _approval(document: Document, old: Document | None) -> Iterator[Cause]:
-    """Groups of the Kubernetes community need its approval, or the confession that there is none."""
+    """Groups of the Kubernetes community need an approval annotation."""
     group = (document.get("spec") or {}).get("group") or ""
     if not any(group == each or group.endswith(f".{each}") for each in ("k8s.io", "kubernetes.io")):
         return
@@ -181,10 +181,10 @@ def _approval_state(document: Document) -> str:
 
 
 def establish(document: Document, served: Iterable[Resource], *, now: str) -> bool:
-    """Accepts the names that no other served resource of the group has, and notes in ``status`` whether that is
-    all of them: only then is the resource served. In place; returns whether ``status`` changed.
+    """Accept the names that no other served resource of the group has and set the conditions; the resource is
+    served only if all are accepted. In place; returns whether ``status`` changed.
 
-    ``now`` is RFC 3339. The definition's own resources may be among the served ones.
+    ``now`` is RFC 3339. The CRD's own resources may be among the served ones.
     """
     state = _status(document)
     wanted = document["spec"]["names"]
@@ -224,7 +224,7 @@ def _taken(document: Document, served: Iterable[Resource]) -> tuple[set[str], se
 def _accept(
     wanted: Mapping[str, Any], accepted: Mapping[str, Any], resources: set[str], kinds: set[str]
 ) -> tuple[dict[str, Any], tuple[str, str] | None]:
-    """The names that can be had, and the last conflict if there is one."""
+    """Return the accepted names, and the last conflict if there is one."""
     names = dict(accepted)
     conflict: tuple[str, str] | None = None
     for key, taken in (("plural", resources), ("singular", resources), ("kind", kinds), ("listKind", kinds)):
@@ -272,7 +272,7 @@ def _set_condition(document: Document, kind: str, value: str, reason: str, messa
 
 
 def resources_of(document: Document) -> tuple[Resource, ...]:
-    """One for every served version of a definition that was found to be in order."""
+    """Return a resource for every served version of an established CRD."""
     spec = document["spec"]
     names = (document.get("status") or {}).get("acceptedNames") or spec["names"]
     return tuple(
@@ -319,16 +319,16 @@ def _resource(
 
 
 def root_node(schema: Mapping[str, Any]) -> Node:
-    """The schema of a custom resource, completed by what every object has."""
+    """Return the schema of a custom resource with the fields that every object has."""
     node = parse(schema)
     meta = object_meta()
     written = node.properties.get("metadata")
     if written is not None and written.properties:
-        # Only the names can be restricted.
+        # Only names can be restricted.
         meta = replace(meta, properties=meta.properties | written.properties)
     if not node.type and not node.preserve_unknown:
         node.type = OBJECT
-    # What an object always has needs no demanding.
+    # Fields that every object has need not be required.
     node.required = tuple(name for name in node.required if name not in ("apiVersion", "kind", "metadata"))
     node.properties |= {
         "apiVersion": node.properties.get("apiVersion") or Node(type=STRING),
@@ -357,7 +357,7 @@ def _columns(version: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """What is told to whoever uses a deprecated version."""
+    """Return the warning for clients of a deprecated version."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning") is not None:

@@ -1,4 +1,4 @@
-"""Which keywords a schema of a custom resource may use, and where."""
+"""Which keywords the schema of a custom resource may use, and where."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -51,8 +51,8 @@ _META: Final = ("metadata", "kind", "apiVersion")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the walk is. ``unlinked`` is the path of the list around it whose items can't be followed from an old
-    object to a new one; ``judge`` is None where rules aren't judged."""
+    """The position of the walk. ``unlinked`` is the path of the enclosing list whose items can't be correlated with
+    old ones; ``judge`` is None where rules aren't checked."""
 
     path: str
     root: bool = False
@@ -64,7 +64,7 @@ class Place:
 
 @dataclass(slots=True)
 class Faults:
-    """Rules are judged only where nothing is wrong with the schema they are about, or with what it holds."""
+    """Rules are checked only where the schema and its children are valid."""
 
     schema: list[Cause]
     rules: list[Cause]
@@ -89,7 +89,7 @@ def openapi_faults(schema: Mapping[str, Any], place: Place) -> Faults:
     found.schema += _keys(schema, path)
     rules = schema.get("x-kubernetes-validations") or ()
     if rules:
-        # A path through a schema that isn't structural leads nowhere in particular.
+        # A path through a schema that isn't structural can't be resolved.
         node = parse(schema) if unsupported(schema) is None else None
         for index, rule in enumerate(rules):
             found.schema += _rule(rule, node, f"{path}.x-kubernetes-validations[{index}]")
@@ -153,7 +153,7 @@ def _children(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Mapping
             yield child, replace(inner, path=f"{path}.{junctor}[{index}]", judge=None)
     items = schema.get("items")
     if isinstance(items, Mapping):
-        # Items of any other list can't be recognized in an old object.
+        # Items of other lists can't be correlated with old ones.
         unlinked = place.unlinked or ("" if schema.get("x-kubernetes-list-type") == "map" else path)
         yield (
             items,

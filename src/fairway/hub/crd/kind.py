@@ -1,4 +1,4 @@
-"""Custom resource definitions."""
+"""Hooks of the CustomResourceDefinition kind."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -35,13 +35,14 @@ class Definition(RequiresResourceVersion):
         return definitions.check_definition(document, old)
 
     def complete(self, document: Document, old: Document | None, request: WriteRequest) -> None:
-        """Its names are taken at once; nothing waits for a controller here."""
+        """Accept the names at once; no controller is involved."""
         request.warnings.extend(definitions.warnings(document, old))
         document["status"] = {k: v for k, v in document["status"].items() if v is not None}
         definitions.establish(document, self._registry.resources, now=timestamp(self._clock()))
 
     def is_removable(self, document: Document) -> bool:
-        """Not before somebody has seen to its objects, which is what the finalizer of a deletion is for."""
+        """Not before ``controllers.crd_cleanup`` has deleted its objects; the finalizer of a deletion waits for
+        that."""
         return "deletionTimestamp" in document["metadata"]
 
     def begin_deletion(self, document: Document) -> None:

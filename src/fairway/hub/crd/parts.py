@@ -1,4 +1,4 @@
-"""The parts of a definition besides its schemas: names, printed columns, subresources, selectable fields."""
+"""Validate the parts of a CRD besides its schemas: names, printer columns, subresources, selectable fields."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,7 @@
-"""What makes a schema structural: pruning and defaulting must know every field without weighing alternatives.
+"""Check that a schema is structural: pruning and defaulting must know every field without evaluating alternatives.
 
-So types stand at every place, outside of junctors; inside of them there is nothing but conditions on values, and
-only on places that are declared outside.
+So every type is stated outside of junctors (``allOf``, ``anyOf``, ``oneOf``, ``not``); inside there are only
+conditions on values, and only on fields that are declared outside.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ _UNSUPPORTED: Final = (
     ("additionalItems", "additionalItems"),
     ("definitions", "definitions"),
 )
-# What may not stand inside a junctor, and how that is put.
+# Keywords that are forbidden inside a junctor, and their messages.
 _OUTSIDE_ONLY: Final = (
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -68,7 +68,7 @@ _OUTSIDE_ONLY: Final = (
 
 
 def unsupported(schema: Any) -> str | None:
-    """What no structural schema can hold, in words; None if there is nothing of it."""
+    """Return the message for a keyword that no structural schema allows; None if there is none."""
     pending = [schema]
     while pending:
         checkpoint()
@@ -165,7 +165,7 @@ def _in_all_of(schema: Schema) -> bool:
 
 
 def _conditions(schema: Schema, path: str, *, first_any_of: bool, in_all_of: bool) -> Iterator[Cause]:
-    """``first_any_of`` and ``in_all_of``: types are allowed there, as they say what int-or-string says."""
+    """``first_any_of`` and ``in_all_of``: types are allowed there, to express int-or-string."""
     for junctor in _JUNCTORS:
         if junctor == "anyOf" and first_any_of:
             continue
@@ -201,7 +201,7 @@ def _nested(schema: Schema, path: str, *, any_of: bool = False) -> Iterator[Caus
 
 
 def _completeness(conditions: Schema, schema: Schema | None, place: str, path: str) -> Iterator[Cause]:
-    """``place`` is where ``schema`` stands, ``path`` where the conditions on it do."""
+    """``place`` is the path of ``schema``, ``path`` that of the conditions on it."""
     if isinstance(conditions.get("not"), Mapping):
         yield from _complete(conditions["not"], schema, place, f"{path}.not")
     for junctor in _JUNCTORS:

@@ -1,6 +1,6 @@
-"""Judges definitions of custom resources: everything an API server would refuse, in its words.
+"""Validate CRDs, with kube-apiserver's messages.
 
-What all versions have in common is told once, as if it stood beside the versions and not in each of them.
+Faults that all versions share are reported once, at the spec.
 """
 
 from collections import deque
@@ -32,12 +32,12 @@ PARTS: Final = {
     "additionalPrinterColumns": "additionalPrinterColumns",
     "selectableFields": "selectableFields",
 }
-"""What may differ between versions, and what it is called when it doesn't."""
+"""What may differ between versions, and the name of the shared field."""
 
 DOTLESS_GROUP: Final = "should be a domain with at least one dot"
 SAME_VERSION_TWICE: Final = "must contain unique version names"
 _NONE: Final[Sequence[Mapping[str, Any]]] = ()
-"""Versions that weren't even given; an empty list is told otherwise."""
+"""Versions were omitted; an empty list is reported differently."""
 
 ONE_STORAGE_VERSION: Final = "must have exactly one version marked as storage version"
 ROOT_OBJECT: Final = (
@@ -121,7 +121,7 @@ def spec_faults(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def schemas(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """All schemas of all versions with all they hold; of equal versions only one."""
+    """Yield all schemas of all versions with their children; of equal versions only one."""
     versions: Sequence[Mapping[str, Any]] = _NONE if spec.get("versions") is None else spec["versions"]
     if versions and _same(versions, "schema"):
         versions = versions[:1]
@@ -180,7 +180,7 @@ def _parts(
 
 
 def _versions(versions: Sequence[Mapping[str, Any]], common: set[str], detail: str) -> Cause:
-    """Kubernetes shows all versions, with their fields as it names them inside."""
+    """Kubernetes prints all versions, with their internal field names."""
     shown = []
     for version in versions:
         fields = {
@@ -199,7 +199,7 @@ def _versions(versions: Sequence[Mapping[str, Any]], common: set[str], detail: s
 
 
 def schema_faults(schema: Mapping[str, Any], path: str, *, with_status: bool = False) -> list[Cause]:
-    """Of one schema: it must be structural, its defaults valid, its rules sound and affordable."""
+    """Check one schema: structural, valid defaults, rules that compile within the cost limits."""
     found: list[Cause] = list(_root_faults(schema, path)) if with_status else []
     if schema.get("nullable"):
         found.append(status.forbidden_field(f"{path}.nullable", ROOT_NULLABLE))
@@ -229,7 +229,7 @@ def _root_faults(schema: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _conversion(conversion: Mapping[str, Any]) -> Iterator[Cause]:
-    """No webhooks are called here, so none is accepted."""
+    """The hub calls no webhooks, so it accepts none."""
     yield from _one_of("spec.conversion.strategy", conversion.get("strategy") or "None", ("None",))
     if conversion.get("strategy") in (None, "", "None") and conversion.get("webhook") is not None:
         yield status.forbidden_field(

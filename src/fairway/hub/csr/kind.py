@@ -1,4 +1,4 @@
-"""Certificate signing requests."""
+"""Hooks of the CertificateSigningRequest kind."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime

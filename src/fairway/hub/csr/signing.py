@@ -1,4 +1,4 @@
-"""From an approved request to a certificate, as the signers that Kubernetes knows by name would make it."""
+"""Sign approved requests by the rules of Kubernetes' built-in signers."""
 
 import base64
 import binascii
@@ -61,7 +61,7 @@ _PURPOSES: Final = {
 }
 USAGES: Final = tuple(sorted((*_KEY_USAGES, *_PURPOSES)))
 
-# What of a subject is taken over. The rest, such as a user's uid, could be read as something nobody approved.
+# Subject attributes that are copied. Others, such as a user's uid, could grant what the approver didn't see.
 _SUBJECT: Final = (
     NameOID.COUNTRY_NAME,
     NameOID.ORGANIZATION_NAME,
@@ -77,11 +77,11 @@ _ONCE: Final = frozenset({NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER})
 
 
 class RequestFault(Exception):
-    """What is wrong with a request, in words for its owner."""
+    """The fault of a request, as its owner reads it."""
 
 
 def blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The PEM blocks, each with its type; ends at the first that isn't one."""
+    """Yield PEM blocks with their type; stops at the first invalid one."""
     start = 0
     while (begin := data.find(b"-----BEGIN ", start)) >= 0:
         head = data.find(b"-----", begin + 11)
@@ -98,7 +98,7 @@ def blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def content(field: object) -> bytes:
-    """The bytes of a base64 field; none when it isn't one."""
+    """Return the bytes of a base64 field; empty if invalid."""
     try:
         return base64.b64decode(field, validate=True) if isinstance(field, str) else b""
     except (binascii.Error, ValueError):
@@ -106,7 +106,7 @@ def content(field: object) -> bytes:
 
 
 def parse(request: object) -> x509.CertificateSigningRequest:
-    """``request`` as the API has it: base64 of PEM. Raises RequestFault unless its maker had the key."""
+    """Parse ``request``, base64 of PEM, and verify its signature. Raises RequestFault."""
     kind, body = next(blocks(content(request)), ("", b""))
     if kind != "CERTIFICATE REQUEST":
         raise RequestFault(NOT_PEM)
@@ -138,9 +138,9 @@ def organizations(request: x509.CertificateSigningRequest) -> tuple[str, ...]:
 
 
 def signed(document: Document, *, authority: Authority, now: datetime) -> Document | None:
-    """The request with its certificate, or with why it got none; None when there is nothing to do.
+    """Return the request with its certificate or the reason for the failure; None if there is nothing to do.
 
-    ``now`` has a time zone. Requests for signers of other names are left to others.
+    ``now`` has a time zone. Requests of other signers are ignored.
     """
     spec, state = document.get("spec") or {}, document.get("status") or {}
     conditions = state.get("conditions") or []
@@ -184,7 +184,7 @@ def _issue(
     if now >= authority.certificate.not_valid_after_utc:
         raise RequestFault("the signer has expired")
     life = _LIFE if seconds is None else min(max(timedelta(seconds=seconds), _LEAST), _LIFE)
-    # A long life starts a little earlier and ends as much earlier; of a short one nothing can be spared.
+    # A long validity is shifted back to allow for clock skew; a short one can't spare that.
     end = now + life if life < _SHORT_LIFE else now + life - _BACKDATED
     flags = {_KEY_USAGES[usage] for usage in usages if usage in _KEY_USAGES}
     if "key_agreement" not in flags:
@@ -208,7 +208,7 @@ _FLAGS: Final = tuple(dict.fromkeys(_KEY_USAGES.values()))
 
 
 def _subject(request: x509.CertificateSigningRequest) -> x509.Name:
-    """Of what can be there only once, the last counts: that is how everybody reads it."""
+    """Return the extensions; of repeated ones the last, as other parsers do."""
     taken: list[x509.NameAttribute[str | bytes]] = []
     for oid in _SUBJECT:
         found = attributes(request, oid)
@@ -227,10 +227,10 @@ def _alternatives(request: x509.CertificateSigningRequest) -> Iterator[x509.Gene
 
 
 def _check(signer: str, request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
-    """The promises each signer makes about what it signs."""
+    """Check the rules of the signer."""
     if signer == CLIENT:
         if MASTERS in organizations(request):
-            raise RequestFault(NOT_MASTERS)  # refused on creation already, unless it got in another way
+            raise RequestFault(NOT_MASTERS)  # rejected on create, too, unless it was stored otherwise
         for usage in usages:
             if usage not in ("client auth", "digital signature", "key encipherment"):
                 raise RequestFault(f"invalid usage for client certificate: {usage}")

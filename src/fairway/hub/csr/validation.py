@@ -1,7 +1,7 @@
-"""Certificate signing requests as objects: what may be asked, what may change, who may approve and sign.
+"""Validation of CertificateSigningRequests: content, changes, and permission to approve and sign.
 
-The main resource, its approval and its status are written by different people, so each has its own rules. The
-``subresource`` of every function is empty, ``approval`` or ``status``.
+The main resource, its approval and its status are written by different users, so each has its own rules.
+``subresource`` is empty, ``approval`` or ``status``.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ _FINAL: Final = (*_DECISIONS, "Failed")
 def prepare(
     document: Document, old: Document | None, *, user: User, now: datetime, subresource: str = ""
 ) -> None:
-    """Sets what the client may not: in place, before validation."""
+    """Set the fields that clients don't control, in place, before validation."""
     if old is None:
         spec = {k: v for k, v in (document.get("spec") or {}).items() if k not in _OF_THE_USER}
         spec["username"] = user.name
@@ -89,7 +89,7 @@ _OF_THE_USER: Final = frozenset({"username", "uid", "groups", "extra"})
 
 
 def _restore(conditions: list[Document], before: list[Document], kind: str) -> None:
-    """A status write repeats the decision it saw; what it says of it beyond that doesn't count."""
+    """Keep the stored decision in a status update; other changes to it are ignored."""
     kept = [each for each in before if each.get("type") == kind]
     places = [i for i, each in enumerate(conditions) if each.get("type") == kind]
     if len(kept) == len(places):
@@ -114,7 +114,7 @@ def _stamp(conditions: list[Document], before: list[Document], now: datetime) ->
 
 
 def check(document: Document, old: Document | None, *, subresource: str = "") -> list[status.Cause]:
-    """Of a prepared document. The spec never changes, so it is judged on creation alone."""
+    """Validate a prepared document. The spec is immutable, so it is validated only on create."""
     causes: list[status.Cause] = []
     if old is None:
         causes.extend(_spec_causes(document.get("spec") or {}))
@@ -241,9 +241,9 @@ def _of(state: Document, kind: str) -> list[Document]:
 def admit(
     document: Document, old: Document | None, *, user: User, authorizer: Authorizer, subresource: str = ""
 ) -> None:
-    """Raises the 403 for a subject nobody may ask for, and for who may not approve or sign for that signer.
+    """Raise a 403 for a forbidden subject, and for users who may not approve or sign for the signer.
 
-    Comes after ``check``, as in kube-apiserver.
+    Follows ``check``, as in kube-apiserver.
     """
     name = document["metadata"].get("name", "")
     if old is None:
@@ -270,7 +270,7 @@ def admit(
 
 
 def permitted(verb: str, signer: str, *, user: User, authorizer: Authorizer) -> bool:
-    """Whether a user may approve or sign for this signer, or for all of its domain."""
+    """Return whether a user may approve or sign for this signer, or for all of its domain."""
     domain = signer.partition("/")[0]
     return any(
         authorizer.decide(user, Attributes(verb=verb, group=GROUP, resource="signers", name=name)).allowed

@@ -1,4 +1,4 @@
-"""Which built-in resource behaves how."""
+"""The hooks of each built-in resource."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -111,7 +111,7 @@ def _data_causes(document: Document) -> list[Cause]:
 
 
 def _frozen(document: Document, old: Document | None, parts: Sequence[str]) -> list[Cause]:
-    """What ``immutable: true`` forbids to change."""
+    """Return the faults for changes that ``immutable: true`` forbids."""
     if old is None or not old.get("immutable"):
         return []
     causes = []
@@ -228,7 +228,7 @@ class Node(Kind):
 
 
 class LimitRange(Kind):
-    """Stored and defaulted; it limits nothing, because nothing here runs."""
+    """Stored and defaulted; not enforced, because the hub runs no workloads."""
 
     allow_create_on_update = True
 

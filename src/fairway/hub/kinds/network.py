@@ -1,4 +1,4 @@
-"""Services and endpoints: stored and defaulted; no address is assigned, because nothing here would route to it."""
+"""Services and endpoints: stored and defaulted; no address is assigned, because nothing would route to it."""
 
 from typing import Final
 

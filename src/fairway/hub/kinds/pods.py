@@ -1,4 +1,4 @@
-"""Pods: the defaults a scheduler and kubectl rely on, what may change, and how long they take to go."""
+"""Pods: defaults that a scheduler and kubectl rely on, immutable fields, and the grace period."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -28,7 +28,7 @@ _CHANGEABLE: Final = (
 
 
 def quality(spec: Document) -> str:
-    """The quality-of-service class of a pod."""
+    """Return the quality-of-service class of a pod."""
     every = list(containers(spec))
     amounts = [
         ((c.get("resources") or {}).get("requests") or {}, (c.get("resources") or {}).get("limits") or {})
@@ -51,7 +51,7 @@ def _amount(value: Any) -> object:
 
 
 def _keep_owners(document: Document, old: Document) -> None:
-    """Whoever may only tell how a pod is doing can't have it collected."""
+    """A status update must not change owner references, or it could have the pod garbage-collected."""
     owners = old["metadata"].get("ownerReferences")
     if owners is None:
         document["metadata"].pop("ownerReferences", None)
@@ -125,7 +125,7 @@ class Pod(Kind):
 
 
 def _fixed(spec: Document) -> Document:
-    """What may not change, once a pod exists."""
+    """Return the faults for changes of immutable fields."""
     fixed = {k: v for k, v in spec.items() if k not in _CHANGEABLE}
     for part in ("containers", "initContainers"):
         if part in fixed:

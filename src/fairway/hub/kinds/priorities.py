@@ -1,4 +1,4 @@
-"""Priority classes, and the priority they give to pods that name them."""
+"""Priority classes, and the priority of pods."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -35,7 +35,7 @@ SYSTEM: Final[Iterable[Document]] = (
         "description": "For pods that their node needs.",
     },
 )
-"""The classes every hub has."""
+"""The default classes of every hub."""
 
 
 class Priorities:
@@ -43,12 +43,12 @@ class Priorities:
         self._objects = objects
 
     def default(self) -> Document | None:
-        """The class for pods that name none: of several, the least."""
+        """Return the class of pods that name none; of several, the one with the lowest value."""
         marked = (each for each in self._objects.documents(CLASSES) if each.get("globalDefault"))
         return min(marked, key=lambda each: int(each.get("value", 0)), default=None)
 
     def admit(self, pod: Document) -> None:
-        """Fill in a new pod's priority; raises if it asks for one that its class doesn't give."""
+        """Set a new pod's priority. Raises a 403 if the pod has another than its class."""
         spec, name = pod["spec"], pod["metadata"].get("name", "")
         wanted = spec.get("priorityClassName")
         chosen = self._objects.document(CLASSES, "", wanted) if wanted else self.default()

@@ -1,4 +1,4 @@
-"""Volumes and who provides them: stored and defaulted, nothing is provided here."""
+"""Volumes, claims and storage classes: stored and defaulted; no volume is provisioned."""
 
 from typing import Final
 
@@ -48,4 +48,4 @@ class Driver(RequiresResourceVersion):
 
 
 class DriversOfNode(RequiresResourceVersion):
-    required_fields_non_empty = False  # a node may well have no drivers
+    required_fields_non_empty = False  # a node may have no drivers

@@ -1,4 +1,4 @@
-"""Pod specifications, of pods and of the templates in workloads: their defaults, and what they must say."""
+"""Pod specifications, of pods and of workload templates: defaults and required fields."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,13 +20,13 @@ def containers(spec: Document) -> Iterator[Document]:
 
 
 def default_template(template: Any) -> None:
-    """``template`` is whatever was given as one."""
+    """``template`` is unchecked."""
     if isinstance(template, dict) and isinstance(template.get("spec"), dict):
         default_pod_spec(template["spec"])
 
 
 def default_pod_spec(spec: Document) -> None:
-    """The defaults Kubernetes writes into every pod specification, templates included."""
+    """Set the defaults that Kubernetes sets in every pod specification, templates included."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("terminationGracePeriodSeconds", GRACE)

@@ -19,7 +19,7 @@ class Workload(Kind):
     required_fields_non_empty = False
 
     initial: ClassVar[Document] = {}
-    """The status of a new one."""
+    """The status of a new object."""
 
     def default(self, document: Document) -> None:
         default_template(document.setdefault("spec", {}).get("template"))
@@ -160,7 +160,7 @@ class Job(Workload):
         if old is not None or spec.get("manualSelector"):
             return
         template = spec.setdefault("template", {}).setdefault("metadata", {})
-        # Who gave the job no labels gets those of its pods, also the ones that follow.
+        # A job without labels gets those of its pods, including the generated ones.
         own = not metadata.get("labels") or metadata["labels"] == template.get("labels")
         labels = template.setdefault("labels", {})
         for prefix in ("", "batch.kubernetes.io/"):
@@ -209,6 +209,6 @@ class Generational(Kind):
 
 
 def _fill(place: Document, key: str, value: Document) -> None:
-    """Where nothing or an empty map is."""
+    """Set a value where there is none, or an empty map."""
     if not place.get(key):
         place[key] = dict(value)

@@ -1,8 +1,8 @@
-"""OpenAPI documents of what is served: one per group version (v3), and all in one (v2).
+"""OpenAPI documents: one per group version (v3), and one for all (v2).
 
-kubectl needs them: ``explain`` shows them, ``apply`` merges by them, and ``--validate`` looks there whether a kind
-takes the ``fieldValidation`` parameter. They are made when asked for and are the caller's to cache. An index entry's
-hash changes whenever its document does, so that clients may keep documents for ever.
+kubectl needs them: ``explain`` prints them, ``apply`` merges by them, and ``--validate`` checks there whether a
+kind supports the ``fieldValidation`` parameter. The caller caches them. The hash of an index entry changes with its
+document, so clients may cache documents forever.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ from fairway.hub.openapi.published_schemas import V2_PREFIX, V3_PREFIX
 from fairway.hub.resource import Document, Resource
 
 VERSION: Final = "1.36"
-"""Of the Kubernetes API that is served."""
+"""The version of the served Kubernetes API."""
 _SCHEMES: Final = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
 
 
 def index(resources: Iterable[Resource]) -> Document:
-    """What is at ``/openapi/v3``."""
+    """Build ``/openapi/v3``."""
     served: dict[tuple[str, str], list[Resource]] = {}
     for resource in resources:
         served.setdefault((resource.group, resource.version), []).append(resource)
@@ -41,7 +41,7 @@ def index(resources: Iterable[Resource]) -> Document:
 
 
 def document(group: str, version: str, resources: Sequence[Resource]) -> Document:
-    """What is at ``/openapi/v3/apis/{group}/{version}``, made of the resources of that group version."""
+    """Build ``/openapi/v3/apis/{group}/{version}`` from the resources of that group version."""
     served = [each for each in resources if (each.group, each.version) == (group, version)]
     return {
         "openapi": "3.0.0",
@@ -55,7 +55,7 @@ def document(group: str, version: str, resources: Sequence[Resource]) -> Documen
 
 
 def swagger(resources: Sequence[Resource]) -> Document:
-    """What is at ``/openapi/v2``: everything, in the older form."""
+    """Build ``/openapi/v2``, with all resources."""
     paths: Document = {}
     for group, version in sorted({(each.group, each.version) for each in resources}):
         served = [each for each in resources if (each.group, each.version) == (group, version)]
@@ -73,7 +73,7 @@ def swagger(resources: Sequence[Resource]) -> Document:
 
 
 def _fingerprint(resources: Iterable[Resource]) -> str:
-    """Of all that the document is made of, which is far less than the document."""
+    """Hash the inputs of a document, which are far smaller than the document."""
     digest = hashlib.sha512(_release().encode())
     for each in resources:
         names = [

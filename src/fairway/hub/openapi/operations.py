@@ -1,4 +1,4 @@
-"""Published operations: which requests OpenAPI says the resources take."""
+"""The paths of OpenAPI documents: the requests that resources support."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +66,7 @@ _OF_OBJECTS: Final = ("get", "update", "delete", "patch")
 
 
 def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, Document]:
-    """Every path of one group version, with its operations."""
+    """Return every path of a group version with its operations."""
     root = f"/apis/{group}/{version}" if group else f"/api/{version}"
     stem = _stem(group, version)
     made: dict[str, Document] = {
@@ -84,7 +84,7 @@ def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, 
 
 
 def names(resources: Iterable[Resource]) -> Iterator[str]:
-    """The built-in schemas that the operations of these resources mention."""
+    """Return the names of the built-in schemas that these operations refer to."""
     yield _RESOURCES
     for resource in resources:
         if "delete" in resource.verbs or "deletecollection" in resource.verbs:

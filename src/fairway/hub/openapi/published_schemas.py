@@ -1,7 +1,7 @@
-"""Published schemas: what OpenAPI says of the types behind the served resources.
+"""The schemas of OpenAPI documents.
 
-Built-in types come from their field tables, custom ones from their definition, completed as kube-apiserver does it.
-The old form (OpenAPI v2) is made of the new one by leaving out what it can't say.
+Built-in types come from their field tables, custom resources from their CRD, completed as kube-apiserver does.
+OpenAPI v2 is derived from v3 by dropping what it can't express.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ _SPREAD: Final = frozenset({"DeleteOptions", "WatchEvent"})
 
 
 def name_of(resource: Resource) -> str:
-    """The name of the schema of a resource's objects."""
+    """Return the name of the schema of a resource's objects."""
     if not resource.custom:
         return resource.node.name
     return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
@@ -52,8 +52,8 @@ def reference(name: str) -> Document:
 
 
 def definitions(resources: Iterable[Resource], names: Iterable[str]) -> dict[str, Document]:
-    """Schemas by name: those of custom resources and their lists, and all built-in ones that these or ``names``
-    lead to."""
+    """Return schemas by name: those of custom resources and their lists, and all built-in ones that these or
+    ``names`` refer to."""
     made: dict[str, Document] = {}
     groups: set[tuple[str, str]] = set()
     for resource in resources:
@@ -61,7 +61,7 @@ def definitions(resources: Iterable[Resource], names: Iterable[str]) -> dict[str
         if resource.custom:
             made[name_of(resource)] = _custom(resource)
             made[name_of(resource) + "List"] = _custom_list(resource)
-    # Custom schemas refer to nothing else; a "$ref" of theirs can only be a word in a default or an enumeration.
+    # Custom schemas have no references; a "$ref" in them is data of a default or an enumeration.
     pending = [*names, *((f"{META}.ObjectMeta", f"{META}.ListMeta") if made else ())]
     while pending:
         name = pending.pop()
@@ -94,7 +94,7 @@ def _references(value: Any) -> Iterator[str]:
 
 @cache
 def _published(name: str) -> Document:
-    """Shared between documents, never changed."""
+    """Shared between documents; never modified."""
     if name in _NAMED_SCALARS:
         return _NAMED_SCALARS[name]
     made = builtin.type_of(name)
@@ -119,7 +119,7 @@ def _property(field: Field) -> Document:
     if _has_zero(field):
         more.setdefault("default", {} if shape.kind == MESSAGE else PLAIN[shape.kind])
     if "$ref" in schema and more:
-        schema = {"allOf": [schema]}  # what lies beside a reference is ignored
+        schema = {"allOf": [schema]}  # siblings of a reference are ignored
     return schema | more
 
 
@@ -184,7 +184,7 @@ def _custom_list(resource: Resource) -> Document:
 
 
 def _completed(schema: Mapping[str, Any]) -> Document:
-    """As a definition wrote it, with what its short forms stand for."""
+    """Return a CRD's schema with its shorthands expanded."""
     made = dict(schema)
     if "properties" in made:
         made["properties"] = {name: _completed(each) for name, each in made["properties"].items()}
@@ -204,7 +204,7 @@ def _completed(schema: Mapping[str, Any]) -> Document:
 
 
 def lowered(name: str, schema: Mapping[str, Any]) -> Document:
-    """A definition of OpenAPI v2."""
+    """Return a definition for OpenAPI v2."""
     known = _V2_SCALARS.get(name)
     if known is not None:
         return known

@@ -1,9 +1,9 @@
-"""OpenAPI v2 in protobuf, the only form in which kubectl asks for it.
+"""OpenAPI v2 in protobuf, the only encoding in which kubectl requests it.
 
-It does so for what OpenAPI v3 can't answer: a ``List`` in a file, and kinds that are not served. A message is a table
-of its fields: the name they have in JSON, the number they have on the wire, and how they are written. ``*`` stands for
-all other names, ``=`` for a message that only wraps what it holds. What begins with ``x-`` is an extension and kept as
-YAML, of which JSON is a part.
+kubectl uses v2 for what v3 can't answer: a ``List`` in a file, and kinds that aren't served. A message is a table
+of its fields: name in JSON, number in protobuf, and encoding. ``*`` stands for all other names, ``=`` for a message
+that only wraps its content. Names that start with ``x-`` are extensions and encoded as YAML, of which JSON is a
+subset.
 """
 
 import struct
@@ -16,7 +16,7 @@ from fairway.hub.resource import Document
 
 MEDIA: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 ASKED: Final = ("proto-openapi.spec.v2@v1.0+protobuf", "proto-openapi.spec.v2.v1.0+protobuf")
-"""How clients spell it: the older way is no media type by the book, but the more frequent one."""
+"""The media types that clients send: the older one is no valid media type, but more frequent."""
 
 _VARINT, _FIXED, _BYTES = 0, 1, 2
 _EXTENSION: Final = "x-"
@@ -62,7 +62,7 @@ _Writer = Callable[[int, Any], bytes]
 
 
 def encoded(document: Document) -> bytes:
-    """The whole document, as ``MEDIA``."""
+    """Encode the whole document, as ``MEDIA``."""
     return _message("Document", document)
 
 

@@ -1,7 +1,7 @@
-"""Server-side apply: a client says what it wants of an object, and owns what it said.
+"""Server-side apply: merge an applied configuration into the live object and record its manager.
 
-The applied configuration is merged into the live object. Fields the manager applied before and left out now go,
-unless somebody else owns them; to change what somebody else owns is a conflict, unless it is forced.
+Fields that the manager applied before and omits now are removed, unless another manager owns them. Changing a field
+of another manager is a conflict, unless the request forces it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,10 +33,10 @@ ONE_CONFLICT: Final = "Apply failed with 1 conflict: conflict with {0}: {1}"
 CONFLICTS: Final = "Apply failed with {0} conflicts: {1}"
 CONFLICT_REASON: Final = "FieldManagerConflict"
 MOST_CONFLICTS: Final = 500
-"""That are told; all are counted."""
+"""Conflicts that the message lists; all are counted."""
 
 KUBECTL: Final = "kubectl"
-"""This manager alone may take over, unforced, what client-side apply says it applied last."""
+"""The only manager that may take over, unforced, the fields that client-side apply set last."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -59,7 +59,7 @@ class _Request:
     managers: Managers
     schema: MergeSchema
     entry: Entry
-    """The applying manager, with the fields it claims."""
+    """The applying manager and the fields it applies."""
     ignored: FieldSet
 
 
@@ -78,10 +78,10 @@ def apply(
     blank: Document | None = None,
     versions: Collection[str] | None = None,
 ) -> Document:
-    """The object as it is to be stored, with its managedFields; ``live`` itself when nothing changes.
+    """Return the object to store, with its managedFields; ``live`` itself when nothing changes.
 
-    ``live`` is None to create. ``applied`` is the decoded body of the request, whatever it is; an empty ``kind`` is
-    the one it names. For ``ignored``, ``blank`` and ``versions`` see ``managed.update``. Raises Refusal.
+    ``live`` is None for a create. ``applied`` is the decoded, unchecked body; an empty ``kind`` means the one it
+    contains. For ``ignored``, ``blank`` and ``versions`` see ``managed_fields.update``. Raises Refusal.
     """
     applied = {} if applied is None else applied
     if not isinstance(applied, dict):
@@ -158,7 +158,7 @@ def _shown_kind(api_version: str, kind: str) -> str:
 
 
 def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Managers]:
-    """The merged object and its managers. Raises _Conflicts."""
+    """Return the merged object and its managers. Raises _Conflicts."""
     schema, live, entry = request.schema, request.live, request.entry
     last = request.managers.get(entry.key)
     managers = {**request.managers, entry.key: entry}
@@ -196,7 +196,7 @@ def _unmanaged(document: Document) -> Document:
 
 
 def _pruned(schema: MergeSchema, result: Document, last: FieldSet, managers: Managers) -> Document:
-    """Without what the manager applied last, and neither it nor anybody else owns now."""
+    """Remove the fields that the manager applied last and that no manager owns now."""
     last = with_named(schema, last)
     owned: FieldSet = EMPTY
     for entry in managers.values():
@@ -204,7 +204,7 @@ def _pruned(schema: MergeSchema, result: Document, last: FieldSet, managers: Man
     present = with_named(schema, ownership.fields(schema, result))
     stripped = without(schema, result, last) or {}
     kept = fieldset.union(with_named(schema, ownership.fields(schema, stripped)), with_named(schema, owned))
-    # An item that is taken out takes along what nobody owns and nobody applied: that comes back by the next step.
+    # Removing an item also removes its fields without an owner; the next step restores those.
     restored = without(schema, result, fieldset.difference(present, kept)) or {}
     gone = fieldset.difference(present, with_named(schema, ownership.fields(schema, restored)))
     return without(schema, result, fieldset.intersection(gone, last)) or {}
@@ -249,7 +249,8 @@ def _annotation(document: Mapping[str, Any]) -> str:
 
 
 def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> FieldSet:
-    """What client-side apply set last and nobody changed since: kubectl may own it without a fight."""
+    """Return the fields that client-side apply set last and no other manager changed; kubectl takes these over
+    unforced."""
     try:
         last = msgspec.json.decode(_annotation(live) or "null")
     except msgspec.DecodeError:
@@ -268,7 +269,7 @@ def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> Fiel
 
 
 def _configuration(applied: Document) -> str:
-    """What kubectl's client-side apply would have noted of this configuration."""
+    """Return the last-applied annotation that kubectl's client-side apply would have written."""
     noted: Document = copied(applied)
     annotations = (noted.get("metadata") or {}).get("annotations")
     if isinstance(annotations, dict):

@@ -1,11 +1,12 @@
-"""Sets of field paths, in the form in which ``managedFields`` shows them (FieldsV1).
+"""Sets of field paths, in the format of ``managedFields`` (FieldsV1).
 
-A set is the nested dict of the wire itself, so reading and writing it costs nothing: ``{"f:spec": {"f:replicas": {}}}``
-holds the path ``.spec.replicas``. A key is a path element: ``f:`` a field, ``k:`` the keys of an item in a list of
-maps, ``v:`` a value in a set, ``i:`` an index. A path is in the set when its dict is empty or holds ``.``; the latter
-only where longer paths begin with it. So an empty dict is the empty set at the root, and a lone path elsewhere.
+A set is the decoded nested dict itself, so reading and writing it costs nothing: ``{"f:spec": {"f:replicas": {}}}``
+contains the path ``.spec.replicas``. A key is a path element: ``f:`` a field, ``k:`` the keys of an item in a list
+of maps, ``v:`` a value in a set, ``i:`` an index. A path is in the set when its dict is empty or contains ``.``;
+the latter only where longer paths start with it. So an empty dict is the empty set at the root, and a single path
+elsewhere.
 
-Sets are never changed once made, and share their parts freely.
+Sets are immutable and share their parts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,11 +26,11 @@ LEAF: Final[FieldSet] = {}
 
 
 class Malformed(ValueError):
-    """Not a set: clients may send anything as ``fieldsV1``."""
+    """Invalid: clients may send anything as ``fieldsV1``."""
 
 
 def of(*paths: tuple[str, ...]) -> FieldSet:
-    """A set of paths that consist of field names only."""
+    """Return a set of paths of field names."""
     made: FieldSet = {}
     for path in paths:
         one: FieldSet = LEAF
@@ -44,7 +45,7 @@ def field(name: str) -> str:
 
 
 def key(values: Mapping[str, Any]) -> str:
-    """The path element of an item in a list of maps; ``values`` are its keys."""
+    """Return the path element of an item in a list of maps; ``values`` are its keys."""
     if len(values) == 1:
         ((name, value),) = values.items()
         return f"k:{{{json_text(name)}:{json_text(value)}}}"
@@ -53,7 +54,7 @@ def key(values: Mapping[str, Any]) -> str:
 
 
 def value(item: Any) -> str:
-    """The path element of an item in a set."""
+    """Return the path element of an item in a set."""
     return "v:" + json_text(item)
 
 
@@ -82,21 +83,21 @@ def _join(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Exactly the paths of ``right`` go: neither their children nor their parents."""
+    """Remove exactly the paths of ``right``: neither their children nor their parents."""
     if not left or not right:
         return left
     return _minus(left, right, False) or EMPTY
 
 
 def prune(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The paths of ``right`` go with all that begin with them."""
+    """Remove the paths of ``right`` and all that start with them."""
     if not left or not right:
         return left
     return _minus(left, right, True) or EMPTY
 
 
 def _minus(left: FieldSet, right: FieldSet, deep: bool) -> FieldSet | None:
-    """What is left of inner sets, None if nothing."""
+    """Return what remains of inner sets, None if nothing."""
     kept: FieldSet = {}
     for name, one in left.items():
         other = right.get(name)
@@ -135,12 +136,12 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def leaves(fields: FieldSet) -> FieldSet:
-    """Without the paths that other paths begin with."""
+    """Remove paths that are prefixes of others."""
     return {name: leaves(inner) if inner else LEAF for name, inner in fields.items() if name != SELF}
 
 
 def contains(fields: FieldSet, *path: str) -> bool:
-    """Whether the path of these elements is in the set."""
+    """Return whether the path of these elements is in the set."""
     if not path:
         return False
     inner: FieldSet | None = fields
@@ -156,7 +157,8 @@ def subset(left: FieldSet, right: FieldSet) -> bool:
 
 
 def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
-    """Every path, as elements, in Kubernetes' order: at each level first the set's own paths, then longer ones."""
+    """Yield every path, as elements, in Kubernetes' order: at each level first the set's own paths, then longer
+    ones."""
     names = _sorted(fields)
     for name in names:
         inner = fields[name]
@@ -169,7 +171,7 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
 
 
 def shown(path: Iterable[str]) -> str:
-    """A path as Kubernetes prints it: ``.spec.ports[port=80,protocol="TCP"].name``."""
+    """Print a path as Kubernetes does: ``.spec.ports[port=80,protocol="TCP"].name``."""
     return "".join(map(_shown_element, path))
 
 
@@ -186,7 +188,7 @@ def _shown_element(element: str) -> str:
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """The same set with its keys in Kubernetes' order."""
+    """Return the same set with its keys in Kubernetes' order."""
     checkpoint()
     if not fields:
         return LEAF
@@ -200,7 +202,7 @@ def _sorted(fields: FieldSet) -> list[str]:
     names = sorted(fields)
     if names and names[0] == SELF:
         del names[0]
-    if len(names) > 1 and names[-1][0] != "f":  # field names sort as text, keys and values by what they hold
+    if len(names) > 1 and names[-1][0] != "f":  # field names sort as text, keys and values by their content
         names.sort(key=_rank)
     return names
 
@@ -218,7 +220,7 @@ def _rank(element: str) -> tuple[Any, ...]:
 
 
 def _value_rank(item: Any) -> tuple[Any, ...]:
-    """Numbers come before text, text before truth."""
+    """Sort numbers before strings, strings before booleans."""
     match item:
         case bool():
             return (2, item)
@@ -233,12 +235,12 @@ def _value_rank(item: Any) -> tuple[Any, ...]:
 
 
 def read(sent: Any) -> FieldSet:
-    """A set that a client sent, in the one form in which the hub writes it. Raises Malformed."""
+    """Return a client's set in canonical form. Raises Malformed."""
     return _read(sent)[0]
 
 
 def _read(sent: Any) -> tuple[FieldSet, bool]:
-    """The paths beneath, and whether the place itself is meant."""
+    """Return the paths below, and whether the place itself is in the set."""
     if sent is None:
         return {}, True
     if not isinstance(sent, dict):
@@ -256,7 +258,7 @@ def _read(sent: Any) -> tuple[FieldSet, bool]:
 
 
 def _element(name: str) -> str | None:
-    """The one form of a path element; None for kinds that only a later version may know."""
+    """Return the canonical path element; None for unknown types of element."""
     if len(name) < 2 or name[1] != ":":
         raise Malformed(f"not a path element: {name}")
     kind, rest = name[0], name[2:]

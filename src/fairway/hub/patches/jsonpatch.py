@@ -1,7 +1,7 @@
-"""JSON patch (RFC 6902) as kube-apiserver reads it.
+"""JSON patch (RFC 6902), with kube-apiserver's deviations.
 
-It is more forgiving than the RFC: ``replace`` sets what isn't there, ``add`` without a value sets null, ``test`` of a
-missing field takes it for null, and an index may count from the end.
+``replace`` sets a missing field, ``add`` without a value sets null, ``test`` treats a missing field as null, and an
+index may count from the end.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fairway.hub.status import Refusal, bad_request, invalid, invalid_value, too
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED: Final = 3 * 1024 * 1024
-"""Bytes of JSON that all copies of one patch may add: a few operations could double a document over and over."""
+"""Bytes of JSON that the copies of a patch may add; a few operations could double a document over and over."""
 
 REJECTED: Final = "the server rejected our request due to an error in our request"
 UNDECODABLE: Final = "error decoding patch: json: cannot unmarshal {0} into Go {1}"
@@ -31,7 +31,7 @@ _FIELDS: Final = (*_TEXTS, "value")
 
 
 def rejected() -> Refusal:
-    """What kube-apiserver says of a patch that doesn't fit the object: not why."""
+    """Build kube-apiserver's refusal for a patch that doesn't fit the object; it has no reason."""
     return Refusal(code=422, reason="Invalid", message=REJECTED, details={})
 
 
@@ -40,7 +40,7 @@ class _Misfit(Exception):
 
 
 def unknown_fields(operations: Any) -> list[str]:
-    """What a strict reader objects to: fields that no operation has."""
+    """Return unknown fields of the operations, which strict validation rejects."""
     return [
         UNKNOWN_FIELD.format(index, name)
         for index, operation in enumerate(operations or ())
@@ -50,8 +50,8 @@ def unknown_fields(operations: Any) -> list[str]:
 
 
 def apply(document: Document, operations: Any) -> Document:
-    """The patched document, which shares nothing with the given one. ``operations`` is the decoded body of the
-    request, whatever it is. Raises Refusal."""
+    """Return the patched document, which shares nothing with the given one. ``operations`` is the decoded,
+    unchecked body. Raises Refusal."""
     checked = _checked(operations)
     if len(checked) > MOST_OPERATIONS:
         raise too_large(TOO_MANY.format(MOST_OPERATIONS, len(checked)))
@@ -84,7 +84,7 @@ def _checked(operations: Any) -> list[dict[str, Any] | None]:
 
 
 def json_kind(value: Any) -> str:
-    """What JSON calls it, in the words of Go's decoder."""
+    """Return the JSON type, as Go's decoder names it."""
     match value:
         case None:
             return "null"
@@ -163,7 +163,7 @@ class _Patch:
             raise _Misfit
 
     def _place(self, path: str) -> tuple[Any, str]:
-        """What holds the last name of a path, and that name. What comes before the first slash doesn't matter."""
+        """Return the parent of a path's last element, and that element. Anything before the first slash is ignored."""
         parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
         if not parts:
             raise _Misfit
@@ -183,7 +183,7 @@ def _text(operation: dict[str, Any], name: str) -> str:
 
 
 def _index(key: str, length: int) -> int:
-    """Below ``length``; negative ones count from the end."""
+    """Return an index below ``length``; negative ones count from the end."""
     digits = key[1:] if key[:1] in ("-", "+") else key
     if not (digits.isascii() and digits.isdigit()) or len(digits) > _LONGEST_INDEX:
         raise _Misfit
@@ -216,7 +216,7 @@ def _remove(holder: Any, key: str) -> None:
 
 
 def _identical(left: Any, right: Any) -> bool:
-    """Written alike: 1 isn't 1.0."""
+    """Compare as encoded: 1 isn't 1.0."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

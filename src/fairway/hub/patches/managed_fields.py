@@ -1,7 +1,7 @@
-"""Who manages which field: the entries of ``metadata.managedFields``, and what a write does to them.
+"""Field managers: the entries of ``metadata.managedFields``, and how writes update them.
 
-Every create, update and patch makes its manager the owner of the fields it changed; whoever owned them before loses
-them. Server-side apply builds on the same entries.
+Every create, update and patch makes its manager the owner of the fields it changed; earlier owners lose them.
+Server-side apply uses the same entries.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,9 +20,9 @@ UPDATE: Final = "Update"
 APPLY: Final = "Apply"
 UNKNOWN: Final = "unknown"
 ANCIENT: Final = "ancient-changes"
-"""Owns what the oldest updates did, when there are too many to tell apart."""
+"""Owns the fields of the oldest updates, when there are too many entries."""
 BEFORE_APPLY: Final = "before-first-apply"
-"""Owns all of an object whose fields were never tracked: somebody wrote it, before apply was used."""
+"""Owns all fields of an object that was written before its fields were tracked."""
 MOST_UPDATES: Final = 10
 LONGEST_NAME: Final = 128
 
@@ -43,7 +43,7 @@ UNOWNED: Final[Mapping[str, Any]] = {
         )
     ),
 }
-"""What identifies an object, or is the server's alone, has no owner."""
+"""Fields that identify an object, or that only the server sets, have no owner."""
 _UNOWNED_FIELDS: Final = fieldset.of(
     ("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in UNOWNED["metadata"])
 )
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def identity(self) -> str:
-        """By this text Kubernetes orders entries where it has no better order."""
+        """Kubernetes' fallback sort key."""
         names = ("manager", "operation", "apiVersion", "subresource")
         return ",".join(
             f'"{name}":{json_text(text)}' for name, text in zip(names, self.key, strict=True) if text
@@ -89,7 +89,7 @@ Managers = dict[tuple[str, str, str, str], Entry]
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """Who doesn't name its manager is called after its program."""
+    """Return the name of the manager, by default the program in the User-Agent."""
     if field_manager:
         return field_manager
     name = ""
@@ -102,7 +102,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def read(entries: Any, *, trusted: bool = False) -> Managers:
-    """By their keys. What the hub itself has stored can be ``trusted`` to be well formed. Raises Malformed."""
+    """Parse entries, by key. Entries that the hub has stored are ``trusted`` to be valid. Raises Malformed."""
     if not trusted and not isinstance(entries, list):
         raise Malformed("expected a list")
     found: Managers = {}
@@ -136,7 +136,7 @@ def _check(entry: Any) -> None:
 
 
 def write(document: Document, managers: Managers) -> None:
-    """Into the document's metadata, in Kubernetes' order."""
+    """Write the entries into the document's metadata, in Kubernetes' order."""
     metadata = document.setdefault("metadata", {})
     if managers:
         entries = sorted(
@@ -163,12 +163,12 @@ def update(
 ) -> None:
     """Set ``new.metadata.managedFields`` after a create (``old`` is None), an update or a patch.
 
-    ``ignored`` are fields that this endpoint doesn't write, such as status on the main one. ``blank`` is what an
-    object of this kind shows before anything is set (built-in kinds always show some fields): a create changes only
-    what differs from it. Entries of versions not among ``versions``, if given, go, as nobody can tell what they mean.
+    ``ignored`` are fields that this endpoint doesn't write, such as status on the main one. ``blank`` is the
+    encoding of an empty object of this kind (built-in kinds always encode some fields): a create changes only what
+    differs from it. Entries of versions not in ``versions``, if given, are removed.
     """
     managers = _claimed(old, new, subresource=subresource)
-    # What was never tracked, or is no more, stays so until somebody applies.
+    # Untracked objects stay untracked until an apply.
     if managers is None or (old is not None and not managers):
         write(new, {})
         return
@@ -192,9 +192,10 @@ def update(
 
 
 def _claimed(old: Document | None, new: Document, *, subresource: str) -> Managers | None:
-    """The entries to start from: the client's if it sends any it may send, else the stored ones; None to forget all.
+    """Return the entries to start from: the client's if valid, else the stored ones; None to remove all.
 
-    A client that doesn't know managedFields drops them unwittingly, so leaving them out changes nothing."""
+    Clients that don't know managedFields drop them, so omitting them changes nothing.
+    """
     stored = ((old or {}).get("metadata") or {}).get("managedFields")
     sent = (new.get("metadata") or {}).get("managedFields")
     if not subresource and sent is not None and sent != stored:
@@ -210,7 +211,7 @@ def _claimed(old: Document | None, new: Document, *, subresource: str) -> Manage
 
 
 def known(managers: Managers, schema: MergeSchema, versions: Collection[str] | None) -> Managers:
-    """Without entries of versions that are no longer served, and in step with the schema."""
+    """Remove entries of versions that are no longer served, and adapt the others to the schema."""
     kept: Managers = {}
     for key, entry in managers.items():
         if versions is not None and entry.api_version not in versions:
@@ -223,7 +224,7 @@ def known(managers: Managers, schema: MergeSchema, versions: Collection[str] | N
 def yielded(
     managers: Managers, changed: FieldSet, removed: FieldSet, *, but: tuple[str, ...] | None = None
 ) -> Managers:
-    """Everybody ``but`` one gives up what somebody else changed, and all what is gone; who has nothing left goes."""
+    """Remove the changed fields from every manager except ``but``, and removed fields from all; drop empty entries."""
     kept: Managers = {}
     for key, entry in managers.items():
         fields = entry.fields
@@ -235,7 +236,7 @@ def yielded(
 
 
 def take(managers: Managers, entry: Entry) -> None:
-    """Give a manager the entry's fields, if any, on top of those it has."""
+    """Add the entry's fields, if any, to those of its manager."""
     if entry.fields:
         previous = managers.get(entry.key)
         owned = fieldset.union(entry.fields, previous.fields) if previous else entry.fields
@@ -243,12 +244,12 @@ def take(managers: Managers, entry: Entry) -> None:
 
 
 def unowned(fields: FieldSet) -> FieldSet:
-    """Without what has no owner."""
+    """Remove the fields that have no owner."""
     return fieldset.difference(fields, _UNOWNED_FIELDS)
 
 
 def capped(managers: Managers) -> Managers:
-    """With at most ten entries of updates: the oldest are merged, each version for itself."""
+    """Limit update entries to ten: the oldest are merged, per version."""
     if len(managers) <= MOST_UPDATES:
         return managers
     updates = [entry for entry in managers.values() if entry.operation == UPDATE]
@@ -277,8 +278,7 @@ def capped(managers: Managers) -> Managers:
 
 
 def settle(old: Document, new: Document) -> None:
-    """If nothing but the times of managedFields would change, take the old times back: then nothing changes at all,
-    and the write can be left out."""
+    """Restore the old times of managedFields if nothing else changed, so that the write becomes a no-op."""
     before: Sequence[Document] = (old.get("metadata") or {}).get("managedFields") or ()
     after: Sequence[Document] = (new.get("metadata") or {}).get("managedFields") or ()
     if not after or len(before) != len(after) or before == after:

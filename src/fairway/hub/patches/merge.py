@@ -1,4 +1,4 @@
-"""Merging typed values, taking fields out of them, and keeping field sets in step with a changed schema."""
+"""Merge values by their merge schema, remove fields, and adapt field sets to a changed schema."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fairway.hub.slicing import checkpoint
 
 
 def copied(value: Any) -> Any:
-    """So that nobody who changes the one changes the other."""
+    """Copy a JSON value."""
     if isinstance(value, dict):
         checkpoint()
         return {name: copied(inner) for name, inner in value.items()}
@@ -19,7 +19,7 @@ def copied(value: Any) -> Any:
 
 
 def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
-    """The applied value wins where it says something; nothing goes. Shares no part with either."""
+    """Merge values: applied ones win, none is removed. The result shares nothing with either."""
     if applied is ABSENT or live is ABSENT:
         return copied(live if applied is ABSENT else applied)
     kind = kind_of(schema, applied)
@@ -41,13 +41,13 @@ def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
 
 
 def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Applied items in their order, live ones around them: each of those stays behind the item it followed."""
+    """Merge lists: applied items in their order, and each live item behind the one that it followed."""
     item = schema.item or FREE
     elements = [schema.element(one) for one in live]
     others = {schema.element(one): one for one in applied}
     ones: dict[str, Any] = {}
     for element, one in zip(elements, live, strict=True):
-        ones[element] = None if element in ones else one  # live duplicates are replaced by what is applied
+        ones[element] = None if element in ones else one  # applied items replace duplicate live ones
     order = list(others)
     shared = iter([element for element in order if element in ones])
     awaited = next(shared, None)
@@ -87,7 +87,7 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
 
 
 def without(schema: MergeSchema, value: Any, gone: FieldSet) -> Any:
-    """The value less the fields and items of the set; what is emptied so becomes null. Shares unchanged parts."""
+    """Remove the fields and items of the set; emptied values become null. Shares unchanged parts."""
     kind = kind_of(schema, value)
     if kind == "scalar":
         return value
@@ -134,7 +134,7 @@ def _without_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> lis
 
 
 def with_named(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
-    """The set with every field that the schema names and that holds one of the set's paths."""
+    """Add to the set every field of the schema that contains one of the set's paths."""
     made: FieldSet = {}
     for name, inner in fields.items():
         if not inner:
@@ -153,8 +153,8 @@ def with_named(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
 
 
 def reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
-    """The set after its schema changed: who owned parts of what is now owned as a whole, owns the whole.
-    The same object when nothing changes, as is the rule."""
+    """Adapt a set to a changed schema: the owner of a part of a now atomic value owns the whole. Returns the same
+    object when nothing changes."""
     made: FieldSet | None = None
     for name, inner in fields.items():
         if not inner:

@@ -1,8 +1,8 @@
-"""Atoms: how a value is owned and merged, compiled once from a schema node.
+"""Merge schemas: how a value is owned and merged, compiled once from a schema node.
 
-A node says what a field may hold; an schema says only what field ownership asks: is this a scalar, a list or a map, is
-it owned as a whole or piece by piece, and by which keys are the pieces told apart. A value nobody described (unknown
-fields that are preserved, free-form objects) has an schema too: maps piece by piece, lists as a whole.
+A node says what a field may contain; a merge schema only what field ownership needs: whether it is a scalar, a list
+or a map, atomic or granular, and by which keys items are identified. Values without a schema (preserved unknown
+fields, free-form objects) have one, too: granular maps, atomic lists.
 """
 
 from dataclasses import dataclass, field
@@ -45,40 +45,40 @@ NULL_IN_SET: Final = "associative list without keys has an element that's an exp
 
 
 class BadItem(ValueError):
-    """An item that can't be told apart from the others of its list."""
+    """An item without a unique identity in its list."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MergeSchema:
-    """Up to three answers, one for each kind of value. Cyclic where the schema is; only read once compiled."""
+    """Up to three answers, one per type of value. Cyclic where the schema is; immutable once compiled."""
 
     scalar: str = ""
-    """Empty when no scalar is welcome."""
+    """Empty when scalars aren't allowed."""
     is_list: bool = False
     whole_list: bool = True
-    """Owned as a whole; otherwise a set, or a list of maps when there are ``keys``."""
+    """Atomic; otherwise a set, or a list of maps when there are ``keys``."""
     keys: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(default_factory=dict)
-    """Of the keys that an item may leave out."""
+    """Defaults of keys that an item may omit."""
     item: "MergeSchema | None" = None
     is_map: bool = False
     whole_map: bool = False
     fields: dict[str, "MergeSchema"] = field(default_factory=dict)
     rest: "MergeSchema | None" = None
-    """Fields without a name in the schema; None when there mustn't be any."""
+    """The schema of undeclared fields; None when they aren't allowed."""
     strict: bool = True
-    """False where Python's ``==`` is too kind: it takes True for 1, and nothing rules one of them out."""
+    """False where Python's ``==`` is too lenient: True equals 1, and both types are possible."""
 
     @property
     def free(self) -> bool:
-        """Nothing is known of this map's fields."""
+        """Whether the map has no declared fields."""
         return self.rest is FREE and not self.fields
 
     def child(self, name: str) -> "MergeSchema":
         return self.fields.get(name) or self.rest or FREE
 
     def element(self, item: Any) -> str:
-        """The path element of an item of this set or list of maps. Raises BadItem."""
+        """Return the path element of an item of this set or list of maps. Raises BadItem."""
         if self.keys:
             if item is None:
                 raise BadItem(NULL_ITEM)
@@ -103,10 +103,10 @@ class MergeSchema:
 
 
 ANY: Final = MergeSchema(scalar=UNTYPED, is_list=True, is_map=True, whole_map=True, strict=False)
-"""Owned as a whole, whatever it is."""
+"""Atomic, whatever its type."""
 ANY.item = ANY.rest = ANY
 FREE: Final = MergeSchema(scalar=UNTYPED, is_list=True, item=ANY, is_map=True, strict=False)
-"""Not described: maps piece by piece, the rest as a whole."""
+"""Without a schema: granular maps, everything else atomic."""
 FREE.rest = FREE
 
 _SCALARS: Final = {name: MergeSchema(scalar=name) for name in (NUMERIC, TEXT, TRUTH, UNTYPED)}
@@ -116,7 +116,7 @@ _roots: WeakKeyDictionary[Node, MergeSchema] = WeakKeyDictionary()
 
 
 def of(node: Node) -> MergeSchema:
-    """The schema of a whole object: every one has apiVersion, kind and metadata, whether its schema says so or not."""
+    """Return the merge schema of an object: all have apiVersion, kind and metadata, declared or not."""
     schema = _roots.get(node)
     if schema is None:
         schema = _roots[node] = _object(node, False, {})
@@ -148,7 +148,8 @@ def _part(node: Node, preserve: bool, memo: dict[Node, MergeSchema]) -> MergeSch
 
 
 def _compile(node: Node, preserve: bool, memo: dict[Node, MergeSchema]) -> MergeSchema:
-    """``preserve`` is inherited: below a place that keeps unknown fields all places do. ``memo`` is for those."""
+    """``preserve`` is inherited: everything below a place that preserves unknown fields does, too. ``memo`` caches
+    those."""
     scalar = _scalar(node)
     if scalar is not None:
         return scalar
@@ -156,7 +157,7 @@ def _compile(node: Node, preserve: bool, memo: dict[Node, MergeSchema]) -> Merge
     known = memo.get(node) if preserve else _compiled.get(node)
     if known is not None:
         return known
-    schema = MergeSchema(strict=False)  # until all of it is known, as it may hold itself
+    schema = MergeSchema(strict=False)  # registered before it is complete, because it may contain itself
     if preserve:
         memo[node] = schema
     else:
@@ -174,7 +175,7 @@ def _compile(node: Node, preserve: bool, memo: dict[Node, MergeSchema]) -> Merge
 
 
 def _scalar(node: Node) -> MergeSchema | None:
-    """The shared schema of what has no parts."""
+    """Return the shared schema of a value without parts."""
     if node.name == RAW_EXTENSION:
         return ANY
     if node.name in (QUANTITY, INT_OR_STRING):
@@ -207,7 +208,7 @@ def _as_list(schema: MergeSchema, node: Node, preserve: bool, memo: dict[Node, M
     elif node.list_type == SET:
         schema.whole_list = False
     elif "merge" in node.strategies and "x-kubernetes-list-type" not in node.raw:
-        # Built-in lists that say nothing of apply are merged like strategic merge patch does.
+        # Built-in lists without list type are merged as by strategic merge patch.
         schema.whole_list, schema.keys = False, (node.merge_key,) if node.merge_key else ()
     if schema.keys and node.items is not None:
         properties = node.items.properties

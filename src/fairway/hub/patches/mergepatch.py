@@ -1,7 +1,7 @@
-"""JSON merge patch (RFC 7386) as kube-apiserver reads it.
+"""JSON merge patch (RFC 7386), with kube-apiserver's deviation.
 
-Where the RFC keeps an array as it is, kube-apiserver drops null fields of the objects in it, unless the array takes
-the place of an object.
+Where the RFC keeps an array unchanged, kube-apiserver drops null fields of the objects in it, unless the array
+replaces an object.
 """
 
 from typing import Any, Final
@@ -18,8 +18,8 @@ NO_PATCH: Final = "Invalid JSON Patch"
 
 
 def apply(document: Document, patch: Any) -> Document:
-    """The patched document, which shares nothing with the given ones. ``patch`` is the decoded body of the request,
-    whatever it is. Raises Refusal."""
+    """Return the patched document, which shares nothing with the given ones. ``patch`` is the decoded, unchecked
+    body. Raises Refusal."""
     if patch is None:
         raise bad_request(NO_PATCH)
     if not isinstance(patch, dict):

@@ -1,7 +1,7 @@
-"""Which fields a value claims, how two values differ, whether a value fits its schema.
+"""The fields that a value contains, the differences of two values, and whether a value fits its merge schema.
 
-All three walk an schema and a value together and answer with field sets (or complaints). ``differences`` is on the path
-of every write, so it descends only where ``==`` finds two parts unequal.
+All three walk a merge schema and a value together and return field sets (or complaints). ``differences`` is on the
+path of every write, so it descends only where ``==`` finds two parts unequal.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _SCALAR, _LIST, _MAP = "scalar", "list", "map"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """``path`` as Kubernetes prints it."""
+    """``path`` is printed as Kubernetes does."""
 
     path: str
     message: str
@@ -41,7 +41,7 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """No path is in two of the sets."""
+    """Three disjoint sets."""
 
     added: FieldSet
     modified: FieldSet
@@ -61,7 +61,7 @@ class Differences:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1 is 1.0, but not true."""
+    """Compare as JSON: 1 equals 1.0, but not true."""
     if left is right:
         return True
     if isinstance(left, bool) or isinstance(right, bool):
@@ -78,7 +78,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def kind_of(schema: MergeSchema, value: Any) -> str:
-    """As which of the schema's kinds a value is taken. Null is taken as the first the schema has."""
+    """Return the type of the merge schema that applies to a value; for null, the first one."""
     if isinstance(value, dict):
         if schema.is_map:
             return _MAP
@@ -97,8 +97,8 @@ def differences(
     *,
     skipped: Mapping[str, Any] | None = None,
 ) -> Differences:
-    """From the left object to the right one. ``skipped`` names fields not to look at: by name, the fields below that
-    are skipped, or None for all of it."""
+    """Return the differences between two objects. ``skipped`` maps names of fields to the names below that are
+    skipped, or to None for the whole field."""
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
@@ -154,7 +154,7 @@ def _differ_skipping(
     removed: FieldSet,
     skipped: Mapping[str, Any],
 ) -> None:
-    """Of a map of which not all is looked at, and which is no path of its own."""
+    """Compare maps partly; the map itself is no path."""
     inner: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
     one = left if isinstance(left, dict) else {}
     other = right if isinstance(right, dict) else {}
@@ -173,7 +173,7 @@ def _differ(
     modified: FieldSet,
     removed: FieldSet,
 ) -> None:
-    """Of two values that aren't equal. Seen as two kinds where they are of two."""
+    """Compare two unequal values; values of different types differ as a whole."""
     checkpoint()
     as_left, as_right = kind_of(schema, left), kind_of(schema, right)
     for kind in (as_left,) if as_left == as_right else (as_left, as_right):
@@ -234,7 +234,7 @@ def _differ_in_list(
 
 
 def _by_element(schema: MergeSchema, items: list[Any]) -> dict[str, list[Any]]:
-    """Items that can't be told apart are left out: who stores them is refused for other reasons."""
+    """Return the items by path element, without ambiguous ones, which validation rejects."""
     found: dict[str, list[Any]] = {}
     for item in items:
         try:
@@ -245,7 +245,7 @@ def _by_element(schema: MergeSchema, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def _whole(schema: MergeSchema, value: Any) -> FieldSet:
-    """The set of a value that wasn't there, or is no more: each of its places, itself included."""
+    """Return the set of an added or removed value: each of its places, itself included."""
     checkpoint()
     if isinstance(value, dict):
         if not value or schema.whole_map or not schema.is_map:
@@ -265,7 +265,7 @@ def _whole(schema: MergeSchema, value: Any) -> FieldSet:
 
 
 def fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
-    """The paths an applied object claims: leaves, items, and fields that only the object names."""
+    """Return the paths that an applied object owns: leaves, items, and undeclared fields."""
     made: FieldSet = {}
     named, rest = schema.fields, schema.rest or FREE
     for name, inner in value.items():
@@ -280,7 +280,7 @@ def fields(schema: MergeSchema, value: Mapping[str, Any]) -> FieldSet:
 
 
 def _claimed(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
-    """Whether the place itself is claimed, and what is beneath it."""
+    """Return whether the place itself is owned, and the paths below it."""
     kind = kind_of(schema, value)
     if kind is _SCALAR or (schema.whole_map if kind is _MAP else schema.whole_list):
         return True, LEAF
@@ -297,7 +297,7 @@ def _claimed(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
 
 
 def complaints(schema: MergeSchema, value: Any, path: str = "") -> list[Complaint]:
-    """Why a value doesn't fit; items of sets and keyed lists may not repeat."""
+    """Return why a value doesn't fit; items of sets and keyed lists must be unique."""
     checkpoint()
     kind = kind_of(schema, value)
     if value is None:

@@ -1,7 +1,7 @@
-"""Strategic merge patch: a merge patch that knows which lists are merged, and by which key.
+"""Strategic merge patch: a merge patch that merges lists by their keys.
 
-Only built-in kinds have it. What a list or object says of itself in the patch (``$patch``, ``$retainKeys``,
-``$setElementOrder/…``, ``$deleteFromPrimitiveList/…``) are directives; they never reach the object.
+Only built-in kinds support it. ``$patch``, ``$retainKeys``, ``$setElementOrder/…`` and
+``$deleteFromPrimitiveList/…`` are directives; they are not written to the object.
 """
 
 from collections import deque
@@ -38,13 +38,13 @@ NO_FIELD: Final = "unable to find api field in struct {0} for the json field {1}
 
 
 def _failed(message: str) -> Refusal:
-    """Most faults of a patch are no client error to kube-apiserver, but a failure without a reason."""
+    """kube-apiserver answers most faults of a patch with a 500 without a reason."""
     return Refusal(code=500, reason="", message=message)
 
 
 def apply(document: Document, patch: Any, node: Node) -> Document:
-    """The patched document, which shares nothing with the given ones. ``patch`` is the decoded body of the request,
-    whatever it is. Raises Refusal."""
+    """Return the patched document, which shares nothing with the given ones. ``patch`` is the decoded, unchecked
+    body. Raises Refusal."""
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
@@ -53,14 +53,14 @@ def apply(document: Document, patch: Any, node: Node) -> Document:
 
 
 def _merged(original: Document, patch: Document, node: Node | None) -> Document:
-    """Both are copies, and may be taken apart."""
+    """Merge two maps. Both are copies and may be modified."""
     if DIRECTIVE in patch:
         return _replaced(patch)
     _retain_keys(original, patch)
     _set_orders(original, patch, node)
     for key in sorted(
         patch, key=lambda key: not key.startswith(DELETE_FROM)
-    ):  # what is deleted may be added anew
+    ):  # the patch may add again what it deletes
         value, name, deletes = patch[key], key, key.startswith(DELETE_FROM)
         if deletes:
             name = _listed(key, DELETE_FROM, BAD_DELETE_FROM)
@@ -117,7 +117,7 @@ def _child(node: Node | None, name: str) -> Node | None:
 
 
 def _listed(key: str, prefix: str, fault: str) -> str:
-    """The list that a directive of a whole list speaks of."""
+    """Return the list that a list directive refers to."""
     before, slash, name = key.partition("/")
     if before != prefix or not slash:
         raise bad_request(fault)
@@ -125,7 +125,7 @@ def _listed(key: str, prefix: str, fault: str) -> str:
 
 
 def _retain_keys(original: Document, patch: Document) -> None:
-    """Of the original only the listed keys stay, and the patch may have no others."""
+    """Keep only the listed keys of the original; the patch must have no others."""
     if RETAIN_KEYS not in patch:
         return
     retained = patch.pop(RETAIN_KEYS)
@@ -140,7 +140,7 @@ def _retain_keys(original: Document, patch: Document) -> None:
 
 
 def _set_orders(original: Document, patch: Document, node: Node | None) -> None:
-    """Merge the lists whose order the patch tells, and take them out of the patch."""
+    """Merge the lists whose order the patch sets, and remove them from the patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = _as_list(patch.pop(key))
         name = _listed(key, SET_ORDER, BAD_SET_ORDER)
@@ -175,7 +175,7 @@ def _wrong_type(expected: Any, value: Any) -> Refusal:
 
 
 def _check_order(changes: list[Any], order: list[Any], merge_key: str) -> None:
-    """The patch must have its items in the order it asks for; those it deletes don't matter."""
+    """Require that the patch lists its items in the order that it sets, except for deleted ones."""
     if not changes or not order:
         return
     items = iter([item for item in changes if not (merge_key and _deletes(item))])
@@ -198,10 +198,10 @@ def _deletes(item: Any) -> bool:
 
 
 def _key(item: Any, merge_key: str) -> Any:
-    """By what an item is told apart; its kind belongs to it, as 1 is not true."""
+    """Return the identity of an item, including its type, because 1 is not true."""
     if not merge_key:
         if isinstance(item, dict | list):
-            raise bad_request(BAD_SET_ORDER)  # nothing tells these apart, and nothing else asks
+            raise bad_request(BAD_SET_ORDER)  # these have no identity, and need none
         return type(item), item
     if not isinstance(item, dict):
         raise _wrong_type({}, item)
@@ -211,7 +211,7 @@ def _key(item: Any, merge_key: str) -> Any:
 
 
 def _item_type(*lists: list[Any]) -> type:
-    """Of lists whose items are all of one type."""
+    """Check that all items of a list have one type."""
     found: type | None = None
     for items in lists:
         for item in items:
@@ -257,7 +257,7 @@ def _merged_list(current: list[Any], patch: list[Any], node: Node | None, *, del
 
 
 def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """What is left of both after the items that are directives."""
+    """Return both lists after the directive items were processed."""
     plain_items = []
     replaced = False
     gone = set()
@@ -279,7 +279,7 @@ def _directed(current: list[Any], patch: list[Any], merge_key: str) -> tuple[lis
 
 
 def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: str) -> list[Any]:
-    """The items of ``order`` in that order; the others in their live order, each before the first of those that
+    """Return the items of ``order`` in that order; the others in live order, each before the first of those that
     follows it in the live list."""
     ranks: dict[Any, int] = {}
     for rank, item in enumerate(order):
@@ -310,7 +310,7 @@ def _discard_nulls(value: Any) -> None:
 
 
 def _without_directives(value: Any) -> tuple[Any, bool]:
-    """The value to take, and whether to take it at all: what only directs doesn't belong into an object."""
+    """Return the value to write and whether to write it; directives are not written."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None, False

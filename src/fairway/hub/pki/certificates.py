@@ -1,4 +1,4 @@
-"""Certificates: an authority, what it issues and verifies, and files that only their owner can read."""
+"""Certificates: an authority that issues and verifies them, and files that only their owner can read."""
 
 import contextlib
 import os
@@ -33,11 +33,11 @@ UNREADABLE: Final = "{path} cannot be read: {why}; check the owner and the mode 
 
 AUTHORITY_LIFE: Final = timedelta(days=3650)
 BACKDATED: Final = timedelta(hours=1)
-"""Machines that start together disagree about the time for a while."""
+"""Tolerance for clock differences between machines."""
 
 
 class CertificateFault(Exception):
-    """A kept file can't be used, or a certificate isn't one of ours. Never holds key material."""
+    """A file can't be used, or a certificate isn't one of ours. The message never contains key material."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Identity:
 
 @dataclass(slots=True)
 class Authority:
-    """``renew`` replaces the certificate and keeps the key, so that everything issued before stays valid."""
+    """``renew`` replaces the certificate and keeps the key, so that issued certificates stay valid."""
 
     identity: Identity
 
@@ -83,7 +83,7 @@ class Authority:
         start: datetime,
         end: datetime,
     ) -> x509.Certificate:
-        """A certificate that is no authority itself and ends with this one at the latest."""
+        """Issue a certificate without CA rights that expires no later than the authority's own."""
         own = self.certificate
         end = min(end, own.not_valid_after_utc)
         builder = (
@@ -99,15 +99,15 @@ class Authority:
         if extended := list(purposes):
             builder = builder.add_extension(x509.ExtendedKeyUsage(extended), critical=False)
         if alternatives := list(names):
-            # RFC 5280: whoever has no subject is named here, so it must be understood.
+            # RFC 5280: without a subject, this extension identifies the holder, so it must be critical.
             unnamed = not list(subject)
             builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=unnamed)
         return builder.sign(self.identity.key, hashes.SHA256())
 
     def verify(self, der: bytes, *, now: datetime) -> x509.Certificate:
-        """A certificate for clients that this authority issued and whose time it is; else CertificateFault.
+        """Verify a client certificate of this authority. Raises CertificateFault.
 
-        Asks everything the handshake asked again: a front end of another make may ask less.
+        Repeats the checks of the TLS handshake, because a proxy in front may check less.
         """
         try:
             certificate = x509.load_der_x509_certificate(der)
@@ -163,9 +163,9 @@ def _builder(
 def attributes(
     of: x509.Certificate | x509.CertificateSigningRequest, oid: x509.ObjectIdentifier
 ) -> list[x509.NameAttribute[str | bytes]]:
-    """Those of a subject, in its order.
+    """Return the values of an attribute of a subject, in order.
 
-    Names of users are longer than X.520 wants them, which Kubernetes doesn't mind and the parser warns about.
+    User names may exceed X.520's length limit; Kubernetes accepts that, and the parser would warn.
     """
     with warnings.catch_warnings(action="ignore"):
         return list(of.subject.get_attributes_for_oid(oid))
@@ -179,8 +179,8 @@ def texts(
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replaces the file at once or not at all; nobody but its owner can read it at any moment."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # made with 0600
+    """Replace the file atomically; only its owner can read it at any time."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # created with 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -198,10 +198,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_kept(path: Path) -> bytes | None:
-    """A secret file; None if there is none. Raises CertificateFault."""
+    """Read a private file; None if missing. Raises CertificateFault."""
     try:
         with contextlib.suppress(PermissionError):
-            path.chmod(0o600)  # one that was copied here may have any
+            path.chmod(0o600)  # a copied file may have any mode
         return path.read_bytes()
     except FileNotFoundError:
         return None
@@ -210,7 +210,8 @@ def read_kept(path: Path) -> bytes | None:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """In the older form: Kubernetes' programs take no other where they want the public key of a pair."""
+    """Encode in the traditional format: Kubernetes' programs accept no other where they need the public key of a
+    pair."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

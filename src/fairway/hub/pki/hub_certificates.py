@@ -1,11 +1,11 @@
-"""The certificates a hub runs with: its authority, the serving certificate, the administrator's.
+"""The certificates of a hub: its authority, the serving certificate, the administrator's client certificate.
 
-Every identity is kept in one file that holds its key and its certificate, so there is no moment at which one of
-the two is new and the other old. Programs that want two files accept the same one twice.
+An identity is one file with key and certificate, so that the two are always replaced together. Programs that want
+two files accept the same file twice.
 
-Clients trust the authority's key. It is made with the hub's first data and never replaced silently: ``open`` refuses
-if it is missing or another one. Everything else is issued by it, so the hub issues it anew when it is missing or
-expires soon, at the start and while it runs; the authority's own certificate as well, with the same key.
+Clients trust the authority's key. It is created with the hub's first data and never replaced silently: ``open``
+raises if it is missing or another one. The hub reissues everything else when it is missing or expires soon, at the
+start and while it runs, including the authority's own certificate, with the same key.
 """
 
 import base64
@@ -74,15 +74,15 @@ REISSUED: Final = "%s; issuing a new one"
 _LIFE: Final = timedelta(days=365)
 _RENEWAL: Final = timedelta(days=30)
 _AUTHORITY_RENEWAL: Final = timedelta(days=730)
-"""Longer than what it issues lasts, so that nothing has to end early; and clients get a year to fetch the new one."""
+"""Longer than the certificates it issues, so that none has to end early; clients have a year to fetch the new one."""
 
 # OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module doesn't name. An expired client certificate passes the
-# handshake and is refused by ``Authority.verify``: its owner reads 401 Unauthorized, not a broken connection.
+# handshake and ``Authority.verify`` rejects it: the client gets a 401, not a broken connection.
 _NO_CHECK_TIME: Final = 0x200000
 
 
 class Certificates:
-    """Open with ``open``. Without a folder everything lives and dies with the process."""
+    """Created by ``open``. Without a folder, certificates last as long as the process."""
 
     def __init__(self, folder: Path | None, authority: Authority, *, names: Iterable[str]) -> None:
         self.authority = authority
@@ -103,10 +103,10 @@ class Certificates:
         expected: bool = False,
         trusted: str | None = None,
     ) -> "Certificates":
-        """Reads what the folder has, and issues what it lacks, what expires soon and what lacks a name.
+        """Load the certificates of a folder, and issue those that are missing, expire soon or lack a name.
 
-        ``expected``: the hub has data, so there must be an authority. ``trusted`` is the fingerprint it had.
-        Raises CertificateFault.
+        ``expected``: the hub has data, so an authority must exist. ``trusted`` is the fingerprint it had. Raises
+        CertificateFault.
         """
         now = now or datetime.now(UTC)
         if folder is not None and not expected:
@@ -127,9 +127,10 @@ class Certificates:
         return _fingerprint(self.authority.certificate)
 
     def renew(self, *, now: datetime | None = None) -> bool:
-        """Issue anew what expires soon, or is not valid yet because the clock was set back. Whether there was any.
+        """Reissue what expires soon, or isn't valid yet because the clock was set back. Returns whether anything
+        was.
 
-        Contexts made by ``ssl_context`` show the new certificate in the next handshake; connections stay.
+        Contexts of ``ssl_context`` use the new certificate in the next handshake; connections stay open.
         """
         now = now or datetime.now(UTC)
         if self._due is not None and self._due[0] <= now < self._due[1]:
@@ -213,7 +214,7 @@ class Certificates:
         return identity
 
     def _kept(self, name: str) -> Identity | None:
-        """What the authority can issue anew is not worth a refusal."""
+        """Return None for an unusable certificate that the authority can reissue."""
         if self._folder is None:
             return None
         try:
@@ -223,7 +224,8 @@ class Certificates:
             return None
 
     def _keep(self, name: str, data: bytes) -> None:
-        """On a full disk the hub can still run with what it has in memory; the next start issues it again."""
+        """Write a file if possible. On a full disk the hub runs with the certificate in memory; the next start
+        reissues it."""
         if self._folder is None:
             return
         path = self._folder / name
@@ -234,15 +236,16 @@ class Certificates:
             log.warning(NOT_SAVED, path, error.strerror)
 
     def ssl_context(self) -> ssl.SSLContext:
-        """For the server. Clients may show a certificate; one of another authority ends the handshake.
+        """Create the server's context. Client certificates are optional; one of another authority fails the
+        handshake.
 
-        kube-apiserver lets a foreign certificate in and answers 401. The ssl module can't ask for a certificate
-        without checking who issued it, so here the client sees the TLS alert "unknown CA" instead. An expired
-        certificate of ours is answered with 401 by both.
+        kube-apiserver accepts a foreign certificate and answers 401. The ssl module can't request a certificate
+        without verifying its issuer, so the client gets the TLS alert "unknown CA" instead. Both answer an expired
+        certificate of their own with 401.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Or a client could have the hub shake hands over and over on one connection.
+        # Otherwise a client could force handshakes over and over on one connection.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(["http/1.1"])
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -253,7 +256,7 @@ class Certificates:
         return context
 
     def kubeconfig(self, *, server: str) -> Document:
-        """For the administrator, with everything embedded: whoever reads it can do anything."""
+        """Return the administrator's kubeconfig, with embedded credentials that allow everything."""
         name = "fairway"
         return {
             "apiVersion": "v1",
@@ -281,7 +284,7 @@ class Certificates:
         }
 
     def write_kubeconfig(self, path: Path, *, server: str) -> None:
-        """Unless the file already is what it should be. Raises OSError."""
+        """Write the file unless it is up to date. Raises OSError."""
         content = yaml.safe_dump(self.kubeconfig(server=server), sort_keys=False).encode()
         with contextlib.suppress(OSError):
             if path.read_bytes() == content:
@@ -292,7 +295,7 @@ class Certificates:
 
 
 def read_authority(folder: Path, *, expected: bool, trusted: str | None) -> Authority | None:
-    """None if there is none, unless one is ``expected``; see ``Certificates.open``."""
+    """Return None if missing, unless one is ``expected``; see ``Certificates.open``."""
     path, data = folder / AUTHORITY_FILE, folder.parent
     try:
         kept = _read(path)
@@ -303,7 +306,7 @@ def read_authority(folder: Path, *, expected: bool, trusted: str | None) -> Auth
             raise CertificateFault(LOST.format(path=path, data=data))
         return None
     if expected and trusted is None:
-        # Data of a version that kept no fingerprint: the public half beside it is the only witness.
+        # Data of a version without a stored fingerprint: compare with the public certificate beside it.
         with contextlib.suppress(OSError, ValueError):
             public = x509.load_pem_x509_certificate((folder / AUTHORITY_CERTIFICATE_FILE).read_bytes())
             trusted = _fingerprint(public)
@@ -313,7 +316,7 @@ def read_authority(folder: Path, *, expected: bool, trusted: str | None) -> Auth
 
 
 def _fingerprint(certificate: x509.Certificate) -> str:
-    """Of the key, which stays when the certificate is renewed."""
+    """Return the fingerprint of the key, which a renewal keeps."""
     public = certificate.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -334,7 +337,7 @@ def _read(path: Path) -> Identity | None:
         key = serialization.load_pem_private_key(data, password=None)
         certificate = x509.load_pem_x509_certificate(data)
     except (ValueError, TypeError) as fault:
-        # The parser's own words could quote what it read.
+        # The parser's message could quote what it read.
         raise _Unusable(path, NOT_A_PAIR) from fault
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise _Unusable(path, NOT_ELLIPTIC)
@@ -344,7 +347,7 @@ def _read(path: Path) -> Identity | None:
 
 
 def _load(context: ssl.SSLContext, identity: Identity) -> None:
-    """The ssl module reads certificates from files only. One in memory also works on a full disk."""
+    """Return a file for the ssl module, which loads certificates only from files. It is in memory, for full disks."""
     if not hasattr(os, "memfd_create"):
         with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
             path = Path(folder, SERVING_FILE)
@@ -364,7 +367,7 @@ def _general_names(names: Iterable[str]) -> frozenset[x509.GeneralName]:
         try:
             found.add(x509.IPAddress(ipaddress.ip_address(name)))
         except ValueError:
-            if name.isascii():  # a host may have any name, a certificate may not
+            if name.isascii():  # not every host name is valid in a certificate
                 found.add(x509.DNSName(name))
     return frozenset(found)
 

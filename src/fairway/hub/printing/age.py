@@ -1,4 +1,4 @@
-"""How long ago, the way kubectl says it."""
+"""Format ages as kubectl does."""
 
 from datetime import datetime
 from typing import Final
@@ -16,7 +16,7 @@ def instant(text: object) -> datetime | None:
 
 
 def since(text: object, *, now: datetime) -> str:
-    """``text`` is a timestamp of an object; nothing or nonsense is unknown."""
+    """Format the age of a timestamp; missing or invalid ones are unknown."""
     moment = instant(text)
     if moment is None or moment.tzinfo is None:
         return UNKNOWN
@@ -28,7 +28,7 @@ def _pair(big: int, unit: str, small: int, smaller: str) -> str:
 
 
 def spoken(seconds: int) -> str:
-    """Two units where the second still matters, one where it doesn't."""
+    """Format a duration, with a second unit while it is small."""
     if seconds < -1:
         return "<invalid>"
     if seconds < 120:

@@ -1,4 +1,4 @@
-"""The part of JSONPath that definitions of custom resources use: names, indices, wildcards and filters."""
+"""The subset of JSONPath that CRDs use: names, indices, wildcards and filters."""
 
 import re
 from collections.abc import Callable
@@ -22,11 +22,11 @@ _PART: Final = re.compile(
 
 
 _LONGEST: Final = 4096
-"""Characters; more than any path has that somebody wrote."""
+"""Characters; longer than any legitimate path."""
 
 
 class PathError(ValueError):
-    """The path cannot be read."""
+    """The path is invalid."""
 
 
 def _named(name: str) -> Step:
@@ -72,7 +72,7 @@ def _filtered(path: str, operator: str | None, literal: str | None) -> Step:
 
 @lru_cache(maxsize=4096)
 def compiled(path: str) -> Callable[[Any], list[Any]]:
-    """All values at the path. Raises PathError."""
+    """Return a function that finds all values at the path. Raises PathError."""
     if len(path) > _LONGEST:
         raise PathError("too long")
     text = path.strip()

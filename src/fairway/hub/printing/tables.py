@@ -1,4 +1,4 @@
-"""Printed tables: what ``kubectl get`` shows, as the server writes it."""
+"""Build the tables that ``kubectl get`` prints."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -86,7 +86,7 @@ def partial(document: Document) -> Document:
 
 
 def rows(resource: Resource, documents: Sequence[Document], *, include: str, now: datetime) -> list[Document]:
-    """``include`` says what travels with each row: Metadata, Object or None."""
+    """``include`` is what each row contains: Metadata, Object or None."""
     made = _cells(resource.kind, resource.custom, columns(resource))
     result = []
     for document in documents:

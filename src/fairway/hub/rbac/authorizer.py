@@ -1,7 +1,7 @@
-"""Who may do what: role-based access as kube-apiserver decides it, and nobody grants what they don't hold.
+"""The RBAC authorizer, with kube-apiserver's decisions, and its escalation check.
 
-Bindings are indexed by subject and read again one by one as they change. What one user may do in one namespace is
-gathered once and remembered until any role or binding changes, so a decision is a few look-ups.
+Bindings are indexed by subject and updated one by one. The rules of a user in a namespace are collected once and
+cached until any role or binding changes, so a decision costs a few lookups.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,17 +40,17 @@ AGGREGATION_NEEDS_ALL: Final = "must have cluster-admin privileges to use the ag
 TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; use wildcards or several roles"
 
 MOST_PERMISSIONS: Final = 50_000
-"""More than any honest role has; few enough to be compared without others waiting."""
+"""More rules than legitimate roles have; few enough to compare them without delaying others."""
 _REMEMBERED: Final = 2048
 _REMEMBERED_ANSWERS: Final = 128
-"""For one user in one namespace. Whoever asks for anything else fills these up, so they are few and short."""
+"""Cached decisions of one user in one namespace. Clients choose the requests, so the cache is small."""
 _LONGEST: Final = 256
 _MOST_GROUPS: Final = 256
-"""Of users whose rules are remembered. A review can be about one with any number of them."""
+"""Groups of users whose rules are cached. A review can name a user with any number of them."""
 
 
 class Attributes(Struct, frozen=True, kw_only=True, gc=False):
-    """What is asked for. ``path`` is set only when that isn't a resource."""
+    """The attributes of a request. ``path`` is set only for non-resource requests."""
 
     verb: str
     group: str = ""
@@ -71,7 +71,7 @@ _ALLOWED: Final = Decision(allowed=True)
 
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> status.Refusal:
-    """The 403 in Kubernetes' words."""
+    """Build the 403 with Kubernetes' message."""
     told = _denied(user, attributes)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         told = told.replace(char, entity)
@@ -96,7 +96,7 @@ class _Binding:
     role_kind: str
     role: str
     subjects: tuple[tuple[str, str], ...]
-    """Each as the key it is found by and the words it is described with."""
+    """Yield the index key of each subject and its description."""
 
     @classmethod
     def of(cls, document: Document) -> "_Binding":
@@ -116,7 +116,7 @@ def _subjects(subjects: Iterable[Document], namespace: str) -> Iterator[tuple[st
     for each in subjects:
         kind, name = each.get("kind", ""), each.get("name", "")
         if kind == "ServiceAccount":
-            # Without a namespace it is one beside the binding; beside a ClusterRoleBinding there is none.
+            # Without a namespace, the binding's own; a ClusterRoleBinding has none, so the subject matches no account.
             if home := each.get("namespace") or namespace:
                 yield _user_key(username(home, name)), f"{kind} {quote(f'{name}/{home}')}"
         elif kind == "User":
@@ -134,7 +134,7 @@ def _group_key(name: str) -> str:
 
 
 class _Grants:
-    """All rules one user has in one namespace, or in none."""
+    """All rules of one user in one namespace, or cluster-wide."""
 
     __slots__ = ("_known", "faults", "rules")
 
@@ -143,7 +143,7 @@ class _Grants:
         self._known: dict[tuple[str, ...], tuple[tuple[frozenset[str] | None, str], ...]] = {}
 
     def reason(self, asked: Attributes) -> str | None:
-        """Why it is allowed, or None when it isn't."""
+        """Return the reason why the request is allowed, or None."""
         if asked.path is not None:
             key: tuple[str, ...] = (asked.verb, asked.path)
         else:
@@ -162,7 +162,7 @@ class _Grants:
         return None
 
     def _about(self, asked: Attributes) -> Iterator[tuple[frozenset[str] | None, str]]:
-        """The names each rule about this is limited to, up to the first that isn't limited."""
+        """Yield the resource names of each matching rule, up to the first without such a limit."""
         for rule, reason in self.rules:
             if asked.path is not None:
                 if rule.opens(asked.verb, asked.path):
@@ -177,7 +177,7 @@ class _Grants:
 
 @dataclass(slots=True)
 class _Index:
-    """Bindings of one namespace, or of the cluster, by subject and then by name."""
+    """Bindings of a namespace, or of the cluster, by subject and then by name."""
 
     bindings: dict[str, _Binding] = field(default_factory=dict)
     by_subject: dict[str, dict[str, _Binding]] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class _Index:
                 self.by_subject.setdefault(key, {})[name] = binding
 
     def applying(self, keys: set[str]) -> Iterator[tuple[_Binding, str]]:
-        """By name, each with the words for the first of its subjects that applies."""
+        """Return the bindings by name, each with the description of its first matching subject."""
         found = {name: each for key in keys for name, each in self.by_subject.get(key, {}).items()}
         for name in sorted(found):
             yield found[name], next(text for key, text in found[name].subjects if key in keys)
@@ -221,22 +221,22 @@ class Authorizer:
         return Decision(allowed=False, reason=f"RBAC: {_together(grants.faults)}" if grants.faults else "")
 
     def authorize(self, user: User, attributes: Attributes) -> None:
-        """Raises the 403 unless it is allowed."""
+        """Raise a 403 unless the request is allowed."""
         decision = self.decide(user, attributes)
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """All rules a user has there, and what couldn't be found out."""
+        """Return all rules of a user in a namespace, and the errors met."""
         grants = self._granted(user, namespace)
         return [rule for rule, _ in grants.rules], _together(grants.faults)
 
     def admit(
         self, resource: str, document: Document, old: Document | None, *, user: User, namespace: str = ""
     ) -> None:
-        """Raises the 403 when writing this role or binding would give more than its writer has.
+        """Raise a 403 if this role or binding grants more than its author holds.
 
-        ``resource`` is one of the four; anything else is admitted. Comes before validation, as in kube-apiserver.
+        ``resource`` is one of the four RBAC resources; others pass. Precedes validation, as in kube-apiserver.
         """
         if MASTERS in user.groups or (old is not None and _only_collected(document, old)):
             return
@@ -371,7 +371,7 @@ def _aggregates(document: Document) -> bool:
 
 
 def _only_collected(document: Document, old: Document) -> bool:
-    """Whether nothing changes but what the garbage collector must be able to change."""
+    """Return whether only fields change that the garbage collector must be able to change."""
     return _without_collected(document) == _without_collected(old)
 
 

@@ -1,4 +1,4 @@
-"""The roles and bindings a hub starts with, out of the table beside this module."""
+"""The default roles and bindings of every hub, from the table ``default.roles``."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +10,7 @@ from fairway.hub.rbac.roles import GROUP, Rule, missing, rules_of
 from fairway.hub.resource import Document
 
 CONTROLLERS: Final = "fairway:controllers"
-"""Everything any controller of kube-controller-manager needs, for one that does all under its own name."""
+"""The permissions of all controllers of kube-controller-manager, for one that runs them under one identity."""
 CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
 AUTO_UPDATE: Final = "rbac.authorization.kubernetes.io/autoupdate"
 
@@ -26,7 +26,7 @@ _API: Final = f"{GROUP}/v1"
 
 
 def documents() -> Iterator[tuple[str, Document]]:
-    """Each with the key of its resource. Fresh ones every time: the caller may keep and change them."""
+    """Yield each object with its resource key. The caller may modify the objects."""
     needed: dict[Rule, None] = {}
     for head, lines in _entries():
         role = _role(head, [line for line in lines if not line.startswith("->")])
@@ -44,9 +44,9 @@ def documents() -> Iterator[tuple[str, Document]]:
 
 
 def reconciled(kept: Document, wanted: Document) -> Document | None:
-    """A kept default with what a newer version adds to it; None when it lacks nothing or must not be touched.
+    """Return a stored default with the additions of a newer version; None if it is complete or opted out.
 
-    Nothing is ever taken away: what an administrator added stays. One whose role was changed stays as it is, too.
+    Nothing is removed, so administrators' additions stay. A binding whose roleRef was changed stays as it is.
     """
     annotations = kept["metadata"].get("annotations") or {}
     if annotations.get(AUTO_UPDATE, "true") == "false" or kept.get("roleRef") != wanted.get("roleRef"):

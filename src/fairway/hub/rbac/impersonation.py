@@ -1,8 +1,9 @@
-"""Acting as another: the Impersonate headers, each thing they name authorised for the one who asks.
+"""Impersonation: authorize what the Impersonate headers name.
 
-Kubernetes has several modes. The constrained ones need two permissions, to be that user (``impersonate:<mode>``) and
-to do this while being them (``impersonate-on:<mode>:<verb>``), and can't give the masters' group. The old one needs
-``impersonate`` alone. The first that allows it counts; the refusal shown is that of the first that applied.
+Kubernetes has several modes. The constrained ones need two permissions, to be that user (``impersonate:<mode>``)
+and to do this while impersonating (``impersonate-on:<mode>:<verb>``), and exclude the group system:masters. The
+legacy mode needs ``impersonate`` alone. The first mode that allows the request is used; the refusal is that of the
+first mode that applies.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,11 +32,11 @@ EMPTY_VALUE: Final = "impersonating the empty string value in extra is not allow
 _AUTHENTICATION: Final = "authentication.k8s.io"
 _REMEMBERED: Final = 4096
 _MODES: Final = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "")
-"""In the order they are tried; the last, without a name, is the old one."""
+"""In the order in which they are tried; the last, without a name, is the legacy mode."""
 
 
 def wanted(headers: Iterable[tuple[str, str]]) -> User | None:
-    """Whom the headers name, exactly; None when they name nobody. Raises 400 for parts without a user."""
+    """Return the user that the headers name; None without headers. Raises a 400 for headers without a user."""
     name = uid = ""
     listed: list[str] = []
     extra: dict[str, list[str]] = {}
@@ -65,11 +66,11 @@ class Impersonation:
         self._last: dict[str, str] = {}
 
     def become(self, user: User, headers: Iterable[tuple[str, str]], attributes: Attributes) -> User:
-        """The user a request is done as: its own, or the one its headers name. Raises 400 or 403."""
+        """Return the effective user of a request: its own, or the impersonated one. Raises a 400 or a 403."""
         named = wanted(headers)
         if named is None:
             return user
-        # Who succeeded in one way will use it again, and reads that way's refusal.
+        # Try the mode that succeeded last time first; its refusal is the one that the client expects.
         last = self._last.get(user.name)
         modes = _MODES if last is None else (last, *(mode for mode in _MODES if mode != last))
         first: status.Refusal | None = None
@@ -85,7 +86,7 @@ class Impersonation:
                 self._last.clear()
             self._last[user.name] = mode
             return became
-        assert first is not None  # the old mode always applies
+        assert first is not None  # the legacy mode always applies
         raise first
 
     def _checked(self, mode: str, user: User, named: User, attributes: Attributes) -> User:
@@ -132,7 +133,7 @@ def _identity(mode: str, named: User) -> Iterator[Attributes]:
             verb=verb, group=group, resource="serviceaccounts", namespace=account[0], name=account[1]
         )
     elif mode and node is not None:
-        # Who may be its own node may be it on every node.
+        # Permission to impersonate the associated node includes permission for any node.
         own = "*" if mode == "associated-node" else node
         yield Attributes(verb=verb, group=group, resource="nodes", name=own)
     else:
@@ -140,7 +141,7 @@ def _identity(mode: str, named: User) -> Iterator[Attributes]:
 
 
 def _parts(mode: str, named: User) -> Iterator[tuple[Attributes, str]]:
-    """Everything beside the name, each with why it can't be had in this mode at all."""
+    """Yield everything but the name, each with the reason why this mode excludes it."""
     verb = f"impersonate:{mode}" if mode else "impersonate"
     if named.uid:
         yield Attributes(verb=verb, group=_AUTHENTICATION, resource="uids", name=named.uid), ""
@@ -162,7 +163,7 @@ def _parts(mode: str, named: User) -> Iterator[tuple[Attributes, str]]:
 
 
 def _complete(mode: str, named: User) -> User:
-    """With the groups that everybody like this has."""
+    """Add the groups that every such user has."""
     listed = named.groups
     account = account_of(named.name)
     if mode and _node_of(named.name) is not None:

@@ -1,4 +1,4 @@
-"""Roles, bindings and certificate requests: what they may grant, and to whom."""
+"""Hooks of roles and bindings: the escalation check, defaults, validation."""
 
 from collections.abc import Sequence
 

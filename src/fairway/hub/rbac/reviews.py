@@ -1,6 +1,6 @@
-"""Questions about access that are asked like objects are created: the answer is the object with its status.
+"""Access reviews: the response to a create is the object with its status.
 
-Every function takes the document as it came and gives a new one; metadata passes through.
+Every function takes the document of the request and returns a new one; metadata is kept.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def token_review(document: Document, *, authenticator: Authenticator) -> Documen
         verified = authenticator.token(token, audiences=tuple(spec.get("audiences") or ()))
     except Rejected as fault:
         told = str(fault)
-        # kube-apiserver asks its own token first, which never is the one.
+        # kube-apiserver tries its own loopback token first, which never matches.
         told = told if told == INVALID else f"[{INVALID}, {told}]"
         return _answer(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": told})
     found = {"authenticated": True, "user": user_info(verified.user), "audiences": list(verified.audiences)}
@@ -66,9 +66,9 @@ def subject_access_review(document: Document, *, authorizer: Authorizer) -> Docu
 def local_subject_access_review(
     document: Document, *, authorizer: Authorizer, namespace: str = ""
 ) -> Document:
-    """Of one namespace: who may ask about that learns nothing of another.
+    """Review access in one namespace, so that permission there reveals nothing about another.
 
-    ``namespace`` is the one the request was allowed for; without it the document's own must be that already.
+    ``namespace`` is that of the path; if empty, the document's own was authorized already.
     """
     meta, spec = document.get("metadata") or {}, document.get("spec") or {}
     if namespace and meta.get("namespace", namespace) != namespace:
@@ -172,7 +172,7 @@ def _answer(document: Document, kind: str, group: str, found: Document) -> Docum
 
 def _check(causes: list[status.Cause]) -> None:
     if causes:
-        # The kind is missing in kube-apiserver's words, too.
+        # kube-apiserver's message lacks the kind, too.
         raise status.invalid(AUTHORIZATION, "", "", causes)
 
 
@@ -204,5 +204,5 @@ def _metadata_causes(document: Document, *, allowed: tuple[str, ...]) -> Iterato
 
 
 def _path_value(path: Document) -> Document:
-    """As kube-apiserver shows it, with the names of its own fields."""
+    """Print as kube-apiserver does, with its internal field names."""
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}

@@ -1,4 +1,4 @@
-"""Roles as they are written: what a rule allows and covers, how roles gather others, what makes them valid."""
+"""Roles and rules: matching, coverage, aggregation, validation."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ ROLE_FIXED: Final = "cannot change roleRef"
 
 
 class Rule(Struct, frozen=True):
-    """One rule of a role. Equal rules are the same permission, however they were written down."""
+    """A rule of a role. Rules that grant the same are equal, whatever the order in the document."""
 
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Rule(Struct, frozen=True):
         )
 
     def permits(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Whether it is about this, whatever the object's name."""
+        """Return whether the rule matches the attributes, except for the object's name."""
         if not (ALL in self.verbs or verb in self.verbs) or not (ALL in self.groups or group in self.groups):
             return False
         if ALL in self.resources:
@@ -67,7 +67,7 @@ class Rule(Struct, frozen=True):
         return (ALL in self.verbs or verb in self.verbs) and any(_reaches(url, path) for url in self.urls)
 
     def singles(self) -> Iterator["Rule"]:
-        """The same permission as rules with one verb, one resource and at most one name each."""
+        """Split the rule into rules with one verb, one resource and at most one name each."""
         for group, resource, verb in itertools.product(self.groups, self.resources, self.verbs):
             for name in self.names or (None,):
                 named = () if name is None else (name,)
@@ -76,7 +76,7 @@ class Rule(Struct, frozen=True):
             yield Rule(verbs=(verb,), urls=(url,))
 
     def covers(self, single: "Rule") -> bool:
-        """Whether who holds this rule holds all that ``single``, which is one of ``singles``, would give."""
+        """Return whether this rule grants all that ``single`` (one of ``singles``) does."""
         if not (ALL in self.verbs or single.verbs[0] in self.verbs):
             return False
         if single.urls:
@@ -91,7 +91,7 @@ class Rule(Struct, frozen=True):
         )
 
     def shown(self) -> str:
-        """As refusals print it: ``{APIGroups:[""], Resources:["pods"], Verbs:["get"]}``."""
+        """Print as refusals do: ``{APIGroups:[""], Resources:["pods"], Verbs:["get"]}``."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -128,19 +128,19 @@ def rules_of(document: Document) -> tuple[Rule, ...]:
 
 
 def missing(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """What of the wanted no held rule covers alone: singles, those of one resource with their verbs together."""
+    """Return the single rules of ``wanted`` that no held rule covers, with the verbs of a resource combined."""
     owned = tuple(held)
     together: dict[Rule, list[str]] = {}
     for single in itertools.chain.from_iterable(rule.singles() for rule in wanted if rule not in owned):
         if not any(each.covers(single) for each in owned):
-            # Paths keep a line for each verb, resources gather theirs.
+            # Paths have one line per verb, resources one for all.
             key = single if single.urls else msgspec.structs.replace(single, verbs=())
             together.setdefault(key, []).append(single.verbs[0])
     return [key if key.urls else msgspec.structs.replace(key, verbs=tuple(v)) for key, v in together.items()]
 
 
 def permissions(rules: Iterable[Rule]) -> int:
-    """How many single permissions the rules spell out."""
+    """Return the number of single permissions in the rules."""
     return sum(
         len(r.groups) * len(r.resources) * len(r.verbs) * max(1, len(r.names)) + len(r.urls) * len(r.verbs)
         for r in rules
@@ -149,7 +149,7 @@ def permissions(rules: Iterable[Rule]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role as the authorizer keeps it. ``gathers`` is None unless it is made of others."""
+    """A role as the authorizer caches it. ``gathers`` is None unless it is aggregated."""
 
     rules: tuple[Rule, ...]
     labels: Mapping[str, str]
@@ -161,7 +161,7 @@ class Role:
         aggregation = document.get("aggregationRule")
         if aggregation is None:
             return cls(rules_of(document), labels)
-        # What such a role says itself is only ever a copy of what it gathers.
+        # The role's own rules are only a copy of those that it aggregates.
         return cls((), labels, tuple(_selectors(aggregation)))
 
 
@@ -170,11 +170,11 @@ def _selectors(aggregation: Document) -> Iterator[Selector]:
         try:
             yield compile_selector(msgspec.convert(each, LabelSelector))
         except (SelectorError, msgspec.ValidationError):
-            continue  # validation keeps these out; one that got in selects nothing
+            continue  # validation rejects these; a stored one selects nothing
 
 
 def gathered(name: str, roles: Mapping[str, Role]) -> tuple[Rule, ...]:
-    """The rules of a cluster role with all it gathers, directly and through others, each once."""
+    """Return the rules of a cluster role including all it aggregates, directly and indirectly, each once."""
     found: dict[Rule, None] = {}
     visited: set[str] = set()
     names = sorted(roles)
@@ -195,7 +195,7 @@ def gathered(name: str, roles: Mapping[str, Role]) -> tuple[Rule, ...]:
 
 
 def aggregate(clusterroles: Iterable[Document]) -> dict[str, list[Document]]:
-    """The rules that every cluster role with an aggregationRule should show, by its name."""
+    """Return the rules that every cluster role with an aggregationRule should contain, by its name."""
     roles = {each["metadata"]["name"]: Role.of(each) for each in clusterroles}
     return {
         name: [rule.document() for rule in gathered(name, roles)]
@@ -205,7 +205,7 @@ def aggregate(clusterroles: Iterable[Document]) -> dict[str, list[Document]]:
 
 
 def default_binding(document: Document) -> None:
-    """Fills in the API groups that may be left out; in place."""
+    """Set omitted API groups, in place."""
     if isinstance(ref := document.get("roleRef"), dict) and not ref.get("apiGroup"):
         ref["apiGroup"] = GROUP
     for subject in document.get("subjects") or ():
@@ -214,7 +214,7 @@ def default_binding(document: Document) -> None:
 
 
 def check_role(document: Document, *, namespaced: bool) -> list[status.Cause]:
-    """Of a Role or a ClusterRole, beside its metadata."""
+    """Validate a Role or a ClusterRole, except for its metadata."""
     causes: list[status.Cause] = []
     for index, rule in enumerate(document.get("rules") or ()):
         causes.extend(_rule_causes(rule, f"rules[{index}]", namespaced))
@@ -252,7 +252,7 @@ def _selector_causes(selector: Document, path: str) -> Iterator[status.Cause]:
 
 
 def selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
-    """Of any label selector."""
+    """Validate a label selector."""
     for key, value in sorted((selector.get("matchLabels") or {}).items()):
         for fault in label_key_faults(key):
             yield status.invalid_value(f"{path}.matchLabels", key, fault)
@@ -277,7 +277,7 @@ def selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
 
 
 def check_binding(document: Document, old: Document | None, *, namespaced: bool) -> list[status.Cause]:
-    """Of a RoleBinding or a ClusterRoleBinding with its defaults, beside its metadata."""
+    """Validate a RoleBinding or a ClusterRoleBinding with its defaults, except for its metadata."""
     causes: list[status.Cause] = []
     ref = document.get("roleRef") or {}
     group, kind, name = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")

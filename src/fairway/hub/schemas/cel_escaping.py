@@ -1,4 +1,4 @@
-"""Names of fields as rules write them: what isn't an identifier is escaped."""
+"""Escape field names that aren't CEL identifiers."""
 
 import re
 from functools import lru_cache
@@ -30,7 +30,7 @@ RESERVED: Final = frozenset(
     ]
 )
 SELECTABLE: Final = RESERVED - {"true", "false", "null", "in"}
-"""Words that are reserved, yet can be written as a field's name."""
+"""Reserved words that are valid as field names."""
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED: Final = re.compile("__|[-./]")
 _ESCAPABLE: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
@@ -38,7 +38,7 @@ _ESCAPABLE: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 @lru_cache(maxsize=4096)
 def escape(name: str) -> str | None:
-    """None if there is no way to write it."""
+    """Return None if the name can't be escaped."""
     if name in RESERVED:
         return f"__{name}__"
     if not _ESCAPABLE.fullmatch(name):

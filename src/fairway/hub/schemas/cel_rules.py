@@ -1,4 +1,4 @@
-"""``x-kubernetes-validations`` of one schema node, compiled."""
+"""Compile the ``x-kubernetes-validations`` of a schema node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 
 COMPILE_WORK: Final = 200_000
-"""Units of work that compiling a rule may take, about 50 milliseconds (see ``fairway.cel.frame``)."""
+"""Units of work to compile a rule, about 50 milliseconds (see ``fairway.cel.frame``)."""
 
 COMPILATION: Final = "compilation failed: {}"
 INSTANTIATION: Final = "program instantiation failed: {}"
@@ -28,9 +28,9 @@ MESSAGE_NOT_STRING: Final = "messageExpression must evaluate to a string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``program`` is None for a rule that says nothing or can't be compiled; then ``error`` tells why.
+    """``program`` is None for an empty rule or one that doesn't compile; then ``error`` is the reason.
 
-    ``cost`` and ``message_cost`` are estimates of the worst case.
+    ``cost`` and ``message_cost`` are worst-case estimates.
     """
 
     raw: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Rule:
 
     @property
     def compile_work(self) -> int:
-        """What compiling took; of a rule that does not compile, an estimate."""
+        """Units of work that compiling took; an estimate if it failed."""
         programs = (self.program, self.message)
         return sum(
             len(self.raw.get("rule") or "") if each is None else each.compile_work for each in programs
@@ -65,7 +65,7 @@ def compile_rules(node: Node, declared: Declared) -> tuple[Rule, ...]:
 
 
 def compile_each(node: Node, declared: Declared) -> Iterator[Rule]:
-    """One after the other, so that the caller may stop."""
+    """Compile lazily, so that the caller may stop."""
     known = structs(declared)
     for rule in rules_of(node):
         yield _compile(rule, node, declared, known)

@@ -1,7 +1,7 @@
-"""Schemas as the types of validation rules, with the largest sizes values may have.
+"""CEL types of schemas, with the largest sizes of their values.
 
-What a rule can see of an object is what its schema declares: fields have types, unknown fields don't exist. The
-sizes feed the estimate of what a rule can cost.
+Rules see what the schema declares: fields have types, undeclared fields don't exist. The sizes are for the cost
+estimate.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,23 +41,23 @@ _META: Final = Node(type=OBJECT, properties={"name": _TEXT, "generateName": _TEX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """``most``: elements, entries or characters there may be; ``least``: bytes its JSON takes at least."""
+    """``most``: the maximum number of elements, entries or characters; ``least``: the minimum bytes of its JSON."""
 
     type: Type
     most: int = 0
     least: int = 1
     fields: Mapping[str, "Declared"] = field(default_factory=dict)
-    """By the names rules use."""
+    """By the names that rules use."""
     element: "Declared | None" = None
     """Of a list or map."""
 
     @property
     def occurrences(self) -> int:
-        """How often it can stand in one request."""
+        """The most values of it that fit into one request."""
         return MAX_REQUEST // (self.least + 1)
 
     def find(self, path: Path) -> int | None:
-        """The size of what a path through it leads to; its first step is the variable."""
+        """Return the size at the end of a path, whose first step is the variable."""
         found = self
         for step in path[1:]:
             if step in ("@items", "@values"):
@@ -76,18 +76,18 @@ _KEY: Final = Declared(type=STRING, least=2)
 
 
 def with_meta(node: Node) -> Node:
-    """The root of an object: of what it has beside its own fields, rules see apiVersion, kind and names."""
+    """Return the type of an object's root: beside declared fields, rules see apiVersion, kind and names."""
     written = node.raw.get("properties") or {}
     meta = (written.get("metadata") or {}).get("properties") or {}
     shown = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": _META}
     if {"apiVersion", "kind"} <= written.keys() and {"name", "generateName"} <= meta.keys():
-        # Only if all of them are written down do their own limits count.
+        # Their own limits apply only if all of them are declared.
         shown = {name: parse(written[name]) for name in shown}
     return replace(node, properties=node.properties | shown)
 
 
 def declare(node: Node, *, root: bool = False, name: str = "self") -> Declared | None:
-    """None for what rules can't see: values whose type isn't known."""
+    """Return None for values that rules can't see, because their type is unknown."""
     raw = node.raw
     longest = raw.get("maxLength")
     if node.int_or_string:
@@ -172,7 +172,7 @@ def _text(raw: Mapping[str, Any], longest: float | None) -> Declared:
 
 
 def structs(declared: Declared) -> dict[str, dict[str, Type]]:
-    """The fields of every struct type within."""
+    """Yield the fields of every struct type within."""
     found: dict[str, dict[str, Type]] = {}
     for each in _walk(declared):
         if each.type.kind.value == "struct":

@@ -1,7 +1,7 @@
-"""Validation rules at work: ``x-kubernetes-validations``, evaluated wherever a schema has them.
+"""Evaluate validation rules (``x-kubernetes-validations``).
 
-A rule sees its value as ``self``; a transition rule also sees ``oldSelf``, and runs only where there is one. All
-rules of a request share a budget of cost, and one of work, so no rule can hold up the server.
+A rule sees its value as ``self``; a transition rule also sees ``oldSelf``, and is skipped where there is none. All
+rules of a request share a cost budget and a work budget, so that no rule can block the server.
 """
 
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from fairway.hub.schemas.reachability import reaching
 from fairway.hub.status import Cause
 
 RULE_LIMIT: Final = 1_000_000
-"""Cost one evaluation may have."""
+"""Cost of one evaluation."""
 BUDGET: Final = 10_000_000
-"""Cost all rules of a request may have together."""
+"""Cost of all rules of a request."""
 WORK_BUDGET: Final = 200_000
-"""Units of work that all rules of a request may take together (see ``fairway.cel.frame``): about 50 milliseconds, for
-which all other requests wait."""
+"""Units of work of all rules of a request (see ``fairway.cel.frame``): about 50 milliseconds, during which all
+other requests wait."""
 SCOPE_WORK: Final = 8
-"""Units beside an evaluation."""
+"""Units of work around an evaluation."""
 LONGEST_MESSAGE: Final = 5 * 1024
 
 FAILED_RULE: Final = "failed rule: {}"
@@ -64,7 +64,7 @@ def has_rules(node: Node) -> bool:
 
 
 class Rules:
-    """All rules of a schema; false if there are none. They are compiled when they are first needed."""
+    """All rules of a schema; false if there are none. Compiled on first use."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -74,7 +74,7 @@ class Rules:
         return bool(self._reach)
 
     def check(self, value: Any, old: Any, *, path: str = "") -> list[Cause]:
-        """A whole document, or the value at ``path`` within one."""
+        """Evaluate a whole document, or the value at ``path`` within one."""
         run = _Run()
         run.visit(self._root if not path else self._part, value, path, ABSENT if old is None else old, None)
         return run.found
@@ -89,7 +89,7 @@ class Rules:
 
 
 class _Scope:
-    """A node with the scopes below it that lead to rules."""
+    """A node with the scopes below it that contain rules."""
 
     def __init__(self, node: Node, reach: frozenset[int], *, root: bool) -> None:
         self.node = node
@@ -110,7 +110,7 @@ class _Scope:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...] | None:
-        """None if rules can't see values of this schema."""
+        """Return None if rules can't see values of this schema."""
         declared = declare(self.node, root=self._root)
         return None if declared is None else compile_rules(self.node, declared)
 
@@ -125,7 +125,7 @@ class _Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A value and the old one it continues."""
+    """A value and the old value it replaces."""
 
     node: Node
     new: Any
@@ -146,7 +146,7 @@ class _Run:
         self._work = WORK_BUDGET
 
     def visit(self, scope: _Scope, value: Any, path: str, old: Any, above: _Pair | None) -> None:
-        """``above`` is the nearest value around this one that continues an old one."""
+        """``above`` is the nearest enclosing value that replaces an old one."""
         try:
             self._visit(scope, value, path, old, above)
         except _OutOfBudget:
@@ -222,14 +222,14 @@ class _Run:
         place = path
         if rule.path:
             place = f"{path}.{rule.path}" if path else rule.path
-        # What was wrong before is forgiven, unless the rule is about the change.
+        # Ratcheting: a fault of an unchanged value is ignored, except for transition rules.
         forgiven = not rule.uses_old and pair is not None and pair.same()
         detail = self._message(scope, rule, variables, place) or _default_message(rule)
         if not forgiven:
             self.found.append(_cause(rule, at(place), scope.type, value, detail))
 
     def _message(self, scope: _Scope, rule: Rule, variables: dict[str, object], place: str) -> str:
-        """Empty if there is no message expression, or it has no usable answer."""
+        """Return the message; empty if there is no message expression, or it has no usable value."""
         if rule.message is None:
             return ""
         outcome: Outcome = rule.message.evaluate(

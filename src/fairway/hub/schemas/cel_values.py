@@ -1,7 +1,7 @@
-"""Values as rules see them.
+"""Convert JSON values to CEL values.
 
-Most JSON values are what they are in the expression language. Only what isn't is made anew: times, durations and
-bytes, numbers that are declared as fractions, sets and maps written as lists, and fields whose names need escaping.
+Most are used unchanged. Converted are times, durations and bytes, integers declared as number, sets and maps
+declared as lists, and fields whose names need escaping.
 """
 
 import binascii
@@ -21,7 +21,7 @@ Convert = Callable[[Any], Any]
 
 
 def converter(node: Node) -> Convert | None:
-    """None if values can be taken as they are."""
+    """Return None if values are used unchanged."""
     if node.int_or_string:
         return None
     match node.type:
@@ -52,7 +52,7 @@ def _object(node: Node) -> Convert | None:
             out: dict[str, Any] = {}
             for key, child in value.items():
                 each = inner.get(key)
-                # A field that is null is as good as absent.
+                # A null field counts as absent.
                 if child is not None or key not in names:
                     name: Any = names.get(key, key)
                     out[name] = child if each is None else each(child)

@@ -1,6 +1,6 @@
-"""What a schema demands of values, compiled to closures: every node once, and what it holds with it.
+"""Constraints of a schema on values, compiled to closures once per node.
 
-The order of the faults of one value and their words are Kubernetes'; fields are looked at in the document's order.
+The order of the faults of a value and their messages are Kubernetes'; fields are checked in the document's order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,12 +37,12 @@ FORBIDDEN_SCHEMA: Final = "{} must not validate the schema (not)"
 TOO_MUCH_TO_CHECK: Final = "the schema has too many alternatives for a document of this size"
 
 MOST_EFFORT: Final = 500_000
-"""Values looked at and alternatives tried for one document. Without alternatives every value is looked at once; with
-them, as often as there are."""
+"""Values checked and alternatives tried per document. Without alternatives every value is checked once; with them,
+once per alternative."""
 
-# How much sense a value makes that no schema says anything about.
+# How well a value fits if no schema constrains it.
 _WEIGHTS: Final[Mapping[type, int]] = {bool: 4, str: 5, int: 6, float: 6, list: 6, dict: 5}
-# What that already counts of the check of its kind.
+# The part of that which the type check already counts.
 _OWN: Final[Mapping[type, int]] = {int: 1, float: 1, list: 1}
 _QUICK: Final[Mapping[str, type]] = {BOOLEAN: bool, STRING: str, OBJECT: dict, ARRAY: list}
 _PLAIN: Final[Mapping[str, type]] = {BOOLEAN: bool, STRING: str}
@@ -60,9 +60,9 @@ class Constraints:
 
     def __init__(self) -> None:
         self.effort = Budget(MOST_EFFORT)
-        """To be renewed before a document is checked, which raises Exhausted when it takes more."""
+        """Renew it before a document is checked, which raises Exhausted beyond it."""
         self._checks: dict[int, Check | None] = {}
-        # Checks are found by the identity of their node, so the nodes must live as long.
+        # Checks are cached by the identity of their node, so the nodes must stay alive.
         self._nodes: list[Node] = []
 
     def check(self, node: Node) -> Check:
@@ -109,7 +109,7 @@ class Constraints:
         if only == INTEGER and junctors is None and enum is None and not _BOUNDS & raw.keys():
             return _quick_integer(form, whole)
         if node.int_or_string and raw.get("anyOf") == _INT_OR_STRING and not _FURTHER & raw.keys():
-            # The weights include that of the fitting alternative.
+            # The weights include that of the matching alternative.
             return _quick({int: (16, None), str: (14, text)}, whole)
         return whole
 
@@ -177,7 +177,7 @@ class Constraints:
                 elif old is ABSENT:
                     weight += check(child, prefix + key, faults, ABSENT)
                 else:
-                    # Old and new objects arrive in the same version, so a change of version can't be seen.
+                    # Old and new objects have the same version here, so a change of version can't be seen.
                     before = ABSENT if not path and key in _TYPE_META else old_entry(old, key)
                     count = len(faults)
                     weight += check(child, prefix + key, faults, before)
@@ -190,7 +190,7 @@ class Constraints:
         return run
 
     def _entry(self, node: Node) -> tuple[Check, type | None, int]:
-        """The check, and the type of values it would accept whatever they are, with their weight."""
+        """The check, and the type of values that it always accepts, with their weight."""
         kind = _PLAIN.get(node.type) if not _CONDITIONS & node.raw.keys() and not node.int_or_string else None
         return self.check(node), kind, 0 if kind is None else _WEIGHTS[kind] + 2
 
@@ -207,7 +207,7 @@ class Constraints:
 
         effort, branches = self.effort, len(any_of) + len(one_of) + len(all_of) + 1
 
-        # Within a junctor nothing is forgiven: whether a schema fits isn't a matter of what was there before.
+        # No ratcheting within a junctor: whether a schema fits doesn't depend on the old value.
         def run(value: Any, path: str, faults: list[Cause], _old: Any) -> int:
             effort.spend(branches)
             weight = 1
@@ -316,7 +316,7 @@ def _whole(
     return run
 
 
-# The usual cases go a shorter way to the same answers.
+# Shortcuts for the common cases, with the same results.
 
 
 def _quick(usual: Mapping[type, tuple[int, Check | None]], otherwise: Check) -> Check:

@@ -55,7 +55,7 @@ class OldItems:
 
 
 def same(node: Node | None, new: Any, old: Any) -> bool:
-    """Whether nothing was changed. Entries that no schema knows can't be followed, so they count as changed."""
+    """Return whether the value is unchanged. Undeclared entries can't be correlated, so they count as changed."""
     if type(new) is not type(old):
         return False
     if type(new) is dict:
@@ -81,7 +81,7 @@ def _known(node: Node) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Deep equality of JSON values; 1, 1.0 and true are three different things."""
+    """Compare JSON values deeply; 1, 1.0 and true differ."""
     if type(left) is not type(right):
         return False
     if isinstance(left, Mapping):

@@ -1,4 +1,4 @@
-"""``x-kubernetes-embedded-resource``: what stands there is a Kubernetes object of its own."""
+"""``x-kubernetes-embedded-resource``: validate the embedded object."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -22,7 +22,7 @@ def wanted(node: Node) -> bool:
 
 
 def embedded_faults(node: Node, value: Any, path: str, reach: Reach) -> Iterator[Cause]:
-    """``reach`` leads to the ``wanted`` nodes."""
+    """``reach`` contains the nodes that lead to the ``wanted`` ones."""
     if type(value) is dict:
         if node.embedded:
             yield from _resource(value, path)

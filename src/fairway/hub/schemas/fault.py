@@ -1,4 +1,4 @@
-"""How checks of values report: the shape of a check, and the faults it appends."""
+"""The signature of a check, and the faults that it appends."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -7,11 +7,11 @@ from fairway.hub import status
 from fairway.hub.status import Cause
 
 Check = Callable[[Any, str, list[Cause], Any], int]
-"""Takes a value, its path, the faults so far, and the old value it continues or ABSENT. Returns how much of the
-value made sense: when no alternative of an ``anyOf`` fits, that decides whose faults are told."""
+"""Takes a value, its path, the faults so far, and the old value it replaces or ABSENT. Returns how well the value
+fits: if no alternative of an ``anyOf`` does, the best one's faults are reported."""
 
 ROOT: Final = "<nil>"
-"""What Kubernetes calls the field of a fault of the whole document."""
+"""Kubernetes' field name for a fault of the whole document."""
 
 
 def at(path: str) -> str:
@@ -23,5 +23,5 @@ def invalid(path: str, value: object, detail: str) -> Cause:
 
 
 def general(detail: str) -> Cause:
-    """A fault that names its place in its words only."""
+    """A fault whose message, not its field, contains the place."""
     return status.invalid_value(ROOT, "", detail)

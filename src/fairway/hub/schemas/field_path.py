@@ -1,4 +1,4 @@
-"""``fieldPath`` of a rule and ``jsonPath`` of a selectable field: paths that name fields a schema declares."""
+"""``fieldPath`` of a rule and ``jsonPath`` of a selectable field: paths to declared fields."""
 
 import re
 from collections.abc import Iterator
@@ -30,11 +30,11 @@ _CHARACTERS: Final = {
 
 
 class PathError(ValueError):
-    """The words are Kubernetes'."""
+    """The messages are Kubernetes'."""
 
 
 def resolve(path: str, node: Node, *, brackets: bool = True) -> tuple[str, Node]:
-    """The path as it is shown, and the node it leads to; raises PathError."""
+    """Return the path as printed, and its node. Raises PathError."""
     shown = ""
     tokens = iter(_TOKEN.findall(path))
     for token in tokens:

@@ -1,7 +1,7 @@
-"""The ``format`` keyword: which names have a meaning, and which texts have the format.
+"""The ``format`` keyword: the known formats, and whether a string has one.
 
-A format that has no meaning for its type is ignored, as in Kubernetes. The judgements are Kubernetes' own, which
-differ from the RFCs here and there: an IPv4 address may have leading zeros, a duration may be ``3 days``.
+Formats that don't apply to a type are ignored, as in Kubernetes. The checks are Kubernetes' own, which deviate from
+the RFCs: an IPv4 address may have leading zeros, a duration may be ``3 days``.
 """
 
 import re
@@ -28,7 +28,7 @@ _HOSTNAME: Final = (
     r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 )
 _UUID: Final = "[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{}[0-9a-f]{{3}}-?{}[0-9a-f]{{3}}-?[0-9a-f]{{12}}"
-# As they are written by machines, on a day that every month has.
+# The machine-written form, with a day that every month has.
 _USUAL_MOMENT: Final = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 )
@@ -55,9 +55,9 @@ _QUOTED: Final = r'"(?:[^"\\\x00-\x1f\x7f]|\\[^\x00-\x1f\x7f])*"'
 _ADDRESS: Final = re.compile(rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_ATOM}(?:\.{_ATOM})*|\[([^\[\]]+)\])")
 _PHRASE: Final = re.compile(rf"(?:{_ATOM[:-1]}|{_QUOTED}|[. \t])*")
 
-# Whole runs only, so that no run is looked at twice.
+# Possessive, so that no run is scanned twice.
 _AMOUNT: Final = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]++)")
-# The last name of a unit may be continued: ``3 hours``, ``2 daysy``.
+# The last unit may have any suffix: ``3 hours``, ``2 daysy``.
 _UNITS: Final = (
     (1, ("ns", "nano")),
     (1_000, ("us", "µs", "micro")),
@@ -71,7 +71,7 @@ _UNITS: Final = (
 
 
 def recognized(kind: str, name: str) -> bool:
-    """Whether a format means something for values of this type (empty: of any)."""
+    """Return whether a format applies to values of this type (empty: of any)."""
     if kind in ("", STRING):
         return name.replace("-", "") in _TEXTS
     if kind == INTEGER:
@@ -80,12 +80,12 @@ def recognized(kind: str, name: str) -> bool:
 
 
 def text_format(name: str) -> Callable[[str], bool] | None:
-    """Whether a text has the format; None for a format texts don't have."""
+    """Return whether a string has the format; None for a format that strings don't have."""
     return _TEXTS.get(name.replace("-", ""))
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of ``1h30m`` or ``3 days``; None if it is no duration."""
+    """Return the nanoseconds of ``1h30m`` or ``3 days``; None if invalid."""
     parsed = parse_go_duration(text)
     if parsed is not None:
         return parsed.nanos
@@ -102,7 +102,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def _octets(text: str) -> bool:
-    """Four decimal numbers up to 255; leading zeros are tolerated."""
+    """Four decimal numbers up to 255; leading zeros are allowed."""
     parts = text.split(".")
     return len(parts) == 4 and all(
         part.isascii() and part.isdigit() and len(part.lstrip("0")) <= 3 and int(part) <= 255

@@ -1,4 +1,4 @@
-"""What ``metadata`` may hold, for objects of every kind: when one is created and when it is changed."""
+"""Validation of ``metadata`` of every kind, on create and update."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -65,7 +65,7 @@ def check_new(
     rule: NameRule = naming.subdomain,
     path: str = "metadata",
 ) -> list[Cause]:
-    """Expects that a name has been generated and that types are right (``malformed``)."""
+    """Validate new metadata, with a name and valid types (``malformed``)."""
     found: list[Cause] = []
     prefix = metadata.get("generateName") or ""
     if prefix:
@@ -112,13 +112,13 @@ def check_changed(
 
 
 def finalizer_faults(name: str) -> list[str]:
-    """What is wrong with a finalizer of a built-in kind."""
+    """Return the faults of a finalizer of a built-in kind."""
     unknown = "/" not in name and name not in STANDARD_FINALIZERS
     return [*naming.label_key(name), *([UNKNOWN_FINALIZER] if unknown else ())]
 
 
 def finalizer_warnings(document: Document, old: Document | None = None) -> list[str]:
-    """For custom resources: what is odd about finalizers that weren't there before."""
+    """Return warnings about new finalizers of custom resources."""
     before = {*((old or {}).get("metadata") or {}).get("finalizers", ())}
     found: list[str] = []
     for name in sorted({*((document.get("metadata") or {}).get("finalizers") or ())} - before):
@@ -146,7 +146,7 @@ def _common(metadata: Mapping[str, Any], path: str) -> list[Cause]:
         found += [status.invalid_value(f"{path}.labels", value, text) for text in naming.label_value(value)]
     total = 0
     for key, value in (metadata.get("annotations") or {}).items():
-        # Case doesn't matter here, not even in the prefix.
+        # Case-insensitive, including the prefix.
         texts = naming.label_key(key.lower())
         found += [status.invalid_value(f"{path}.annotations", key, text) for text in texts]
         total += naming.size(key) + naming.size(value)
@@ -193,7 +193,7 @@ def _told(path: str, text: str, detail: str) -> Cause:
 
 
 def _owner_text(owner: Mapping[str, Any]) -> str:
-    """Kubernetes shows the fields in the order in which it declares them."""
+    """Kubernetes prints the fields in the order of their declaration."""
     told = {name: owner.get(name) or "" for name in _OWNER_FIELDS[:4]}
     told |= {name: owner[name] for name in _OWNER_FIELDS[4:] if owner.get(name) is not None}
     return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in told.items()) + "}"
@@ -213,7 +213,7 @@ def _managed(entry: Mapping[str, Any], path: str) -> list[Cause]:
 
 
 def check_manager(name: str, path: str = "fieldManager") -> list[Cause]:
-    """The name of a field manager, in ``managedFields`` or in the options of a request."""
+    """Validate the name of a field manager, in ``managedFields`` or in the options of a request."""
     found = [status.too_long(path, MANAGER_LENGTH)] if naming.size(name) > MANAGER_LENGTH else []
     if name.isprintable():
         return found

@@ -1,11 +1,11 @@
-"""Rules for names, label keys and label values. A rule says what is wrong, in Kubernetes' words, or nothing."""
+"""Rules for names, label keys and label values. A rule returns Kubernetes' messages, or nothing."""
 
 import re
 from collections.abc import Callable
 from typing import Final
 
 NameRule = Callable[[str, bool], list[str]]
-"""Takes a name, and whether it is only the beginning of one (``generateName``)."""
+"""Takes a name, and whether it is a prefix (``generateName``)."""
 
 NOT_EMPTY: Final = "must be non-empty"
 NO_DOTS: Final = "must not contain dots"
@@ -64,7 +64,7 @@ BAD_VALUE: Final = _form(
     "12345",
 )
 
-# In time linear to the text: no part of a pattern can match where the one before it could go on.
+# Linear time: no part of a pattern can match where the one before it could continue.
 _is_label: Final = re.compile(_LABEL).fullmatch
 _is_subdomain: Final = re.compile(_SUBDOMAIN).fullmatch
 _is_dns1035: Final = re.compile(_DNS1035).fullmatch
@@ -106,14 +106,14 @@ def dns1035_label(name: str, prefix: bool = False) -> list[str]:
 
 
 def path_segment(name: str, prefix: bool = False) -> list[str]:
-    """For kinds whose names need only fit a URL, such as roles."""
+    """For kinds whose names only have to fit into a URL, such as roles."""
     if not prefix and name in (".", ".."):
         return [MAY_NOT_BE.format(name)]
     return [MAY_NOT_CONTAIN.format(part) for part in ("/", "%") if part in name]
 
 
 def _completed(name: str) -> str:
-    """A beginning may end in a dash, since something will follow."""
+    """A prefix may end in a dash, because a suffix follows."""
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 

@@ -1,7 +1,7 @@
-"""``metadata`` as it is decoded: what has the wrong type, and what is as good as absent.
+"""Decoding of ``metadata``: wrong types and empty fields.
 
-An API server reads ``metadata`` into a structure of its own and writes it again, for objects of every kind. So a
-mistyped field is a fault of the request's text, not of a value, and empty fields vanish.
+An API server decodes ``metadata`` of every kind into a struct and encodes it again. So a field of a wrong type is a
+decoding error, not a validation fault, and empty fields are dropped.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ _MANAGED: Final = {
 
 
 def malformed(metadata: object) -> str | None:
-    """What makes it impossible to read, in the words of Go's decoder."""
+    """Return the decoding error with the message of Go's decoder."""
     if metadata is None:
         return None
     if not isinstance(metadata, dict):
@@ -137,7 +137,7 @@ def _kind(value: object) -> str:
 
 
 def tidy(metadata: dict[str, Any]) -> None:
-    """Drops what is empty, in place, and fills in what null stands for in lists. Mistyped parts stay as they are."""
+    """Drop empty fields and replace nulls in lists, in place. Parts of a wrong type stay."""
     for name in [
         name for name, value in metadata.items() if not value and name != "deletionGracePeriodSeconds"
     ]:

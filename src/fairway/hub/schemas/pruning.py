@@ -1,7 +1,6 @@
-"""What an API server does to a document before it looks at its values: unknown fields go, defaults come.
+"""Pruning and defaulting, before a document is validated.
 
-Both work in place. Null stands for "not there" wherever a field isn't nullable: such a field gets its default, or
-goes too.
+Both work in place. Null means absent where a field isn't nullable: such a field gets its default or is dropped.
 """
 
 from collections.abc import Callable
@@ -20,10 +19,10 @@ Prune = Callable[[Any, str, list[str]], None]
 Default = Callable[[Any], None]
 
 MOST_GROWTH: Final = 3 * 1024 * 1024
-"""Bytes that defaults may add to a document: those of the items of a list are added as often as it has items."""
+"""Bytes that defaults may add to a document: defaults of list items are added once per item."""
 
 _OF_A_FIELD: Final = 16
-"""What even the smallest of them counts for: there is an owner to be noted for each."""
+"""The minimum bytes that a default counts, for its entry in managedFields."""
 _TYPE_META: Final = ("apiVersion", "kind")
 _CONTAINERS: Final = (dict, list)
 
@@ -56,7 +55,7 @@ class Pruning:
         fields = self._fields(node)
         item: Prune = _keep if node.preserve_unknown else _strip
         if node.items is not None:
-            # A list that keeps unknown fields keeps those of its items.
+            # A list that preserves unknown fields preserves those of its items.
             item = self.prune(
                 replace(node.items, preserve_unknown=True) if node.preserve_unknown else node.items
             )
@@ -128,7 +127,7 @@ def _keep(_value: Any, _path: str, _dropped: list[str]) -> None:
 
 
 def _strip(value: Any, path: str, dropped: list[str]) -> None:
-    """Where no schema says anything, lists keep their shape and objects lose everything."""
+    """Prune a value without a schema: lists stay, objects lose all fields."""
     if type(value) is dict:
         dropped += (f"{path}.{key}" for key in value)
         value.clear()
@@ -138,17 +137,17 @@ def _strip(value: Any, path: str, dropped: list[str]) -> None:
 
 
 class Defaulting:
-    """Compiles only what leads to a default. Nodes may be cyclic."""
+    """Compiles only nodes that lead to a default. Nodes may be cyclic."""
 
     def __init__(self, root: Node) -> None:
         self.growth = Budget(MOST_GROWTH)
-        """To be renewed before a document is completed, which raises Exhausted when it takes more."""
+        """Renew it before a document is defaulted, which raises Exhausted beyond it."""
         self._root = root
         self._reach = reaching(root, _has_default)
         self._defaults: dict[int, Default | None] = {}
 
     def default(self, node: Node) -> Default | None:
-        """None if there is nothing to fill in."""
+        """Return None if there are no defaults."""
         if not any(id(child) in self._reach for child in children(node)):
             return None
         key = id(node)
@@ -197,7 +196,7 @@ class Defaulting:
         return run
 
     def _each(self, node: Node | None) -> Callable[[Any], Any] | None:
-        """For entries and items: what becomes of one."""
+        """Default a map value or list item."""
         if node is None:
             return None
         fill = self.default(node)
@@ -222,7 +221,7 @@ def _size(value: Any) -> int:
 
 
 def copied(value: Any) -> Any:
-    """A JSON value of one's own."""
+    """Return a copy of a JSON value."""
     if type(value) is dict:
         return {key: copied(child) for key, child in value.items()}
     if type(value) is list:

@@ -1,11 +1,11 @@
-"""Which nodes lead to something, so that walks over documents can leave the rest alone. Nodes may be cyclic."""
+"""Find the nodes that lead to wanted ones, so that walks over documents can skip the rest. Nodes may be cyclic."""
 
 from collections.abc import Callable, Iterator
 
 from fairway.hub.schema import Node
 
 Reach = frozenset[int]
-"""Identities of nodes; they must outlive it."""
+"""Identities of nodes, which must outlive it."""
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -17,7 +17,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def reaching(root: Node, wanted: Callable[[Node], bool]) -> Reach:
-    """The nodes that are wanted or lead to one that is."""
+    """Return the nodes that are wanted or lead to one that is."""
     above: dict[int, list[int]] = {}
     pending, seen = [root], {id(root)}
     found = [id(root)] if wanted(root) else []

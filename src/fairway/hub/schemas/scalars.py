@@ -1,4 +1,4 @@
-"""What a schema demands of a single value: its type, length, pattern, format, bounds and enumeration."""
+"""Constraints on a single value: type, length, pattern, format, bounds and enumeration."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ BELOW: Final = ("{} in body should be greater than or equal to {}", "{} in body 
 ABOVE: Final = ("{} in body should be less than or equal to {}", "{} in body should be less than {}")
 
 REMEMBERED: Final = 256
-"""Texts remembered per pattern."""
+"""Strings cached per pattern."""
 PATTERN_WORK: Final = 100_000
-"""Units of work that matching one text may take, about 25 milliseconds (see ``fairway.cel.frame``)."""
+"""Units of work to match one string, about 25 milliseconds (see ``fairway.cel.frame``)."""
 MEMORABLE: Final = 128
-"""The longest of them."""
+"""Characters of the longest cached string."""
 
 _JSON_TYPES: Final[Mapping[type, tuple[str, str]]] = {
     bool: (BOOLEAN, ""),
@@ -48,7 +48,7 @@ _HAIR: Final = 1e-9
 
 
 def type_fault(types: tuple[str, ...], form: str, value: Any, path: str) -> Cause | None:
-    """``types`` are the welcome ones, none if any is; ``value`` isn't null."""
+    """``types`` are the allowed ones, empty for any; ``value`` isn't null."""
     kind, own_format = _JSON_TYPES[type(value)]
     fits = (
         kind in types
@@ -108,11 +108,11 @@ def _matcher(pattern: str) -> Callable[[str], str | None]:
     try:
         compiled = compile_pattern(pattern)
     except Failure as failure:
-        # Definitions with such a pattern are refused; whatever got through matches nothing.
+        # CRDs with such a pattern are rejected; a stored one matches nothing.
         refusal = NO_MATCH.replace("'{}'", f"'{{}}, but pattern is invalid: {_literal(str(failure))}'")
         return lambda _: refusal
 
-    # The same few texts come again and again: types and reasons of conditions, keys, units.
+    # The same few strings recur: types and reasons of conditions, keys, units.
     @lru_cache(maxsize=REMEMBERED)
     def remembered(value: str) -> bool:
         return compiled.matches(Meter(work_limit=PATTERN_WORK), value)
@@ -146,7 +146,7 @@ def enum_check(values: Sequence[Any]) -> Check | None:
         if type(value) is str:
             found = value in texts
         else:
-            # Null is nothing that could be listed.
+            # Null is never in an enumeration.
             found = value is not None and any(_alike(value, other) for other in others)
         if not found:
             faults.append(status.not_supported(at(path), value, words))
@@ -165,7 +165,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def number_check(raw: Mapping[str, Any], kind: str, form: str) -> Check | None:
-    """``kind`` is the only welcome type, empty if there are several."""
+    """``kind`` is the only allowed type, empty if there are several."""
     factor, least, most = raw.get("multipleOf"), raw.get("minimum"), raw.get("maximum")
     above, below = bool(raw.get("exclusiveMinimum")), bool(raw.get("exclusiveMaximum"))
     ranged = kind == INTEGER or form == "float"
@@ -224,7 +224,7 @@ def _multiple(value: float, factor: float, path: str, faults: list[Cause]) -> No
 
 
 def _nearly_whole(value: float) -> bool:
-    """A quotient of doubles may miss the whole number by a hair upwards."""
+    """A quotient of doubles may be slightly above the integer."""
     if not -_LARGEST_EXACT <= value <= _LARGEST_EXACT:
         return False
     below = math.trunc(value)

@@ -1,6 +1,6 @@
-"""A schema at work: unknown fields dropped, defaults filled in, values judged.
+"""A compiled schema: prune, default and validate documents.
 
-A checker is compiled once per schema node, on its first use, and then shared: it holds no state of a request.
+A checker is compiled once per schema node, on first use, and shared: it has no state of a request.
 """
 
 from typing import Final
@@ -27,14 +27,14 @@ RULES_NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
     "complete validation"
 )
-# A value that is so wrong that rules about it would only fail for the same reason.
+# A value so wrong that CEL rules would only fail for the same reason.
 _BLOCKING: Final = frozenset(
     {status.NOT_SUPPORTED, status.REQUIRED, status.TOO_LONG, status.TOO_MANY, status.TYPE_INVALID}
 )
 
 
 class Checker:
-    """What the API server knows to do with documents of one schema."""
+    """Prunes, defaults and validates documents of one schema."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -48,7 +48,7 @@ class Checker:
         self._rules = Rules(node)
 
     def prune(self, document: Document) -> list[str]:
-        """Drops what the schema doesn't know, in place. Returns its paths, such as ``spec.items[0].colour``."""
+        """Drop undeclared fields, in place. Returns their paths, such as ``spec.items[0].colour``."""
         dropped: list[str] = []
         metadata = document.get("metadata")
         if type(metadata) is dict:
@@ -61,7 +61,7 @@ class Checker:
         return dropped
 
     def default(self, document: Document) -> None:
-        """Fills in defaults, in place."""
+        """Set defaults, in place."""
         if self._default is not None:
             self._defaulting.growth.renew()
             try:
@@ -72,9 +72,9 @@ class Checker:
                 raise status.too_large(TOO_MUCH_DEFAULTED) from None
 
     def check(self, document: Document, *, old: Document | None = None, subresource: str = "") -> list[Cause]:
-        """Everything wrong with it, ``metadata`` aside. Unchanged faults of an old document are forgiven.
+        """Return all faults except those of ``metadata``. Faults of unchanged values are ignored.
 
-        With ``subresource="status"`` only the status is held against its schema.
+        With ``subresource="status"`` only the status is validated.
         """
         self._constraints.effort.renew()
         try:
@@ -101,7 +101,7 @@ class Checker:
         return found
 
     def _duplicates(self, document: Document) -> list[Cause]:
-        """Apart from ``metadata``, whose lists Kubernetes holds against no schema."""
+        """Except ``metadata``, whose lists Kubernetes validates against no schema."""
         body = {name: value for name, value in document.items() if name != "metadata"}
         return list(duplicates(self._node, body, "", self._uniques))
 
@@ -129,5 +129,5 @@ class Checker:
         ]
 
 
-def compile(node: Node) -> Checker:  # noqa: A001 - the word for it, as in re.compile
+def compile(node: Node) -> Checker:  # noqa: A001 - the same name as re.compile
     return Checker(node)

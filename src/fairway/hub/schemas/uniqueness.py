@@ -1,4 +1,4 @@
-"""``x-kubernetes-list-type``: items of a set, and keys of a list that is a map, occur once."""
+"""``x-kubernetes-list-type``: items of a set, and keys of a list that is a map, are unique."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ def wanted(node: Node) -> bool:
 
 
 def duplicates(node: Node, value: Any, path: str, reach: Reach) -> Iterator[Cause]:
-    """``reach`` leads to the ``wanted`` nodes."""
+    """``reach`` contains the nodes that lead to the ``wanted`` ones."""
     checkpoint()
     if type(value) is dict:
         for key, child in value.items():
@@ -39,7 +39,7 @@ def duplicates(node: Node, value: Any, path: str, reach: Reach) -> Iterator[Caus
 
 
 def _repeated(values: Sequence[Any]) -> Iterator[int]:
-    """Where a value occurs for the second time."""
+    """Return the index of each repeated value."""
     times: dict[tuple[type, Any], int] = {}
     for index, value in enumerate(values):
         key = (type(value), json_text(value) if isinstance(value, dict | list) else value)
@@ -62,7 +62,7 @@ def _repeated_keys(names: tuple[str, ...], values: Sequence[Any], path: str) -> 
 
 
 def _plainly_unique(names: tuple[str, ...], values: Sequence[Any]) -> bool:
-    """The usual case, seen at a glance: all keys are there, are texts, and differ."""
+    """Return whether all keys are present, are strings, and differ: the common case, checked quickly."""
     try:
         keys = {tuple([value[name] for name in names]) for value in values}
     except (KeyError, TypeError):

@@ -21,5 +21,5 @@ _BY_KIND: Final[Mapping[str, Mapping[str, Cell]]] = {
 
 
 def cell(kind: str, column: str) -> Cell:
-    """A column the table doesn't know shows nothing."""
+    """Return the value of a cell; unknown columns are empty."""
     return _BY_KIND.get(kind, {}).get(column) or _ANY.get(column) or (lambda _, __: "")

@@ -1,4 +1,4 @@
-"""Nodes, namespaces, data, events, access."""
+"""Cells of nodes, namespaces, config maps, secrets, events, RBAC objects, quotas and policies."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -94,7 +94,7 @@ def _message(document: Document, _: datetime) -> str:
     return str(document.get("message") or document.get("note") or "").strip()
 
 
-# Access
+# RBAC
 
 
 def _role(document: Document, _: datetime) -> str:
@@ -141,7 +141,7 @@ def _quota(*, limits: bool) -> Cell:
     return cell
 
 
-# Services of the API
+# API services
 
 
 def _served_by(document: Document, _: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Services and what leads to them."""
+"""Cells of services, endpoints, ingresses and network policies."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

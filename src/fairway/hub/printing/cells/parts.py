@@ -1,4 +1,4 @@
-"""What cells are made of."""
+"""Building blocks of cells."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -30,7 +30,7 @@ def field(*path: str, missing: Any = "") -> Cell:
 
 
 def told(*path: str, missing: str = NONE) -> Cell:
-    """A text that may also be empty."""
+    """A string that may be empty."""
     return lambda document, _: at(document, *path) or missing
 
 
@@ -84,14 +84,14 @@ def containers(*path: str) -> Mapping[str, Cell]:
 
 
 def few(texts: Iterable[str], *, missing: str) -> str:
-    """The first of them, and how many more there are."""
+    """The first value and the number of others."""
     every = list(texts)
     shown = ",".join(every[:_FEW])
     return f"{shown} + {len(every) - _FEW} more..." if len(every) > _FEW else shown or missing
 
 
 def marked(key: str) -> Cell:
-    """The name, and whether an annotation makes it the one for those who name none."""
+    """The name, marked "(default)" by an annotation."""
 
     def cell(document: Document, _: datetime) -> str:
         default = (at(document, "metadata", "annotations") or {}).get(key) == "true"

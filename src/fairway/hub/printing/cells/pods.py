@@ -1,4 +1,4 @@
-"""Pods: how many containers are ready, and what keeps the others."""
+"""Cells of pods: ready containers, status, restarts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class _Look:
     ready: int = 0
     restarts: int = 0
     last: str = ""
-    """When a container ended that was started again; timestamps of Kubernetes sort as texts."""
+    """Return when a restarted container last ended; Kubernetes' timestamps sort as strings."""
 
     def count(self, state: Document) -> None:
         self.restarts += state.get("restartCount") or 0
@@ -44,7 +44,7 @@ def _look(pod: Document) -> _Look:
 
 
 def _initialize(pod: Document, look: _Look) -> bool:
-    """Whether an init container still has to end; which one, and why it doesn't, is then the reason."""
+    """Return whether an init container is still running, with the status to print."""
     steps = at(pod, "spec", "initContainers") or ()
     sidecars = _sidecars(pod)
     for index, state in enumerate(at(pod, "status", "initContainerStatuses") or ()):

@@ -1,4 +1,4 @@
-"""Volumes, claims, and who provides them."""
+"""Cells of volumes, claims and storage classes."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ def _modes(*path: str) -> Cell:
 
 
 def _bound(cell: Cell, *, missing: Any = "") -> Cell:
-    """Of a claim, what only its volume can tell."""
+    """Return a field that a claim gets from its volume."""
     return lambda document, now: cell(document, now) if at(document, "spec", "volumeName") else missing
 
 

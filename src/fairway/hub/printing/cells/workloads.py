@@ -1,4 +1,4 @@
-"""Deployments, sets, jobs, and what goes with them."""
+"""Cells of deployments, sets, jobs and disruption budgets."""
 
 from collections.abc import Mapping
 from datetime import datetime
