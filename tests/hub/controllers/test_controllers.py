@@ -302,9 +302,9 @@ class Counted:
 
 
 def counted(world: World, controller: type[Controller[Any]]) -> Counted:
-    (worker,) = (each for each in world.hub._workers if isinstance(each, controller))
+    (found,) = (each for each in world.hub._controllers if isinstance(each, controller))
     counting = Counted(world.hub.store)
-    worker.store = counting  # type: ignore[assignment]
+    found.store = counting  # type: ignore[assignment]
     return counting
 
 
