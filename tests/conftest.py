@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from complaints import listening
+from fairway.testing.plugin import fairway_hub
+
+__all__ = ["fairway_hub"]
 
 pytest_plugins = ["kube.fixtures"]
 

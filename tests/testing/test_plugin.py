@@ -1,4 +1,4 @@
-"""The pytest plugin in somebody else's project, found by its entry point."""
+"""The pytest plugin in another project, which enables it in its conftest.py."""
 
 import re
 from pathlib import Path
@@ -42,17 +42,23 @@ def test_another_starts_with_an_empty_hub(fairway_hub):
 """
 
 
+@pytest.fixture(autouse=True)
+def enabled(pytester: pytest.Pytester) -> None:
+    """As the page says."""
+    pytester.makeconftest('pytest_plugins = ["fairway.testing.plugin"]')
+
+
 def test_every_test_has_a_hub_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TWO_TESTS)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
 
 
-def test_the_fixture_says_what_it_is(pytester: pytest.Pytester) -> None:
+def test_fixture_list_describes_the_hub(pytester: pytest.Pytester) -> None:
     shown = pytester.runpytest_subprocess("--fixtures", "-q")
     shown.stdout.fnmatch_lines(["fairway_hub -- *", "*A running hub: *"])
 
 
-def test_a_run_without_it_does_not_pay_for_it(pytester: pytest.Pytester) -> None:
+def test_run_without_the_fixture_does_not_import_the_hub(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys
@@ -65,13 +71,19 @@ def test_a_run_without_it_does_not_pay_for_it(pytester: pytest.Pytester) -> None
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)
 
 
+def test_plugin_is_not_loaded_unless_enabled(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("")
+    pytester.makepyfile("def test_hub(fairway_hub): pass")
+    pytester.runpytest_subprocess("-q").assert_outcomes(errors=1)
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_of_the_documents_work(example: str, pytester: pytest.Pytester) -> None:
+def test_examples_on_the_pages_pass(example: str, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(example)
     result = pytester.runpytest_subprocess("-q")
     assert result.parseoutcomes().get("passed", 0) >= 1
     assert not {"failed", "errors"} & set(result.parseoutcomes())
 
 
-def test_the_documents_have_examples() -> None:
+def test_pages_have_examples() -> None:
     assert len(EXAMPLES) >= 3

@@ -1,6 +1,7 @@
-"""The pytest plugin: ``fairway_hub`` is an embedded hub of the test's own, with nothing in it yet.
+"""Pytest plugin with the fixture ``fairway_hub``: an empty embedded hub for each test.
 
-It runs in a thread, so that tests may block or have a loop of their own.
+Enable it in a top-level ``conftest.py``: ``pytest_plugins = ["fairway.testing.plugin"]``. The hub runs in a thread, so
+that tests can block or run their own event loop.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def fairway_hub(tmp_path: Path) -> "Iterator[HubAddress]":
     """A running hub: ``url``, ``kubeconfig`` and ``authority`` (a certificate file)."""
-    # Imported here because pytest loads plugins in every run, also those that need no hub.
+    # Imported here so that test runs that use no hub do not pay for it.
     from fairway.testing.hub import hub_in_thread
 
     with hub_in_thread(folder=tmp_path) as hub:
