@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import conditions
 import pytest
 import reference
 
@@ -10,6 +11,10 @@ import reference
 def test_generated_parts_are_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text == reference.render(text), f"{page.name} is outdated: run `make reference`"
+
+
+def test_every_reason_of_a_condition_is_documented() -> None:
+    assert conditions.missing() == set()
 
 
 def test_every_generated_part_is_on_a_page() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from conditions import CONDITIONS
 
 from fairway.cli.main import fairway
 from fairway.kube import Client, Connection
@@ -161,7 +162,20 @@ def formula(scale: Scale) -> str:
     raise TypeError(f"no formula for {scale!r}")
 
 
+# Conditions
+
+
+def conditions() -> str:
+    rows = (
+        [code(kind), code(condition), code(reason), meaning]
+        for (kind, condition), reasons in CONDITIONS.items()
+        for reason, meaning in reasons.items()
+    )
+    return table(["object", "condition", "reason", "meaning"], rows)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
+    "conditions": conditions,
     "flags": flags,
     "lint-rules": lint_rules,
     "metrics": metrics,

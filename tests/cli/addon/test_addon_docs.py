@@ -11,7 +11,6 @@ import yaml
 from cli.addon.test_addon import NAME, WELL, decide, say_so
 from cli.live_hub import ROOT, act
 from fairway.cli.main import run
-from fairway.controllers.addons import conditions
 from fairway.kube import Client
 from fairway.testing.hub import HubAddress
 
@@ -42,13 +41,6 @@ def test_the_page_shows_what_is_printed(fairway_hub: HubAddress, capsys: pytest.
             act(fairway_hub.kubeconfig, _live)
         run([*shlex.split(command)[1:], "--kubeconfig", str(fairway_hub.kubeconfig)])
         assert normal(capsys.readouterr().out) == normal(expected), command
-
-
-def test_every_reason_on_the_page_is_one_there_is() -> None:
-    known = {value for name, value in vars(conditions).items() if name.isupper()}
-    page = PAGE.read_text(encoding="utf-8")
-    table = page[page.index("| condition |") : page.index("While a template")]
-    assert set(re.findall(r"`([A-Z]\w+)`", table)) <= known
 
 
 def test_the_manifests_are_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
