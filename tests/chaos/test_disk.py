@@ -124,7 +124,7 @@ async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(
             kept["more"] = int(more.metadata.resourceVersion)
             assert await health(client, "/readyz") == (200, "ok")
             await seen.until(kept)
-        assert "the store accepts no writes: " in server.log.read_text()
+        assert "the store is read-only: " in server.log.read_text()
         await server.crash()
         await server.start()
         async with client_of(server) as client:
@@ -137,7 +137,7 @@ async def is_read_only(client: Client, refusals: list[ServerError], *, file: Pat
     """The hub says so wherever it is asked, and is alive."""
     for refusal in refusals:
         assert (refusal.code, refusal.reason) == (503, "ServiceUnavailable")
-        assert refusal.message.startswith(f"the hub can't write and is read-only: {file}: ")
+        assert refusal.message.startswith(f"the hub is read-only: {file}: ")
         assert "disk" in refusal.message
     why = refusals[0].message.partition(": ")[2]
     assert await health(client, "/readyz") == (503, f"[-]store failed: {why}")
@@ -327,8 +327,8 @@ async def test_damage_is_refused_with_the_way_out_of_it(
             assert await child.end() == 2
             words = child.tail()
             assert words.startswith(f"fairway: {server.data / 'hub.db'} is damaged: ")
-            assert "`fairway hub restore --force` puts a backup in its place" in words
-            assert "Nothing was changed in it." in words
+            assert "`fairway hub restore --force` to restore a backup" in words
+            assert "It was not changed." in words
             assert (server.data / wreck.main.name).read_bytes() == damaged
             assert (server.data / wreck.tail.name).read_bytes() == tail
             if number:

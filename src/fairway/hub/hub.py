@@ -189,15 +189,15 @@ class Hub:
             why = self.store.read_only
             if why is not None:
                 if why != told:
-                    log.error("the store accepts no writes: %s", why)
+                    log.error("the store is read-only: %s", why)
                 if await self.store.probe():
-                    log.warning("the store accepts writes again")
+                    log.warning("the store is writable again")
                     try:
                         await self._create_defaults()
                         await self._publish_service()
                     except Exception as error:
                         log.error(
-                            "cannot create what every hub has:\n%s", safe_traceback.format_traceback(error)
+                            "cannot create default objects:\n%s", safe_traceback.format_traceback(error)
                         )
             told = self.store.read_only
 
@@ -235,7 +235,11 @@ class Hub:
             served = [conversion.unified(each) for each in resources_of(definition)]
             self.registry.define(name, served)
         except Exception as error:
-            log.error("the definition %s cannot be served:\n%s", name, safe_traceback.format_traceback(error))
+            log.error(
+                "cannot serve custom resource definition %s:\n%s",
+                name,
+                safe_traceback.format_traceback(error),
+            )
 
     # Default objects
 

@@ -215,7 +215,7 @@ def too_old(asked: int, oldest: int) -> Refusal:
 
 def unknown_version(asked: int) -> Refusal:
     """kube-apiserver waits instead, because another replica may be ahead."""
-    return expired(f"resource version {asked} is not of this hub's history, which may have been restored")
+    return expired(f"resource version {asked} is not in this hub's history; list again")
 
 
 def unsupported_verb(group: str, resource: str, verb: str) -> Refusal:

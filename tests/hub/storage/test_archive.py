@@ -125,7 +125,7 @@ async def test_a_restore_replaces_data_only_by_force_and_goes_on_above_it(tmp_pa
         for _ in range(20):
             await put(other, key("other"))
         revision = other.revision
-    with pytest.raises(Occupied, match="already holds a hub's data"):
+    with pytest.raises(Occupied, match="already contains a hub's data"):
         restore(tmp_path / "backup.db", tmp_path / "data")
     async with await Store.open(tmp_path / "data") as other:
         assert (names(other), other.revision) == (["other"], revision)
@@ -213,15 +213,15 @@ def test_everything_wrong_is_found(tmp_path: Path) -> None:
     connection.close()
     found = {problem.revision: problem.text for problem in check(tmp_path).problems}
     assert {revision: text.split(":")[0] for revision, text in found.items()} == {
-        3: "adds things.example.com/default/a, which is there since revision 2",
-        4: "changes things.example.com/default/b, which isn't there",
-        5: "changes things.example.com/default/c, which isn't there",
-        6: "is kept as things.example.com/default/d, but is default/x",
-        7: "says its resourceVersion is 8",
+        3: "adds things.example.com/default/a, which exists since revision 2",
+        4: "changes things.example.com/default/b, which doesn't exist",
+        5: "changes things.example.com/default/c, which doesn't exist",
+        6: "is stored as things.example.com/default/d, but its metadata says default/x",
+        7: "has the wrong resourceVersion 8",
         8: "isn't a JSON object",
         9: "isn't a JSON object",
         10: "has no metadata",
-        11: "is a change of unknown type 'MOVED'",
+        11: "has the unknown change type 'MOVED'",
         12: "doesn't match its checksum",
     }
 
@@ -249,7 +249,7 @@ async def test_what_sqlite_finds_is_told(tmp_path: Path) -> None:
     file.write_bytes(data[:middle] + bytes(8192) + data[middle + 8192 :])
     *sqlite, ours = check(tmp_path).problems
     assert sqlite
-    assert ours.text.startswith("can't be read on after ")
+    assert ours.text.startswith("unreadable after ")
     file.write_bytes(data[:middle])
     (only,) = check(tmp_path).problems
     assert "malformed" in only.text

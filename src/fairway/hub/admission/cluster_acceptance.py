@@ -64,7 +64,7 @@ POLICY: Final[Document] = {
             ),
             "reason": "Forbidden",
             "message": (
-                "to set spec.hubAcceptsClient one must be allowed to update managedclusters/accept in"
+                "setting spec.hubAcceptsClient requires permission to update managedclusters/accept in"
                 " register.open-cluster-management.io"
             ),
         },
@@ -76,8 +76,8 @@ POLICY: Final[Document] = {
             ),
             "reason": "Forbidden",
             "message": (
-                "to change the set a cluster is in one must be allowed to create managedclustersets/join for the"
-                " old one and the new one"
+                "changing the set of a cluster requires permission to create managedclustersets/join for the"
+                " old and the new set"
             ),
         },
     ],

@@ -81,11 +81,14 @@ class Controller(ABC, Generic[T]):
             count = self._faults.get(item, 0)
             self._faults[item] = count + 1
             delay = _BACK_OFF[min(count, len(_BACK_OFF) - 1)]
-            log.debug("%s: %s, again in %s s", item, error, delay)
+            log.debug("reconcile failed, retrying  key=%s error=%r in=%ss", item, str(error), delay)
             asyncio.get_running_loop().call_later(delay, self.enqueue, item)
         except Exception as error:
             log.error(
-                "%s gave up on %s:\n%s", type(self).__name__, item, safe_traceback.format_traceback(error)
+                "%s: unexpected error, dropping key=%s:\n%s",
+                type(self).__name__,
+                item,
+                safe_traceback.format_traceback(error),
             )
 
     # Reads and writes

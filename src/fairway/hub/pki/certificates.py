@@ -17,16 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-REMEDY: Final = (
-    "Put the file back from a backup, or replace it on purpose with `fairway hub renew-pki --data {data}`"
-)
+REMEDY: Final = "Restore the file from a backup, or replace it with `fairway hub renew-pki --data {data}`"
 LOST: Final = (
-    "{path} is missing, though {data} holds a hub's data; with a new one every client certificate and token issued so "
-    f"far would be rejected. {REMEDY}"
+    "{path} is missing, but {data} contains a hub's data; with a new file the hub would reject every client "
+    f"certificate and token issued so far. {REMEDY}"
 )
 FOREIGN: Final = (
-    "{path} is not the one that the data in {data} was used with, so clients and this hub would reject each other. "
-    f"{REMEDY}"
+    f"{{path}} doesn't belong to the data in {{data}}: clients and this hub would reject each other. {REMEDY}"
 )
 UNUSABLE: Final = f"{{path}} cannot be used: {{why}}. {REMEDY}"
 UNREADABLE: Final = "{path} cannot be read: {why}; check the owner and the mode of the file and of its folder"

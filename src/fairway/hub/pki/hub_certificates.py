@@ -60,13 +60,13 @@ ALWAYS_SERVED: Final = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-NOT_A_PAIR: Final = "not a key with its certificate in PEM form"
+NOT_A_PAIR: Final = "not a key and its certificate in PEM format"
 NOT_ELLIPTIC: Final = "not an elliptic curve key"
 MISMATCHED: Final = "the key and the certificate do not belong together"
 RENEWED: Final = "renewed the %s certificate, valid until %s"
 AUTHORITY_RENEWED: Final = (
-    "renewed the certificate of the authority with the same key; clients that pinned the old one (%s) need the new "
-    "one from then on: %s"
+    "renewed the authority's certificate with the same key; clients that pinned the old one (%s) need the new one "
+    "from then on: %s"
 )
 NOT_SAVED: Final = "cannot save %s, using it from memory: %s"
 REISSUED: Final = "%s; issuing a new one"

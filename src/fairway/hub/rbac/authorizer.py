@@ -37,7 +37,7 @@ ESCALATION: Final = (
     "user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{missing}"
 )
 AGGREGATION_NEEDS_ALL: Final = "must have cluster-admin privileges to use the aggregationRule"
-TOO_MANY_PERMISSIONS: Final = "spells out more than {most} single permissions; use wildcards or several roles"
+TOO_MANY_PERMISSIONS: Final = "expands to more than {most} single permissions; use wildcards or several roles"
 
 MOST_PERMISSIONS: Final = 50_000
 """More rules than legitimate roles have; few enough to compare them without delaying others."""

@@ -118,7 +118,7 @@ def _binding(role: Document, line: str) -> Document:
         "metadata": _metadata(name or meta["name"], meta.get("namespace", ""), dict(_BOOTSTRAPPING)),
         "roleRef": {"apiGroup": GROUP, "kind": role["kind"], "name": meta["name"]},
     }
-    subjects = [_subject(*each.split()) for each in who.split(", ") if each != "nobody"]
+    subjects = [_subject(*each.split()) for each in who.split(", ") if each != "none"]
     return binding | {"subjects": subjects} if subjects else binding
 
 

@@ -129,11 +129,11 @@ class Connection(RequestHandler):
     ) -> web.StreamResponse:
         """Answer what isn't HTTP without logging it, because any client can send it."""
         if status < 500:
-            log.debug("a request of %s can't be read: %s", request.remote, type(exc).__name__)
+            log.debug("malformed request  remote=%s error=%s", request.remote, type(exc).__name__)
         else:
-            log.error("a request was left without an answer: %s", type(exc).__name__)
+            log.error("request failed without a response  error=%s", type(exc).__name__)
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
+            raise ConnectionError("the response has already started")
         response = web.Response(
             status=status, text="Bad Request\n" if status < 500 else "Internal Server Error\n"
         )

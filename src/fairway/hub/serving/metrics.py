@@ -18,7 +18,7 @@ class _Objects(Collector):
 
     def collect(self) -> Iterator[Metric]:
         objects = GaugeMetricFamily(
-            "apiserver_storage_objects", "Objects kept, by resource.", labels=["resource"]
+            "apiserver_storage_objects", "Stored objects by resource.", labels=["resource"]
         )
         for resource, number in self._count().items():
             objects.add_metric([resource], number)
@@ -39,20 +39,16 @@ class Metrics:
         )
         self._seconds = Histogram(
             "apiserver_request_duration_seconds",
-            "From the request's arrival to its answer; watches are left out.",
+            "Seconds from the arrival of a request to its response, without watches.",
             ["verb"],
             buckets=_BUCKETS,
             registry=self._registry,
         )
         self.inflight = Gauge(
-            "apiserver_current_inflight_requests", "Requests being answered.", registry=self._registry
+            "apiserver_current_inflight_requests", "Requests in progress.", registry=self._registry
         )
-        self.watches = Gauge(
-            "apiserver_longrunning_requests", "Watches that are open.", registry=self._registry
-        )
-        self.connections = Gauge(
-            "fairway_hub_connections", "Connections that are open.", registry=self._registry
-        )
+        self.watches = Gauge("apiserver_longrunning_requests", "Open watches.", registry=self._registry)
+        self.connections = Gauge("fairway_hub_connections", "Open connections.", registry=self._registry)
         self._registry.register(_Objects(count, revision))
         ProcessCollector(registry=self._registry)
         self._counters: dict[tuple[str, str, str, str, int], Counter] = {}

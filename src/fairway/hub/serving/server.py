@@ -191,7 +191,7 @@ class Server:
                 safe_traceback.format_traceback(error),
             )
             return self._refused(
-                exchange, status.internal(f"the hub failed; its log has it under {exchange.id_}")
+                exchange, status.internal(f"unexpected error; see {exchange.id_} in the hub's log")
             )
 
     def _refused(self, exchange: Exchange, refusal: Refusal) -> web.Response:
@@ -360,7 +360,7 @@ class Server:
                 chunk = await anext(lines, None)
             await response.write_eof()
         except ConnectionResetError:
-            log.debug("a watcher of %s went away", resource.key)
+            log.debug("watch closed by the client  resource=%s", resource.key)
         finally:
             self._metrics.watches.dec()
             if first is not None and not first.done():

@@ -28,7 +28,7 @@ ANSWER_SECONDS: Final = 60.0
 _SHARE: Final = 4
 """A user may hold the total divided by this."""
 
-LATE_BODY: Final = "the request's body did not arrive in time"
+LATE_BODY: Final = "timed out reading the request body"
 
 
 class Held:
@@ -111,7 +111,7 @@ class Traffic:
             except TimeoutError:
                 if isinstance(request.protocol, Connection):
                     request.protocol.abort()
-                raise ConnectionResetError("the client doesn't read its answer") from None
+                raise ConnectionResetError("timed out writing the response") from None
             return response
 
 

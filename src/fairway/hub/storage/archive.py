@@ -21,9 +21,7 @@ from fairway.hub.storage.revisions import first_revision
 from fairway.hub.storage.store import Store
 
 EXISTS: Final = "{path} already exists"
-OCCUPIED: Final = (
-    "{path} already holds a hub's data; restoring would replace it. Use --force if that is what you want"
-)
+OCCUPIED: Final = "{path} already contains a hub's data; use --force to replace it"
 
 
 class Occupied(StoreError):
@@ -178,7 +176,7 @@ def check(path: Path) -> Report:
                 else:
                     present[row.item.key] = row.item
         except sqlite3.DatabaseError as error:
-            problems.append(Problem(revision=0, text=f"can't be read on after {rows} rows: {error}"))
+            problems.append(Problem(revision=0, text=f"unreadable after {rows} rows: {error}"))
     return Report(
         path=path,
         revision=log.revision,
@@ -192,12 +190,12 @@ def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator
     if checksum(row) != sum_:
         yield "doesn't match its checksum"
     if row.change not in (ADDED, MODIFIED, DELETED):
-        yield f"is a change of unknown type {row.change!r}"
+        yield f"has the unknown change type {row.change!r}"
     elif row.change == ADDED and before is not None:
-        yield f"adds {_told(row.item.key)}, which is there since revision {before.revision}"
+        yield f"adds {_told(row.item.key)}, which exists since revision {before.revision}"
     # Predecessors below the floor may have been removed.
     elif row.change != ADDED and before is None and row.item.revision > floor:
-        yield f"changes {_told(row.item.key)}, which isn't there"
+        yield f"changes {_told(row.item.key)}, which doesn't exist"
     try:
         document = msgspec.json.decode(row.item.raw, type=dict)
     except msgspec.MsgspecError as error:
@@ -209,9 +207,10 @@ def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator
         return
     _, namespace, name = row.item.key
     if (metadata.get("namespace") or "", metadata.get("name")) != (namespace, name):
-        yield f"is kept as {_told(row.item.key)}, but is {metadata.get('namespace')}/{metadata.get('name')}"
+        found = f"{metadata.get('namespace')}/{metadata.get('name')}"
+        yield f"is stored as {_told(row.item.key)}, but its metadata says {found}"
     if metadata.get("resourceVersion") != str(row.item.revision):
-        yield f"says its resourceVersion is {metadata.get('resourceVersion')}"
+        yield f"has the wrong resourceVersion {metadata.get('resourceVersion')}"
 
 
 def _told(key: Key) -> str:

@@ -82,17 +82,17 @@ class TooOld(StoreError):
     """The changes after ``asked`` are no longer available; ``oldest`` is the first revision that can still be used."""
 
     def __init__(self, *, asked: int, oldest: int) -> None:
-        super().__init__(f"revision {asked} is too old, the oldest kept is {oldest}")
+        super().__init__(f"revision {asked} is too old; the oldest available is {oldest}")
         self.asked, self.oldest = asked, oldest
 
 
 class Ahead(StoreError):
     def __init__(self, *, asked: int, newest: int) -> None:
-        super().__init__(f"revision {asked} is not reached yet, the newest is {newest}")
+        super().__init__(f"revision {asked} is in the future; the newest is {newest}")
         self.asked, self.newest = asked, newest
 
 
-READ_ONLY: Final = "the hub can't write and is read-only: {reason}"
+READ_ONLY: Final = "the hub is read-only: {reason}"
 
 
 class ReadOnly(StoreError):
@@ -127,8 +127,8 @@ class Locked(Unusable):
 
 
 DAMAGED: Final = (
-    "{path} is damaged: {detail}. Nothing was changed in it. `fairway hub check` says more; "
-    "`fairway hub restore --force` puts a backup in its place"
+    "{path} is damaged: {detail}. It was not changed. Run `fairway hub check` for details, or "
+    "`fairway hub restore --force` to restore a backup"
 )
 
 

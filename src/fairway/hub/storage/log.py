@@ -147,7 +147,7 @@ class Log:
         """Open for writing; created if missing. The caller holds the folder's lock."""
         if not path.exists():
             if path.with_name(path.name + "-wal").exists():
-                raise Damaged(path, detail="the file is gone, though its write-ahead log is there")
+                raise Damaged(path, detail="the file is missing, but its write-ahead log exists")
             cls.create(path)
         # A log is created under another name and renamed when complete, so an empty file was never one of ours; SQLite
         # would take it for a new database.
@@ -175,7 +175,7 @@ class Log:
     def read(cls, path: Path) -> Self:
         """Open for reading, also while another process writes; all reads see the state at the first read."""
         if not path.is_file():
-            raise Unreadable(path, detail="there is no such file")
+            raise Unreadable(path, detail="no such file")
         if not path.stat().st_size:
             raise Damaged(path, detail="the file is empty")
         with told(path):

@@ -30,7 +30,7 @@ def patched(resource: Resource, live: Document, patch: Patch) -> Document:
             + ", ".join(accepted)
         )
     if not isinstance(changed, dict):
-        raise status.bad_request(f"the patch turns {resource.kind} into something that is not an object")
+        raise status.bad_request(f"the patched {resource.kind} is not an object")
     return changed
 
 

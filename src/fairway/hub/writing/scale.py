@@ -39,8 +39,15 @@ SCALE: Final = Resource(
     node=parse({"type": "object"}),
     custom=True,  # so that tables find its cells by JSONPath
     columns=(
-        Column(name="Desired", type="integer", description="Replicas there shall be.", path=".spec.replicas"),
-        Column(name="Available", type="integer", description="Replicas there are.", path=".status.replicas"),
+        Column(
+            name="Desired", type="integer", description="Desired number of replicas.", path=".spec.replicas"
+        ),
+        Column(
+            name="Available",
+            type="integer",
+            description="Observed number of replicas.",
+            path=".status.replicas",
+        ),
         Column(
             name="Age",
             type="date",
@@ -309,9 +316,9 @@ def _patched(current: Document, patch: Patch) -> Document:
     elif patch.media in (MERGE_PATCH, STRATEGIC_PATCH):
         changed = mergepatch.apply(current, patch.body)
     else:
-        raise status.unsupported_media(f"{patch.media} is not understood here; use {MERGE_PATCH}")
+        raise status.unsupported_media(f"unsupported patch type {patch.media}; use {MERGE_PATCH}")
     if not isinstance(changed, dict):
-        raise status.bad_request("the patch leaves something that is not an object")
+        raise status.bad_request("the patched Scale is not an object")
     return changed
 
 
