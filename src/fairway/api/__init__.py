@@ -1,4 +1,14 @@
-"""Typed Kubernetes objects, quantities, label selectors, and the CRDs generated from the types."""
+"""Typed Kubernetes objects, and what follows from their types.
+
+- One frozen msgspec Struct per kind (``cluster``, ``clusterset``, ``placement``, ``decision``, ``score``, ``addon``,
+  ``work``, …), with the field names of the wire. ``kinds`` decodes and encodes objects by apiVersion and kind.
+- ``shape`` reads the annotations of the Structs; ``schema`` and ``crd`` generate CRDs from it, ``validation`` checks
+  files, ``defaults`` applies the API server's defaults.
+- ``salvage`` decodes an object with an unreadable field; ``fallbacks`` lists the values that replace such fields.
+- ``quantity`` and ``selector`` implement Kubernetes' quantities and label selectors.
+
+Everything here is pure: no I/O, and no import of another package of Fairway.
+"""
 
 from fairway.api.addon import (
     AddOnConfig,

@@ -1,7 +1,15 @@
 """The Common Expression Language, with the Kubernetes libraries and the reference's costs.
 
-Text is parsed, checked against the environment's types, and compiled to closures. Evaluation never stalls: depth and
-size are limited when compiling, cost and work while evaluating, and regular expressions match in linear time.
+Data flow: ``lexer`` and ``parser`` produce a syntax tree (``syntax``), ``macros`` expand it, ``checker`` infers types
+against an ``Environment``, and ``compiler`` turns it into closures, a ``Program``. ``Program.evaluate`` returns an
+``Outcome``.
+
+- An *environment* has variables, types and libraries (``libraries/``); ``declarations`` describes functions and
+  overloads.
+- *Cost* is the reference's measure of an evaluation and part of its behaviour. *Work* is a measure of our own
+  processor time (``work``, ``stack``); both are limited, so that an evaluation always ends soon. Depth and size are
+  limited when compiling.
+- *Reads* are the constant paths that a program reads, so that callers can cache results by value.
 """
 
 from fairway.cel.declarations import Dialect, Function, Library, Overload

@@ -1,0 +1,31 @@
+"""The scheduling cycle: filters, scores and the choice, for any workload and any plugins.
+
+Data flow: ``cycle.run(snapshot, workload, profile, now)`` is a pure function that returns an ``Outcome``. ``Memory``
+keeps the last outcome of a workload and, when only a few rows changed, updates it (``following``) instead of running
+a full cycle.
+
+- A *profile* is an ordered list of plugins with weights. ``points`` defines the extension points as protocols.
+- A *host* is a row of the fleet, a *context* what plugins may read, a *status* the result of a filter with its
+  reason.
+- ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host.
+"""
+
+from fairway.engine.memory import Memory
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import Context, Reads, Timeless
+from fairway.engine.profile import Profile, Weighted
+from fairway.engine.status import Code, Status
+from fairway.engine.trace import Trace
+
+__all__ = [
+    "Code",
+    "Context",
+    "Memory",
+    "Outcome",
+    "Profile",
+    "Reads",
+    "Status",
+    "Timeless",
+    "Trace",
+    "Weighted",
+]
