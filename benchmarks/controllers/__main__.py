@@ -24,7 +24,7 @@ from benchmarks.controllers import convergence, reaction, start
 from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.stage import EMBEDDED, REAL, Stage, staged
 from benchmarks.measure import Note, machine, teller, write_json
-from fairway.testing.kubernetes import ToolsMissing
+from rigs.kubernetes import ToolsMissing
 
 PARTS = ("a", "b", "c")
 

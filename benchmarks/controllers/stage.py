@@ -17,7 +17,7 @@ from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.process import Child, child, cpu_seconds, memory
 from benchmarks.measure import Note
 from fairway.kube import Client
-from fairway.testing.kubernetes import HUB, Tools, real_hub
+from rigs.kubernetes import HUB, Tools, real_hub
 
 REAL, EMBEDDED = "real", "embedded"
 NAMES = {REAL: "kube-apiserver + etcd", EMBEDDED: "embedded hub"}

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.hub.contender import Contender, embedded, real
 from benchmarks.measure import table, write_json
 from fairway.api import crds
-from fairway.testing.kubernetes import ToolsMissing
+from rigs.kubernetes import ToolsMissing
 
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

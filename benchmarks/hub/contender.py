@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from fairway.testing.kubernetes import HUB, Tools, real_hub
+from rigs.kubernetes import HUB, Tools, real_hub
 
 
 @dataclass(kw_only=True)

@@ -25,7 +25,7 @@ from benchmarks.controllers.objects import Fleet
 from benchmarks.controllers.stage import EMBEDDED, REAL, staged
 from benchmarks.measure import machine, teller, write_json
 from benchmarks.scores import footprint, latency, publishing, quota, writes
-from fairway.testing.kubernetes import ToolsMissing
+from rigs.kubernetes import ToolsMissing
 
 PARTS = ("a", "b", "c", "d")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import Client
-from fairway.testing.processes import Process
+from rigs.processes import Process
 
 SCORE = "resource-usage-score"
 PODS_NAMESPACE = "bench-pods"

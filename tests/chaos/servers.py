@@ -12,8 +12,8 @@ from fairway.hub.storage import lock
 from fairway.kube.errors import ApiError, KubeError
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
-from fairway.testing.kubernetes import API_SERVER, RealHub
-from fairway.testing.processes import Port
+from rigs.kubernetes import API_SERVER, RealHub
+from rigs.processes import Port
 
 ONCE = Retry(asked=0, failed=0, unsent=0)
 """Every request is sent once: what becomes of it is what the test is about."""

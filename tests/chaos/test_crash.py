@@ -21,7 +21,7 @@ from fairway.hub.storage.log import Log
 from fairway.kube.errors import NotFound
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client
-from fairway.testing.processes import Port
+from rigs.processes import Port
 
 WRITES = 10_000
 KILLS = 14

@@ -18,7 +18,7 @@ from disks import small_disk
 from fairway.hub.storage import archive
 from fairway.kube.errors import ServerError
 from fairway.kube.rest import Client
-from fairway.testing.processes import Port
+from rigs.processes import Port
 
 NAMESPACE = "default"
 WRITERS = 4

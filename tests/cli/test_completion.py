@@ -18,7 +18,7 @@ from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import cluster, cluster_set, placement, score
 from fairway.testing.hub import HubAddress
-from fairway.testing.kubernetes import write_kubeconfig
+from rigs.kubernetes import write_kubeconfig
 
 Capture = pytest.CaptureFixture[str]
 

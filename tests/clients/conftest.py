@@ -12,7 +12,7 @@ import pytest
 from clients import boats as custom
 from clients.talk import Talk, context, established
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
+from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
 
 
 @dataclass(frozen=True, kw_only=True)

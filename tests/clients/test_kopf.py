@@ -14,7 +14,8 @@ from clients import boats as custom
 from clients.conftest import Suite
 from clients.streams import Collection, until, until_gone
 from clients.talk import Talk, established
-from fairway.testing.processes import LOOPBACK, Port, Process, background, ready
+from fairway.testing.background import background
+from rigs.processes import LOOPBACK, Port, Process, ready
 
 HARBOUR = Path(__file__).parent / "operators" / "harbour.py"
 FINALIZER = "suite.fairway.dev/harbour"

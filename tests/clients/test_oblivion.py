@@ -13,7 +13,7 @@ from clients import boats as custom
 from clients.streams import Collection, names, version, watching
 from clients.talk import Talk, context, established
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import ETCD, RealHub
+from rigs.kubernetes import ETCD, RealHub
 
 CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "

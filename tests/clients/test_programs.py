@@ -21,9 +21,9 @@ from clients import boats as custom
 from clients.streams import Collection, until, until_gone, version
 from clients.talk import Talk, context, established
 from fairway.hub import controllers
-from fairway.testing.certificates import Pair
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import (
+from rigs.certificates import Pair
+from rigs.kubernetes import (
     CONTROLLER_MANAGER,
     CONTROLLERS,
     KWOK,
@@ -33,7 +33,7 @@ from fairway.testing.kubernetes import (
     kwok,
     real_hub,
 )
-from fairway.testing.processes import Process
+from rigs.processes import Process
 
 pytestmark = pytest.mark.kube
 

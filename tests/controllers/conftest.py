@@ -17,7 +17,7 @@ from controllers.hubs import HubUnderTest, hub_of
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
-from fairway.testing.restricted import restricted
+from rigs.restricted import restricted
 
 Rights = dict[frozenset[str], Connection]
 

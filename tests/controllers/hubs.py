@@ -9,8 +9,8 @@ from pathlib import Path
 from fairway.api import crds
 from fairway.kube import Client, Connection, KubeError, load
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
-from fairway.testing.processes import POLL
+from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
+from rigs.processes import POLL
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 START_SECONDS = 120.0

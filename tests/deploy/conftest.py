@@ -11,8 +11,8 @@ from fairway.api import RESOURCES, crds
 from fairway.kube import Client, Connection, NotFound, TooManyRequests
 from fairway.kube.kubeconfig import load
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import CONTROLLERS, background, real_hub
-from fairway.testing.processes import POLL
+from rigs.kubernetes import CONTROLLERS, background, real_hub
+from rigs.processes import POLL
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

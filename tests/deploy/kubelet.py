@@ -21,9 +21,9 @@ import msgspec
 from aiohttp import web
 
 from fairway.kube import Client, Connection, KubeError, NotFound, Patch
-from fairway.testing.certificates import Authority
-from fairway.testing.kubernetes import write_kubeconfig
-from fairway.testing.processes import LOOPBACK, POLL, Port, Process
+from rigs.certificates import Authority
+from rigs.kubernetes import write_kubeconfig
+from rigs.processes import LOOPBACK, POLL, Port, Process
 
 NODE = "this"
 PORTS = {"health": "--health-address", "metrics": "--metrics-address", "debug": "--debug-address"}

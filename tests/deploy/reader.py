@@ -15,10 +15,10 @@ from deploy.documents import Shell
 from deploy.kubelet import Kubelet, kubelet
 from fairway.kube import Client, Connection
 from fairway.kube.kubeconfig import load
-from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
-from fairway.testing.processes import POLL
 from fairway.whatif import moving
 from kube.definitions import known
+from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
+from rigs.processes import POLL
 
 MACHINERY = (
     *CONTROLLERS,

@@ -15,7 +15,7 @@ from deploy.kubelet import Kubelet, Pod
 from fairway.controllers.manager import PLACEMENT, Settings, running
 from fairway.controllers.placement.ocm_detection import LEASE, NAMESPACE
 from fairway.kube import Client, Connection, Elector, HubLease, Timing
-from fairway.testing.processes import LOOPBACK, POLL, Port, Process
+from rigs.processes import LOOPBACK, POLL, Port, Process
 
 PROGRAM = "FAIRWAY_OCM_PLACEMENT"
 LABELS = {"app": "clustermanager-placement-controller"}

@@ -14,8 +14,8 @@ from fairway.controllers.manager import OCM_SECONDS
 from fairway.controllers.placement.ocm_detection import NAMESPACE
 from fairway.controllers.placement.shadow import SETTLE_SECONDS
 from fairway.kube import Client, Forbidden, Invalid
-from fairway.testing.kubernetes import Tools
-from fairway.testing.processes import POLL, Port
+from rigs.kubernetes import Tools
+from rigs.processes import POLL, Port
 
 PAGE = sections("docs/how-to/install.md")
 NOT_RUN = {"docker build -f deploy/Containerfile -t fairway:0.1.0 .\n"}

@@ -15,7 +15,7 @@ from fairway.controllers import manager
 from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.reconciler import BACKOFF
 from fairway.kube import Timing
-from fairway.testing.kubernetes import Tools
+from rigs.kubernetes import Tools
 
 TEXT = (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8")
 PAGE = sections("docs/how-to/operate.md")

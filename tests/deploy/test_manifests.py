@@ -19,7 +19,7 @@ from fairway.observe.meters import DEFINITIONS
 from fairway.providers.catalogue import Context
 from fairway.providers.rbac import LEASE_RULES
 from fairway.providers.static.provider import create as static
-from fairway.testing.restricted import known
+from rigs.restricted import known
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

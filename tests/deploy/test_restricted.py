@@ -8,8 +8,8 @@ import pytest
 
 from fairway.kube import Client, Connection, Forbidden
 from fairway.kube.kubeconfig import load
-from fairway.testing import restricted as rights
-from fairway.testing.restricted import NoRights, restricted
+from rigs import restricted as rights
+from rigs.restricted import NoRights, restricted
 
 SPEC: Mapping[str, Any] = {"holderIdentity": "me", "leaseDurationSeconds": 15}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from e2e.stage import HUB, Stage, kubelets, servers
-from fairway.testing.kubernetes import Tools
+from rigs.kubernetes import Tools
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.stage import environment
-from fairway.testing.processes import LEASH, POLL, Process
+from rigs.processes import LEASH, POLL, Process
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -14,8 +14,8 @@ import msgspec
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Client, NotFound, Patch
-from fairway.testing.kubernetes import Tools, kubectl, kwok
-from fairway.testing.processes import POLL, Process
+from rigs.kubernetes import Tools, kubectl, kwok
+from rigs.processes import POLL, Process
 
 HUB = "hub"
 CLUSTERS = ("cluster1", "cluster2")

@@ -34,7 +34,7 @@ from fairway.providers.dry_run import DryRunSink
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.usage.options import UsageOptions
 from fairway.providers.usage.provider import ResourceUsage
-from fairway.testing.processes import POLL, Port
+from rigs.processes import POLL, Port
 
 VALID_SECONDS = 12
 ROUNDS = 30

@@ -28,7 +28,7 @@ from e2e.test_loop import CLUSTER_OF, DECISION, PODS, SCORE_OF, chosen, pod, sco
 from fairway.cli.join.process import FORGOTTEN
 from fairway.kube import Client, KubeError
 from fairway.kube.transport import Retry
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 VICTIM = "cluster1"
 OTHER = "cluster2"

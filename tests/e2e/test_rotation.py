@@ -19,7 +19,7 @@ from fairway.hub import hub as embedded
 from fairway.hub.authn.authenticator import Authenticator
 from fairway.klusterlet.atomic_directory import AtomicDirectory
 from fairway.kube import Client, Unauthorized, load
-from fairway.testing.kubernetes import Tools
+from rigs.kubernetes import Tools
 
 CLUSTER = "cluster1"
 LIFE = 600

@@ -10,8 +10,8 @@ import pytest
 from controllers.hubs import hub_of
 from e2e.documents import ROOT, Step, Terminal, normal, steps
 from e2e.stage import CLUSTERS, HUB
-from fairway.testing.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
-from fairway.testing.processes import POLL
+from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
+from rigs.processes import POLL
 
 PAGES = sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "tutorials").glob("*.md"))
 EVERYWHERE = "docs/tutorials/extend-scheduling.md"

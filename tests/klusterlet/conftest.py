@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fairway.testing.background import background
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.processes import background
 from klusterlet.fleet import Fleet, Joined, controllers, joined
 
 

@@ -19,8 +19,8 @@ from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Pat
 from fairway.kube.core import NODES
 from fairway.kube.lease import LEASES
 from fairway.kube.signing import SIGNING_REQUESTS
-from fairway.testing.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 from klusterlet.fleet import Fleet, controllers, gone, join, until
+from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 
 pytestmark = pytest.mark.kube
 NAME = "cluster1"

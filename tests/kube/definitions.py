@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairway.testing.kubernetes import Tools, kubectl
-from fairway.testing.processes import POLL
+from rigs.kubernetes import Tools, kubectl
+from rigs.processes import POLL
 
 SECONDS = 120
 NOT_SERVED = "kubectl still doesn't find all kinds: {errors}"

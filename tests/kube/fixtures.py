@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from fairway.testing.kubernetes import HUB, KUBECTL, RealHub, Tools, ToolsMissing, background
-from fairway.testing.kubernetes import real_hub as start
-from fairway.testing.tools import ASSETS
 from kube.tools import build
+from rigs.kube_tools import ASSETS
+from rigs.kubernetes import HUB, KUBECTL, RealHub, Tools, ToolsMissing, background
+from rigs.kubernetes import real_hub as start
 
 FIXTURES = frozenset({"kube_tools", "real_hub"})
 

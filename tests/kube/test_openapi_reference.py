@@ -15,8 +15,8 @@ from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.openapi import documents
 from fairway.hub.resource import Document, Resource, Subresource
 from fairway.hub.schema import parse
-from fairway.testing.kubernetes import API_SERVER, RealHub
-from fairway.testing.processes import ready
+from rigs.kubernetes import API_SERVER, RealHub
+from rigs.processes import ready
 
 VERSIONS = sorted({(each.group, each.version) for each in builtin.resources()})
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

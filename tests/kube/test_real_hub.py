@@ -20,8 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fairway.api.crd import crds
-from fairway.testing.certificates import Pair
-from fairway.testing.kubernetes import (
+from kube.definitions import known
+from rigs.certificates import Pair
+from rigs.kubernetes import (
     ADMIN,
     ALICE,
     API_SERVER,
@@ -37,8 +38,7 @@ from fairway.testing.kubernetes import (
     kubectl,
     kwok,
 )
-from fairway.testing.kubernetes import real_hub as start
-from kube.definitions import known
+from rigs.kubernetes import real_hub as start
 
 NODE_AND_POD = """\
 apiVersion: v1
@@ -56,7 +56,7 @@ WAITS = "--timeout=120s"
 HOLDS_ONE = """\
 import asyncio, json, sys
 from pathlib import Path
-from fairway.testing.kubernetes import CONTROLLERS, Tools, real_hub
+from rigs.kubernetes import CONTROLLERS, Tools, real_hub
 
 async def main():
     tools, folder = Tools(Path(sys.argv[1])), Path(sys.argv[2])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway.testing.tools import ASSETS_REMEDY, CACHE_REMEDY, Tools, ToolsMissing, cache
 from kube.tools import build
+from rigs.kube_tools import ASSETS_REMEDY, CACHE_REMEDY, Tools, ToolsMissing, cache
 
 # Logs what it is asked for. To build kube-apiserver it first says that it is about to, and waits to be told to go on.
 GO = """\

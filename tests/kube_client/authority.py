@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fairway.testing import certificates
+from rigs import certificates
 
 
 @dataclass(frozen=True)

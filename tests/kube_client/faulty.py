@@ -18,7 +18,7 @@ from typing import Any, Literal
 from aiohttp import web
 from multidict import CIMultiDict
 
-from fairway.testing.processes import Port
+from rigs.processes import Port
 
 GROUP = "cluster.open-cluster-management.io"
 PATH = f"/apis/{GROUP}/v1/managedclusters"

@@ -13,7 +13,7 @@ from aiohttp.client_proto import ResponseHandler
 
 from fairway.kube import Client, Connection
 from fairway.kube.core import NODES
-from fairway.testing.certificates import Authority
+from rigs.certificates import Authority
 
 
 @contextmanager

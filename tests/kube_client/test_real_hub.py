@@ -23,9 +23,9 @@ from fairway.kube.informer import Informer
 from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
-from fairway.testing.kubernetes import ALICE, API_SERVER, ETCD, RealHub, Tools
-from fairway.testing.kubernetes import real_hub as start
 from kube_client.mirror import Mirror
+from rigs.kubernetes import ALICE, API_SERVER, ETCD, RealHub, Tools
+from rigs.kubernetes import real_hub as start
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUICK = Backoff(base=0.05, cap=0.5)

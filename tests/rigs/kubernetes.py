@@ -19,9 +19,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairway.testing.certificates import Authority, Pair, key_file
-from fairway.testing.processes import LOOPBACK, Port, Process, StartFailed, background, ready
-from fairway.testing.tools import Tools, ToolsMissing
+from fairway.testing.background import background
+from rigs.certificates import Authority, Pair, key_file
+from rigs.kube_tools import Tools, ToolsMissing
+from rigs.processes import LOOPBACK, Port, Process, StartFailed, ready
 
 __all__ = [
     "ADMIN",

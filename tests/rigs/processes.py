@@ -14,13 +14,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from ssl import SSLContext
-from typing import TypeVar
 
 import aiohttp
 
@@ -37,8 +33,6 @@ import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
 if os.getppid() == int(sys.argv[1]): os.execv(sys.argv[2], sys.argv[2:])
 """
-
-T = TypeVar("T")
 
 
 class StartFailed(Exception):
@@ -172,37 +166,3 @@ async def ready(
 
 def _explained(message: str, *processes: Process) -> str:
     return "\n".join([message, *(LOG_TAIL.format(log=each.log, tail=each.tail()) for each in processes)])
-
-
-@contextmanager
-def background(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """An asynchronous context for callers that are not, such as fixtures of a whole session.
-
-    It lives on a loop in a thread of its own, so it doesn't matter whose loop runs here, or whether one does.
-    """
-    loop = asyncio.new_event_loop()
-    entered: Future[T] = Future()
-    leave = asyncio.Event()
-
-    async def hold() -> None:
-        try:
-            async with manager as value:
-                entered.set_result(value)
-                await leave.wait()
-        except BaseException as error:
-            if entered.done():
-                raise
-            entered.set_exception(error)
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(hold())
-
-    with ThreadPoolExecutor(1, thread_name_prefix=threading.current_thread().name) as pool:
-        ended = pool.submit(run)
-        try:
-            yield entered.result()
-        finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed already if entering failed
-                loop.call_soon_threadsafe(leave.set)
-            ended.result()

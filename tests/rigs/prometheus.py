@@ -14,7 +14,7 @@ from typing import Any, Final
 import aiohttp
 from aiohttp import web
 
-from fairway.testing.processes import LOOPBACK, POLL, Port, Process, StartFailed, ready
+from rigs.processes import LOOPBACK, POLL, Port, Process, StartFailed, ready
 
 SCRAPE_INTERVAL: Final = "1s"
 """Also what an exporter may take to answer: of one that takes longer nothing is known until the next time."""

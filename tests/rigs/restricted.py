@@ -24,9 +24,9 @@ import yaml
 
 from fairway.kube import Client, Connection, Patch
 from fairway.kube.credentials import Impersonation, StoredCredentials
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
-DEPLOY: Final = Path(__file__).parents[3] / "deploy"
+DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 """Of the checkout; an installed package has none."""
 NAMESPACE: Final = "fairway-system"
 ACCOUNT: Final = "fairway"

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fairway.hub.serving import traffic
-from fairway.testing.kubernetes import CONTROLLERS, background, real_hub
+from rigs.kubernetes import CONTROLLERS, background, real_hub
 from security.hubs import started
 from security.wire import USERS, Place, ask
 

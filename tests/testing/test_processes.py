@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fairway.testing.processes import LOOPBACK, Port, Process, StartFailed, background, ready
+from fairway.testing.background import background
+from rigs.processes import LOOPBACK, Port, Process, StartFailed, ready
 
 PATIENCE = 120.0
 PYTHON = Path(sys.executable)
@@ -24,7 +25,7 @@ DEAF = (
 STARTS_ONE = """\
 import signal, sys
 from pathlib import Path
-from fairway.testing.processes import Process
+from rigs.processes import Process
 print(Process([sys.executable, "-c", "import signal; signal.pause()"], log=Path(sys.argv[1])).pid, flush=True)
 signal.pause()
 """

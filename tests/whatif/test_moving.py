@@ -28,10 +28,10 @@ from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
-from fairway.testing.processes import POLL
 from fairway.whatif.moving import AGENT, LEASE, LEASE_SECONDS, MISSED, STOPPED, Motion, create, moving
 from fairway.whatif.moving_objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
 from fairway.whatif.synthetic import BASE_TIME
+from rigs.processes import POLL
 
 PATIENCE = 120.0
 QUICK = Motion(clusters=4, seed=5, period=0.05, rate=1000.0)

@@ -10,7 +10,7 @@ from fairway.hub import controllers as parts
 from fairway.hub.hub import Hub, Settings, running
 from fairway.hub.resource import Document
 from fairway.hub.storage.store import CHANGES_KEPT
-from fairway.testing.processes import background
+from fairway.testing.background import background
 
 
 @asynccontextmanager

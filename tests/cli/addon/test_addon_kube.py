@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from fairway.cli.main import run
-from fairway.testing.kubernetes import Ran, Tools, background, kubectl, real_hub
 from kube.definitions import known
+from rigs.kubernetes import Ran, Tools, background, kubectl, real_hub
 
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]

@@ -25,10 +25,10 @@ from fairway.cli.options.input import NO_INPUT
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS, Client, Connection, CredentialError, KubeError
 from fairway.kube.errors import DeadlineExceeded, UnreadableError, error_of
 from fairway.testing.builders import cluster, score
-from fairway.testing.certificates import Authority
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.testing.kubernetes import write_kubeconfig
-from fairway.testing.processes import Port
+from rigs.certificates import Authority
+from rigs.kubernetes import write_kubeconfig
+from rigs.processes import Port
 
 Capture = pytest.CaptureFixture[str]
 INVALID = b'{"kind":"Status","reason":"Invalid","message":"spec is wrong","code":422}'

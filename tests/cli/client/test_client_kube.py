@@ -20,7 +20,8 @@ from fairway.api import crds
 from fairway.cli.accept.requests import CLUSTER_LABEL, SIGNERS
 from fairway.cli.main import run
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import (
+from kube.definitions import known
+from rigs.kubernetes import (
     ALICE,
     CONTROLLERS,
     Ran,
@@ -30,7 +31,6 @@ from fairway.testing.kubernetes import (
     real_hub,
     write_kubeconfig,
 )
-from kube.definitions import known
 
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from fairway.api.decision import ClusterDecision
 from fairway.kube import Client
 from fairway.testing.builders import cluster, decision, placement, score
 from fairway.testing.hub import HubAddress
-from fairway.testing.processes import Port
+from rigs.processes import Port
 
 HEADER = "NAME  ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY  KUBERNETES VERSION"
 

@@ -11,9 +11,9 @@ from cli.hub_process import Served, served
 from fairway.api import crds
 from fairway.cli.main import run
 from fairway.hub.authn import bootstrap_account
-from fairway.testing.kubernetes import RealHub, Tools, background, kubectl, real_hub
 from fairway.whatif.synthetic import generate
 from kube.definitions import known
+from rigs.kubernetes import RealHub, Tools, background, kubectl, real_hub
 
 KINDS = (
     "managedclusters,managedclustersets,managedclustersetbindings,placements,addonplacementscores,"

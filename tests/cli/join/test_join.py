@@ -47,11 +47,12 @@ from fairway.kube import (
 from fairway.kube.core import NODES
 from fairway.kube.errors import UntrustedError
 from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.testing.background import background
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
-from fairway.testing.processes import Port, background
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until
 from klusterlet.pairs import signed
 from klusterlet.test_registration import decide
+from rigs.processes import Port
 
 Capture = pytest.CaptureFixture[str]
 

@@ -14,8 +14,8 @@ from cli.join.test_join import available
 from cli.live_hub import ROOT, act
 from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.kube import MANAGED_CLUSTERS
+from fairway.testing.background import background
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.processes import background
 from klusterlet.fleet import controllers, environment, until
 
 PAGE = ROOT / "docs" / "how-to" / "join.md"

@@ -31,9 +31,9 @@ from fairway.kube import (
 )
 from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.testing.processes import POLL
-from fairway.testing.restricted import write_kubeconfig
 from providers.sdk.world import World
+from rigs.processes import POLL
+from rigs.restricted import write_kubeconfig
 
 SECONDS = 120.0
 

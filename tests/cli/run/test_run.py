@@ -32,8 +32,8 @@ from fairway.kube import (
 from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.testing.processes import Port
 from fairway.whatif.moving_creation import NAMESPACES, ensure
+from rigs.processes import Port
 
 NAMESPACE = "fairway-system"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from cli.up_process import ROOT, Up, environment, until, up
 from fairway.kube import PLACEMENT_DECISIONS
 from fairway.kube.events import EVENTS
-from fairway.testing.kubernetes import KUBECTL, Tools
+from rigs.kubernetes import KUBECTL, Tools
 
 REASONS = {"DecisionCreate", "DecisionUpdate", "ScoreUpdate"}
 

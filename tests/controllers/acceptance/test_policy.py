@@ -18,7 +18,7 @@ from fairway.controllers.clustersets import RULES as SETS
 from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Forbidden
 from fairway.kube.credentials import Impersonation
 from fairway.kube.rbac import Rule
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 POLICY = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yaml"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

@@ -15,7 +15,7 @@ from fairway.api import crds
 from fairway.controllers import manager, reconciler
 from fairway.kube import Backoff, Client, Informer, KubeError
 from fairway.kube.transport import Retry
-from fairway.testing.kubernetes import CONTROLLERS, real_hub
+from rigs.kubernetes import CONTROLLERS, real_hub
 
 __all__ = ["chance", "length", "nursery"]
 

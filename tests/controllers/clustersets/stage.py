@@ -27,8 +27,8 @@ from fairway.kube import (
 )
 from fairway.kube.rbac import Rule
 from fairway.kube.resource import T
-from fairway.testing.processes import POLL
 from rights import grant
+from rigs.processes import POLL
 
 R = TypeVar("R")
 

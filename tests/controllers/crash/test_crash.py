@@ -24,8 +24,8 @@ from controllers.hubs import HubUnderTest
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
-from fairway.testing.processes import POLL
-from fairway.testing.restricted import restricted, write_kubeconfig
+from rigs.processes import POLL
+from rigs.restricted import restricted, write_kubeconfig
 
 KILLED = -9
 DONE = "done"

@@ -17,7 +17,7 @@ from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, NotFound, Reco
 from fairway.kube.events import Api, HubEvents
 from fairway.kube.request_options import Propagation
 from fairway.observe.meters import Meters
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 NOBODY = {
     "apiVersion": "cluster.open-cluster-management.io/v1beta1",

@@ -16,7 +16,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, Resource
 from fairway.testing import builders
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 LENIENT = "x-kubernetes-preserve-unknown-fields"
 

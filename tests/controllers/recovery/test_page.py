@@ -29,7 +29,7 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.testing.builders import binding, cluster, cluster_set
-from fairway.testing.kubernetes import KUBECTL, Tools
+from rigs.kubernetes import KUBECTL, Tools
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "reference" / "managed-cluster-score.md"

@@ -10,7 +10,7 @@ from controllers.replay.live import Live, live
 from controllers.replay.scenery import Stage
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import Client, Connection
-from fairway.testing.restricted import restricted
+from rigs.restricted import restricted
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])

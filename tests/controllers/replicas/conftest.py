@@ -20,7 +20,7 @@ from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import Client, Connection
 from fairway.kube.lease import LEASES
-from fairway.testing.restricted import restricted, write_kubeconfig
+from rigs.restricted import restricted, write_kubeconfig
 
 PROGRAM = "controllers.replicas.replica"
 QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")

@@ -17,7 +17,7 @@ from fairway.kube.credentials import StoredCredentials
 from fairway.kube.transport import Response
 from fairway.testing.builders import binding, cluster, cluster_set, placement
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import background, real_hub
+from rigs.kubernetes import background, real_hub
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from fairway.controllers.serving.certificate import (
     ServingCertificate,
 )
 from fairway.controllers.serving.http_server import listening
-from fairway.testing.certificates import Authority
+from rigs.certificates import Authority
 
 
 class Calendar:

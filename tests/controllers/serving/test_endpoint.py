@@ -22,7 +22,7 @@ from controllers.serving.accounts import (
 from controllers.serving.conftest import Debugged, Hub
 from fairway.controllers.serving import endpoint
 from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
-from fairway.testing.kubernetes import KUBECTL, Tools
+from rigs.kubernetes import KUBECTL, Tools
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 P1 = f"/debug/placements/{TEAM}/p1"

@@ -12,7 +12,7 @@ from fairway.controllers.serving import Address, Ports, open_ports
 from fairway.controllers.serving import http_server as connections
 from fairway.controllers.serving.probes import NOT_ALIVE, NOT_READY, UNKNOWN
 from fairway.observe.meters import CONTENT_TYPE, Meters, values
-from fairway.testing.processes import Port
+from rigs.processes import Port
 
 
 class State:

@@ -14,7 +14,7 @@ from controllers.world import World
 from fairway.controllers.manager import PLACEMENT, running
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
-from fairway.testing.restricted import DEPLOY, restricted, write_kubeconfig
+from rigs.restricted import DEPLOY, restricted, write_kubeconfig
 
 QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
 

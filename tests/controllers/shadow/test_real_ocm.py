@@ -25,7 +25,7 @@ from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
 from fairway.kube import PLACEMENTS, AlreadyExists, Client, NotFound
 from fairway.kube.lease import LEASES
-from fairway.testing.processes import LOOPBACK, POLL, Port, Process
+from rigs.processes import LOOPBACK, POLL, Port, Process
 
 PROGRAM = "FAIRWAY_OCM_PLACEMENT"
 COUNT = 60

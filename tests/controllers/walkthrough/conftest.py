@@ -12,7 +12,7 @@ import pytest
 from controllers.conftest import ALONE, Start
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.controllers.manager import ALL, Manager
-from fairway.testing.kubernetes import KUBECTL, Tools
+from rigs.kubernetes import KUBECTL, Tools
 
 FAILED = "{line}\nended with status {status}\n{errors}{output}"
 

@@ -24,9 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairway.testing.tools import ASSETS, LATEST, cache
-
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))  # also works as a script, without pytest's paths
+
+from rigs.kube_tools import ASSETS, LATEST, cache  # noqa: E402
+
 NO_GO = (
     f"the Go toolchain is missing: install Go 1.26 or newer, or set {ASSETS} to a folder with the programs"
 )

@@ -12,9 +12,9 @@ from aiohttp import web
 from fairway.providers.forecast import provider
 from fairway.providers.forecast.provider import Forecast
 from fairway.providers.provider import Reading
-from fairway.testing.prometheus import prometheus_server
 from providers.tools.asking import built, fleet
 from providers.tools.monitoring import Monitoring, Proxy, Steady, program
+from rigs.prometheus import prometheus_server
 
 DAY = 86400
 LINEAR = {"kind": "linear", "low": 0, "high": 100}

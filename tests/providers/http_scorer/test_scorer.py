@@ -13,9 +13,9 @@ from fairway.providers import endpoint
 from fairway.providers.http_scorer import contract, provider
 from fairway.providers.http_scorer.breaker import CLOSED, HALF_OPEN, OPEN
 from fairway.providers.provider import ProviderError, Reading
-from fairway.testing.prometheus import served
 from providers.tools.asking import StoppedClock, built, failure, fleet, open_provider, problem, values
 from providers.tools.monitoring import Monitoring
+from rigs.prometheus import served
 
 
 class Scorer:

@@ -7,10 +7,10 @@ from fairway.providers import endpoint
 from fairway.providers.prometheus import provider
 from fairway.providers.runner import Settings, running
 from fairway.testing.hub import HubAddress
-from fairway.testing.processes import POLL
 from providers.tools.asking import built
 from providers.tools.monitoring import Monitoring, Proxy, answering
 from providers.tools.publishing import DEADLINE, condition, hub_of, scores
+from rigs.processes import POLL
 
 RESOURCE = "prometheus-score"
 SETTINGS = Settings(interval=1, deadline=120)

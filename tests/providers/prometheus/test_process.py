@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fairway.testing.hub import HubAddress
-from fairway.testing.processes import Process
 from providers.tools.monitoring import Monitoring
 from providers.tools.publishing import condition, hub_of, scores
+from rigs.processes import Process
 
 CONFIG = """\
 name: monitoring

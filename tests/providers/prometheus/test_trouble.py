@@ -12,9 +12,9 @@ from aiohttp import web
 from fairway.kube.credentials import basic
 from fairway.providers import endpoint
 from fairway.providers.prometheus import api
-from fairway.testing.certificates import Authority
 from providers.tools.asking import failure, fleet, open_provider, values
 from providers.tools.monitoring import Monitoring, Proxy, answering
+from rigs.certificates import Authority
 
 METRIC = "trouble_free"
 

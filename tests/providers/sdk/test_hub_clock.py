@@ -10,8 +10,8 @@ import pytest
 from fairway.kube import SYSTEM_CLOCK, Client, Connection
 from fairway.providers import Direct, Settings, hub_clock, provider, running
 from fairway.providers.hub_clock import AGAIN_SECONDS, EVERY_SECONDS, HubClock
-from fairway.testing.processes import POLL
 from providers.sdk.world import World
+from rigs.processes import POLL
 
 
 class Wrong:

@@ -36,8 +36,8 @@ from fairway.providers.publication import CONDITION
 from fairway.providers.rbac import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
 from fairway.providers.sandbox import BUSY, TIMED_OUT
 from fairway.testing.hub import embedded_hub
-from fairway.testing.processes import POLL, Port
 from providers.sdk.world import World, values_of
+from rigs.processes import POLL, Port
 
 DIRECT: Mapping[str, Any] = {"free": Direct()}
 LONG = 240.0

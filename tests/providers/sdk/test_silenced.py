@@ -17,8 +17,8 @@ from fairway.providers import Direct, ProviderError, Settings, fleet_provider, p
 from fairway.providers.placement_scores import AddOnPlacementScores, stored_publication
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import SILENT, SinkError
-from fairway.testing.processes import POLL
 from providers.sdk.world import World, values_of
+from rigs.processes import POLL
 
 
 async def declare_silent(client: Client, score: AddOnPlacementScore) -> AddOnPlacementScore:

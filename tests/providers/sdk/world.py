@@ -12,7 +12,7 @@ from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Connection, NotFound, Patch
 from fairway.kube.credentials import StoredCredentials
 from fairway.kube.rbac import Rule
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 RBAC = "rbac.authorization.k8s.io"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

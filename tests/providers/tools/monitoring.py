@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from fairway.testing.processes import background
-from fairway.testing.prometheus import Exporter, PrometheusServer, prometheus_server, served
+from fairway.testing.background import background
 from providers.tools import prometheus as tool
+from rigs.prometheus import Exporter, PrometheusServer, prometheus_server, served
 
 PASSED_ON = frozenset({"Content-Type", "Authorization", "X-Scope-Orgid"})
 

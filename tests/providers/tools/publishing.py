@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, NotFound, load
 from fairway.testing.hub import HubAddress
-from fairway.testing.processes import POLL
+from rigs.processes import POLL
 
 DEADLINE = 120.0
 

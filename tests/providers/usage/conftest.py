@@ -13,8 +13,8 @@ from fairway.kube.core import NODES, PODS
 from fairway.providers.provider import Reading
 from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import background, real_hub
 from providers.usage.objects import Document
+from rigs.kubernetes import background, real_hub
 
 NAMESPACE: Final = "default"
 PATIENCE: Final = 120.0

@@ -16,11 +16,11 @@ from fairway.providers.provider import ProviderError
 from fairway.providers.usage import RULES, ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Totals
 from fairway.testing.hub import hub_in_thread
-from fairway.testing.kubernetes import Tools, real_hub
 from providers.usage.conftest import PATIENCE, Cluster, watched
 from providers.usage.objects import Document, node, pod, recount
 from providers.usage.odd_server import odd_server
 from rights import grant
+from rigs.kubernetes import Tools, real_hub
 
 ROOMY: Document = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 NO_METRICS: dict[str, Any] = {"basis": "requests"}
