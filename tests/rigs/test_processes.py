@@ -49,7 +49,8 @@ def program(code: str, *arguments: object, log: Path) -> Process:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", STARTS_ONE, str(tmp_path / "log")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
         child = os.pidfd_open(int(parent.stdout.readline()))
         try:
