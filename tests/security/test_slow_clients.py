@@ -326,3 +326,15 @@ async def test_connections_beyond_the_limit_are_refused(
         assert await told(late) == b""
         for each in (*kept, other):
             each.transport.abort()
+
+
+async def test_a_client_that_leaves_unanswered_requests_does_not_fill_the_log(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    for leave in (asyncio.StreamWriter.close, lambda writer: writer.transport.abort()):
+        reader, writer = await connect(place)
+        writer.write(request("GET", "/version", last=False) * 500)
+        await reader.readline()
+        leave(writer)
+        await left_alone(place)
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []

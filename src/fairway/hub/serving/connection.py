@@ -27,6 +27,17 @@ TLS_BUFFER: Final = 16 * 1024
 """Read buffer of a TLS connection. asyncio allocates 256 KiB: ten thousand idle watches would take 2.5 GiB."""
 
 
+_WRITE_AFTER_CLOSE: Final = frozenset({"SSL connection is closed", "socket.send() raised exception."})
+
+
+def drop_closed_connection_warnings(record: logging.LogRecord) -> bool:
+    """Filter for asyncio's logger, which logs every response to a client that has disconnected.
+
+    A client that sends thousands of requests at once and leaves would fill the log.
+    """
+    return record.msg not in _WRITE_AFTER_CLOSE
+
+
 class Connections:
     def __init__(self, *, limit: int | None = None) -> None:
         self.limit = _most_connections() if limit is None else limit
@@ -156,6 +167,7 @@ class Listener(web.Server):
         super().__init__(handler, request_factory=request, handler_cancellation=True)
         # asyncio has no other way to set it; it only makes buffers of this process smaller.
         sslproto.SSLProtocol.max_size = min(sslproto.SSLProtocol.max_size, TLS_BUFFER)
+        logging.getLogger("asyncio").addFilter(drop_closed_connection_warnings)
         self._book = book
 
     def __call__(self) -> RequestHandler:
