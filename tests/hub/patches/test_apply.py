@@ -281,13 +281,6 @@ def test_one_manager_applies_in_two_versions() -> None:
     assert [entry["apiVersion"] for entry in second["metadata"]["managedFields"]] == ["example.com/v2"]
 
 
-def test_entries_of_versions_no_longer_served_do_not_conflict() -> None:
-    live = applied(None, thing(text="x"), "they")
-    body = thing(text="y") | {"apiVersion": "example.com/v2"}
-    result = applied(live, body, api_version="example.com/v2", versions=("example.com/v2",))
-    assert owned(result) == {"me": {"f:text": {}}}
-
-
 @pytest.mark.parametrize(
     ("live", "body", "result"),
     [

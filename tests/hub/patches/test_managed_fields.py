@@ -217,12 +217,6 @@ def test_entries_of_another_version_or_subresource_are_others() -> None:
     assert keys == [("example.com/v1", None), ("example.com/v1", "scale"), ("example.com/v2", None)]
 
 
-def test_entries_of_versions_no_longer_served_go() -> None:
-    first = written(None, thing({"text": "x"}))
-    assert owned(written(first, thing({"text": "x"}), versions=("example.com/v2",))) == {}
-    assert owned(written(first, thing({"text": "x"}), versions=("example.com/v1",))) == owned(first)
-
-
 def test_order_of_entries() -> None:
     entries = [
         managed_fields.Entry(

@@ -34,12 +34,11 @@ class Authenticator:
         issuer: Issuer,
         objects: ObjectReader,
         static: StaticTokens | None = None,
-        open_paths: frozenset[str] = OPEN_PATHS,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.issuer = issuer
         self._authority, self._objects, self._clock = authority, objects, clock
-        self._static, self._open = static or StaticTokens(), open_paths
+        self._static = static or StaticTokens()
         self._certified: dict[bytes, tuple[User, datetime]] = {}
 
     def authenticate(self, *, authorization: str, certificate: bytes | None, path: str) -> User:
@@ -62,7 +61,7 @@ class Authenticator:
                 return self.token(token).user
             except Rejected:
                 faulty = True
-        if faulty or path not in self._open:
+        if faulty or path not in OPEN_PATHS:
             raise status.unauthorized()
         return NOBODY
 

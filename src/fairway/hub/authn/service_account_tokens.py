@@ -73,10 +73,9 @@ class Issuer:
         key: Key,
         objects: ObjectReader,
         url: str = ISSUER,
-        audiences: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.url, self.audiences = url, tuple(audiences) or (url,)
+        self.url, self.audiences = url, (url,)
         self._key, self._objects, self._clock = key, objects, clock
         self._issuers = frozenset({url, LEGACY_ISSUER})
         self._remembered: dict[bytes, _Remembered] = {}

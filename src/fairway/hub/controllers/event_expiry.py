@@ -28,9 +28,8 @@ class EventExpiry(Controller[str]):
 
     manager = "event-expiry"
 
-    def __init__(self, *, lifetime: float = LIFETIME, **parts: Any) -> None:
+    def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
-        self._lifetime = lifetime
         self._seen: dict[Key, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -46,7 +45,7 @@ class EventExpiry(Controller[str]):
 
     def _note(self, key: Key) -> None:
         # Insertion order is the order of expiry.
-        self._seen[key] = asyncio.get_running_loop().time() + self._lifetime
+        self._seen[key] = asyncio.get_running_loop().time() + LIFETIME
         self._arm()
 
     def _arm(self) -> None:

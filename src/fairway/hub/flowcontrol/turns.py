@@ -34,17 +34,15 @@ _current: ContextVar["Turn | None"] = ContextVar("turn", default=None)
 
 
 class Turns:
-    """``clock`` returns seconds; ``soon`` calls a function in the next iteration of the event loop."""
+    """``clock`` returns seconds."""
 
     def __init__(
         self,
         *,
         clock: Callable[[], float] = time.perf_counter,
-        soon: Callable[[Callable[[], None]], object] | None = None,
         queue: "FairQueue[asyncio.Future[float]] | None" = None,
     ) -> None:
         self.clock = clock
-        self._soon = soon or (lambda call: asyncio.get_running_loop().call_soon(call))
         self.queue: FairQueue[asyncio.Future[float]] = FairQueue() if queue is None else queue
         self._used = 0.0
         """Seconds of requests' work in this iteration, slightly overestimated."""
@@ -99,7 +97,7 @@ class Turns:
             raise status.too_many_requests(BUSY, retry_after=1) from None
         if not self._pumping:
             self._pumping = True
-            self._soon(self._pump)
+            asyncio.get_running_loop().call_soon(self._pump)
         return await granted
 
     def _pump(self) -> None:
@@ -115,7 +113,7 @@ class Turns:
                 expected += charged
         self._pumping = bool(self.queue.length)
         if self._pumping:
-            self._soon(self._pump)
+            asyncio.get_running_loop().call_soon(self._pump)
 
 
 class Turn:

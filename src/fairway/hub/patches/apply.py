@@ -4,7 +4,7 @@ Fields that the manager applied before and omits now are removed, unless another
 of another manager is a conflict, unless the request forces it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -76,12 +76,11 @@ def apply(
     subresource: str = "",
     ignored: FieldSet = EMPTY,
     blank: Document | None = None,
-    versions: Collection[str] | None = None,
 ) -> Document:
     """Return the object to store, with its managedFields; ``live`` itself when nothing changes.
 
     ``live`` is None for a create. ``applied`` is the decoded, unchecked body; an empty ``kind`` means the one it
-    contains. For ``ignored``, ``blank`` and ``versions`` see ``managed_fields.update``. Raises Refusal.
+    contains. For ``ignored`` and ``blank`` see ``managed_fields.update``. Raises Refusal.
     """
     applied = {} if applied is None else applied
     if not isinstance(applied, dict):
@@ -104,7 +103,7 @@ def apply(
             fields=fieldset.union(there.added, there.modified),
         )
         managed_fields.take(managers, before)
-    managers = managed_fields.known(managers, schema, versions)
+    managers = managed_fields.adapted(managers, schema)
     request = _Request(
         live=base,
         applied=applied,

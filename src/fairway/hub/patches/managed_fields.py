@@ -4,7 +4,7 @@ Every create, update and patch makes its manager the owner of the fields it chan
 Server-side apply uses the same entries.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -159,13 +159,12 @@ def update(
     subresource: str = "",
     ignored: FieldSet = EMPTY,
     blank: Document | None = None,
-    versions: Collection[str] | None = None,
 ) -> None:
     """Set ``new.metadata.managedFields`` after a create (``old`` is None), an update or a patch.
 
     ``ignored`` are fields that this endpoint doesn't write, such as status on the main one. ``blank`` is the
     encoding of an empty object of this kind (built-in kinds always encode some fields): a create changes only what
-    differs from it. Entries of versions not in ``versions``, if given, are removed.
+    differs from it.
     """
     managers = _claimed(old, new, subresource=subresource)
     # Untracked objects stay untracked until an apply.
@@ -175,7 +174,7 @@ def update(
     schema = merge_schema.of(node)
     before = old if old is not None else blank or {}
     changes = ownership.differences(schema, before, new, skipped=UNOWNED).without(ignored)
-    managers = known(managers, schema, versions)
+    managers = adapted(managers, schema)
     if changes:
         changed = fieldset.union(changes.added, changes.modified)
         managers = yielded(managers, changed, changes.removed)
@@ -210,12 +209,10 @@ def _claimed(old: Document | None, new: Document, *, subresource: str) -> Manage
     return read(stored, trusted=True)
 
 
-def known(managers: Managers, schema: MergeSchema, versions: Collection[str] | None) -> Managers:
-    """Remove entries of versions that are no longer served, and adapt the others to the schema."""
+def adapted(managers: Managers, schema: MergeSchema) -> Managers:
+    """Adapt the entries to the schema."""
     kept: Managers = {}
     for key, entry in managers.items():
-        if versions is not None and entry.api_version not in versions:
-            continue
         fields = reconciled(schema, entry.fields)
         kept[key] = entry if fields is entry.fields else replace(entry, fields=fields)
     return kept

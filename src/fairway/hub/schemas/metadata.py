@@ -90,25 +90,23 @@ def check_new(
     return found + _finalizers(metadata.get("finalizers") or (), f"{path}.finalizers")
 
 
-def check_changed(
-    metadata: Mapping[str, Any], old: Mapping[str, Any], *, path: str = "metadata"
-) -> list[Cause]:
+def check_changed(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     found: list[Cause] = []
     if old.get("deletionTimestamp"):
         added = sorted({*(metadata.get("finalizers") or ())} - {*(old.get("finalizers") or ())})
         if added:
             listed = f"[]string{{{', '.join(map(quoted, added))}}}"
-            found.append(status.forbidden_field(f"{path}.finalizers", NEW_FINALIZERS.format(listed)))
+            found.append(status.forbidden_field("metadata.finalizers", NEW_FINALIZERS.format(listed)))
     if not metadata.get("resourceVersion"):
-        found.append(status.invalid_value(f"{path}.resourceVersion", "", NO_RESOURCE_VERSION))
+        found.append(status.invalid_value("metadata.resourceVersion", "", NO_RESOURCE_VERSION))
     generation = metadata.get("generation") or 0
     if generation < (old.get("generation") or 0):
-        found.append(status.invalid_value(f"{path}.generation", generation, GOES_BACK))
+        found.append(status.invalid_value("metadata.generation", generation, GOES_BACK))
     for name, nothing in _IMMUTABLE:
         new, before = (nothing if held.get(name) in (None, "") else held[name] for held in (metadata, old))
         if not _same_moment(new, before):
-            found.append(status.invalid_value(f"{path}.{name}", new, IMMUTABLE))
-    return found + _common(metadata, path)
+            found.append(status.invalid_value(f"metadata.{name}", new, IMMUTABLE))
+    return found + _common(metadata, "metadata")
 
 
 def finalizer_faults(name: str) -> list[str]:

@@ -39,12 +39,12 @@ def drop_closed_connection_warnings(record: logging.LogRecord) -> bool:
 
 
 class Connections:
-    def __init__(self, *, limit: int | None = None) -> None:
-        self.limit = _most_connections() if limit is None else limit
+    def __init__(self) -> None:
+        self.limit = _most_connections()
         self.open: set[Connection] = set()
 
     async def end(self) -> None:
-        """Open connections, including those whose clients have yet to answer the TLS close_notify."""
+        """Close all, including those whose clients have yet to answer the TLS close_notify."""
         for connection in tuple(self.open):
             connection.abort()
         while self.open:

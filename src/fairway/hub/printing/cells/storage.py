@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, field, flag, marked, size
 from fairway.hub.resource import Document
@@ -24,9 +24,9 @@ def _modes(*path: str) -> Cell:
     return cell
 
 
-def _bound(cell: Cell, *, missing: Any = "") -> Cell:
+def _bound(cell: Cell) -> Cell:
     """Return a field that a claim gets from its volume."""
-    return lambda document, now: cell(document, now) if at(document, "spec", "volumeName") else missing
+    return lambda document, now: cell(document, now) if at(document, "spec", "volumeName") else ""
 
 
 def _phase(document: Document, _: datetime) -> str:
