@@ -26,6 +26,10 @@ EXPORTS = {
         ),
     ],
     "fleet": ["Fleet", "Snapshot"],
+    "hub": [
+        *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "NAMESPACES", "RENEWAL_SECONDS", "Settings"),
+        *("StaticTokens", "StoreError", "TokenFileFault", "running"),
+    ],
     "observe": ["logs", "meters", "provider_meters", "traces"],
     "plugins": ["PlacementWorkload", "profile_of"],
     "testing": ["background", "builders", "hub", "plugin"],
@@ -50,7 +54,7 @@ def test_api_exports_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["api", "cel", "engine", "fleet", "observe", "plugins", "testing", "whatif"]
+    "package", ["api", "cel", "engine", "fleet", "hub", "observe", "plugins", "testing", "whatif"]
 )
 def test_package_documents_its_modules(package: str) -> None:
     text = import_module(f"fairway.{package}").__doc__ or ""

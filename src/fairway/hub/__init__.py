@@ -11,3 +11,49 @@ Words: a *resource* is one served (group, version, plural). A *document* is an o
 Struct, because an API server must keep every field. A *schema node* says what a field may hold and how it merges. A
 *refusal* is an error response, a ``Status``.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
+    from fairway.hub.hub import NAMESPACES, RENEWAL_SECONDS, Hub, Settings, running
+    from fairway.hub.pki.certificates import CertificateFault
+    from fairway.hub.resource import Document
+    from fairway.hub.storage.entry import StoreError
+    from fairway.hub.storage.store import CHANGES_KEPT
+
+_HOME: Final = {
+    "CHANGES_KEPT": "storage.store",
+    "CertificateFault": "pki.certificates",
+    "Document": "resource",
+    "Hub": "hub",
+    "NAMESPACES": "hub",
+    "RENEWAL_SECONDS": "hub",
+    "Settings": "hub",
+    "StaticTokens": "authn.bearer_tokens",
+    "StoreError": "storage.entry",
+    "TokenFileFault": "authn.bearer_tokens",
+    "running": "hub",
+}
+
+__all__ = [
+    "CHANGES_KEPT",
+    "NAMESPACES",
+    "RENEWAL_SECONDS",
+    "CertificateFault",
+    "Document",
+    "Hub",
+    "Settings",
+    "StaticTokens",
+    "StoreError",
+    "TokenFileFault",
+    "running",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: the server and its libraries take a while to load."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairway.api import crds
-from fairway.hub import controllers as parts
-from fairway.hub.hub import Hub, Settings, running
-from fairway.hub.resource import Document
-from fairway.hub.storage.store import CHANGES_KEPT
+from fairway.hub import CHANGES_KEPT, Document, Hub, Settings, running
+from fairway.hub import controllers as hub_controllers
 from fairway.testing.background import background
 
 
@@ -19,7 +17,7 @@ async def embedded_hub(
     folder: Path | None = None,
     port: int = 0,
     definitions: Sequence[Document] | None = None,
-    controllers: frozenset[str] = parts.ALL,
+    controllers: frozenset[str] = hub_controllers.ALL,
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> AsyncIterator[Hub]:
@@ -53,7 +51,7 @@ def hub_in_thread(
     folder: Path,
     data: Path | None = None,
     definitions: Sequence[Document] | None = None,
-    controllers: frozenset[str] = parts.ALL,
+    controllers: frozenset[str] = hub_controllers.ALL,
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> Iterator[HubAddress]:
