@@ -196,7 +196,7 @@ def load(path: str | Path | None = None, *, environ: Mapping[str, str] | None = 
     return merged
 
 
-class _TextLoader(yaml.SafeLoader):
+class _TextLoader(yaml.CSafeLoader):
     """Leaves scalars the text they are: a token of digits is no number. What is to be a bool, msgspec makes one."""
 
 
