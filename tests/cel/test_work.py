@@ -165,10 +165,12 @@ def test_effort_is_bounded_by_counted_work(text: str) -> None:
 
 
 DOUBLED = ".map(x, [x, x])" * 40
+MAPPED = ".transformMap(k, x, {'a': x, 'b': x})" * 14
 HOSTILE = {
     "findAll": "(s + s).findAll('a').size() > 0",
     "findAll that looks ahead": "s.findAll('a(.*b)?').size() > 0",
     "equality of shared parts": f"[1]{DOUBLED} == [1]{DOUBLED}",
+    "equality of maps with shared parts": f"{{'k': 1}}{MAPPED} == {{'k': 1}}{MAPPED}",
     "search in shared parts": f"[[1]{DOUBLED}].indexOf([1]{DOUBLED}) == 0",
     "formatted shared parts": f"'%s'.format([[1]{DOUBLED}]) == ''",
     "loop without a cost": "n.all(a, !n.exists_one(b, false))",
@@ -201,6 +203,24 @@ def test_failure_does_not_write_out_a_value_whose_parts_are_shared(text: str) ->
     outcome, calls, _ = effort(text)
     assert outcome.error is not None
     assert calls <= CALLS_PER_UNIT * outcome.work + CALLS_BESIDE
+
+
+@pytest.mark.parametrize("call", ["replace({part}, 'b')", "split({part})"])
+def test_search_is_charged_before_it_is_made(call: str) -> None:
+    program = ENVIRONMENT.compile(f"dyn(s.{call.format(part=repr('a' * 99 + 'b'))}) != dyn(s)")
+    called: set[str] = set()
+
+    def note(_frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call":
+            called.add(argument.__name__)
+
+    sys.setprofile(note)
+    try:
+        outcome = program.evaluate(VARIABLES, work_limit=500)
+    finally:
+        sys.setprofile(None)
+    assert isinstance(outcome.error, WorkLimitExceeded)
+    assert "count" not in called
 
 
 def test_exceeded_work_limit_is_not_absorbed() -> None:

@@ -13,6 +13,7 @@ from fairway.engine.following import FEW
 from fairway.engine.memory import Memory
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.profile import Profile, Weighted
+from fairway.engine.ranking import TOTAL_BOUND
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import SECOND
@@ -371,3 +372,68 @@ def test_a_filter_that_lets_pass_in_its_own_words_does_not_end_the_asking(said: 
     fleet.upsert_cluster(cluster("a", labels={"tag": "x"}))
     assert memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0).selected == ["b"]
     assert memory.followed == 1
+
+
+def test_full_memory_drops_the_workload_that_was_not_used_for_longest() -> None:
+    world = world_of(20)
+    snapshot = world.fleet.snapshot()
+    works = [
+        PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
+        for name in ("first", "second", "third")
+    ]
+    memory = Memory()
+
+    def follows(workload: PlacementWorkload) -> bool:
+        before = memory.followed
+        memory.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+        return memory.followed > before
+
+    follows(works[0])
+    memory = Memory(limit=2 * memory.size)
+    first, second, third = works
+    follows(first)
+    follows(second)
+    assert follows(first)
+    follows(third)
+    assert follows(first)
+    assert not follows(second)
+
+
+@pytest.mark.parametrize("total", [TOTAL_BOUND, 1 - TOTAL_BOUND, -TOTAL_BOUND, -TOTAL_BOUND - 1])
+def test_total_at_the_bound_of_the_ranking_agrees_with_starting_over(total: int) -> None:
+    class ByLabel(Timeless):
+        name = "ByLabel"
+
+        def score(self, context: Context, row: int, /) -> int:
+            return int(context.snapshot.cluster(row).metadata.labels.get("total", "0"))
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads(cells=frozenset({("label", "total")}))
+
+    profile = Profile(name="toy", scores=(Weighted(ByLabel(), 1),))
+    fleet, memory = fleet_of("a", "b", "c"), Memory()
+    memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0)
+    fleet.upsert_cluster(cluster("b", labels={"total": str(total)}))
+    snapshot = fleet.snapshot()
+    expected = cycle.run(snapshot, Work(wanted=2), profile, now=0).selected
+    assert memory.run(snapshot, Work(wanted=2), profile, now=0).selected == expected
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_as_many_changed_rows_as_allowed_are_followed(count: int) -> None:
+    cycles = Cycles(world_of(FEW + 20), workload_of())
+    cycles.run()
+    for at in range(count):
+        cycles.world.put(score(f"c{at:03d}", {"cpu": 50}))
+    cycles.run()
+    assert cycles.memory.followed == (count == FEW)
+
+
+def test_cycle_of_an_earlier_snapshot_is_not_mistaken_for_the_present() -> None:
+    world, workload, memory = world_of(20), workload_of(), Memory()
+    earlier = world.fleet.snapshot()
+    world.put(score("c005", {"cpu": 100}))
+    world.fleet.delete_cluster("c019")
+    for snapshot in (earlier, world.fleet.snapshot(), earlier):
+        found = memory.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+        assert found.selected == cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS).selected

@@ -197,3 +197,13 @@ FrontMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=2
 NarrowFrontMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
 TestFront = FrontMachine.TestCase
 TestNarrowFront = NarrowFrontMachine.TestCase
+
+
+def test_row_that_returns_to_the_last_place_of_the_front_is_kept_there() -> None:
+    front = NarrowFront(rows(0, 1, 2, 3), rows(10, 20, 30, 40), wanted=2)  # holds rows 0, 1 and 2
+    front.move(2, 30, ABSENT)
+    front.move(2, ABSENT, 30)
+    front.move(0, 10, ABSENT)
+    assert front.take() == [1, 2]
+    front.move(2, 30, 50)
+    assert front.take() is None

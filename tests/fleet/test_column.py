@@ -202,3 +202,18 @@ def test_only_so_many_bitmaps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert column.kept == 4
     column.write(0, "v7")
     assert rows(column, "v7") == [0]
+
+
+def test_earliest_expiry_follows_every_write() -> None:
+    column = ScoreColumn(capacity=4)
+    assert column.earliest() == NEVER
+    column.write(0, (1, 50))
+    assert column.earliest() == 50
+    column.write(1, (1, 20))
+    assert column.earliest() == 20
+    column.write(0, (1, 10))
+    assert column.earliest() == 10
+    column.write(0, (1, 90))
+    assert column.earliest() == 20
+    column.write(1, None)
+    assert column.earliest() == 90

@@ -131,3 +131,24 @@ def test_calculators_are_known_without_case_and_gone_with_their_last_score() -> 
     assert list(fleet.snapshot().calculators) == ["health"]
     assert fleet.delete_cluster_score("a", "HEALTH").columns == {("calculator", "health")}
     assert fleet.snapshot().calculators == {}
+
+
+def test_new_host_reports_decisions_and_cluster_scores_made_before_it() -> None:
+    fleet = fleet_of("a")
+    fleet.upsert_decision(decision("d", ["b"]))
+    fleet.upsert_cluster_score(cluster_score("b", "Health", 1))
+    fleet.snapshot().score_column(("calculator", "health"))
+    change = fleet.upsert_cluster(cluster("b", member_of=""))
+    assert {cells.DECISIONS, ("calculator", "health")} <= change.columns
+
+
+def test_new_host_without_decisions_reports_none() -> None:
+    assert cells.DECISIONS not in fleet_of("a").upsert_cluster(cluster("b", member_of="")).columns
+
+
+def test_cluster_score_reports_the_row_of_its_cluster() -> None:
+    fleet = fleet_of("a", "b")
+    key = ("calculator", "health")
+    assert fleet.upsert_cluster_score(cluster_score("b", "Health", 1)) == changed(1, columns={key})
+    assert fleet.delete_cluster_score("b", "Health") == changed(1, columns={key})
+    assert fleet.upsert_cluster_score(cluster_score("elsewhere", "Health", 1)) == changed(columns={key})

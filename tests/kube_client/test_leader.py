@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -31,6 +31,7 @@ from kube_client.lease_hub import START, Hub, ReplicaClock
 from kube_client.small_hub import small_hub
 
 Fault = Callable[[Callable[[], Lease]], Awaitable[Lease]]
+R = TypeVar("R")
 
 
 @dataclass
@@ -603,6 +604,33 @@ class TestGuard:
             assert "token=0" in repr(fence)
             assert fence.remaining == 10
         await replica.end()
+
+    async def test_term_that_ends_while_leadership_is_proved_is_lost(self) -> None:
+        """The renewal is answered in time, but the process stands still before it reads the answer."""
+        replica = Replica(Hub(), "a")
+        depth = 0
+
+        class Freezing:
+            async def run(self, work: Coroutine[Any, Any, R], /) -> R:
+                nonlocal depth
+                depth += 1
+                try:
+                    return await work
+                finally:
+                    depth -= 1
+                    if depth == 0 and proving:
+                        replica.clock.since += 20
+
+        proving = False
+        elector = Elector(replica.wire, identity="a", clock=replica.clock, runner=Freezing())
+        task = asyncio.create_task(elector.run())
+        await asyncio.sleep(1)
+        depth, proving = 0, True
+        with pytest.raises(Lost):
+            await elector.check()
+        proving = False
+        task.cancel()
+        await asyncio.wait([task])
 
     async def test_not_leading_is_lost(self) -> None:
         replica = Replica(Hub(), "a")

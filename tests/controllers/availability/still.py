@@ -35,7 +35,7 @@ class Shelf:
     handlers: list[Callable[[Batch[Any]], object]] = field(default_factory=list)
     cut_at: float | None = None
     """When its watch broke, while it is broken."""
-    missed: list[Batch[Any]] = field(default_factory=list)
+    missed: list[tuple[tuple[str, str], Any]] = field(default_factory=list)
 
     @property
     def lag(self) -> float:
@@ -47,15 +47,21 @@ class Shelf:
     def mend(self) -> None:
         self.cut_at = None
         missed, self.missed = self.missed, []
-        for batch in missed:
-            self.tell(batch)
+        for key, new in missed:
+            self.tell(key, new)
 
-    def tell(self, batch: Batch[Any]) -> None:
+    def tell(self, key: tuple[str, str], new: Any) -> None:
+        """Takes the object, or None for a deletion, once the watch works."""
         if self.cut_at is not None:
-            self.missed.append(batch)
+            self.missed.append((key, new))
             return
+        changes: tuple[Change[Any], ...] = tuple(difference(self.store.get(key), new))
+        if new is None:
+            del self.store[key]
+        else:
+            self.store[key] = new
         for handler in self.handlers:
-            handler(batch)
+            handler(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
 
     def get(self, name: str, *, namespace: str = "") -> Any:
         return self.store.get((namespace, name))
@@ -97,27 +103,22 @@ class StillHub:
         known = {"uid": before.get("uid", f"uid-{number}"), "namespace": namespace}
         document = {**document, "metadata": {**meta, **known, "resourceVersion": str(number)}}
         self.documents[key] = document
-        self._tell(resource, (namespace, meta["name"]), msgspec.convert(document, resource.type))
+        self.shelves[resource.plural].tell((namespace, meta["name"]), self.read(resource, *key[1:]))
+
+    def read(self, resource: Resource[Any], namespace: str, name: str) -> Any:
+        """The object as the hub has it, whatever the watch delivered so far."""
+        return msgspec.convert(self.documents[resource.plural, namespace, name], resource.type)
 
     def drop(self, resource: Resource[Any], name: str, *, namespace: str = "") -> None:
         del self.documents[resource.plural, namespace, name]
-        self._tell(resource, (namespace, name), None)
-
-    def _tell(self, resource: Resource[Any], key: tuple[str, str], new: Any) -> None:
-        shelf = self.shelves[resource.plural]
-        changes: tuple[Change[Any], ...] = tuple(difference(shelf.store.get(key), new))
-        if new is None:
-            del shelf.store[key]
-        else:
-            shelf.store[key] = new
-        shelf.tell(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
+        self.shelves[resource.plural].tell((namespace, name), None)
 
     async def create(
         self, resource: Resource[Any], body: dict[str, Any], *, namespace: str | None, **_: Any
     ) -> Any:
         self.writes.append(("create", f"{resource.plural} {namespace}"))
         self.put(resource, body, namespace=namespace or "")
-        return self.shelves[resource.plural].get(body["metadata"]["name"], namespace=namespace or "")
+        return self.read(resource, namespace or "", body["metadata"]["name"])
 
     async def patch(
         self,
@@ -137,7 +138,7 @@ class StillHub:
             if new["metadata"][each] != old["metadata"][each]:
                 raise Conflict("changed meanwhile")
         self.put(resource, new)
-        return self.shelves[resource.plural].get(name)
+        return self.read(resource, "", name)
 
     # What tests do
 

@@ -108,3 +108,15 @@ async def test_a_write_that_fails_makes_room() -> None:
     await writes.begin("next", urgent=False)
 
     assert writes.begun == ["next"]
+
+
+async def test_waiter_cancelled_after_it_got_the_turn_passes_it_on() -> None:
+    precedence = Precedence(at_once=1)
+    writes = Writes(precedence)
+    async with precedence.turn(urgent=True):
+        for name in ("cancelled", "next"):
+            await writes.begin(name, urgent=True)
+
+    await writes.cancel("cancelled")  # its turn has come, but its task has not run since
+
+    assert writes.begun == ["next"]

@@ -77,7 +77,7 @@ class QuietHub(StillHub):
         self._same(old, new["metadata"])
         kept = "status" if subresource == "status" else "metadata"
         self.put(resource, {**old, kept: new[kept]}, namespace=namespace or "")
-        return self.shelves[resource.plural].get(name, namespace=namespace or "")
+        return self.read(resource, namespace or "", name)
 
     async def delete(
         self,

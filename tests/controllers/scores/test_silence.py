@@ -254,6 +254,20 @@ async def test_a_provider_that_lives_elsewhere_knows_better() -> None:
         assert hub.values() == {"cpu": 39}
 
 
+async def test_score_renewed_while_the_watch_is_away_is_not_declared_silent() -> None:
+    hub = with_one()
+    scores = hub.of(ADD_ON_PLACEMENT_SCORES)
+    async with watching(hub, LEAVE) as events:
+        await asyncio.sleep(238)
+        scores.cut()  # for less than it takes to restart all grace periods
+        hub.publish()
+        await asyncio.sleep(4)
+        assert events.told == []
+        scores.mend()
+        await asyncio.sleep(60)
+        assert events.told == []
+
+
 async def test_orphans_stay_or_go() -> None:
     for orphans, there in ((Orphans.LEAVE, True), (Orphans.DROP, False)):
         hub = with_one()

@@ -1,11 +1,13 @@
 """Single things the book must get right that chance meets too rarely."""
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from controllers.steps.pretend import CONTROLLER, PretendHub, Worker
 from controllers.steps.simulation import Simulation
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, DecisionStrategy, GroupStrategy, PlacementSpec
@@ -16,12 +18,16 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
+    Batch,
+    Deleted,
     Resource,
 )
+from fairway.kube.fence import Lost
 from fairway.testing import builders
 
 KEY = ("ns1", "p")
 BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
+ONE_TO_A_GROUP = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
 
 
 def scene(spec: PlacementSpec, **scores: int) -> Simulation:
@@ -218,3 +224,89 @@ def test_one_odd_decision_does_not_keep_the_others_from_going_back_with_the_hub(
     there = made.controller.state.decision("ns1", "other")
     assert there is not None
     assert [each.clusterName for each in there.status.decisions] == ["a"]
+
+
+class TermOf:
+    """Leadership that is over once the controller has made so many writes."""
+
+    def __init__(self, hub: PretendHub, writes: int) -> None:
+        self._hub, self._writes = hub, writes
+
+    def made(self) -> int:
+        return sum(each.author == CONTROLLER for each in self._hub.log)
+
+    def batch(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    def ensure(self) -> None:
+        if self.made() >= self._writes:
+            raise Lost("over")
+
+
+def write_until_lost(allowed: int) -> tuple[int, bool]:
+    """How many writes the controller makes for a new placement in a term of so many, and whether it was lost."""
+    made = Simulation()
+    for name in "ab":
+        made.hub.put(MANAGED_CLUSTERS, builders.cluster(name))
+    made.hub.put(PLACEMENTS, builders.placement("p", spec=PlacementSpec(decisionStrategy=ONE_TO_A_GROUP)))
+    made.hear_all()
+    term = TermOf(made.hub, allowed)
+    try:
+        worker = Worker(KEY, made.controller.reconcile(KEY, term))
+        while not worker.done:
+            worker.carry_out(made.hub)
+            worker.answer()
+    except Lost:
+        return term.made(), True
+    return term.made(), False
+
+
+def test_no_write_is_made_after_the_term_has_ended() -> None:
+    writes, lost = write_until_lost(allowed=1000)
+    assert writes == 5  # two pages are created and filled, then the status
+    assert not lost
+    for allowed in range(writes):
+        assert write_until_lost(allowed) == (allowed, True)
+
+
+def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -> None:
+    made = scene(PlacementSpec(), a=1)
+    earlier = made.hub.delete(PLACEMENTS, KEY)
+    made.hub.put(PLACEMENTS, builders.placement("p"))
+    made.come_to_rest()
+    version = str(made.hub.revision)
+    late = Batch(changes=(Deleted(earlier),), epoch=0, listed=False, resource_version=version)
+    made.controller.book.seen_placements(late)
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("b"))
+    made.come_to_rest()
+    assert chosen(made) == [["a", "b"]]
+
+
+def test_page_changed_by_another_client_during_the_write_is_repaired() -> None:
+    made = scene(PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU), a=50, b=40, c=30)
+    made.clock.now += timedelta(seconds=5)
+    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 60}))
+    made.look()
+    made.carry_out()
+    page = made.own(KEY)["p-decision-1"]
+    made.hub.put(PLACEMENT_DECISIONS, builders.decision("p-decision-1", ["c"], placement="p"))
+    made.excused.add(KEY)
+    made.hear_all()
+    while made.workers:
+        made.answer()
+    made.come_to_rest()
+    assert [each.clusterName for each in page.status.decisions] == ["b"]
+    assert chosen(made) == [["b"]]
+
+
+def test_deleted_placement_leaves_no_timer() -> None:
+    made = Simulation()
+    made.hub.put(MANAGED_CLUSTERS, builders.cluster("a"))
+    expires = made.clock.now + timedelta(minutes=5)
+    made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 5}, valid_until=expires))
+    made.hub.put(PLACEMENTS, builders.placement("p", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))
+    made.come_to_rest()
+    assert KEY in made.queue.delayed
+    made.hub.delete(PLACEMENTS, KEY)
+    made.hear_all()
+    assert KEY not in made.queue.delayed

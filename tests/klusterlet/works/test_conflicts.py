@@ -1,8 +1,13 @@
 """Works that have the same object and do not agree."""
 
-from typing import Any
+from typing import Any, cast
 
+from fairway.api.meta import ObjectMeta
+from fairway.api.work import ManifestWork, ManifestWorkSpec, Workload
 from fairway.klusterlet.works import messages
+from fairway.klusterlet.works.conflicts import ConflictIndex
+from fairway.klusterlet.works.discovery import Discovery
+from fairway.kube import Added, Batch, Change, Deleted, Updated
 from klusterlet.works.world import World
 
 
@@ -80,3 +85,27 @@ async def test_works_that_own_different_fields_of_one_object(small_world: World)
         await world.applied("a")
         await world.applied("b")
         await world.eventually(lambda: world.maps() == {"one": {"a": "1", "b": "2"}})
+
+
+def work(name: str, *objects: str) -> ManifestWork:
+    manifests = tuple(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": each}} for each in objects
+    )
+    return ManifestWork(
+        metadata=ObjectMeta(name=name, namespace="c"),
+        spec=ManifestWorkSpec(workload=Workload(manifests=manifests)),
+    )
+
+
+def test_work_that_dropped_an_object_is_not_woken_about_it() -> None:
+    index = ConflictIndex({}, cast("Discovery", None))
+
+    def hear(change: Change[ManifestWork]) -> set[str]:
+        return index.hear(Batch(changes=(change,), epoch=0, listed=False, resource_version="1"))
+
+    before, after = work("a", "one", "two"), work("a", "two")
+    assert hear(Added(before)) == {"a"}
+    assert hear(Updated(before, after)) == {"a"}
+    assert hear(Added(work("b", "one"))) == {"b"}
+    assert hear(Added(work("c", "two"))) == {"a", "c"}
+    assert hear(Deleted(after)) == {"c"}

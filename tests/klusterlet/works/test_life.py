@@ -7,8 +7,8 @@ import pytest
 from fairway.api.work import MANIFEST_WORK_FINALIZER
 from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL, hub_hash
 from fairway.klusterlet.works.ownership import works_among
-from fairway.kube import APPLIED_MANIFEST_WORKS, Client
-from klusterlet.works.world import World
+from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Resource
+from klusterlet.works.world import Finishing, World
 
 DEPLOYMENT = {
     "replicas": 1,
@@ -339,16 +339,14 @@ async def test_objects_that_are_only_created_or_only_read(world: World) -> None:
         await world.give("a", *manifests, manifestConfigs=[create, read])
         await world.eventually(lambda: world.says("a", "Available", "False"))
         assert world.says("a", "Applied", "True")
-        await world.cluster.request(
-            "POST",
-            f"/api/v1/namespaces/{world.name}/configmaps",
-            body=world.config_map("two", {"k": "theirs"}),
-        )
+        await world.create("two", {"k": "theirs"})
         await world.eventually(lambda: world.values("a", 1) == {"k": "theirs"})
         await world.edit(world.at("one"), {"data": {"k": "changed"}})
         await world.give("a", *manifests, world.config_map("three", {}), manifestConfigs=[create, read])
         await world.applied("a")
         assert await world.there() == {"one": {"k": "changed"}, "two": {"k": "theirs"}, "three": {}}
+        await world.recorded("a", {"one", "three"})
+        assert "two" not in world.ever_recorded
         await world.take_back("a")
         await world.gone("a")
         await world.eventually(lambda: world.maps() == {"two": {"k": "theirs"}})
@@ -436,3 +434,26 @@ async def test_an_agent_without_rights_says_what_it_lacks(world: World) -> None:
     found = world.condition("a", "Available", manifest=0)
     assert found is not None
     assert (found.status, found.reason) == ("Unknown", "FetchingResourceFailed")
+
+
+async def test_object_made_anew_by_someone_else_is_not_deleted_with_the_work(small_world: World) -> None:
+    world = small_world
+
+    class Replacing(Finishing):
+        """Between the agent's last look at an object and its deletion, someone else replaces it."""
+
+        async def delete(self, resource: Resource[Any], name: str, **options: Any) -> None:
+            if name == "one":
+                await world.remove("one")
+                await world.create("one", {"k": "theirs"})
+            await super().delete(resource, name, **options)
+
+    async with (
+        Replacing(world.cluster.connection, field_manager="somebody") as cluster,
+        world.agent(cluster=cluster),
+    ):
+        await world.give("a", world.config_map("one", {"k": "ours"}))
+        await world.applied("a")
+        await world.take_back("a")
+        await world.gone("a")
+    assert await world.there() == {"one": {"k": "theirs"}}

@@ -20,6 +20,7 @@ from fairway.kube import (
     SYSTEM_CLOCK,
     AlreadyExists,
     Backoff,
+    Batch,
     Client,
     Clock,
     Connection,
@@ -27,6 +28,7 @@ from fairway.kube import (
     NotFound,
     Patch,
     Resource,
+    Updated,
 )
 from fairway.kube.rbac import Rule
 from fairway.kube.transport import Response
@@ -95,6 +97,8 @@ class World:
         self._records: Informer[AppliedManifestWork] = Informer(self.cluster, APPLIED_MANIFEST_WORKS)
         self._maps: Informer[Entries] = Informer(self.cluster, CONFIG_MAPS)
         self._stack = AsyncExitStack()
+        self.ever_recorded: set[str] = set()
+        """Names of objects that an AppliedManifestWork of this test has had in its status."""
 
     async def __aenter__(self) -> "World":
         await self._stack.enter_async_context(self.hub)
@@ -104,7 +108,14 @@ class World:
         for informer in (self._works, self._records, self._maps):
             informer.subscribe(lambda _: self._news.set())
             await self._stack.enter_async_context(informer)
+        self._records.subscribe(self._note_records)
         return self
+
+    def _note_records(self, batch: Batch[AppliedManifestWork]) -> None:
+        changed = (each.new if isinstance(each, Updated) else each.object for each in batch.changes)
+        for record in changed:
+            if record.spec.manifestWorkName.startswith(self.name):
+                self.ever_recorded.update(each.name for each in record.status.appliedResources)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -214,6 +225,15 @@ class World:
         """The same, asked for: what was written before is in it."""
         return await self.cluster.get(APPLIED_MANIFEST_WORKS, self._record_name(word))
 
+    async def recorded(self, word: str, names: set[str]) -> None:
+        """Wait until the record of a work has exactly these objects."""
+
+        def is_so() -> bool:
+            found = self.record(word)
+            return found is not None and {each.name for each in found.status.appliedResources} == names
+
+        await self.eventually(is_so)
+
     def _record_name(self, word: str) -> str:
         return f"{hub_hash(self.hub.connection.server)}-{self.full(word)}"
 
@@ -246,6 +266,11 @@ class World:
         edited: Document = msgspec.json.decode(answer.body)
         if edited["kind"] == CONFIG_MAPS.kind:
             await self._map_seen(edited["metadata"]["resourceVersion"])
+
+    async def create(self, name: str, data: Mapping[str, str]) -> None:
+        """Create a ConfigMap without an owner."""
+        path = CONFIG_MAPS.path(namespace=self.name)
+        await self.cluster.request("POST", path, body=self.config_map(name, data))
 
     async def remove(self, name: str) -> None:
         """A ConfigMap, and that it went has been seen here; another may be in its place by then."""
