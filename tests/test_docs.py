@@ -3,13 +3,12 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forked
 from fairway.engine import cycle
 from fairway.engine.profile import Profile, Weighted
 from fairway.plugins.placement import PlacementWorkload
@@ -33,9 +32,8 @@ def shown(document: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "output"), shown("docs/start/from-files.md"), ids=lambda text: text[:60])
 def test_the_first_page_shows_what_is_printed(command: str, output: str) -> None:
-    arguments = [sys.executable, "-m", "fairway", *shlex.split(command)[1:]]
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-    run = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    run = forked.run(shlex.split(command)[1:], cwd=ROOT, env=environment)
     assert run.stdout.rstrip() == output.rstrip()
     assert run.returncode == 0
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
+import forked
 from cli.up_process import announced
 from clients.talk import Talk, context
 from fairway.kube.transport import abandon
@@ -20,7 +20,7 @@ COMMAND = (sys.executable, "-m", "fairway", "hub")
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    process: "subprocess.Popen[str]"
+    process: forked.Process
     url: str
     kubeconfig: Path
     errors: Path
@@ -42,11 +42,10 @@ def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
     errors = tmp_path / "stderr"
     with (
         errors.open("w") as stderr,
-        subprocess.Popen(
-            [*COMMAND, "--port", "0", "-o", "json", *map(str, arguments)],
-            stdout=subprocess.PIPE,
+        forked.Process(
+            ["hub", "--port", "0", "-o", "json", *arguments],
+            stdout=forked.PIPE,
             stderr=stderr,
-            text=True,
             env={**os.environ, "FAIRWAY_DEBUG": ""},
         ) as process,
     ):
@@ -70,10 +69,7 @@ async def reading(talk: Talk, path: str) -> AsyncIterator[aiohttp.StreamReader]:
 
 def refused(*arguments: object) -> str:
     """What it says when it does not start."""
-    command = [*COMMAND, *map(str, arguments)]
-    run = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "FAIRWAY_DEBUG": ""}
-    )
+    run = forked.run(["hub", *arguments], env={**os.environ, "FAIRWAY_DEBUG": ""})
     assert run.returncode == 2, run.stderr
     assert run.stdout == ""
     assert "Traceback" not in run.stderr

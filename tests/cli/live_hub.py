@@ -4,14 +4,13 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import forked
 from fairway.api.kinds import KubeObject, encode
 from fairway.cli.client.names import NAMESPACES
 from fairway.cli.client.objects import PLACING
@@ -94,7 +93,7 @@ async def remove(client: Client, thing: KubeObject) -> None:
 class Watch:
     """A command that goes on."""
 
-    process: "subprocess.Popen[str]"
+    process: forked.Process
     errors: Path
 
     def line(self) -> str:
@@ -131,11 +130,10 @@ def watch(tmp_path: Path, kubeconfig: Path, *arguments: str) -> Iterator[Watch]:
     errors = tmp_path / "watch.stderr"
     with (
         errors.open("w") as stderr,
-        subprocess.Popen(
-            [sys.executable, "-m", "fairway", *arguments, "--kubeconfig", str(kubeconfig)],
-            stdout=subprocess.PIPE,
+        forked.Process(
+            [*arguments, "--kubeconfig", kubeconfig],
+            stdout=forked.PIPE,
             stderr=stderr,
-            text=True,
             env={**os.environ, "FAIRWAY_DEBUG": ""},
         ) as process,
     ):

@@ -1,17 +1,21 @@
-"""Completion as a shell asks for it: in a process of its own, with the words typed so far."""
+"""Completion as a shell asks for it: with the words typed so far in the environment."""
 
+import io
 import os
 import shlex
 import shutil
 import socket
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from cli.live_hub import act, fill
+from fairway.cli import completion
 from fairway.cli.client.names import NAMESPACES
 from fairway.cli.completion import INSTALL, PATIENCE_SECONDS, SHELLS
 from fairway.cli.main import run
@@ -23,33 +27,28 @@ from rigs.kubernetes import write_kubeconfig
 Capture = pytest.CaptureFixture[str]
 
 
-PATIENT = (
-    "import sys; from fairway.cli import completion, main; completion.PATIENCE_SECONDS = {seconds}; "
-    "sys.exit(main.run([]))"
-)
-
-
 def offered(words: str, *, patience: float = 60.0, **environment: str) -> list[str]:
     """What bash is offered for the last word; nothing may be said besides.
 
     More patience than people have: what is asked for is whether the right names come, not when.
     """
     typed = shlex.split(words)
-    done = subprocess.run(
-        [sys.executable, "-c", PATIENT.format(seconds=patience)],
-        env={
-            **os.environ,
-            "_FAIRWAY_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(typed) - (0 if words.endswith(" ") else 1)),
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+    asked = {
+        "_FAIRWAY_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(typed) - (0 if words.endswith(" ") else 1)),
+        **environment,
+    }
+    with (
+        mock.patch.dict(os.environ, asked),
+        mock.patch.object(completion, "PATIENCE_SECONDS", patience),
+        redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as output,
+        redirect_stderr(io.StringIO()) as errors,
+    ):
+        status = run([])
+    assert (status, errors.getvalue()) == (0, "")
+    output.seek(0)
+    return [line.partition(",")[2] for line in output.read().splitlines() if line]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

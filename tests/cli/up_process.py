@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 from fairway.kube import Client, Informer, Resource
 from fairway.kube.kubeconfig import load
 from fairway.kube.resource import T
@@ -33,7 +34,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Up:
-    process: "subprocess.Popen[str]"
+    process: forked.Process
     told: Mapping[str, Any]
     errors: Path
 
@@ -49,7 +50,7 @@ class Up:
         return self.process.wait()
 
 
-def announced(process: "subprocess.Popen[str]", errors: Path) -> Mapping[str, Any]:
+def announced(process: forked.Process, errors: Path) -> Mapping[str, Any]:
     """What it prints with `-o json` when it is ready. ``errors`` says why if it never is."""
     assert process.stdout is not None
     text = ""
@@ -65,12 +66,10 @@ def announced(process: "subprocess.Popen[str]", errors: Path) -> Mapping[str, An
 def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
     """Ready on a free port, with the given options."""
     errors = tmp_path / "stderr"
-    command = [*FAIRWAY, "up", "--port", "0", "-o", "json", *map(str, arguments)]
+    command = ["up", "--port", "0", "-o", "json", *arguments]
     with (
         errors.open("w") as stderr,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(), cwd=ROOT
-        ) as process,
+        forked.Process(command, stdout=forked.PIPE, stderr=stderr, env=environment(), cwd=ROOT) as process,
     ):
         try:
             yield Up(process=process, told=announced(process, errors), errors=errors)
@@ -80,7 +79,7 @@ def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    process: "subprocess.Popen[str]"
+    process: forked.Process
     lines: list[dict[str, Any]]
     """Of its log, as far as it was read."""
 
@@ -103,10 +102,8 @@ class Running:
 @contextmanager
 def logging(*arguments: object, **variables: str) -> Iterator[Running]:
     """A command that writes its log as JSON."""
-    command = [*FAIRWAY, *map(str, arguments), "--log-format", "json"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=environment(**variables)
-    ) as process:
+    command = [*arguments, "--log-format", "json"]
+    with forked.Process(command, stderr=forked.PIPE, env=environment(**variables)) as process:
         try:
             yield Running(process=process, lines=[])
         finally:
@@ -123,14 +120,7 @@ def running(*arguments: object, **variables: str) -> Iterator[Running]:
 
 def fairway(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":
     """One that ends by itself."""
-    return subprocess.run(
-        [*FAIRWAY, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(**variables),
-        cwd=ROOT,
-    )
+    return forked.run(arguments, env=environment(**variables), cwd=ROOT)
 
 
 async def until(client: Client, resource: Resource[T], holds: Callable[[Mapping[Any, T]], bool]) -> None:

@@ -4,14 +4,15 @@ import asyncio
 import base64
 import json
 import os
-import sys
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+import forked
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Client, NotFound, Patch
 from rigs.kubernetes import Tools, kubectl, kwok
@@ -58,6 +59,15 @@ def environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("FAIRWAY_", "KUBERNETES_SERVICE_")) and name not in ("KUBECONFIG", "POD_NAME")
     } | {"COLUMNS": "160", "NO_COLOR": "1"}
+
+
+class Forked(Process):
+    """A command that starts at once (see ``forked``)."""
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("a") as log:
+            made = forked.Process(self.command[1:], stdout=log, stderr=log, env=self._env)
+        return cast("subprocess.Popen[bytes]", made)
 
 
 class Stage:
@@ -108,25 +118,16 @@ class Stage:
 
     async def offline(self, *arguments: str, status: int = 0) -> str:
         """A command that ends, and talks to nobody."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "fairway", *arguments),
-            env=environment(),
-            cwd=self.folder,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        output, errors = await process.communicate()
-        assert process.returncode == status, (
-            f"fairway {' '.join(arguments)}\n{output.decode()}{errors.decode()}"
-        )
-        return output.decode()
+        ran = await asyncio.to_thread(forked.run, arguments, env=environment(), cwd=self.folder)
+        assert ran.returncode == status, f"fairway {' '.join(arguments)}\n{ran.stdout}{ran.stderr}"
+        return ran.stdout
 
     def start(self, name: str, *arguments: str) -> Process:
         """A command that does not end by itself."""
         if (before := self.processes.get(name)) is not None:
             assert not before.alive, f"{name} runs already"
-        command = [sys.executable, "-m", "fairway", *arguments]
-        process = Process(command, log=self.folder / f"{name}.log", env=environment())
+        command = ["fairway", *arguments]
+        process = Forked(command, log=self.folder / f"{name}.log", env=environment())
         self.processes[name] = process
         return process
 

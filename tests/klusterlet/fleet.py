@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import forked
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
 from fairway.api.meta import TRUE, find_condition
 from fairway.cli.join.token import bootstrap_token, grant
@@ -33,7 +33,6 @@ from fairway.kube.resource import T
 from fairway.observe.meters import Meters
 
 DEADLINE = 120.0
-FAIRWAY = (sys.executable, "-m", "fairway")
 
 
 def fresh(word: str = "c") -> str:
@@ -192,7 +191,7 @@ async def gone(client: Client, resource: Resource[T], name: str, *, namespace: s
 class JoinProcess:
     """`fairway join` as people start it."""
 
-    process: "subprocess.Popen[str]"
+    process: forked.Process
     errors: Path
     lines: list[str] = field(default_factory=list)
 
@@ -228,11 +227,10 @@ def join(folder: Path, *arguments: object) -> Iterator[JoinProcess]:
     errors = folder / f"join-{uuid.uuid4().hex[:6]}.stderr"
     with (
         errors.open("w") as stderr,
-        subprocess.Popen(
-            [*FAIRWAY, "join", "--log-level", "info", *map(str, arguments)],
-            stdout=subprocess.PIPE,
+        forked.Process(
+            ["join", "--log-level", "info", *arguments],
+            stdout=forked.PIPE,
             stderr=stderr,
-            text=True,
             env=environment(),
         ) as process,
     ):
@@ -245,11 +243,4 @@ def join(folder: Path, *arguments: object) -> Iterator[JoinProcess]:
 
 def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """A `fairway join` that ends by itself."""
-    return subprocess.run(
-        [*FAIRWAY, "join", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-        timeout=DEADLINE,
-    )
+    return forked.run(["join", *arguments], env=environment())

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
 from msgspec import structs
 
+import forked
 from cli.live_hub import act, fill, merge, put, remove, watch, write_status
 from fairway.api.decision import ClusterDecision
 from fairway.kube import Client
@@ -165,12 +164,11 @@ def test_a_reader_that_goes_away_ends_it_though_nothing_changes(
         assert watched.errors.read_text() == ""
 
 
-def start(folder: Path, port: Port) -> "subprocess.Popen[str]":
+def start(folder: Path, port: Port) -> forked.Process:
     """`fairway hub` on data that stays, ready."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fairway", "hub", "--data", str(folder), "--port", str(port)],
-        stdout=subprocess.PIPE,
-        text=True,
+    process = forked.Process(
+        ["hub", "--data", folder, "--port", port],
+        stdout=forked.PIPE,
         env={**os.environ, "FAIRWAY_DEBUG": ""},
     )
     assert process.stdout is not None

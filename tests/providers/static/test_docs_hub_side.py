@@ -3,12 +3,11 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from fairway.providers import document, endpoint
 from fairway.providers.forecast import provider as forecast
 from fairway.providers.http_scorer import contract
@@ -53,10 +52,9 @@ async def test_the_command_prints_what_the_page_shows(fairway_hub: HubAddress) -
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("cluster1", region="north")
         await hub.cluster("cluster2", region="south")
-    arguments = [sys.executable, "-m", "fairway", *shlex.split(command)[1:]]
-    arguments += ["--kubeconfig", str(fairway_hub.kubeconfig)]
+    arguments = [*shlex.split(command)[1:], "--kubeconfig", fairway_hub.kubeconfig]
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-    run = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    run = forked.run(arguments, cwd=ROOT, env=environment)
     assert run.returncode == 0, run.stderr
     # By night the price is another, which changes no score.
     printed = run.stdout.replace("2.1 EUR/h", "4.2 EUR/h")

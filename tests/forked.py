@@ -1,0 +1,231 @@
+"""``fairway`` commands as processes that start at once.
+
+Importing Fairway takes a process about a second, most of what a short command takes. So one process per pytest worker
+imports everything once, and a command is a fork of it: from there on a process like any other, with its own memory,
+files, signals and exit status. Tests of the start itself (imports, encodings, missing streams) use ``subprocess``.
+
+Run as a script, this module is the process that is forked.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+import fairway
+
+PIPE: Final = subprocess.PIPE
+LONGEST_ORDER: Final = 1 << 17
+SKIPPED: Final = ("fairway.testing", "fairway.__main__")
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Process:
+    """A running command, with the part of ``subprocess.Popen`` that tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[object],
+        *,
+        stdout: int | IO[str] | None = None,
+        stderr: int | IO[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """``arguments`` are those after ``fairway``. Streams are given as to ``subprocess.Popen``."""
+        self.args = list(map(str, arguments))
+        self.returncode: int | None = None
+        theirs: list[int] = [os.open(os.devnull, os.O_RDONLY)]
+        self.stdout, written = _stream(stdout, 1)
+        theirs.append(written)
+        self.stderr, written = _stream(stderr, 2)
+        theirs.append(written)
+        self._status, status = os.pipe()
+        order = {
+            "arguments": self.args,
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(cwd or Path.cwd()),
+        }
+        try:
+            socket.send_fds(_forkserver(), [json.dumps(order).encode()], [*theirs, status])
+        finally:
+            for each in (*theirs, status):
+                os.close(each)
+        self.pid = int(self._told())
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+        if self._status >= 0:
+            os.close(self._status)
+            self._status = -1
+
+    def _told(self) -> str:
+        line = b""
+        while not line.endswith(b"\n"):
+            read = os.read(self._status, 1)
+            if not read:
+                raise RuntimeError(f"fairway {' '.join(self.args)}: the process that is forked has ended")
+            line += read
+        return line.decode()
+
+    def poll(self) -> int | None:
+        """The exit status; None while it runs."""
+        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = int(self._told())
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
+def run(
+    arguments: Sequence[object], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """A command that ends by itself, as ``subprocess.run`` with captured text."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        with Process(arguments, stdout=output, stderr=errors, env=env, cwd=cwd) as process:
+            status = process.wait()
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(process.args, status, output.read(), errors.read())
+
+
+def _stream(given: int | IO[str] | None, standard: int) -> tuple[IO[str] | None, int]:
+    """What the test reads from, if it does, and what the process writes to."""
+    if given is None:
+        return None, os.dup(standard)
+    if given == PIPE:
+        read, write = os.pipe()
+        return open(read, encoding="utf-8"), write
+    if isinstance(given, int):
+        return None, os.dup(given)
+    return None, os.dup(given.fileno())
+
+
+@cache
+def _forkserver() -> socket.socket:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with there:
+        subprocess.Popen(
+            [sys.executable, __file__, str(there.fileno()), str(os.getpid())],
+            pass_fds=[there.fileno()],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+    return here
+
+
+# The process that is forked
+
+
+def _leash(parent: int) -> None:
+    """Die with the parent, also if it died before this was asked for."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _preload() -> None:
+    for module in pkgutil.walk_packages(fairway.__path__, "fairway."):
+        if not module.name.startswith(SKIPPED):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+def _serve(orders: socket.socket) -> dict[str, Any]:
+    """Returns only in a process that shall become a command."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 4)
+        if not message:
+            os._exit(0)
+        parent = os.getpid()
+        if not os.fork():
+            _leash(parent)
+            *streams, status = descriptors
+            if not _supervise(status):
+                orders.close()
+                for given, standard in zip(streams, (0, 1, 2), strict=True):
+                    os.dup2(given, standard)
+                    os.close(given)
+                os.close(status)
+                order: dict[str, Any] = json.loads(message)
+                return order
+        for each in descriptors:
+            os.close(each)
+
+
+def _supervise(status: int) -> bool:
+    """Fork once more. False in the command; its parent reports how the command ends, and never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        _leash(parent)
+        return False
+    os.closerange(0, status)
+    os.closerange(status + 1, status + 64)
+    os.write(status, f"{pid}\n".encode())
+    _, ended = os.waitpid(pid, 0)
+    os.write(status, f"{os.waitstatus_to_exitcode(ended)}\n".encode())
+    os._exit(0)
+
+
+def _become(order: dict[str, Any]) -> None:
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    time.tzset()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    sys.argv = [str(Path(fairway.__file__).with_name("__main__.py")), *order["arguments"]]
+
+
+def _main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    _leash(int(sys.argv[2]))
+    _preload()
+    _become(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    from fairway.cli.main import main
+
+    main()
+
+
+if __name__ == "__main__":
+    _main()
