@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+SOAKED := tests/chaos tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -32,12 +33,16 @@ run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scor
 
 test: $(STAMP) ## run the tests that need nothing but Python
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest -n 2 -q -m "not kube" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not kube and not soak" $(ARGS)
 
 test-kube: $(STAMP) ## run the tests against a real kube-apiserver, which are skipped where Go is missing
 	@$(BIN)/python tests/kube/tools/build.py --optional
 	@echo "==> pytest -m kube"
-	@$(BIN)/python -m pytest -q -m kube $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q -m "kube and not soak" $(ARGS)
+
+soak: $(STAMP) ## run chaos and crash tests ten times as long, at random (needs Go for the part on a real hub)
+	@echo "==> pytest with FAIRWAY_CHAOS=10"
+	@FAIRWAY_CHAOS=10 $(BIN)/python -m pytest -n 2 --dist worksteal -q --timeout 3600 $(SOAKED) $(ARGS)
 
 kube-tools: $(STAMP) ## build kube-apiserver, etcd, kubectl, kube-controller-manager and kwok (once; needs Go)
 	@$(BIN)/python tests/kube/tools/build.py

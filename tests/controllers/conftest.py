@@ -17,6 +17,7 @@ from controllers.hubs import HubUnderTest, hub_of
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
+from rigs.kubernetes import Tools
 from rigs.restricted import restricted
 
 Rights = dict[frozenset[str], Connection]
@@ -35,8 +36,10 @@ ALONE = Settings(controllers=frozenset({PLACEMENT}), election=None)
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
-    folder = tmp_path_factory.mktemp(f"hub-{request.param}")
-    with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+    if request.param == "real":
+        yield request.getfixturevalue("real_ocm_hub")
+        return
+    with hub_of("embedded", folder=tmp_path_factory.mktemp("hub"), tools=Tools.find) as made:
         yield made
 
 

@@ -6,6 +6,8 @@ for a fixture of this module is marked by it. One that runs against both hubs ma
     @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
     def hub(request): ...  # request.getfixturevalue("real_hub")
 
+A test that is marked ``embedded`` runs on the embedded hub only: on a real one it would show nothing new.
+
 Where the programs are missing, CI fails and everybody else's tests are skipped; both name what is missing.
 """
 
@@ -16,12 +18,13 @@ from typing import Any
 
 import pytest
 
+from controllers.hubs import HubUnderTest, hub_of
 from kube.tools import build
 from rigs.kube_tools import ASSETS
 from rigs.kubernetes import HUB, KUBECTL, RealHub, Tools, ToolsMissing, background
 from rigs.kubernetes import real_hub as start
 
-FIXTURES = frozenset({"kube_tools", "real_hub"})
+FIXTURES = frozenset({"kube_tools", "real_hub", "real_ocm_hub"})
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +46,17 @@ def real_hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield hub
 
 
+@pytest.fixture(scope="session")
+def real_ocm_hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
+    """The same with OCM's and Fairway's kinds and a controller manager, for all folders that clean up their objects.
+
+    Every API server that runs takes processor time from the tests, so folders share one as far as they can.
+    """
+    folder = tmp_path_factory.mktemp("real-ocm-hub")
+    with hub_of("real", folder=folder, tools=lambda: kube_tools) as made:
+        yield made
+
+
 def pytest_configure() -> None:
     # looptime asks for the loop of every test, also of those without one, for which asyncio would then make a loop
     # that nobody closes; not so once a loop was set, even to none.
@@ -51,9 +65,15 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m decides
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if not (item.get_closest_marker("embedded") and _is_on_real_hub(item))]
     for item in items:
         if isinstance(item, pytest.Function) and FIXTURES.intersection(item.fixturenames):
             item.add_marker(pytest.mark.kube)
+
+
+def _is_on_real_hub(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and "real" in callspec.params.values()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -34,6 +34,7 @@ from fairway.providers.publication import Publication
 from fairway.providers.runner import running
 from fairway.providers.scales import Linear
 from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError
+from fairway.testing.kubernetes import Tools
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 WELL = Publication(
@@ -50,8 +51,10 @@ WELL = Publication(
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
-    folder = tmp_path_factory.mktemp(f"sink-{request.param}")
-    with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+    if request.param == "real":
+        yield request.getfixturevalue("real_ocm_hub")
+        return
+    with hub_of("embedded", folder=tmp_path_factory.mktemp("sink"), tools=Tools.find) as made:
         yield made
 
 

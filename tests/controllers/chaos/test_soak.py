@@ -7,8 +7,12 @@ much is changed at a time: from a single thing, of which nobody may miss that it
 import random
 from typing import Final
 
+import pytest
+
 from chaos.servers import RealServer, Server
 from controllers.chaos.scene import scene
+
+pytestmark = pytest.mark.soak
 
 ROUNDS: Final = 80
 ON_A_REAL_HUB: Final = 12

@@ -18,6 +18,8 @@ from fairway.api.placement import (
 from fairway.api.selector import LabelSelector
 from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
 
+PAGE_SIZE = 10
+"""Clusters on a page in these tests: a tenth of OCM's, so that three pages take a tenth of the clusters."""
 SIDE = "side"
 BY_NAME = PrioritizerPolicy(mode="Exact")
 """Without prioritizers: no placement looks at what others have chosen."""
@@ -107,44 +109,44 @@ def _respecified(spec: PlacementSpec) -> Callable[[World, Rooms], Awaitable[None
 CHANGES = (
     Change(
         name="one more at the front of three pages",
-        clusters=200,
+        clusters=20,
         spec=chooses(),
         happen=_one_more,
-        before=200,
-        after=201,
+        before=20,
+        after=21,
     ),
     Change(
         name="one less at the front of three pages",
-        clusters=201,
+        clusters=21,
         spec=chooses(),
         happen=_one_less,
-        before=201,
-        after=200,
+        before=21,
+        after=20,
     ),
     Change(
         name="two groups swap their clusters",
-        clusters=240,
+        clusters=24,
         spec=sides("left", "right"),
         happen=_respecified(sides("right", "left")),
-        before=240,
-        after=240,
+        before=24,
+        after=24,
     ),
     Change(
-        name="shrinks from 250 to 120",
-        clusters=250,
-        spec=chooses(250),
-        happen=_respecified(chooses(120)),
-        before=250,
-        after=120,
+        name="shrinks from 25 to 12",
+        clusters=25,
+        spec=chooses(25),
+        happen=_respecified(chooses(12)),
+        before=25,
+        after=12,
     ),
-    Change(name="new", clusters=250, spec=None, happen=_placed, before=0, after=250),
-    Change(name="emptied", clusters=250, spec=chooses(), happen=_unbound, before=250, after=0),
+    Change(name="new", clusters=25, spec=None, happen=_placed, before=0, after=25),
+    Change(name="emptied", clusters=25, spec=chooses(), happen=_unbound, before=25, after=0),
     Change(
         name="somebody deletes a page",
-        clusters=250,
+        clusters=25,
         spec=chooses(),
         happen=_torn,
-        before=250,
-        after=250,
+        before=25,
+        after=25,
     ),
 )

@@ -24,6 +24,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from controllers.crash.changes import PAGE_SIZE
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.manager import PLACEMENT, Settings, running
 from fairway.controllers.placement.controller import PlacementController
@@ -31,6 +32,7 @@ from fairway.controllers.reconciler import Key
 from fairway.kube import load
 from fairway.kube.errors import TransportError
 from fairway.kube.transport import Response, Transport
+from fairway.plugins import pages
 
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 DEAD: Final = "this placement has nobody any more"
@@ -152,6 +154,7 @@ async def _live(kubeconfig: str, executioner: Executioner) -> None:
 
     settings = Settings(controllers=frozenset({PLACEMENT}), election=None)
     with (
+        patch.object(pages, "PAGE_SIZE", PAGE_SIZE),
         patch.object(Transport, "request", request),
         patch.object(PlacementController, "reconcile", reconcile),
     ):

@@ -17,13 +17,14 @@ import pytest
 from chaos.nursery import Nursery
 from controllers.conftest import ALONE, Rights, Start
 from controllers.crash import scratch
-from controllers.crash.changes import CHANGES, Change, chooses, sides, word
+from controllers.crash.changes import CHANGES, PAGE_SIZE, Change, chooses, sides, word
 from controllers.crash.consumer import Consumer, State, faults
 from controllers.crash.doomed import Cut, Plan, Stopped, When, Written, read
 from controllers.hubs import HubUnderTest
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
+from fairway.plugins import pages
 from rigs.processes import POLL
 from rigs.restricted import restricted, write_kubeconfig
 
@@ -34,7 +35,10 @@ PROGRAM = "controllers.crash.doomed"
 
 Life = Callable[[Plan], Awaitable[list[Stopped | Written]]]
 
-pytestmark = pytest.mark.timeout(900)  # half a minute each, and a busy machine takes several times as long
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE_SIZE", PAGE_SIZE)
 
 
 @pytest.fixture
@@ -170,15 +174,15 @@ async def test_lives_of_a_single_write(
     rooms = await rooms_of(world, 4)
     before = {
         rooms[0]: chooses(),
-        rooms[1]: chooses(150),
+        rooms[1]: chooses(15),
         rooms[2]: sides("left", "right"),
-        rooms[3]: chooses(200),
+        rooms[3]: chooses(20),
     }
-    after = {rooms[1]: chooses(199), rooms[2]: sides("right", "left"), rooms[3]: chooses(30)}
+    after = {rooms[1]: chooses(19), rooms[2]: sides("right", "left"), rooms[3]: chooses(3)}
     async with start(PATIENT) as manager:
         for room, spec in before.items():
             await world.place("p", spec, namespace=room)
-        for room, count in zip(rooms, (200, 150, 200, 200), strict=True):
+        for room, count in zip(rooms, (20, 15, 20, 20), strict=True):
             await right(world, [room], count)
         await world.settled(manager)
     await world.cluster("a000", labels={"side": "left"})
@@ -196,7 +200,7 @@ async def test_lives_of_a_single_write(
     assert lives > 3
     await checked(client, consumer, rooms)
     assert {room: len(consumer.states(room)[-1]) for room in rooms} == dict(
-        zip(rooms, (201, 199, 201, 30), strict=True)
+        zip(rooms, (21, 19, 21, 3), strict=True)
     )
 
 

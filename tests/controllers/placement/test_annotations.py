@@ -12,6 +12,8 @@ from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATI
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.conditions import MISCONFIGURED
 
+pytestmark = pytest.mark.embedded
+
 DISABLED = {SCHEDULING_DISABLED_ANNOTATION: "true"}
 WRONG = [{"key": "gpu", "operator": "Exists", "value": "big"}]
 

@@ -17,6 +17,8 @@ from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS
 
+pytestmark = pytest.mark.embedded
+
 
 def divided(*groups: DecisionGroup, per_group: int | str | None = None, **rest: Any) -> PlacementSpec:
     strategy = GroupStrategy(decisionGroups=groups, clustersPerDecisionGroup=per_group)

@@ -2,12 +2,16 @@
 
 from collections import Counter
 
+import pytest
+
 from controllers.conftest import Start
 from controllers.figures import writes
 from controllers.world import World
 from fairway.api.placement import GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
+
+pytestmark = pytest.mark.embedded
 
 
 def many(count: int, *, first: int = 0) -> list[str]:

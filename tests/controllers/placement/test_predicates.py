@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
 from fairway.testing import builders
+
+pytestmark = pytest.mark.embedded
 
 RED = LabelSelector(matchLabels={"colour": "red"})
 IN_EUROPE = LabelSelectorRequirement(key="region", operator="In", values=("europe",))

@@ -16,6 +16,8 @@ from fairway.kube import (
 from fairway.testing import builders
 from fairway.testing.builders import addon, builtin
 
+pytestmark = pytest.mark.embedded
+
 CPU, MEMORY = "ResourceAllocatableCPU", "ResourceAllocatableMemory"
 
 

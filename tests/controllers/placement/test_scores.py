@@ -16,6 +16,8 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
 from fairway.plugins.unscored import UNSCORED
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
+
 
 def best(number: int | None = None, **rest: Any) -> PlacementSpec:
     """Of the highest ``cpu``, and nothing else counts."""

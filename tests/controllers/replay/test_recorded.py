@@ -13,9 +13,9 @@ from controllers.replay.replaying import Step, replay
 from controllers.replay.scenarios import FAMILIES, SCENARIOS, chosen
 from controllers.replay.scenery import Refused, Stage
 
-BY_HUB: Final = {"embedded": 30, "real": 3}
-"""How many scenarios of a family are replayed."""
-LARGE: Final = {"embedded": {"slices": 3}, "real": {"slices": 1}}
+BY_HUB: Final = {"embedded": 6, "real": 2}
+"""How many scenarios of a family are replayed; all of them run without a hub in tests/conformance."""
+LARGE: Final = {"embedded": {"slices": 1}, "real": {"slices": 1}}
 """These have hundreds of objects."""
 
 NOT_A_COUNT: Final = 'clustersPerDecisionGroup: Invalid value: "abc"'

@@ -17,7 +17,6 @@ from fairway.kube.credentials import StoredCredentials
 from fairway.kube.transport import Response
 from fairway.testing.builders import binding, cluster, cluster_set, placement
 from fairway.testing.hub import hub_in_thread
-from rigs.kubernetes import background, real_hub
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +49,8 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         with hub_in_thread(folder=folder, controllers=frozenset()) as embedded:
             yield Hub(kubeconfig=embedded.kubeconfig, accounts=asyncio.run(_created(embedded.kubeconfig)))
         return
-    with background(real_hub(request.getfixturevalue("kube_tools"), folder=folder)) as real:
-        yield Hub(kubeconfig=real.kubeconfig, accounts=asyncio.run(_created(real.kubeconfig)))
+    real = request.getfixturevalue("real_ocm_hub")
+    yield Hub(kubeconfig=real.kubeconfig, accounts=asyncio.run(_created(real.kubeconfig)))
 
 
 class Telling(Client):

@@ -12,6 +12,8 @@ from controllers.serving.conftest import Debugged
 from fairway.controllers.serving import endpoint
 from fairway.controllers.serving import http_server as connections
 
+pytestmark = pytest.mark.embedded
+
 PREFIX = "/debug/placements/"
 P1 = f"{PREFIX}{TEAM}/p1"
 

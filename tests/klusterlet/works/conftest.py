@@ -1,13 +1,13 @@
 """Two Kubernetes APIs, one as the hub and one as the managed cluster, and a world of its own for every test."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
 
-from controllers.hubs import hub_of
+from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Connection
+from fairway.testing.kubernetes import Tools
 from klusterlet.works.world import World
 
 
@@ -17,32 +17,24 @@ class Pair:
     cluster: Connection
 
 
-def pair_of(kind: str, request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with ExitStack() as stack:
-        found = [
-            stack.enter_context(
-                hub_of(
-                    kind,
-                    folder=factory.mktemp(f"{role}-{kind}"),
-                    tools=lambda: request.getfixturevalue("kube_tools"),
-                )
-            )
-            for role in ("hub", "cluster")
-        ]
-        yield Pair(hub=found[0].administrator, cluster=found[1].administrator)
-
-
 @pytest.fixture(scope="session")
-def embedded_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    yield from pair_of("embedded", request, tmp_path_factory)
+def embedded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with (
+        hub_of("embedded", folder=tmp_path_factory.mktemp("hub"), tools=Tools.find) as hub,
+        hub_of("embedded", folder=tmp_path_factory.mktemp("cluster"), tools=Tools.find) as cluster,
+    ):
+        yield Pair(hub=hub.administrator, cluster=cluster.administrator)
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     if request.param == "embedded":
         yield request.getfixturevalue("embedded_pair")
-    else:
-        yield from pair_of("real", request, tmp_path_factory)
+        return
+    folder, tools = tmp_path_factory.mktemp("cluster"), request.getfixturevalue("kube_tools")
+    hub: HubUnderTest = request.getfixturevalue("real_ocm_hub")
+    with hub_of("real", folder=folder, tools=lambda: tools) as cluster:
+        yield Pair(hub=hub.administrator, cluster=cluster.administrator)
 
 
 @pytest.fixture

@@ -11,13 +11,16 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Client
+from fairway.testing.kubernetes import Tools
 from providers.sdk.world import World
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
-    folder = tmp_path_factory.mktemp(f"hub-{request.param}")
-    with hub_of(request.param, folder=folder, tools=lambda: request.getfixturevalue("kube_tools")) as made:
+    if request.param == "real":
+        yield request.getfixturevalue("real_ocm_hub")
+        return
+    with hub_of("embedded", folder=tmp_path_factory.mktemp("hub"), tools=Tools.find) as made:
         yield made
 
 
