@@ -7,6 +7,7 @@ files, signals and exit status. Tests of the start itself (imports, encodings, m
 Run as a script, this module is the process that is forked.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -140,11 +141,17 @@ def _stream(given: int | IO[str] | None, standard: int) -> tuple[IO[str] | None,
 def _forkserver() -> socket.socket:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with there:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, __file__, str(there.fileno()), str(os.getpid())],
             pass_fds=[there.fileno()],
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
+
+    def end() -> None:
+        here.close()
+        process.wait()
+
+    atexit.register(end)
     return here
 
 
