@@ -111,9 +111,9 @@ async def test_a_write_that_fails_makes_room() -> None:
 
 
 async def test_waiter_cancelled_after_it_got_the_turn_passes_it_on() -> None:
-    precedence = Precedence(at_once=1)
-    writes = Writes(precedence)
-    async with precedence.turn(urgent=True):
+    limiter = WriteLimiter(at_once=1)
+    writes = Writes(limiter)
+    async with limiter.turn(urgent=True):
         for name in ("cancelled", "next"):
             await writes.begin(name, urgent=True)
 

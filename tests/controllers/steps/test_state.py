@@ -276,14 +276,15 @@ def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -
     made.come_to_rest()
     version = str(made.hub.revision)
     late = Batch(changes=(Deleted(earlier),), epoch=0, listed=False, resource_version=version)
-    made.controller.book.seen_placements(late)
+    made.controller.state.seen_placements(late)
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("b"))
     made.come_to_rest()
     assert chosen(made) == [["a", "b"]]
 
 
 def test_page_changed_by_another_client_during_the_write_is_repaired() -> None:
-    made = scene(PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU), a=50, b=40, c=30)
+    spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU, scoreRateLimit="10m")
+    made = scene(spec, a=50, b=40, c=30)
     made.clock.now += timedelta(seconds=5)
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 60}))
     made.look()
