@@ -34,7 +34,7 @@ from fairway.providers.publication import Publication
 from fairway.providers.runner import running
 from fairway.providers.scales import Linear
 from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError
-from fairway.testing.kubernetes import Tools
+from rigs.kubernetes import Tools
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 WELL = Publication(

@@ -7,8 +7,8 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Connection
-from fairway.testing.kubernetes import Tools
 from klusterlet.works.world import World
+from rigs.kubernetes import Tools
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Client
-from fairway.testing.kubernetes import Tools
 from providers.sdk.world import World
+from rigs.kubernetes import Tools
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
