@@ -48,6 +48,13 @@ def test_every_decision_and_page_a_document_links_to_is_there() -> None:
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def test_every_path_in_the_contributing_guide_exists() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:src|tests|docs|tools|deploy)/[\w./-]+)`", text))
+    assert len(paths) > 40
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
 def test_the_plugin_of_the_contributing_guide_works() -> None:
     (source,) = PYTHON.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module: dict[str, Any] = {}
