@@ -1,7 +1,7 @@
-"""One attempt to place one workload: PreFilter, Filter, PreScore, Score, NormalizeScore, and the choice.
+"""Run one scheduling cycle for one workload: PreFilter, Filter, PreScore, Score, NormalizeScore, and the choice.
 
-A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O and changes nothing it is given,
-so running it as a what-if is the same as running it.
+A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O and does not modify its arguments,
+so a what-if is the same call.
 """
 
 from typing import Any, cast
@@ -40,7 +40,7 @@ from fairway.fleet.snapshot import Snapshot
 def run(
     snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros, whole_fleet: bool = True
 ) -> Outcome:
-    """``whole_fleet`` False asks every plugin host by host: slower, same outcome."""
+    """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome."""
     context = Context(snapshot=snapshot, workload=workload, now=now)
     final, eligible = pre_filter(context, profile)
     if final.aborts:
@@ -104,9 +104,9 @@ def wake_of(context: Context, profile: Profile) -> Micros | None:
 
 
 def until_of(context: Context, profile: Profile, rows: Rows) -> Micros:
-    """When an answer about one of these rows, the feasible ones, changes with nothing but time.
+    """Return the first time at which the result for one of these feasible rows changes without a change of the fleet.
 
-    A row that was turned away does not come back by time alone: what runs out are rights and scores.
+    Rejected rows do not matter: time only expires tolerations and scores.
     """
     plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
     moments = (
@@ -132,12 +132,12 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:
 
 
 def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits) -> Rows:
-    """The rows a filter turned away that it warns of."""
+    """Return the rejected rows that the filter warns about."""
     return plugin.doubtful(context, bitmap.rows_of(before & ~after))
 
 
 def post_filter(context: Context, profile: Profile) -> Status:
-    """The first answer that settles the matter: room will be made, cannot be made, or something is broken."""
+    """Return the first decisive status: room will be made, cannot be made, or an error."""
     rejections = {
         row: status
         for row in bitmap.rows_of(context.snapshot.live).tolist()
@@ -152,7 +152,7 @@ def post_filter(context: Context, profile: Profile) -> Status:
 
 
 def rejection(context: Context, profile: Profile, row: int) -> Status | None:
-    """What the first plugin that does not let a row pass says of it; None when all do."""
+    """Return the status of the first plugin that rejects the row; None if all accept it."""
     for plugin in profile.pre_filters:
         status = plugin.admits(context, row)
         if status.rejects or status.aborts:
@@ -210,7 +210,7 @@ def score_rows(context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: b
 
 
 def extent_of(raw: Raw) -> Extent | None:
-    """None when nothing is known of any host."""
+    """Return the range of raw scores; None if no host has one."""
     values: Amounts = raw.values if raw.present is None else raw.values[raw.present]
     return Extent(values.min().item(), values.max().item()) if len(values) else None
 

@@ -1,4 +1,4 @@
-"""A cycle that asks only the rows that have changed, and goes on from what is kept of the one before."""
+"""An incremental cycle: evaluates only the changed rows, and continues from the memo of the last cycle."""
 
 from typing import Any, cast
 
@@ -21,11 +21,11 @@ GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
 _PASSING = (Code.SUCCESS, Code.SKIP)
 
 FEW = 64
-"""Up to so many changed rows are followed; more make a cycle from scratch."""
+"""Maximum number of changed rows for an incremental cycle; more start a full one."""
 
 
 def follow(memo: Memo, snapshot: Snapshot, workload: Workload, *, now: Micros) -> Outcome | None:
-    """None when it takes a cycle from scratch; the memo is then worth nothing any more."""
+    """Return the outcome; None if a full cycle is needed, and the memo is then invalid."""
     if (
         snapshot.capacity != len(memo.keys)
         or snapshot.hosts.renumbered != memo.renumbered
@@ -46,7 +46,7 @@ def follow(memo: Memo, snapshot: Snapshot, workload: Workload, *, now: Micros) -
             if sources.anything or not sources.gates.isdisjoint(change.columns):
                 rows.update(change.rows)
             else:
-                # Other scores do not let in who was not let in.
+                # Changed scores cannot make an infeasible row feasible.
                 rows.update([row for row in change.rows if keys.item(row) != ABSENT])
             columns |= change.columns
             if len(rows) > FEW:
@@ -76,7 +76,7 @@ def follow(memo: Memo, snapshot: Snapshot, workload: Workload, *, now: Micros) -
 
 
 def _ask(memo: Memo, context: Context, row: int) -> bool:
-    """Puts one row's new answers in the place of the old; False when they are about more than this row."""
+    """Replace the results of one row; return False if the change affects other rows."""
     status = _admission(memo.profile, context, row)
     if status.aborts or status.code is Code.WARNING:
         return False
@@ -121,7 +121,7 @@ def _doubt(memo: Memo, doubts: set[int], row: int, doubtful: bool) -> None:
 
 
 def _status(memo: Memo, context: Context) -> Status:
-    """The last warning, as in a cycle from scratch. A memo keeps no status: its words hold on to a snapshot."""
+    """Return the last warning, as in a full cycle. A memo keeps no status: its message references a snapshot."""
     if memo.stale:
         memo.warned = None
         for warner, doubted in memo.turned_away:
@@ -139,7 +139,7 @@ def _status(memo: Memo, context: Context) -> Status:
 
 
 def _admission(profile: Profile, context: Context, row: int) -> Status:
-    """What the first filter that does not just let the row pass says."""
+    """Return the status of the first filter that rejects the row or warns about it."""
     if not bitmap.test(context.snapshot.live, row):
         return GONE
     for plugin in profile.pre_filters:

@@ -1,4 +1,4 @@
-"""What is kept of a cycle, so that the next one of the same workload can go on from there."""
+"""The memo of a cycle, from which the next cycle of the same workload can continue."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
 
 EXACT = float(1 << 53)
-"""Whole numbers up to here are the same as doubles."""
+"""Integers up to this are exact as doubles."""
 
 
 @dataclass(slots=True)
 class _Range:
-    """A normalising prioritizer's raw scores by row, not-a-number for none, and how many lie at either end."""
+    """Raw scores of a normalising prioritizer by row (NaN for none), and how many rows have the lowest and highest."""
 
     raw: npt.NDArray[np.float64]
     extent: Extent | None
@@ -33,7 +33,7 @@ class _Range:
     highest: int
 
     def replace(self, row: int, new: float | None) -> bool:
-        """False when the ends may have moved, so that every score may be another."""
+        """Update a row; return False if the range may have changed, which affects every score."""
         extent, old = self.extent, float(self.raw[row])
         if extent is None:
             return new is None
@@ -47,46 +47,46 @@ class _Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What the answers of the plugins were made from."""
+    """The inputs of the plugins' results."""
 
     cells: frozenset[Key]
     gates: frozenset[Key]
-    """Those of the cells that decide whether a row is feasible."""
+    """The cells that decide whether a row is feasible."""
     anything: bool
-    """Whether the cells are not all that matters of a row."""
+    """Whether results depend on more than the cells of a row."""
     shared: frozenset[Key]
     based: tuple[tuple[Reader, frozenset[Key], object], ...]
-    """Readers with a basis: what it depends on, and what it was."""
+    """Plugins with a basis: the plugin, and its last basis."""
 
 
 @dataclass(slots=True)
 class Memo:
-    """The last cycle of one workload."""
+    """The last cycle of a workload."""
 
     profile: Profile
     state: CycleState
     generation: int
     renumbered: int
     since: Micros
-    """When it was last run: what has run out by then may be good again at an earlier time."""
+    """Time of the last run. At an earlier time, expired scores may be valid again."""
     until: Micros
     sources: Sources
     keys: npt.NDArray[np.int64]
-    """Each row's place in the ranking, see ``ranking``."""
+    """The ranking key of each row, see ``ranking``."""
     ranges: list[_Range | None]
     doubts: list[set[int] | None]
-    """Of each prioritizer that warns of single rows, the rows."""
+    """Rows that each prioritizer warns about."""
     turned_away: list[tuple[CautiousFilter, set[int]]]
-    """Filters that warn of rows they do not let pass, and the rows."""
+    """Filters that warn about rejected rows, and the rows."""
     prepares: list[bool]
-    """Of each prioritizer, whether it must be asked before it scores a row. One with a basis has been: it is equal."""
+    """For each prioritizer, whether ``pre_score`` must run before it scores a row; with an equal basis it need not."""
     front: Front
     warned: tuple[Cautious | CautiousFilter, Rows] | None = None
-    """The last plugin that warns, and of which rows."""
+    """The last plugin that warns, and the rows."""
     stale: bool = True
-    """Whether the doubts have changed since."""
+    """Whether the warnings changed since the last cycle."""
     counted: int = 0
-    """What it was counted as when it was last looked at."""
+    """Its size when it was last measured."""
 
     @property
     def size(self) -> int:
@@ -95,7 +95,7 @@ class Memo:
 
 
 def remember(outcome: Outcome) -> Memo | None:
-    """None when the next cycle has to start from scratch in any case."""
+    """Create a memo; None if the next cycle must be a full one in any case."""
     context, profile = outcome.context, outcome.profile
     wanted = context.workload.wanted
     if outcome.status.aborts or profile.choice is not None or profile.post_filters or wanted is None:
@@ -153,7 +153,7 @@ def remember(outcome: Outcome) -> Memo | None:
 
 
 def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> Sources:
-    """Of which the first ``admitting`` decide who is feasible."""
+    """Return the plugins, of which the first ``admitting`` decide feasibility."""
     cells: set[Key] = {MEMBERSHIP}
     gates: set[Key] = {MEMBERSHIP}
     anything = False
@@ -195,7 +195,7 @@ def _turned_away(outcome: Outcome) -> Iterator[tuple[CautiousFilter, set[int]]]:
 
 
 def _range(scored: Scored, rows: Rows, *, capacity: int) -> _Range | None:
-    """None when doubles cannot tell the raw scores apart."""
+    """Create it; None if doubles cannot represent the raw scores exactly."""
     extent = scored.extent
     values = cast("Amounts", scored.raw).astype(np.float64)
     if scored.present is not None:

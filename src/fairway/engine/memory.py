@@ -1,9 +1,8 @@
-"""Cycles that go on from where the last one of the same workload stopped.
+"""Incremental cycles: continue from the last cycle of the same workload.
 
-After a cycle, the memory keeps who was feasible and everybody's total. When the same workload comes again and
-only a few rows have changed since, only those are asked again, and the best rows are known without looking at the
-rest. The outcome is the same as that of a cycle from scratch, which is what runs whenever this cannot be shown:
-after a change of something shared, when a normalising prioritizer's range moved, when time made a difference.
+After a cycle, the memory keeps the feasible rows and all totals. If only a few rows changed before the next cycle of
+the workload, only those rows are evaluated. The outcome equals that of a full cycle. A full cycle runs whenever
+equality is not certain: after a change of shared state, of a normalising prioritizer's range, or by time.
 """
 
 from collections import OrderedDict
@@ -21,18 +20,18 @@ from fairway.fleet.snapshot import Snapshot
 
 
 class Memory:
-    """Keeps the most recently used workloads, as many as fit ``limit`` bytes."""
+    """Keeps memos of the most recently used workloads, up to ``limit`` bytes."""
 
     def __init__(self, *, limit: int = 256 << 20) -> None:
         self._limit = limit
         self.size = 0
-        """In bytes, of all it keeps."""
+        """Size of all memos in bytes."""
         self._memos: OrderedDict[tuple[str, str], Memo] = OrderedDict()
         self.followed = 0
-        """How many cycles went on from the one before."""
+        """Number of incremental cycles."""
 
     def run(self, snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros) -> Outcome:
-        """What ``cycle.run`` returns, sooner. The snapshot must be of the same fleet every time."""
+        """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet."""
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)
         if memo is not None:
@@ -52,7 +51,7 @@ class Memory:
         return outcome
 
     def considers(self, namespace: str, name: str, rows: Iterable[int]) -> bool:
-        """Whether one of these rows was feasible in the workload's last cycle. True when that is not known."""
+        """Return whether one of these rows was feasible in the workload's last cycle; True if unknown."""
         memo = self._memos.get((namespace, name))
         if memo is None:
             return True
@@ -63,7 +62,7 @@ class Memory:
         return False
 
     def forget(self, namespace: str, name: str) -> None:
-        """A workload that is gone."""
+        """Forget a deleted workload."""
         if (namespace, name) in self._memos:
             self._drop((namespace, name))
 

@@ -1,4 +1,4 @@
-"""What a cycle concluded."""
+"""The outcome of a cycle."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 REASON_LENGTH = 1000
-"""Characters of the terms of one reason."""
+"""Maximum length of the terms of a reason, in characters."""
 NOBODY: Rows = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Who was left after a filter."""
+    """The rows that passed a filter."""
 
     plugin: str
     survivors: Bits
@@ -30,25 +30,25 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One prioritizer's final scores, in the order of the details' rows."""
+    """Final scores of a prioritizer, in the order of the rows of the details."""
 
     plugin: str
     weight: int
     scores: Scores
     present: Mask | None = None
-    """False where the prioritizer knows nothing of the host, which then counts 0 or what the profile says for that.
-    None: it knows all."""
+    """False where the prioritizer has no score for the host, which then counts 0 or the profile's default.
+    None: it has all scores."""
     extent: Extent | None = None
     raw: Amounts | None = None
-    """What a normalised score was before."""
+    """Raw scores of a normalised prioritizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Everything that led to the choice, for every host at once."""
+    """All intermediate results, for all hosts."""
 
     eligible: Bits
-    """Rows the PreFilter plugins let in."""
+    """Rows that the PreFilter plugins admitted."""
     stages: tuple[Stage, ...] = ()
     rows: Rows = field(default_factory=lambda: NOBODY)
     """Rows that passed every filter, ascending; empty when the cycle was aborted."""
@@ -57,7 +57,7 @@ class Details:
 
 
 class Outcome:
-    """Selected rows, best first, and what led there. Names and details are worked out only when asked for."""
+    """Selected rows, best first, with details. Names and details are computed on demand."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class Outcome:
         self.status = status
         self.selected_rows = selected
         self.wake = wake
-        """When a selected host's right to be selected runs out by time alone."""
+        """When a selected host stops being feasible by time alone."""
         self.until = until
-        """The first moment at which another cycle may come to something else though nothing has changed."""
+        """The first time at which another cycle may have a different outcome without a change of the fleet."""
         self.relief = relief
-        """What PostFilter plugins answered when nobody was left; None when they were not asked."""
+        """Status of the PostFilter plugins when no host was left; None if they did not run."""
         self._details = details
 
     @property
@@ -95,7 +95,7 @@ class Outcome:
 
     @property
     def eligible(self) -> bool:
-        """Whether any host was worth looking at."""
+        """Whether the PreFilter plugins admitted any host."""
         return bool(len(self.selected_rows)) or bool(self.details.eligible.any())
 
     @property
@@ -111,14 +111,14 @@ class Outcome:
 
     @property
     def unscheduled(self) -> int:
-        """How many hosts are still wanted."""
+        """Number of requested hosts that were not selected."""
         wanted = self.context.workload.wanted
         if wanted is None or self.status.aborts:
             return 0
         return max(0, wanted - len(self.selected_rows))
 
     def totals_by_name(self) -> dict[str, int]:
-        """Of every host that passed the filters."""
+        """Totals of all hosts that passed the filters."""
         names = self.snapshot.hosts.names
         details = self.details
         return {
@@ -127,7 +127,7 @@ class Outcome:
         }
 
     def reasons(self) -> Iterator[tuple[str, str, int]]:
-        """For each selected host, best first: its name, why it was chosen, and its total."""
+        """Return name, reason and total of each selected host, best first."""
         details = self.details
         at = np.searchsorted(details.rows, self.selected_rows)
         totals = details.totals[at].tolist()
@@ -140,7 +140,7 @@ class Outcome:
             yield name, f"{ranked}: {terms}" if terms else ranked, total
 
     def _terms(self, prioritizer: int, at: Rows) -> list[str]:
-        """One prioritizer's part of each selected host's total, in words."""
+        """Describe a prioritizer's part of the total of each selected host."""
         scored = self.details.scored[prioritizer]
         plugin, weight = scored.plugin, scored.weight
         scores = scored.scores[at].tolist()
@@ -151,7 +151,7 @@ class Outcome:
         return [term(plugin, weight, score, known=each) for score, each in pairs]
 
     def knows(self, prioritizer: int, rows: Rows) -> Mask:
-        """Of which feasible rows a prioritizer, by its place in the profile, has a score."""
+        """Return for which feasible rows a prioritizer, by its index in the profile, has a score."""
         present = self.details.scored[prioritizer].present
         known: Mask = np.ones(len(rows), dtype=np.bool_)
         if present is not None:
@@ -162,7 +162,7 @@ class Outcome:
         return known
 
     def _ranks(self) -> Sequence[int]:
-        """The rank of each selected host. A choice of its own may have passed over better hosts."""
+        """Return the rank of each selected host. A custom choice may have skipped better hosts."""
         if self.profile.choice is None:
             return range(1, len(self.selected_rows) + 1)
         details = self.details
@@ -179,7 +179,7 @@ class Outcome:
 
 
 def _joined(terms: Iterable[str]) -> str:
-    """As many as fit: a hundred reasons are written on one page, which must not grow without bounds."""
+    """Join as many terms as fit: a page holds a hundred reasons, and its size must be bounded."""
     text = ""
     for each in terms:
         if len(text) + len(each) > REASON_LENGTH:
@@ -189,7 +189,7 @@ def _joined(terms: Iterable[str]) -> str:
 
 
 def term(plugin: str, weight: int, score: int, *, known: bool = True) -> str:
-    """One prioritizer's part of a total, in words."""
+    """Describe a prioritizer's part of a total."""
     if not known:
         return f"{plugin} missing, counts {score if weight == 1 or not score else f'{score} x {weight}'}"
     return f"{plugin} {score}" if weight == 1 else f"{plugin} {score} x {weight}"

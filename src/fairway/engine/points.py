@@ -1,11 +1,11 @@
 """The twelve extension points, as narrow protocols. A plugin is any object with a name and some of these methods.
 
-Filter, Score and NormalizeScore have two forms. The per-host form answers for one row and is the one that
-explains itself; every plugin has it. The whole-fleet form answers for all candidates with array operations; a
-plugin adds it where fleets are large. Both must agree.
+Filter, Score and NormalizeScore have two forms. The per-host form evaluates one row with a reason;
+every plugin has it. The whole-fleet form evaluates all candidates with array operations; a plugin adds it for large
+fleets. Both must agree.
 
 The points up to NormalizeScore are pure: they read the context and return values. Reserve and Permit change only
-the plugin's own books. PreBind, Bind and PostBind may do I/O and are therefore coroutines.
+the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore coroutines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Scores = npt.NDArray[np.int64]
 
 
 class Workload(Protocol):
-    """What is placed."""
+    """A workload to place."""
 
     @property
     def namespace(self) -> str: ...
@@ -36,12 +36,12 @@ class Workload(Protocol):
     def name(self) -> str: ...
     @property
     def wanted(self) -> int | None:
-        """How many hosts; None for all that fit."""
+        """Number of hosts; None for all feasible ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All a pure extension point may look at."""
+    """The input of a pure extension point."""
 
     snapshot: Snapshot
     workload: Workload
@@ -53,7 +53,7 @@ NEVER_CHANGES: Micros = int(NEVER)
 
 
 class Raw(NamedTuple):
-    """One plugin's raw scores for some rows; where ``present`` is False the host has none. None: all have."""
+    """Raw scores of a plugin; ``present`` is False where a host has none, and None if all have one."""
 
     values: Amounts
     present: Mask | None = None
@@ -74,31 +74,31 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a plugin's answers depend on beside the workload."""
+    """What a plugin's results depend on besides the workload."""
 
     cells: frozenset[Key] = frozenset()
-    """Columns of which a host's answer reads that host's cell."""
+    """Columns whose cell of a host affects the result for that host."""
     shared: frozenset[Key] = frozenset()
-    """Things whose change means new answers for every host."""
+    """Keys whose change affects the results for all hosts."""
     anything: bool = False
-    """Whether any change of a host may mean a new answer for it, whatever the columns."""
+    """Whether any change of a host may affect its result, whatever the column."""
 
 
 @runtime_checkable
 class Reader(Plugin, Protocol):
-    """A plugin whose answers may be kept from one cycle to the next. Others are asked anew every time."""
+    """A plugin whose results can be cached between cycles. Other plugins run in every cycle."""
 
     def reads(self, context: Context, /) -> Reads: ...
 
     def basis(self, context: Context, /) -> object:
-        """What the answers for all hosts have in common, such as a maximum; equal basis, equal answers."""
+        """Shared input of all results, such as a maximum; an equal basis means equal results."""
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
-        """When an answer for one of these rows changes with nothing but time: the first moment it is different."""
+        """The first time at which the result for one of these rows changes without a change of the fleet."""
 
 
 class Timeless:
-    """For readers whose answers have nothing in common between hosts and do not change with time."""
+    """A plugin whose results are independent between hosts and of time."""
 
     def basis(self, _context: Context, /) -> object:
         return None
@@ -110,7 +110,7 @@ class Timeless:
 @runtime_checkable
 class Waker(Plugin, Protocol):
     def wake(self, context: Context, /) -> Micros | None:
-        """When a host that holds the workload loses the right to it by time alone."""
+        """When a host of the workload stops being feasible by time alone."""
 
 
 @runtime_checkable
@@ -122,7 +122,7 @@ class QueueSort(Plugin, Protocol):
 @runtime_checkable
 class PreFilter(Plugin, Protocol):
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
-        """Which rows are worth looking at; None for all of them."""
+        """Return the rows to consider; None for all."""
 
     def admits(self, context: Context, row: int, /) -> Status:
         """The same for one row."""
@@ -136,58 +136,58 @@ class Filter(Plugin, Protocol):
 @runtime_checkable
 class FleetFilter(Filter, Protocol):
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        """The rows among the candidates that pass."""
+        """Return the candidates that pass."""
 
 
 @runtime_checkable
 class PostFilter(Plugin, Protocol):
     def post_filter(self, context: Context, rejections: Mapping[int, Status], /) -> Status:
-        """Called when no host is left: may make room. Success means: try again soon."""
+        """Called when no host is left; may make room. Success means that the workload is retried soon."""
 
 
 @runtime_checkable
 class PreScore(Plugin, Protocol):
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
-        """Prepares scoring, for example by counting; may warn. ``rows`` are the candidates, ascending."""
+        """Prepare scoring, for example by counting; may warn. ``rows`` are the candidates, ascending."""
 
 
 @runtime_checkable
 class Cautious(PreScore, Protocol):
-    """A plugin whose only warnings are about single hosts, so that they can be followed host by host."""
+    """A plugin that warns only about single hosts, so that warnings can be updated host by host."""
 
     def doubtful(self, context: Context, rows: Rows, /) -> Rows:
-        """Those of the rows that give reason to warn."""
+        """Return the rows to warn about."""
 
     def caution(self, context: Context, rows: Rows, /) -> Status:
-        """What ``pre_score`` answers when these are the doubtful ones."""
+        """Return the status of ``pre_score`` for warnings about these rows."""
 
 
 @runtime_checkable
 class CautiousFilter(Filter, Protocol):
-    """A filter that warns of some of those it turns away, host by host."""
+    """A filter that warns about some of the hosts it rejects."""
 
     def doubtful(self, context: Context, rows: Rows, /) -> Rows:
-        """Those of the rows, all of which it turned away, that give reason to warn."""
+        """Return the rows to warn about, among these rejected ones."""
 
     def caution(self, context: Context, rows: Rows, /) -> Status:
-        """The warning about these, if there are any."""
+        """Return the warning about these rows, if any."""
 
 
 @runtime_checkable
 class Remarks(Plugin, Protocol):
-    """A prioritizer whose scores do not always speak for themselves."""
+    """A prioritizer that annotates scores."""
 
     def remark(self, context: Context, row: int, /) -> str:
-        """What is to be said of this host's score; empty for nothing."""
+        """Return a note about this host's score; empty for none."""
 
     def knows(self, context: Context, rows: Rows, /) -> Mask:
-        """Which hosts have a score that counts. For the others a default counts, whatever the number."""
+        """Return which hosts have a valid score. The default counts for the others."""
 
 
 @runtime_checkable
 class Score(Plugin, Protocol):
     def score(self, context: Context, row: int, /) -> int | float | None:
-        """A raw score; None when nothing is known of this host."""
+        """Return a raw score; None if the host has none."""
 
 
 @runtime_checkable
@@ -197,7 +197,7 @@ class FleetScore(Score, Protocol):
 
 @runtime_checkable
 class NormalizeScore(Plugin, Protocol):
-    """Turns raw scores into comparable ones. Without it raw scores are final and must be whole numbers."""
+    """Normalises raw scores. Without it raw scores are final and must be integers."""
 
     def normalize(self, raw: float, extent: Extent, /) -> int: ...
     def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores: ...
@@ -207,13 +207,13 @@ class NormalizeScore(Plugin, Protocol):
 class Reserve(Plugin, Protocol):
     def reserve(self, context: Context, row: int, /) -> Status: ...
     def unreserve(self, context: Context, row: int, /) -> None:
-        """Must not fail, and must not mind being called when ``reserve`` never was."""
+        """Must not fail, also when ``reserve`` was not called."""
 
 
 @runtime_checkable
 class Permit(Plugin, Protocol):
     def permit(self, context: Context, row: int, /) -> tuple[Status, timedelta | None]:
-        """Approve, deny, or wait for at most so long."""
+        """Approve, deny, or wait for at most the returned time."""
 
 
 @runtime_checkable
@@ -224,7 +224,7 @@ class PreBind(Plugin, Protocol):
 @runtime_checkable
 class Bind(Plugin, Protocol):
     async def bind(self, context: Context, hosts: Sequence[str], /) -> Status:
-        """The first plugin that does not answer Skip has bound the workload."""
+        """Bind the workload. The first plugin that does not return Skip has bound it."""
 
 
 @runtime_checkable
@@ -265,7 +265,7 @@ _KNOWN: dict[type[Any], frozenset[str]] = {}
 
 
 def points_of(kind: type[Any]) -> frozenset[str]:
-    """Names of the extension points and forms a plugin class implements."""
+    """Return the names of the extension points and forms that a plugin class implements."""
     found = _KNOWN.get(kind)
     if found is None:
         found = _KNOWN[kind] = frozenset(

@@ -11,12 +11,12 @@ from fairway.fleet.bitmap import Rows
 
 @dataclass(frozen=True, slots=True)
 class Weighted:
-    """A Score plugin and what one of its points is worth."""
+    """A Score plugin and its weight."""
 
     plugin: Score
     weight: int
     missing: int = 0
-    """The score that counts for hosts the plugin knows nothing of."""
+    """The score of hosts for which the plugin has none."""
 
 
 Choice = Callable[[Context, Rows, Scores], Rows]
@@ -24,25 +24,25 @@ Choice = Callable[[Context, Rows, Scores], Rows]
 
 
 Explanation = Callable[[Context, Rows, Rows, Scores], Callable[[int], str | None]]
-"""Given the selected rows, all feasible rows and their totals: a function that explains one row."""
+"""Returns a function that explains one row, given the selected rows, all feasible rows and their totals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Compared by identity: what a cycle remembers about a profile is about this very object."""
+    """Compared by identity, because memos refer to this object."""
 
     name: str
     pre_filters: tuple[PreFilter, ...] = ()
     filters: tuple[Filter, ...] = ()
     post_filters: tuple[PostFilter, ...] = ()
-    """Asked in this order when the filters leave nobody."""
+    """Called in this order when the filters leave no host."""
     scores: tuple[Weighted, ...] = ()
     refusal: Status | None = None
     """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
     choice: Choice | None = None
-    """Replaces taking the best; a profile with one is computed in full every time."""
+    """Replaces choosing the best; a profile with one always runs full cycles."""
     explain_choice: Explanation | None = None
-    """Explains why the choice passed over a feasible row; None where the row's rank is the reason."""
+    """Explains why the choice skipped a feasible row; None if its rank is the reason."""
     extra: tuple[Plugin, ...] = ()
     """Plugins at the points after NormalizeScore, and QueueSort."""
 
@@ -51,5 +51,5 @@ class Profile:
         return (*self.pre_filters, *self.filters, *self.post_filters, *scorers, *self.extra)
 
     def at(self, point: str) -> tuple[Any, ...]:
-        """This profile's plugins at an extension point, in order."""
+        """Return this profile's plugins at an extension point, in order."""
         return tuple(plugin for plugin in self.plugins() if point in points_of(type(plugin)))

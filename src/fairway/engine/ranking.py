@@ -1,7 +1,7 @@
 """Best first: by total, highest first, then by name.
 
-One integer per row says it all: the distance of its total from an upper bound, and below it the rank of the name.
-Keys of different rows differ, so picking the lowest few needs no sort of the rest and has one answer.
+One integer key per row combines the distance of its total from an upper bound with the rank of its name. Keys are
+unique, so the lowest few can be selected without sorting the rest.
 """
 
 from bisect import bisect_left, insort
@@ -13,11 +13,11 @@ from fairway.fleet.bitmap import Rows
 from fairway.fleet.hosts import RANK_BITS
 
 TOTAL_BOUND = 1 << (62 - RANK_BITS)
-"""Totals beyond ±this do not fit a key and are sorted the slow way."""
+"""Totals beyond ±this do not fit a key and are sorted by a slower algorithm."""
 
 
 ABSENT = int(np.iinfo(np.int64).max)
-"""Stands for the key of a row that is not feasible: behind all others."""
+"""The key of an infeasible row, after all others."""
 
 
 def fits(totals: Scores) -> bool:
@@ -33,7 +33,7 @@ def key_of(total: int, rank: int) -> int:
 
 
 def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Rows:
-    """The best ``wanted`` rows (all of them for None), best first. ``ranks`` are those of ``rows``."""
+    """Return the best ``wanted`` rows (None for all), best first. ``ranks`` are those of ``rows``."""
     size = len(rows)
     count = size if wanted is None else max(0, min(wanted, size))
     if count == 0:
@@ -48,10 +48,10 @@ def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Ro
 
 
 class Front:
-    """The best rows in order, kept while single rows change.
+    """The best rows in order, updated row by row.
 
-    Holds every row whose key is not above ``_limit``, so it knows the best ``wanted`` as long as it holds that
-    many, or everybody.
+    Contains every row whose key is at most ``_limit``, so it has the best ``wanted`` rows as long as it contains that
+    many, or all rows.
     """
 
     __slots__ = ("_entries", "_limit", "_size", "wanted")
@@ -81,13 +81,13 @@ class Front:
         return len(self._entries) * self.ENTRY
 
     def take(self) -> list[int] | None:
-        """The best rows, best first; None when too many have left to know."""
+        """Return the best rows, best first; None if too many have left."""
         if len(self._entries) < min(self.wanted, self._size):
             return None
         return [row for _, row in self._entries[: self.wanted]]
 
     def move(self, row: int, old: int, new: int) -> None:
-        """A row's key changed; ABSENT stands for not being feasible."""
+        """Update the key of a row; ABSENT means infeasible."""
         if old == new:
             return
         self._size += (new != ABSENT) - (old != ABSENT)

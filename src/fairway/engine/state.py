@@ -1,4 +1,4 @@
-"""What plugins of one cycle tell each other."""
+"""State that the plugins of one cycle share."""
 
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ class CycleState:
         self._values[key] = value
 
     def read(self, key: str, kind: type[Value]) -> Value:
-        """Raises KeyError when nobody wrote the key: a plugin relied on another that did not run."""
+        """Raise KeyError if no plugin wrote the key: a plugin relied on another that did not run."""
         value = self._values[key]
         if not isinstance(value, kind):
             raise TypeError(f"cycle state {key!r} holds {type(value).__name__}, not {kind.__name__}")

@@ -1,4 +1,4 @@
-"""What a plugin answers."""
+"""The status that a plugin returns."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -7,21 +7,21 @@ from enum import Enum
 class Code(Enum):
     SUCCESS = "Success"
     WARNING = "Warning"
-    """Go on, but say so and look again."""
+    """Continue, report it and retry later."""
     ERROR = "Error"
-    """Something is broken; nobody's choice is to blame."""
+    """An internal error."""
     MISCONFIGURED = "Misconfigured"
-    """The workload asks for something that makes no sense; only its author can mend it."""
+    """The workload is invalid; only its author can fix it."""
     UNSCHEDULABLE = "Unschedulable"
-    """Not on this host as things are."""
+    """Not feasible on this host in the current state."""
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
-    """Not on this host, whatever else is moved away."""
+    """Not feasible on this host, even if other workloads are evicted."""
     WAIT = "Wait"
     """From Permit only: not yet."""
     SKIP = "Skip"
-    """This plugin has nothing to say about this workload."""
+    """This plugin does not apply to this workload."""
     PENDING = "Pending"
-    """The choice is good, but somebody else must act first."""
+    """The choice is valid, but an external action must complete first."""
 
 
 _ABORTING = (Code.ERROR, Code.MISCONFIGURED)
@@ -29,7 +29,7 @@ _REJECTING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
 
 
 class Status:
-    """Immutable. Words that are long to write, such as a list of a thousand names, are written when first read."""
+    """Immutable. Long messages, such as a list of a thousand names, are formatted when first read."""
 
     __slots__ = ("_reasons", "code", "plugin")
 
@@ -55,12 +55,12 @@ class Status:
 
     @property
     def aborts(self) -> bool:
-        """Whether the cycle ends here with nothing chosen."""
+        """Whether the cycle ends here without a choice."""
         return self.code in _ABORTING
 
     @property
     def rejects(self) -> bool:
-        """Whether this host is out."""
+        """Whether this host is rejected."""
         return self.code in _REJECTING
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,7 @@
-"""Why: for every host, who turned it away and in which words, or what each prioritizer gave it.
+"""Explain an outcome: for every host, which plugin rejected it and why, or the score of each prioritizer.
 
-A trace is worked out from an outcome when somebody asks, by asking the plugins host by host. The cycle itself
-keeps nothing for it.
+A trace is computed on demand from an outcome, by calling the plugins host by host. The cycle itself stores nothing for
+it.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ NONE_WANTED = "passed every filter, but the workload wants 0 hosts"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """score × weight = points; ``known`` is False where the prioritizer has nothing on the host.
+    """score × weight = points; ``known`` is False where the prioritizer has no score for the host.
 
-    ``note``: what the prioritizer has to say of the score beyond the number.
+    ``note`` is the prioritizer's annotation of the score.
     """
 
     plugin: str
@@ -52,7 +52,7 @@ class HostTrace:
 
 
 class Trace:
-    """All hosts of the fleet, or one."""
+    """The traces of all hosts of the fleet, or of one."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
@@ -76,7 +76,7 @@ class Trace:
                 yield self._rejected(row)
 
     def host(self, name: str) -> HostTrace:
-        """Raises KeyError when the fleet has no such host."""
+        """Return the trace of a host. Raise KeyError if the fleet has no such host."""
         row = self._outcome.snapshot.hosts.row_of[name]
         return self._feasible(row) if row in self._rank_by_row() else self._rejected(row)
 
@@ -136,7 +136,7 @@ class Trace:
             return NONE_WANTED
         better = rank - 1
         if outcome.profile.choice is not None:
-            # A choice may have passed over better ones too, which then fill nothing.
+            # A custom choice may have skipped better hosts, too.
             ranks = self._rank_by_row()
             better = sum(ranks[chosen] < rank for chosen in self._selected)
         if wanted is None or better < wanted:
@@ -151,6 +151,6 @@ class Trace:
         )
 
     def verdict(self, row: int) -> Status:
-        """What the first plugin that does not let the row pass says of it; the cycle's own status if none did."""
+        """Return the status of the first plugin that rejects the row; the cycle's own status if there is none."""
         outcome = self._outcome
         return rejection(outcome.context, outcome.profile, row) or outcome.status
