@@ -14,7 +14,7 @@ from fairway.hub.go_format import json_text, number, quoted, shown
         ("\u200b\U000e0001", '"\\u200b\\U000e0001"'),
     ],
 )
-def test_texts_are_quoted_as_go_quotes_them(text: str, written: str) -> None:
+def test_strings_are_quoted_as_in_go(text: str, written: str) -> None:
     assert quoted(text) == written
 
 
@@ -38,7 +38,7 @@ def test_texts_are_quoted_as_go_quotes_them(text: str, written: str) -> None:
         (10**400, "+Inf", "+Inf"),
     ],
 )
-def test_numbers_are_written_as_go_writes_them(value: float, written: str, json: str) -> None:
+def test_numbers_are_formatted_as_in_go(value: float, written: str, json: str) -> None:
     assert number(value) == written
     assert json_text(value) == json
 

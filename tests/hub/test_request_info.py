@@ -26,7 +26,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("path", "parts"), KNOWN)
-def test_resources(path: str, parts: tuple[str, ...]) -> None:
+def test_resource_paths_are_parsed(path: str, parts: tuple[str, ...]) -> None:
     found = request_info.parse(path)
     assert (found.group, found.version, found.namespace, found.plural, found.name, found.subresource) == parts
 
@@ -34,7 +34,7 @@ def test_resources(path: str, parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "path", ["/api", "/apis", "/apis/apps", "/version/", "/", "/openapi/v3/apis/apps/v1"]
 )
-def test_documents_have_no_resource(path: str) -> None:
+def test_discovery_paths_have_no_resource(path: str) -> None:
     assert not request_info.parse(path).plural
 
 
@@ -71,11 +71,11 @@ def test_the_server_in_a_target_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("path", ["/%6detrics", "/metrics?x=/version"])
-def test_paths_are_told_as_rules_write_them(path: str) -> None:
+def test_request_path_is_unquoted_for_rules(path: str) -> None:
     assert request_info.parse(path).path == "/metrics"
 
 
 @given(st.text())
-def test_any_path_is_answered(path: str) -> None:
+def test_any_path_is_parsed(path: str) -> None:
     found = request_info.parse(f"/{path}")
     assert found.nowhere or "/" not in found.name

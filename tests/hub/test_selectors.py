@@ -37,7 +37,7 @@ LABELS = {"tier": "gold", "n": "5", "example.com/zone": "a"}
         ("example.com/zone=a,tier=bronze", False),
     ],
 )
-def test_labels(text: str, selected: bool) -> None:
+def test_label_selector_matches(text: str, selected: bool) -> None:
     assert selectors.labels(text).matches(LABELS) is selected
 
 
@@ -60,7 +60,7 @@ def pods() -> Resource:
     return next(each for each in builtin.resources() if each.key == "pods")
 
 
-def test_fields() -> None:
+def test_field_selector_matches() -> None:
     document = {
         "metadata": {"name": "p", "namespace": "ns"},
         "spec": {"nodeName": "n", "hostNetwork": True},
@@ -80,13 +80,13 @@ def test_fields() -> None:
 
 
 @pytest.mark.parametrize("text", ["spec.containers=x", "nonsense"])
-def test_fields_nobody_can_select_by(text: str) -> None:
+def test_unsupported_field_selector_is_rejected(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         selectors.fields(text, pods())
     assert refused.value.code == 400
 
 
-def test_selectors_of_objects() -> None:
+def test_selector_object_matches() -> None:
     assert not selectors.matches_selector(None, LABELS)
     assert selectors.matches_selector({}, LABELS)
     assert selectors.matches_selector({"matchLabels": {"tier": "gold"}}, LABELS)

@@ -31,7 +31,7 @@ class Computation:
         return await in_slices(work, give_way=self.give_way, clock=lambda: next(self._time))  # type: ignore[arg-type]
 
 
-async def test_event_loop_goes_on_at_each_checkpoint() -> None:
+async def test_event_loop_runs_at_each_checkpoint() -> None:
     made = Computation()
 
     async def work() -> int:

@@ -52,7 +52,7 @@ async def test_it_comes_with_managed_clusters() -> None:
 
 
 @pytest.mark.parametrize(("annotation", "actions"), [("true", ["Deny"]), ("false", ["Warn"])])
-async def test_a_start_restores_it_unless_told_not_to(
+async def test_hub_start_restores_the_policy_unless_annotated(
     tmp_path: Path, annotation: str, actions: list[str]
 ) -> None:
     async with embedded_hub(folder=tmp_path) as hub:
@@ -68,7 +68,7 @@ async def test_a_start_restores_it_unless_told_not_to(
         assert again["metadata"]["resourceVersion"] == revision
 
 
-def test_what_somebody_added_stays() -> None:
+def test_additions_to_the_policy_are_kept() -> None:
     [(_, policy), _] = documents()
     more = {**policy, "spec": {**policy["spec"], "matchConditions": [{"name": "a", "expression": "true"}]}}
     assert reconciled(more, policy) is None
@@ -86,5 +86,5 @@ def test_what_somebody_added_stays() -> None:
         ({"name": "mine"}, False),
     ],
 )
-def test_what_somebody_made_of_it_is_theirs(metadata: Document, own: bool) -> None:
+def test_annotated_policy_is_not_managed_by_the_hub(metadata: Document, own: bool) -> None:
     assert brought({"metadata": metadata}) is own

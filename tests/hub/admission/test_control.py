@@ -216,7 +216,7 @@ def test_all_expressions_of_a_policy_share_a_budget(world: World) -> None:
     assert world.write(boat()) == ""
 
 
-def test_policy_that_is_too_much_work_is_refused_whatever_it_costs(world: World) -> None:
+def test_policy_beyond_the_work_limit_is_denied_at_any_cost(world: World) -> None:
     busy = "lists.range(2000).all(a, !lists.range(100).exists_one(b, false))"
     world.policy(busy)
     world.bind()
@@ -288,7 +288,7 @@ def test_a_message_must_be_affordable(world: World) -> None:
         ("serviceAccount('S!', 'mate').path('/a').check('get').allowed()", BAD_NAMESPACE),
     ],
 )
-def test_rights(world: World, asked: str, answer: str) -> None:
+def test_policy_authorizer_checks_permissions(world: World, asked: str, answer: str) -> None:
     world.kept.role("sea", "reader", rule("get", "core", "pods"))
     world.kept.bind("reader", user("jo"), namespace="sea", kind="Role")
     world.kept.cluster_role("healthy", paths("get", "/healthz"))
@@ -334,7 +334,7 @@ def test_what_a_policy_knows_of_a_user(world: World) -> None:
         ),
     ],
 )
-def test_parameters_are_found(
+def test_policy_parameters_are_resolved(
     world: World, kind: tuple[str, str], reference: dict[str, Any] | None, told: str
 ) -> None:
     limits = {"name": "limits", "namespace": "sea", "labels": {"of": "speed"}}
@@ -370,7 +370,7 @@ def test_parameters_that_cannot_be_found(world: World) -> None:
 # What follows
 
 
-def test_warnings_and_what_the_log_is_told(world: World) -> None:
+def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> None:
     world.policy(
         "true",
         {"expression": "object.data.a == '1'", "message": "one"},
@@ -402,7 +402,7 @@ def test_an_annotation_that_fails_refuses(world: World) -> None:
     assert world.write(boat()) == ""
 
 
-def test_conditions_that_fail(world: World) -> None:
+def test_failing_match_condition_follows_the_failure_policy(world: World) -> None:
     missing = "object.data.a == '1'"
     told = f"expression '{missing}' resulted in error: no such key: a"
     conditions = [{"name": "a", "expression": missing}, {"name": "b", "expression": "true"}]

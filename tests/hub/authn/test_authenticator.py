@@ -77,7 +77,7 @@ def world(tmp_path: Path) -> World:
 
 
 class TestCertificate:
-    def test_name_and_groups(self, world: World) -> None:
+    def test_certificate_subject_gives_name_and_groups(self, world: World) -> None:
         shown = world.certificate(
             (NameOID.ORGANIZATION_NAME, "devs"),
             (NameOID.ORGANIZATION_NAME, "ops"),
@@ -89,13 +89,13 @@ class TestCertificate:
         assert user.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
         assert world.ask(certificate=shown) == user
 
-    def test_uid(self, world: World) -> None:
+    def test_certificate_subject_gives_the_uid(self, world: World) -> None:
         shown = world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "u-1"))
         assert world.ask(certificate=shown).uid == "u-1"
         with pytest.raises(status.Refusal):
             world.ask(certificate=world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "a"), (UID, "b")))
 
-    def test_expired(self, world: World) -> None:
+    def test_expired_certificate_is_rejected(self, world: World) -> None:
         shown = world.certificate((NameOID.COMMON_NAME, "carol"), end=NOW + timedelta(minutes=1))
         world.ask(certificate=shown)
         world.clock.now = NOW + timedelta(minutes=2)
@@ -103,7 +103,7 @@ class TestCertificate:
             world.ask(certificate=shown)
         assert caught.value.code == 401
 
-    def test_foreign(self, world: World) -> None:
+    def test_certificate_of_another_authority_is_rejected(self, world: World) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
         shown = world.certificate(
             (NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, "root"), authority=other
@@ -111,7 +111,7 @@ class TestCertificate:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(certificate=shown)
 
-    def test_naming_nobody(self, world: World) -> None:
+    def test_certificate_without_a_user_name_is_rejected(self, world: World) -> None:
         shown = world.certificate((NameOID.ORGANIZATION_NAME, "system:masters"))
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(certificate=shown)
@@ -120,7 +120,9 @@ class TestCertificate:
         shown = world.certificate((NameOID.COMMON_NAME, "admin"), (NameOID.COMMON_NAME, "carol"))
         assert world.ask(certificate=shown).name == "carol"
 
-    def test_remembers_few(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_verified_certificates_are_cached_within_a_bound(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(authenticator, "_REMEMBERED", 2)
         for index in range(5):
             world.ask(certificate=world.certificate((NameOID.COMMON_NAME, f"u{index}")))
@@ -129,17 +131,17 @@ class TestCertificate:
 
 class TestBearer:
     @pytest.mark.parametrize("header", ["Bearer alice-token", "bearer alice-token", " BEARER alice-token x "])
-    def test_of_the_file(self, world: World, header: str) -> None:
+    def test_static_token_gives_its_user(self, world: World, header: str) -> None:
         user = world.ask(header)
         assert user == User(name="alice", uid="alice-uid", groups=("devs", "ops", "system:authenticated"))
 
-    def test_without_groups(self, world: World) -> None:
+    def test_static_token_may_lack_groups(self, world: World) -> None:
         assert world.ask("Bearer bob-token").groups == ("system:authenticated",)
 
     @pytest.mark.parametrize(
         "header", ["Bearer nope", "Bearer alice-toke", "Bearer alice-token2", "Bearer é"]
     )
-    def test_unknown(self, world: World, header: str) -> None:
+    def test_unknown_token_is_rejected(self, world: World, header: str) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized") as caught:
             world.ask(header)
         assert caught.value.document() == {
@@ -155,12 +157,12 @@ class TestBearer:
     @pytest.mark.parametrize(
         "header", ["", "Bearer", "Bearer ", "Bearer  alice-token", "Basic YTpi", "alice-token"]
     )
-    def test_as_good_as_none(self, world: World, header: str) -> None:
+    def test_other_authorization_schemes_count_as_no_credentials(self, world: World, header: str) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(header)
         assert world.ask(header, path="/healthz").name == "system:anonymous"
 
-    def test_of_a_service_account(self, world: World) -> None:
+    def test_service_account_token_gives_its_user(self, world: World) -> None:
         world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
         token = world.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
         user = world.ask(f"Bearer {token}")
@@ -170,7 +172,7 @@ class TestBearer:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(f"Bearer {token}")
 
-    def test_for_another_audience(self, world: World) -> None:
+    def test_token_for_another_audience_is_rejected(self, world: World) -> None:
         world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
         spec = {"spec": {"audiences": ["vault"]}}
         token = world.issuer.request(spec, namespace="ns", name="sa")["status"]["token"]
@@ -184,14 +186,14 @@ class TestBearer:
         shown = world.certificate((NameOID.COMMON_NAME, "root"), authority=other)
         assert world.ask("Bearer alice-token", certificate=shown).name == "alice"
 
-    def test_the_certificate_comes_first(self, world: World) -> None:
+    def test_certificate_precedes_the_token(self, world: World) -> None:
         shown = world.certificate((NameOID.COMMON_NAME, "carol"))
         assert world.ask("Bearer alice-token", certificate=shown).name == "carol"
 
     def test_the_file_is_kept_as_digests(self, world: World) -> None:
         assert "alice-token" not in repr(vars(world.authenticator._static))
 
-    def test_a_short_line_is_told_by_its_number(self, tmp_path: Path) -> None:
+    def test_short_line_of_the_token_file_is_reported_by_number(self, tmp_path: Path) -> None:
         (tmp_path / "t").write_text("a,b,c\n\ntop-secret,b\n")
         with pytest.raises(TokenFileFault) as caught:
             StaticTokens.read(tmp_path / "t")
@@ -207,7 +209,7 @@ class TestNobody:
     @pytest.mark.parametrize(
         "path", ["/", "/api", "/healthz/", "/healthz/etcd", "/livez/x", "/metrics", "/apis"]
     )
-    def test_sees_nothing_else(self, world: World, path: str) -> None:
+    def test_anonymous_user_is_rejected_elsewhere(self, world: World, path: str) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(path=path)
 
@@ -234,7 +236,7 @@ class TestBootstrap:
             "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
         }
 
-    def test_who_joins(self, world: World) -> None:
+    def test_bootstrap_token_gives_its_user_and_groups(self, world: World) -> None:
         groups = "system:bootstrappers:managedcluster,system:bootstrappers:a"
         world.kept.put("secrets", self.secret(**{"auth-extra-groups": groups}))
         user = world.ask(f"Bearer {self.TOKEN}")
@@ -246,14 +248,14 @@ class TestBootstrap:
             "system:authenticated",
         )
 
-    def test_out_with_its_secret(self, world: World) -> None:
+    def test_bootstrap_token_is_rejected_after_its_secret_is_deleted(self, world: World) -> None:
         world.kept.put("secrets", self.secret())
         world.ask(f"Bearer {self.TOKEN}")
         world.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(f"Bearer {self.TOKEN}")
 
-    def test_ends(self, world: World) -> None:
+    def test_expired_bootstrap_token_is_rejected(self, world: World) -> None:
         world.kept.put("secrets", self.secret(expiration="2026-11-15T13:00:00+01:00"))
         world.clock.now = NOW - timedelta(seconds=1)
         world.ask(f"Bearer {self.TOKEN}")
@@ -291,7 +293,7 @@ class TestBootstrap:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(f"Bearer {self.TOKEN}")
 
-    def test_one_being_deleted(self, world: World) -> None:
+    def test_bootstrap_token_of_a_deleting_secret_is_rejected(self, world: World) -> None:
         secret = self.secret()
         secret["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z"
         world.kept.put("secrets", secret)

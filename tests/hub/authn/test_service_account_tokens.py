@@ -65,7 +65,7 @@ def encoded(value: object) -> str:
 
 
 class TestRequest:
-    def test_answer(self, issuer: Issuer) -> None:
+    def test_token_request_returns_token_and_expiry(self, issuer: Issuer) -> None:
         answer = asked(issuer, audiences=["a", "b"], expirationSeconds=600)
         token = answer["status"].pop("token")
         assert answer == {
@@ -93,12 +93,12 @@ class TestRequest:
             "sub": "system:serviceaccount:ns:sa",
         }
 
-    def test_an_hour_for_the_hub_unless_told(self, issuer: Issuer) -> None:
+    def test_token_request_defaults_to_an_hour_and_the_hub_audience(self, issuer: Issuer) -> None:
         claims = part(token_of(issuer), 1)
         assert claims["exp"] - claims["iat"] == 3600
         assert claims["aud"] == [issuer.url]
 
-    def test_no_two_are_alike(self, issuer: Issuer) -> None:
+    def test_requested_tokens_are_unique(self, issuer: Issuer) -> None:
         assert token_of(issuer) != token_of(issuer)
 
     @pytest.mark.parametrize(
@@ -110,7 +110,9 @@ class TestRequest:
             (2**32 + 1, service_account_tokens.LONG),
         ],
     )
-    def test_life_out_of_range(self, issuer: Issuer, seconds: int, detail: str) -> None:
+    def test_token_request_with_invalid_duration_is_rejected(
+        self, issuer: Issuer, seconds: int, detail: str
+    ) -> None:
         with pytest.raises(status.Refusal) as caught:
             asked(issuer, expirationSeconds=seconds)
         assert caught.value.code == 422
@@ -120,14 +122,14 @@ class TestRequest:
         )
 
     @pytest.mark.parametrize("key", ["name", "namespace"])
-    def test_for_another(self, issuer: Issuer, key: str) -> None:
+    def test_token_request_for_another_account_is_rejected(self, issuer: Issuer, key: str) -> None:
         with pytest.raises(
             status.Refusal, match=f"must match the service account {key} if specified"
         ) as caught:
             issuer.request({"metadata": {key: "x"}}, namespace="ns", name="sa")
         assert caught.value.code == 422
 
-    def test_for_nobody(self, issuer: Issuer) -> None:
+    def test_token_request_for_a_missing_account_is_rejected(self, issuer: Issuer) -> None:
         with pytest.raises(status.Refusal, match='serviceaccounts "other" not found'):
             issuer.request({}, namespace="ns", name="other")
 
@@ -145,7 +147,7 @@ class TestBinding:
     def bound(self, issuer: Issuer, kind: str, name: str, **more: str) -> str:
         return token_of(issuer, boundObjectRef={"kind": kind, "apiVersion": "v1", "name": name, **more})
 
-    def test_pod_and_its_node(self, issuer: Issuer, kept: Kept) -> None:
+    def test_token_bound_to_a_pod_names_its_node(self, issuer: Issuer, kept: Kept) -> None:
         kept.put(
             "pods",
             {
@@ -169,7 +171,7 @@ class TestBinding:
             "authentication.kubernetes.io/node-uid": ("n-uid",),
         }
 
-    def test_the_node_may_go_before_the_pod(self, issuer: Issuer, kept: Kept) -> None:
+    def test_token_bound_to_a_pod_outlives_its_node(self, issuer: Issuer, kept: Kept) -> None:
         kept.put("nodes", {"metadata": {"name": "n", "uid": "n-uid"}})
         kept.put(
             "pods",
@@ -186,7 +188,7 @@ class TestBinding:
         ("kind", "resource", "namespace"),
         [("Pod", "pods", "ns"), ("Secret", "secrets", "ns"), ("Node", "nodes", "")],
     )
-    def test_ends_with_its_object(
+    def test_bound_token_is_rejected_after_its_object_is_deleted(
         self, issuer: Issuer, kept: Kept, kind: str, resource: str, namespace: str
     ) -> None:
         meta = {"name": "x"} | ({"namespace": namespace} if namespace else {})
@@ -200,7 +202,7 @@ class TestBinding:
         with pytest.raises(Rejected, match=r"UID .* does not match"):
             issuer.authenticate(token)
 
-    def test_refusals(self, issuer: Issuer, kept: Kept) -> None:
+    def test_invalid_token_bindings_are_rejected(self, issuer: Issuer, kept: Kept) -> None:
         kept.put(
             "pods", {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"serviceAccountName": "else"}}
         )
@@ -237,7 +239,7 @@ class TestBinding:
 
 
 class TestJudging:
-    def test_who_it_is(self, issuer: Issuer) -> None:
+    def test_service_account_token_gives_user_groups_and_extra(self, issuer: Issuer) -> None:
         verified = issuer.authenticate(token_of(issuer))
         assert verified is not None
         assert verified.user.name == "system:serviceaccount:ns:sa"
@@ -249,14 +251,14 @@ class TestJudging:
         "token",
         ["", "x", "a.b", "a.b.c", "...", "a.b.c.d", "é.é.é", "e30.e30.e30", "x" * 20_000, "\udcff.a.b"],
     )
-    def test_not_ours_to_judge(self, issuer: Issuer, token: str) -> None:
+    def test_token_of_another_format_is_ignored(self, issuer: Issuer, token: str) -> None:
         assert issuer.authenticate(token) is None
 
-    def test_of_another_issuer(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
+    def test_token_of_another_issuer_is_ignored(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
         other = Issuer(key=Key.open(None), objects=kept, url="https://elsewhere", clock=clock)
         assert issuer.authenticate(token_of(other)) is None
 
-    def test_of_another_key(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
+    def test_token_of_another_key_is_rejected(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
         other = Issuer(key=Key.open(None), objects=kept, clock=clock)
         with pytest.raises(Rejected, match=jwt.NO_KEY):
             issuer.authenticate(token_of(other))
@@ -320,7 +322,7 @@ class TestJudging:
         with pytest.raises(Rejected):
             issuer.authenticate(resigned(header))
 
-    def test_changed_claims(self, issuer: Issuer) -> None:
+    def test_token_with_changed_claims_is_rejected(self, issuer: Issuer) -> None:
         header, payload, signature = token_of(issuer).split(".")
         claims = part(f"x.{payload}.x", 1)
         for change in (
@@ -332,12 +334,12 @@ class TestJudging:
                 issuer.authenticate(f"{header}.{encoded(claims | change)}.{signature}")
 
     @pytest.mark.parametrize("signature", ["A" * 86, "A" * 85, "A" * 87, "_" * 86, "A"])
-    def test_signatures_of_nobody(self, issuer: Issuer, signature: str) -> None:
+    def test_token_without_a_valid_signature_is_rejected(self, issuer: Issuer, signature: str) -> None:
         header, payload, _ = token_of(issuer).split(".")
         with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
             issuer.authenticate(f"{header}.{payload}.{signature}")
 
-    def test_audience(self, issuer: Issuer) -> None:
+    def test_token_audience_must_match(self, issuer: Issuer) -> None:
         token = token_of(issuer, audiences=["vault", "other"])
         with pytest.raises(Rejected) as caught:
             issuer.authenticate(token)
@@ -390,7 +392,7 @@ class TestJudging:
             issuer.authenticate(token)
         assert str(caught.value) == "service account UID (new) does not match claim (sa-uid)"
 
-    def test_an_account_without_a_uid_is_nobodys(self, kept: Kept) -> None:
+    def test_token_of_an_account_without_uid_is_rejected(self, kept: Kept) -> None:
         kept.put("serviceaccounts", {"metadata": {"name": "odd", "namespace": "ns", "uid": ""}})
         issuer = Issuer(key=Key.open(None), objects=kept, clock=Clock())
         token = issuer.request({}, namespace="ns", name="odd")["status"]["token"]
@@ -418,7 +420,7 @@ class TestMemory:
         assert issuer.authenticate(token) is not None
         assert kept.reads == []
 
-    def test_what_does_not_concern_it_does_not_matter(self, issuer: Issuer, kept: Kept) -> None:
+    def test_verified_token_stays_cached_on_unrelated_changes(self, issuer: Issuer, kept: Kept) -> None:
         token = token_of(issuer)
         issuer.authenticate(token)
         kept.put("pods", {"metadata": {"name": "p", "namespace": "ns"}})
@@ -429,13 +431,13 @@ class TestMemory:
         assert issuer.authenticate(token) is not None
         assert kept.reads == [("serviceaccounts", "ns", "sa")]
 
-    def test_bounded(self, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_verified_token_cache_is_bounded(self, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(service_account_tokens, "_REMEMBERED", 3)
         for _ in range(10):
             issuer.authenticate(token_of(issuer))
         assert len(issuer._remembered) <= 3
 
-    def test_no_token_is_kept(self, issuer: Issuer) -> None:
+    def test_token_cache_contains_no_token(self, issuer: Issuer) -> None:
         token = token_of(issuer)
         issuer.authenticate(token)
         assert token not in repr(issuer._remembered)
@@ -453,7 +455,7 @@ class TestSecrets:
         kept.put("secrets", secret)
         return token
 
-    def test_for_ever(self, issuer: Issuer, token: str, clock: Clock) -> None:
+    def test_secret_token_has_no_expiry(self, issuer: Issuer, token: str, clock: Clock) -> None:
         clock.now += 10 * 365 * 86400
         verified = issuer.authenticate(token)
         assert verified is not None
@@ -461,7 +463,7 @@ class TestSecrets:
         assert verified.user.extra == {}
         assert verified.audiences == issuer.audiences
 
-    def test_claims(self, token: str) -> None:
+    def test_secret_token_has_legacy_claims(self, token: str) -> None:
         assert part(token, 1) == {
             "iss": "kubernetes/serviceaccount",
             "kubernetes.io/serviceaccount/namespace": "ns",
@@ -471,11 +473,13 @@ class TestSecrets:
             "sub": "system:serviceaccount:ns:sa",
         }
 
-    def test_only_for_the_hub(self, issuer: Issuer, token: str) -> None:
+    def test_secret_token_is_valid_only_for_the_hub_audience(self, issuer: Issuer, token: str) -> None:
         with pytest.raises(Rejected, match="is invalid for the target audiences"):
             issuer.authenticate(token, audiences=["vault"])
 
-    def test_gone_with_its_secret(self, issuer: Issuer, kept: Kept, token: str) -> None:
+    def test_secret_token_is_rejected_after_its_secret_is_deleted(
+        self, issuer: Issuer, kept: Kept, token: str
+    ) -> None:
         assert issuer.authenticate(token) is not None
         kept.delete("secrets", "sa-token", "ns")
         with pytest.raises(Rejected, match=service_account_tokens.LEGACY_INVALIDATED):
@@ -489,7 +493,9 @@ class TestSecrets:
         with pytest.raises(Rejected, match=service_account_tokens.LEGACY_REPLACED):
             issuer.authenticate(token)
 
-    def test_gone_with_its_account(self, issuer: Issuer, kept: Kept, token: str) -> None:
+    def test_secret_token_is_rejected_after_its_account_is_deleted(
+        self, issuer: Issuer, kept: Kept, token: str
+    ) -> None:
         kept.delete("serviceaccounts", "sa", "ns")
         with pytest.raises(Rejected, match="not found"):
             issuer.authenticate(token)
@@ -497,7 +503,7 @@ class TestSecrets:
         with pytest.raises(Rejected, match="does not match claim"):
             issuer.authenticate(token)
 
-    def test_marked_invalid(self, issuer: Issuer, kept: Kept, token: str) -> None:
+    def test_secret_token_marked_invalid_is_rejected(self, issuer: Issuer, kept: Kept, token: str) -> None:
         secret = kept.document("secrets", "ns", "sa-token")
         assert secret is not None
         labels = {"kubernetes.io/legacy-token-invalid-since": "2026-11-01"}
@@ -521,12 +527,12 @@ class TestSecrets:
 
 
 class TestKey:
-    def test_kept_and_found_again(self, tmp_path: Path) -> None:
+    def test_token_key_is_stored_and_reopened(self, tmp_path: Path) -> None:
         first, second = Key.open(tmp_path / "data"), Key.open(tmp_path / "data")
         assert first.id == second.id
         assert (tmp_path / "data" / jwt.KEY_FILE).stat().st_mode & 0o777 == 0o600
 
-    def test_shows_nothing(self) -> None:
+    def test_token_key_repr_contains_no_key_material(self) -> None:
         assert "PrivateKey" not in repr(Key.open(None))
 
     @pytest.mark.parametrize("which", ["rsa", "p384", "nonsense"])
@@ -559,7 +565,7 @@ class TestKey:
         public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
         public.verify(pair, f"{header}.{payload}".encode(), ec.ECDSA(hashes.SHA256()))
 
-    def test_discovery(self, issuer: Issuer) -> None:
+    def test_token_key_is_published_as_jwks(self, issuer: Issuer) -> None:
         assert issuer.discovery(address="127.0.0.1:6443") == {
             "issuer": "https://kubernetes.default.svc.cluster.local",
             "jwks_uri": "https://127.0.0.1:6443/openid/v1/jwks",

@@ -28,7 +28,7 @@ def field(name: str, *path: str) -> Node:
 
 
 @pytest.mark.parametrize("made", TYPES, ids=lambda made: made.full_name)
-def test_types_are_whole(made: Type) -> None:
+def test_builtin_types_resolve_completely(made: Type) -> None:
     assert made.node.name == made.full_name
     assert set(made.node.required) <= set(made.fields)
     if made.union:
@@ -90,7 +90,7 @@ def test_fields_of_embedded_types_lie_flat() -> None:
     assert "command" in builtin.node(f"{CORE}.EphemeralContainer").properties
 
 
-def test_schemas_may_hold_themselves() -> None:
+def test_recursive_builtin_schema_is_cyclic() -> None:
     schema = builtin.node("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
     assert schema.properties["properties"].additional is schema
     assert schema.properties["not"] is schema
@@ -117,12 +117,12 @@ def test_a_list_of_every_kind() -> None:
         "io.k8s.api.core.v2.Pod",
     ],
 )
-def test_no_such_type(name: str) -> None:
+def test_unknown_builtin_type_raises_key_error(name: str) -> None:
     with pytest.raises(KeyError):
         builtin.node(name)
 
 
-def test_kinds_by_group() -> None:
+def test_builtin_kinds_are_found_by_group() -> None:
     assert builtin.kind("", "v1", "Pod").full_name == f"{CORE}.Pod"
     assert builtin.kind("rbac.authorization.k8s.io", "v1", "Role").name == "Role"
     for group in ("", "apps", "example.com"):
@@ -141,13 +141,13 @@ def test_kinds_by_group() -> None:
         ("../core", "v1", "Pod"),
     ],
 )
-def test_no_such_kind(group: str, version: str, name: str) -> None:
+def test_unknown_builtin_kind_raises_key_error(group: str, version: str, name: str) -> None:
     with pytest.raises(KeyError):
         builtin.kind(group, version, name)
 
 
 @pytest.mark.parametrize("resource", builtin.resources(), ids=lambda each: each.key)
-def test_resources_are_whole(resource: Resource) -> None:
+def test_builtin_resources_are_complete(resource: Resource) -> None:
     made = builtin.kind(resource.group, resource.version, resource.kind)
     assert resource.node is made.node
     assert resource.singular == resource.kind.lower()
@@ -167,7 +167,7 @@ def test_resources_are_whole(resource: Resource) -> None:
     assert len({column.name for column in resource.columns}) == len(resource.columns)
 
 
-def test_names_are_unique() -> None:
+def test_builtin_resource_names_are_unique() -> None:
     assert len(RESOURCES) == len(builtin.resources())
     short = [
         name for each in builtin.resources() for name in each.short_names if each.group != "events.k8s.io"

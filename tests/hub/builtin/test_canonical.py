@@ -60,7 +60,7 @@ def test_adds_what_is_always_there_and_drops_what_is_empty() -> None:
     }
 
 
-def test_zero_is_kept_where_it_differs_from_absent() -> None:
+def test_zero_value_is_encoded_where_it_differs_from_absent() -> None:
     assert written("v1", "DeleteOptions", gracePeriodSeconds=0, preconditions={}) == {
         "gracePeriodSeconds": 0,
         "preconditions": {},
@@ -69,7 +69,7 @@ def test_zero_is_kept_where_it_differs_from_absent() -> None:
     assert written("v1", "Pod", spec={"volumes": volumes})["spec"]["volumes"] == volumes
 
 
-def test_null_is_absent_and_in_a_list_or_map_it_is_empty() -> None:
+def test_null_field_is_dropped_and_null_item_becomes_empty() -> None:
     found = written(
         "v1", "Pod", metadata={"labels": {"a": None}, "finalizers": [None]}, spec={"containers": [None]}
     )
@@ -95,12 +95,12 @@ def test_order_is_the_types_and_that_of_maps_alphabetical() -> None:
         ("0099-01-02T03:04:05Z", "0099-01-02T03:04:05Z"),
     ],
 )
-def test_times_turn_to_utc(given_text: str, expected: str) -> None:
+def test_times_are_converted_to_utc(given_text: str, expected: str) -> None:
     metadata = {"creationTimestamp": given_text, "deletionTimestamp": given_text}
     assert written("v1", "Pod", metadata=metadata)["metadata"] == dict.fromkeys(metadata, expected)
 
 
-def test_micro_times() -> None:
+def test_micro_times_are_normalized() -> None:
     spec = {"renewTime": "2020-01-02T03:04:05.000006+01:00"}
     assert written("coordination.k8s.io/v1", "Lease", spec=spec)["spec"] == {
         "renewTime": "2020-01-02T02:04:05.000006Z"
@@ -114,7 +114,7 @@ def test_quantities_outside_resource_lists_keep_billionths() -> None:
     }
 
 
-def test_times_of_the_wire() -> None:
+def test_times_accept_every_rfc3339_form() -> None:
     assert seconds_of(-1) == "1969-12-31T23:59:59Z"
     assert micros_of(1, 999_999_999) == "1970-01-01T00:00:01.999999Z"
     assert seconds_of(-62135596800) is None
@@ -142,17 +142,17 @@ def test_times_of_the_wire() -> None:
         (" 1500m ", "1500m"),
     ],
 )
-def test_quantities_get_short(given_value: Any, expected: str) -> None:
+def test_quantities_become_canonical(given_value: Any, expected: str) -> None:
     assert written("v1", "ResourceQuota", spec={"hard": {"cpu": given_value}})["spec"]["hard"] == {
         "cpu": expected
     }
 
 
-def test_base64_is_rewritten() -> None:
+def test_base64_is_reencoded() -> None:
     assert written("v1", "Secret", data={"a": "YW\nJj\r\n"})["data"] == {"a": "YWJj"}
 
 
-def test_forms_of_schemas() -> None:
+def test_json_schema_accepts_booleans_and_lists() -> None:
     """Where the reference would write ``items: null``, and nothing the next time, nothing is written at once."""
     assert schema(
         a={"items": [{"type": "x"}], "additionalProperties": True, "maximum": 1.0, "default": None},
@@ -259,7 +259,7 @@ def test_values_of_the_wrong_type(kind: str, document: Document, words: tuple[st
         ),
     ],
 )
-def test_what_is_no_time(text: str, told: str) -> None:
+def test_invalid_time_is_malformed(text: str, told: str) -> None:
     assert refusal("v1", "Pod", metadata={"creationTimestamp": text}) == told
 
 
@@ -282,7 +282,7 @@ def test_a_micro_time_needs_six_digits() -> None:
         ("1" * 4001, "a quantity is longer than 4,000 characters"),
     ],
 )
-def test_what_is_no_quantity(value: Any, told: str) -> None:
+def test_invalid_quantity_is_malformed(value: Any, told: str) -> None:
     assert refusal("v1", "ResourceQuota", spec={"hard": {"cpu": value}}) == told
 
 
@@ -293,12 +293,12 @@ def test_what_is_no_base64_or_schema() -> None:
         schema(a={"additionalProperties": 5})
 
 
-def test_the_first_mismatch_is_told_unless_a_special_value_is_wrong() -> None:
+def test_first_type_mismatch_is_reported_unless_a_special_type_fails() -> None:
     assert "metadata.name" in refusal("v1", "Pod", metadata={"name": 5, "uid": 5})
     assert "parsing time" in refusal("v1", "Pod", metadata={"name": 5, "creationTimestamp": "x"})
 
 
-def test_bounds_the_depth() -> None:
+def test_canonical_encoding_bounds_the_depth() -> None:
     deep: Document = {}
     for _ in range(300):
         deep = {"not": deep}
@@ -307,7 +307,7 @@ def test_bounds_the_depth() -> None:
 
 
 @given(documents())
-def test_once_is_enough(document: Document) -> None:
+def test_canonical_encoding_is_idempotent(document: Document) -> None:
     group, _, version = document["apiVersion"].rpartition("/")
     made = builtin.kind(group, version, document["kind"])
     first = canonical(made, document)

@@ -97,7 +97,7 @@ async def collected_so_far(world: World) -> None:
         await world.until(lambda: world.find("secrets", "marker") is None)
 
 
-async def test_dependents_follow_their_owner(world: World) -> None:
+async def test_dependents_are_deleted_after_their_owner(world: World) -> None:
     owner = await world.make("configmaps", "owner")
     await world.make("secrets", "child", owners=(owner,))
     await world.remove("configmaps", "owner")
@@ -178,7 +178,7 @@ async def test_owners_in_a_circle_are_deleted_in_the_foreground(world: World) ->
     await world.until(lambda: not world.find("configmaps", "one") and not world.find("configmaps", "two"))
 
 
-async def test_foreground_waits_for_dependents(world: World) -> None:
+async def test_foreground_deletion_waits_for_dependents(world: World) -> None:
     owner = await world.make("configmaps", "owner")
     await world.make("secrets", "child", owners=(owner,), metadata={"finalizers": [HOLD]})
     await world.remove("configmaps", "owner", FOREGROUND)
@@ -200,7 +200,7 @@ async def test_orphans_lose_their_owner_and_stay(world: World) -> None:
     assert "ownerReferences" not in child["metadata"]
 
 
-async def test_a_namespace_ends_when_it_is_empty(world: World) -> None:
+async def test_namespace_is_removed_when_empty(world: World) -> None:
     await world.make("namespaces", "ns", namespace="")
     await world.make("configmaps", "free", namespace="ns")
     await world.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
@@ -231,7 +231,7 @@ async def test_every_namespace_has_an_account_and_the_authority(world: World) ->
     )
 
 
-async def test_token_secrets_are_filled_and_go_with_their_account(world: World) -> None:
+async def test_token_secret_is_filled_and_deleted_with_its_account(world: World) -> None:
     await world.make("serviceaccounts", "bot")
     note = {"annotations": {"kubernetes.io/service-account.name": "bot"}}
     await world.make("secrets", "token", type="kubernetes.io/service-account-token", metadata=note)
@@ -266,7 +266,7 @@ async def test_parts_can_be_switched_off() -> None:
 
 
 @pytest.mark.looptime
-async def test_events_go_an_hour_after_they_were_last_written(looptime: object) -> None:
+async def test_event_is_deleted_an_hour_after_its_last_write(looptime: object) -> None:
     async with embedded_hub(definitions=()) as hub:
         world = World(hub)
         about = {"kind": "ConfigMap", "name": "a", "namespace": "default"}

@@ -19,7 +19,7 @@ NOW = "2026-03-01T12:00:00Z"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
-def test_definitions_fare_as_recorded(case: dict[str, Any]) -> None:
+def test_crd_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     document = {"metadata": {"name": case["name"]}, "spec": copy.deepcopy(case["spec"])}
     old = None
     if "old" in case:
@@ -254,7 +254,7 @@ def test_what_is_served_stays_established_when_a_new_name_is_taken() -> None:
 # --- serving -----------------------------------------------------------------------------------------------------
 
 
-def test_resources_of_a_definition() -> None:
+def test_crd_defines_its_served_resources() -> None:
     document = definition(
         {"type": "object", "properties": {"size": {"type": "integer"}}},
         subresources={
@@ -338,7 +338,7 @@ def test_the_root_of_an_object_has_what_every_object_has() -> None:
         ("v1alpha1", "foo"),
     ],
 )
-def test_versions_have_an_order(better: str, worse: str) -> None:
+def test_api_versions_are_ordered_by_priority(better: str, worse: str) -> None:
     assert version_priority(better) > version_priority(worse)
 
 

@@ -118,7 +118,7 @@ class TestAsking:
             (b"-----BEGIN " * 100_000, signing.NOT_PEM),
         ],
     )
-    def test_what_is_no_request(self, data: bytes, fault: str) -> None:
+    def test_invalid_pem_request_is_rejected(self, data: bytes, fault: str) -> None:
         value = encoded(data)
         made = created(csr() | {"spec": csr()["spec"] | {"request": value}})
         assert told(validation.check(made, None)) == [f'spec.request: Invalid value: "{value}": {fault}']
@@ -139,7 +139,7 @@ class TestAsking:
         )
         assert told(validation.check(created(csr(encoded(text))), None))[0].endswith(fault)
 
-    def test_usages(self) -> None:
+    def test_csr_with_invalid_usages_is_rejected(self) -> None:
         found = told(validation.check(created(csr(usages=["client auth", "client auth", "foo"])), None))
         assert found[0].startswith(
             'spec.usages[2]: Unsupported value: "foo": supported values: "any", "cert sign", '
@@ -170,11 +170,11 @@ class TestAsking:
             (validation.LEGACY, f'Invalid value: "{validation.LEGACY}": {validation.LEGACY_REFUSED}'),
         ],
     )
-    def test_signer_names(self, name: str, fault: str) -> None:
+    def test_csr_with_invalid_signer_name_is_rejected(self, name: str, fault: str) -> None:
         (found,) = told(validation.check(created(csr(signerName=name)), None))
         assert found.startswith(f"spec.signerName: {fault}")
 
-    def test_life(self) -> None:
+    def test_csr_with_short_expiration_is_rejected(self) -> None:
         assert told(validation.check(created(csr(expirationSeconds=599)), None)) == [
             f"spec.expirationSeconds: Invalid value: 599: {validation.SHORT}"
         ]
@@ -198,7 +198,9 @@ class TestAdmission:
     @pytest.mark.parametrize(
         "groups", [("system:masters",), ("devs", "system:masters"), ("system:masters", "devs")]
     )
-    def test_nobody_may_ask_to_be_a_master(self, authorizer: Authorizer, groups: tuple[str, ...]) -> None:
+    def test_csr_for_system_masters_is_forbidden(
+        self, authorizer: Authorizer, groups: tuple[str, ...]
+    ) -> None:
         with pytest.raises(status.Refusal) as caught:
             self.admit(authorizer, created(csr(request("carol", *groups))))
         assert caught.value.code == 403
@@ -207,7 +209,7 @@ class TestAdmission:
             "kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"
         )
 
-    def test_other_groups_and_signers(self, authorizer: Authorizer) -> None:
+    def test_csr_for_other_groups_and_signers_is_allowed(self, authorizer: Authorizer) -> None:
         self.admit(authorizer, created(csr(request("carol", "devs", "system:masters2"))))
         self.admit(authorizer, created(csr(request("carol", "system:masters"), signerName="example.com/x")))
 
@@ -223,7 +225,7 @@ class TestAdmission:
             ("sign", "status", {"conditions": [condition("Failed")]}),
         ],
     )
-    def test_approving_and_signing(
+    def test_approval_and_signing_need_permission_for_the_signer(
         self, kept: Kept, authorizer: Authorizer, verb: str, subresource: str, state: Document
     ) -> None:
         old = created(csr())
@@ -267,7 +269,7 @@ class TestAdmission:
 
 
 class TestChanging:
-    def test_the_request_never_changes(self) -> None:
+    def test_csr_spec_is_immutable(self) -> None:
         old = created(csr())
         evil = csr(request("root", "system:masters"), signerName="x", usages=["any"], username="root")
         for subresource in ("", "approval", "status"):
@@ -280,7 +282,7 @@ class TestChanging:
         new = changed(old, "", conditions=[condition("Approved")], certificate="eHg=")
         assert new["status"] == {}
 
-    def test_approval_writes_conditions_only(self) -> None:
+    def test_approval_update_changes_only_conditions(self) -> None:
         old = created(csr())
         new = changed(old, "approval", conditions=[condition("Approved", reason="r")], certificate="eHg=")
         stamp = "2026-11-15T13:00:00Z"
@@ -288,21 +290,21 @@ class TestChanging:
         assert new["status"] == {"conditions": [condition("Approved", reason="r") | times]}
         assert validation.check(new, old, subresource="approval") == []
 
-    def test_a_decision_stands(self) -> None:
+    def test_approval_cannot_be_withdrawn(self) -> None:
         old = approved(csr())
         new = changed(old, "approval", conditions=[])
         assert told(validation.check(new, old, subresource="approval")) == [
             'status.conditions: Forbidden: updates may not remove a condition of type "Approved"'
         ]
 
-    def test_approved_and_denied(self) -> None:
+    def test_csr_cannot_be_approved_and_denied(self) -> None:
         old = approved(csr())
         new = changed(old, "approval", conditions=[*old["status"]["conditions"], condition("Denied")])
         assert told(validation.check(new, old, subresource="approval")) == [
             'status.conditions: Invalid value: "Denied": Approved and Denied conditions are mutually exclusive'
         ]
 
-    def test_odd_conditions(self) -> None:
+    def test_invalid_csr_conditions_are_rejected(self) -> None:
         old = created(csr())
         odd = [
             {"type": "Approved"},
@@ -321,20 +323,20 @@ class TestChanging:
             'status.conditions[4].status: Unsupported value: "False": supported values: "True"',
         ]
 
-    def test_status_cannot_approve(self) -> None:
+    def test_status_update_cannot_approve_a_csr(self) -> None:
         old = created(csr())
         new = changed(old, "status", conditions=[condition("Approved")])
         assert told(validation.check(new, old, subresource="status")) == [
             'status.conditions: Forbidden: updates may not add a condition of type "Approved"'
         ]
 
-    def test_status_repeats_the_decision_as_it_was(self) -> None:
+    def test_status_update_keeps_the_stored_decision(self) -> None:
         old = approved(csr())
         new = changed(old, "status", conditions=[condition("Approved", reason="forged")])
         assert new["status"]["conditions"] == old["status"]["conditions"]
         assert validation.check(new, old, subresource="status") == []
 
-    def test_a_condition_keeps_the_time_it_came_about(self) -> None:
+    def test_csr_condition_keeps_its_transition_time(self) -> None:
         old = created(csr()) | {
             "status": {"conditions": [condition("X", lastTransitionTime="2020-01-01T00:00:00Z")]}
         }
@@ -353,7 +355,7 @@ class TestChanging:
             ),
         ],
     )
-    def test_what_is_no_certificate(self, data: bytes, fault: str) -> None:
+    def test_status_update_with_invalid_certificate_is_rejected(self, data: bytes, fault: str) -> None:
         old = approved(csr())
         new = changed(old, "status", certificate=encoded(data), conditions=old["status"]["conditions"])
         assert told(validation.check(new, old, subresource="status")) == [
@@ -405,7 +407,7 @@ def failure(document: Document, authority: Authority) -> str:
 
 
 class TestSigning:
-    def test_a_client(self, authority: Authority) -> None:
+    def test_client_certificate_is_signed_as_requested(self, authority: Authority) -> None:
         made = sign(approved(csr(request("carol", "devs", "ops"))), authority)
         der = made.public_bytes(serialization.Encoding.DER)
         assert authority.verify(der, now=NOW) == made
@@ -416,7 +418,7 @@ class TestSigning:
         assert list(purposes) == [ExtendedKeyUsageOID.CLIENT_AUTH]
         assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
-    def test_long_names_of_agents(self, authority: Authority) -> None:
+    def test_long_common_names_are_signed(self, authority: Authority) -> None:
         name = f"system:open-cluster-management:{'c' * 63}:{'a' * 36}"
         made = sign(approved(csr(request(name, "system:open-cluster-management:cluster1"))), authority)
         assert certificates.texts(made, NameOID.COMMON_NAME) == (name,)
@@ -424,7 +426,7 @@ class TestSigning:
     @pytest.mark.parametrize(
         "key", [rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate()]
     )
-    def test_keys_of_any_kind(self, authority: Authority, key: Any) -> None:
+    def test_csr_with_any_key_type_is_signed(self, authority: Authority, key: Any) -> None:
         made = sign(approved(csr(request("carol", key=key))), authority)
         assert made.public_key() == key.public_key()
 
@@ -438,12 +440,14 @@ class TestSigning:
             (10 * 365 * 86400, timedelta(days=365)),
         ],
     )
-    def test_life(self, authority: Authority, seconds: int | None, life: timedelta) -> None:
+    def test_signed_certificate_lasts_as_requested(
+        self, authority: Authority, seconds: int | None, life: timedelta
+    ) -> None:
         made = sign(approved(csr(expirationSeconds=seconds)), authority)
         assert made.not_valid_before_utc == NOW - timedelta(minutes=5)
         assert made.not_valid_after_utc - made.not_valid_before_utc == life
 
-    def test_not_beyond_the_authoritys(self) -> None:
+    def test_signed_certificate_ends_with_the_authority(self) -> None:
         old = Authority.create(now=NOW - timedelta(days=3600))
         made = sign(approved(csr()), old)
         assert made.not_valid_after_utc == old.certificate.not_valid_after_utc
@@ -454,7 +458,7 @@ class TestSigning:
             == "the signer has expired"
         )
 
-    def test_usages(self, authority: Authority) -> None:
+    def test_signed_certificate_has_the_requested_usages(self, authority: Authority) -> None:
         made = sign(approved(csr(usages=["client auth", "digital signature", "key encipherment"])), authority)
         flags = made.extensions.get_extension_for_class(x509.KeyUsage)
         assert flags.critical
@@ -502,7 +506,7 @@ class TestSigning:
             [condition("Approved", "False")],
         ],
     )
-    def test_only_what_is_approved(self, authority: Authority, conditions: list[Document]) -> None:
+    def test_only_approved_csr_is_signed(self, authority: Authority, conditions: list[Document]) -> None:
         document = created(csr()) | {"status": {"conditions": conditions}}
         assert signing.signed(document, authority=authority, now=NOW) is None
 
@@ -525,7 +529,7 @@ class TestKubelets:
     ) -> Document:
         return approved(csr(request(name, *groups, alternatives=alternatives), **spec))
 
-    def test_client(self, authority: Authority) -> None:
+    def test_kubelet_client_certificate_is_signed(self, authority: Authority) -> None:
         for usages in (
             ["digital signature", "client auth"],
             ["key encipherment", "digital signature", "client auth"],
@@ -535,7 +539,7 @@ class TestKubelets:
             )
             assert certificates.texts(made, NameOID.ORGANIZATION_NAME) == ("system:nodes",)
 
-    def test_serving(self, authority: Authority) -> None:
+    def test_kubelet_serving_certificate_is_signed(self, authority: Authority) -> None:
         usages = ["digital signature", "key encipherment", "server auth"]
         made = sign(
             self.asked(NODE[0], NODE[1:], [DNS, IP], signerName=signing.KUBELET_SERVING, usages=usages),
@@ -590,7 +594,7 @@ class TestKubelets:
             ),
         ],
     )
-    def test_refused(
+    def test_invalid_kubelet_csr_is_not_signed(
         self,
         authority: Authority,
         which: str,

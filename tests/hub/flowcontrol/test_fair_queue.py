@@ -58,7 +58,7 @@ def test_busy_users_get_equal_seconds(floods: dict[str, float]) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(FLOODS, st.integers(0, 200))
-def test_urgent_work_is_next(floods: dict[str, float], rounds: int) -> None:
+def test_urgent_work_precedes_other_flows(floods: dict[str, float], rounds: int) -> None:
     queue = flooded(floods, rounds=rounds)
     queue.put("controller", "controller", urgent=True)
     assert serve(queue, {**floods, "controller": 0.001}) == "controller"
@@ -86,7 +86,7 @@ def test_full_flow_leaves_room_for_others() -> None:
         queue.put("third", 5)
 
 
-def test_idle_users_are_forgotten() -> None:
+def test_idle_flows_are_removed() -> None:
     queue: FairQueue[str] = FairQueue()
     for number in range(20 * FLOWS):
         name = f"user-{number}"

@@ -110,7 +110,7 @@ async def test_the_template_of_a_daemon_set_is_counted() -> None:
     assert [each["deprecated.daemonset.template.generation"] for each in counts] == ["1", "1", "2"]
 
 
-def test_a_definition_stays_until_its_objects_are_gone() -> None:
+def test_crd_is_not_removable_before_its_deletion() -> None:
     kind = Definition(registry=Registry(()), clock=lambda: datetime.now(UTC))
     assert not kind.is_removable({"metadata": {"name": "ships.example"}})
     assert kind.is_removable(

@@ -81,7 +81,7 @@ def test_what_the_class_does_not_give_is_refused(spec: dict[str, Any], told: str
     assert refused.value.message == f'pods "bridge" is forbidden: {told}'
 
 
-def test_there_is_one_default() -> None:
+def test_second_default_priority_class_is_forbidden() -> None:
     kind = PriorityClass(Priorities(kept(low={"value": 1, "globalDefault": True})))
     second: Document = {"metadata": {"name": "high"}, "value": 2, "globalDefault": True}
     with pytest.raises(Refusal) as refused:

@@ -83,7 +83,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("group", "version"), VERSIONS)
-def test_documents_are_complete(group: str, version: str) -> None:
+def test_openapi_documents_have_no_dangling_references(group: str, version: str) -> None:
     document = published(group, version)
     schemas = document["components"]["schemas"]
     assert set(references(document)) == {f"#/components/schemas/{name}" for name in schemas}
@@ -106,7 +106,7 @@ def test_documents_are_complete(group: str, version: str) -> None:
     assert len(set(identities)) == len(identities)
 
 
-def test_what_kubectl_looks_for() -> None:
+def test_openapi_documents_have_what_kubectl_reads() -> None:
     paths = published("", "v1")["paths"]
     patch = paths["/api/v1/namespaces/{namespace}/configmaps/{name}"]["patch"]
     assert patch["operationId"] == "patchCoreV1NamespacedConfigMap"
@@ -170,7 +170,7 @@ def test_schemas_of_built_in_types() -> None:
     assert options == [{"group": "", "kind": "DeleteOptions", "version": "v1"}]
 
 
-def test_custom_resources_are_completed() -> None:
+def test_openapi_schema_of_custom_resource_is_completed() -> None:
     document = published("stable.example.com", "v1")
     schemas = document["components"]["schemas"]
     metadata = {"allOf": [{"$ref": f"#/components/schemas/{META}.ObjectMeta"}]}
@@ -254,7 +254,7 @@ def test_the_index_names_every_document_by_its_content() -> None:
     assert len(hashes) == len(changes) + 1
 
 
-def test_the_older_form_says_what_it_can() -> None:
+def test_openapi_v2_drops_what_it_cannot_express() -> None:
     document = documents.swagger(EVERYTHING)
     definitions = document["definitions"]
     assert document["swagger"] == "2.0"

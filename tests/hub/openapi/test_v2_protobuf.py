@@ -57,7 +57,7 @@ SECURITY = {"security": [{"k": []}], "securityDefinitions": {"k": {"type": "apiK
         ),
     ],
 )
-def test_what_is_written(document: dict[str, object], wanted: bytes) -> None:
+def test_openapi_v2_protobuf_encodes_every_field(document: dict[str, object], wanted: bytes) -> None:
     assert v2_protobuf.encoded(document) == wanted
 
 

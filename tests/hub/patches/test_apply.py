@@ -115,7 +115,7 @@ def owned(document: Document) -> dict[str, Any]:
     }
 
 
-def test_applying_creates_and_owns_what_was_said() -> None:
+def test_apply_creates_and_owns_the_applied_fields() -> None:
     body = thing(
         text="x", labels={"a": "b"}, set=["p"], items=[{"name": "n", "value": "v"}], ports=[{"port": 80}]
     )
@@ -153,7 +153,7 @@ def test_applying_the_same_again_changes_nothing() -> None:
     assert applied(live, thing(set=["p", "q"], text="x"), time="2") is live
 
 
-def test_what_is_no_longer_applied_goes() -> None:
+def test_apply_removes_fields_no_longer_applied() -> None:
     live = applied(
         None, thing(text="x", labels={"a": "1", "b": "2"}, inner={"a": "1"}, set=["p", "q"], list=["l"])
     )
@@ -162,7 +162,7 @@ def test_what_is_no_longer_applied_goes() -> None:
     assert owned(live) == {"me": {"f:labels": {"f:b": {}}, "f:set": {'v:"q"': {}}}}
 
 
-def test_what_others_own_stays() -> None:
+def test_apply_keeps_fields_of_other_managers() -> None:
     live = applied(None, thing(text="x", number=1, items=[{"name": "n", "value": "v"}]))
     live = applied(live, thing(text="x", items=[{"name": "n"}]), "they")
     live = applied(live, {"apiVersion": VERSION, "kind": "Thing"})
@@ -170,7 +170,7 @@ def test_what_others_own_stays() -> None:
     assert owned(live) == {"they": {"f:items": {'k:{"name":"n"}': {".": {}, "f:name": {}}}, "f:text": {}}}
 
 
-def test_what_nobody_applied_stays_with_the_item_that_stays() -> None:
+def test_apply_keeps_unowned_fields_of_a_remaining_item() -> None:
     live = applied(None, thing(items=[{"name": "n", "value": "v"}, {"name": "m"}]))
     live["spec"]["items"][0]["more"] = "by default"
     live = applied(live, thing(items=[{"name": "n"}]))
@@ -193,7 +193,7 @@ def test_the_same_value_has_two_owners() -> None:
     assert [entry.get("time") for entry in shared["metadata"]["managedFields"]] == [None, "1"]
 
 
-def test_one_conflict() -> None:
+def test_apply_conflict_names_manager_and_field() -> None:
     live = updated(applied(None, thing(text="x")), {"text": "y"})
     refused = refusal(live, thing(text="z"))
     assert refused.document() == {
@@ -216,7 +216,7 @@ def test_one_conflict() -> None:
     }
 
 
-def test_several_conflicts() -> None:
+def test_apply_lists_all_conflicts() -> None:
     live = applied(None, thing(text="x", whole={"a": "1"}), "b")
     live = applied(live, thing(items=[{"name": "n", "value": "v"}]), "a")
     live = updated(live, {"number": 1}, "c", subresource="scale")
@@ -239,7 +239,7 @@ def test_several_conflicts() -> None:
     ]
 
 
-def test_force_takes_over() -> None:
+def test_forced_apply_takes_over_fields() -> None:
     live = applied(None, thing(text="x", number=1), "they")
     taken = applied(live, thing(text="y"), force=True, time="2")
     assert taken["spec"] == {"text": "y", "number": 1}
@@ -254,14 +254,14 @@ def test_ignored_fields_are_not_claimed() -> None:
     assert applied(live, other, "they", ignored=fieldset.of(("status",)))["status"] == {"phase": "q"}
 
 
-def test_nothing_but_identity_is_owned_by_nobody() -> None:
+def test_apply_owns_no_identity_fields() -> None:
     live = applied(None, {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "a"}})
     assert live == {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "a"}}
     live = applied(None, thing(text="x"))
     assert "managedFields" not in applied(live, {"apiVersion": VERSION, "kind": "Thing"})["metadata"]
 
 
-def test_before_the_first_apply() -> None:
+def test_apply_conflicts_with_untracked_fields() -> None:
     live = thing(text="x", number=1) | {"status": {"phase": "p"}}
     refused = refusal(live, thing(text="y"), ignored=fieldset.of(("status",)))
     assert refused.message == server_side.ONE_CONFLICT.format(
@@ -293,7 +293,7 @@ def test_one_manager_applies_in_two_versions() -> None:
         ("abc", "", "abc"),
     ],
 )
-def test_order_of_merged_items(live: str, body: str, result: str) -> None:
+def test_apply_merges_list_items_in_order(live: str, body: str, result: str) -> None:
     first = applied(None, thing(set=list(live)), "they")
     assert "".join(applied(first, thing(set=list(body)))["spec"]["set"]) == result
     first = applied(None, thing(items=[{"name": n} for n in live]), "they")
@@ -319,7 +319,7 @@ def test_empty_and_null_maps_change_nothing(value: dict[str, Any], result: Any) 
     assert applied(live, thing(**value))["spec"]["labels"] == result
 
 
-def test_free_fields() -> None:
+def test_apply_merges_free_form_fields() -> None:
     live = applied(None, thing(free={"a": {"b": 1, "c": [1]}, "d": 1}))
     assert owned(live) == {"me": {"f:free": {"f:a": {".": {}, "f:b": {}, "f:c": {}}, "f:d": {}}}}
     live = applied(live, thing(free={"a": {"c": [2]}}), "they", force=True)
@@ -327,7 +327,7 @@ def test_free_fields() -> None:
     assert applied(live, thing(free={"a": 2}), "last", force=True)["spec"]["free"]["a"] == 2
 
 
-def test_embedded_objects_have_metadata() -> None:
+def test_apply_knows_metadata_of_embedded_objects() -> None:
     body = thing(
         thing={"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "finalizers": ["f"]}, "spec": "s"}
     )
@@ -418,7 +418,7 @@ class TestKubectlAfterClientSideApply:
     def note(self, **spec: Any) -> str:
         return msgspec.json.encode(thing(**spec)).decode()
 
-    def test_takes_over_what_it_applied_last(self) -> None:
+    def test_kubectl_takes_over_client_side_applied_fields(self) -> None:
         result = applied(self.live(self.note(text="x", number=1)), thing(text="<y>"), "kubectl")
         assert result["spec"] == {"text": "<y>", "number": 1}
         assert owned(result)["kubectl"] == {"f:text": {}}
@@ -431,11 +431,11 @@ class TestKubectlAfterClientSideApply:
     def test_without_a_note_there_is_a_conflict(self, note: str) -> None:
         assert refusal(self.live(note), thing(text="y"), "kubectl").code == 409
 
-    def test_what_somebody_changed_since_is_a_conflict(self) -> None:
+    def test_kubectl_conflicts_on_fields_changed_since_client_side_apply(self) -> None:
         refused = refusal(self.live(self.note(text="w", number=1)), thing(text="y", number=2), "kubectl")
         assert refused.message.endswith('kubectl-client-side-apply" using example.com/v1: .spec.text')
 
-    def test_others_conflict(self) -> None:
+    def test_other_managers_conflict_with_client_side_apply(self) -> None:
         assert refusal(self.live(self.note(text="x", number=1)), thing(text="y"), "other").code == 409
 
     def test_the_note_is_not_in_the_note(self) -> None:
@@ -448,7 +448,7 @@ class TestKubectlAfterClientSideApply:
         assert noted["metadata"]["annotations"] == {"a": "b"}
 
 
-def test_atoms_of_cyclic_schemas() -> None:
+def test_merge_schema_of_cyclic_schema_is_cyclic() -> None:
     node = Node(type="object")
     node.properties["self"] = node
     node.properties["items"] = Node(type="array", items=node)

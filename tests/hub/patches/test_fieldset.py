@@ -20,7 +20,7 @@ def test_a_set_of_named_paths() -> None:
     assert of(("a",), ("b", "c"), ("b",)) == {"f:a": {}, "f:b": {".": {}, "f:c": {}}}
 
 
-def test_union() -> None:
+def test_fieldset_union() -> None:
     assert union(of(("a",)), of(("a", "b"))) == {"f:a": {".": {}, "f:b": {}}}
     assert union(of(("a", "b")), of(("a",))) == {"f:a": {".": {}, "f:b": {}}}
     assert union(of(("a", "b"), ("a",)), of(("a", "c"))) == {"f:a": {".": {}, "f:b": {}, "f:c": {}}}
@@ -44,18 +44,18 @@ def test_prune_takes_all_below_a_path() -> None:
     assert prune(of(("a",)), of(("a", "b"))) == of(("a",))
 
 
-def test_intersection() -> None:
+def test_fieldset_intersection() -> None:
     left = of(("a",), ("a", "b"), ("c", "d"))
     assert intersection(left, of(("a", "b"), ("c",), ("c", "x"))) == of(("a", "b"))
     assert intersection(left, of(("a",), ("c", "d"))) == of(("a",), ("c", "d"))
     assert intersection(left, left) == left
 
 
-def test_leaves() -> None:
+def test_fieldset_leaves() -> None:
     assert fieldset.leaves(of(("a",), ("a", "b"), ("c",))) == of(("a", "b"), ("c",))
 
 
-def test_contains_and_subset() -> None:
+def test_fieldset_contains_and_subset() -> None:
     fields = of(("a", "b"), ("c",))
     assert contains(fields, "f:a", "f:b")
     assert contains(fields, "f:c")
@@ -80,7 +80,7 @@ def test_contains_and_subset() -> None:
         (fieldset.value(True), "v:true"),
     ],
 )
-def test_elements(element: str, text: str) -> None:
+def test_fieldset_path_elements_are_canonical(element: str, text: str) -> None:
     assert element == text
 
 
@@ -141,6 +141,6 @@ def test_reading_what_a_client_sent() -> None:
 @pytest.mark.parametrize(
     "sent", [1, [], {"f": {}}, {"fa": {}}, {"f:a": 1}, {"k:x": {}}, {"k:[]": {}}, {"v:": {}}, {"i:x": {}}]
 )
-def test_malformed(sent: Any) -> None:
+def test_malformed_fieldset_is_rejected(sent: Any) -> None:
     with pytest.raises(Malformed):
         fieldset.read(sent)

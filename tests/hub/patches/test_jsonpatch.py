@@ -49,7 +49,9 @@ def refusal(document: dict[str, Any], operations: Any) -> Refusal:
         ({"a": 1}, op("remove", "a/a"), {}),
     ],
 )
-def test_operation(document: dict[str, Any], operation: dict[str, Any], result: dict[str, Any]) -> None:
+def test_jsonpatch_operation_is_applied(
+    document: dict[str, Any], operation: dict[str, Any], result: dict[str, Any]
+) -> None:
     before = repr(document)
     assert apply(document, [operation]) == result
     assert repr(document) == before
@@ -89,7 +91,7 @@ def test_operation(document: dict[str, Any], operation: dict[str, Any], result: 
         ({}, None),
     ],
 )
-def test_misfit(document: dict[str, Any], operation: Any) -> None:
+def test_jsonpatch_that_does_not_fit_is_rejected(document: dict[str, Any], operation: Any) -> None:
     refused = refusal(document, [operation])
     assert refused.document() == {
         "kind": "Status",
@@ -133,16 +135,16 @@ def test_what_is_added_is_not_shared_with_the_patch() -> None:
         ),
     ],
 )
-def test_malformed(operations: Any, words: str) -> None:
+def test_malformed_jsonpatch_is_rejected(operations: Any, words: str) -> None:
     refused = refusal({}, operations)
     assert (refused.code, refused.reason, refused.message) == (400, "BadRequest", words)
 
 
-def test_no_operations() -> None:
+def test_empty_jsonpatch_changes_nothing() -> None:
     assert apply({"a": 1}, None) == apply({"a": 1}, []) == {"a": 1}
 
 
-def test_too_many_operations() -> None:
+def test_jsonpatch_with_too_many_operations_is_rejected() -> None:
     test = op("test", "/a", value=1)
     assert apply({"a": 1}, [test] * jsonpatch.MOST_OPERATIONS) == {"a": 1}
     refused = refusal({"a": 1}, [test] * 10_001)

@@ -58,7 +58,7 @@ def owned(document: Document) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in document["metadata"].get("managedFields", ())}
 
 
-def test_a_create_owns_all_it_sets() -> None:
+def test_create_owns_all_set_fields() -> None:
     document = thing(
         {
             "text": "x",
@@ -106,7 +106,7 @@ def test_a_create_owns_only_what_differs_from_a_blank_object() -> None:
     assert owned(created) == {"m": {"f:spec": {"f:text": {}}}}
 
 
-def test_an_update_takes_what_it_changes_and_nothing_else() -> None:
+def test_update_owns_only_changed_fields() -> None:
     first = written(
         None, thing({"text": "x", "number": 1, "set": ["p", "q"], "ports": [{"port": 1}, {"port": 2}]})
     )
@@ -142,7 +142,7 @@ def test_nothing_changes_when_nothing_changes() -> None:
     assert again["metadata"] == first["metadata"]
 
 
-def test_truth_is_no_number() -> None:
+def test_change_from_true_to_one_is_owned() -> None:
     first = written(None, thing({"free": {"a": 1, "b": [1]}}))
     assert owned(written(first, thing({"free": {"a": True, "b": [True]}}), "other"))["other"] == {
         "f:spec": {"f:free": {"f:a": {}, "f:b": {}}}
@@ -217,7 +217,7 @@ def test_entries_of_another_version_or_subresource_are_others() -> None:
     assert keys == [("example.com/v1", None), ("example.com/v1", "scale"), ("example.com/v2", None)]
 
 
-def test_order_of_entries() -> None:
+def test_managed_fields_entries_are_ordered() -> None:
     entries = [
         managed_fields.Entry(
             manager=m, operation=o, api_version=v, subresource=s, time=t, fields=fieldset.of(("x",))
@@ -279,7 +279,7 @@ class TestWhatTheClientSends:
         assert self.sent([entry | {"manager": "mine"} | change]) == self.kept
 
     @pytest.mark.parametrize("entries", [[], [{}]])
-    def test_reset_forgets_all(self, entries: Any) -> None:
+    def test_empty_managed_fields_remove_all_managers(self, entries: Any) -> None:
         assert self.sent(entries) == {}
 
     def test_reset_does_not_work_through_a_subresource(self) -> None:
@@ -290,7 +290,7 @@ class TestWhatTheClientSends:
         new["metadata"]["managedFields"] = []
         assert owned(written(None, new)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
 
-    def test_own_entries_are_believed(self) -> None:
+    def test_managed_fields_sent_by_the_client_are_used(self) -> None:
         entry = self.first["metadata"]["managedFields"][0] | {
             "manager": "p",
             "fieldsV1": {"f:spec": {"f:number": {}}},
@@ -303,11 +303,11 @@ def test_what_was_never_tracked_stays_untracked() -> None:
     assert "managedFields" not in written(thing({"text": "x"}), thing({"text": "y"}))["metadata"]
 
 
-def test_a_nameless_manager() -> None:
+def test_unnamed_manager_is_unknown() -> None:
     assert list(owned(written(None, thing({"text": "x"}), ""))) == [UNKNOWN]
 
 
-def test_at_most_ten_updates_are_told_apart() -> None:
+def test_at_most_ten_update_entries_are_kept() -> None:
     document = written(None, thing({"labels": {}}), "m00", "00")
     for number in range(1, 13):
         labels = document["spec"]["labels"] | {f"l{number:02}": ""}
@@ -356,7 +356,7 @@ def test_the_merged_entry_is_not_merged_into_itself() -> None:
     assert kept[ANCIENT, "Update", "v1", ""].fields == fieldset.of((ANCIENT,), ("m00",))
 
 
-def test_applies_are_not_counted() -> None:
+def test_apply_entries_are_not_limited() -> None:
     entries = [
         managed_fields.Entry(
             manager=f"m{n}", operation=managed_fields.APPLY, api_version="v1", fields=fieldset.of(("x",))
@@ -408,5 +408,5 @@ def test_settle_takes_changed_times_back_if_nothing_else_changed() -> None:
         ("", "ä" * 100, "ä" * 64),
     ],
 )
-def test_manager_name(field_manager: str, agent: str, name: str) -> None:
+def test_manager_name_comes_from_options_or_user_agent(field_manager: str, agent: str, name: str) -> None:
     assert manager_name(field_manager, agent) == name

@@ -24,24 +24,26 @@ from fairway.hub.status import Refusal
         ({"a": 1}, {}, {"a": 1}),
     ],
 )
-def test_merge(document: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
+def test_mergepatch_is_applied(
+    document: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]
+) -> None:
     before = repr((document, patch))
     assert apply(document, patch) == result
     assert repr((document, patch)) == before
 
 
-def test_null_fields_of_listed_objects_go_unless_the_list_replaces_an_object() -> None:
+def test_mergepatch_drops_nulls_in_lists_unless_they_replace_an_object() -> None:
     patch = {"a": [None, {"b": None, "c": [{"d": None}]}]}
     without: dict[str, Any] = {"a": [None, {"c": [{}]}]}
     assert apply({}, patch) == apply({"a": [1]}, patch) == apply({"a": "x"}, patch) == without
     assert apply({"a": {}}, patch) == patch
 
 
-def test_fields_keep_their_places() -> None:
+def test_mergepatch_keeps_the_order_of_fields() -> None:
     assert list(apply({"a": 1, "b": 2, "c": 3}, {"d": 4, "b": 5, "a": None})) == ["b", "c", "d"]
 
 
-def test_nothing_is_shared() -> None:
+def test_mergepatch_result_shares_nothing() -> None:
     document: dict[str, Any] = {"a": {"b": []}}
     patch: dict[str, Any] = {"c": {"d": []}}
     result = apply(document, patch)
@@ -61,7 +63,7 @@ def test_nothing_is_shared() -> None:
         ),
     ],
 )
-def test_malformed(patch: Any, words: str) -> None:
+def test_malformed_mergepatch_is_rejected(patch: Any, words: str) -> None:
     with pytest.raises(Refusal) as refused:
         apply({}, patch)
     assert (refused.value.code, refused.value.message) == (400, words)

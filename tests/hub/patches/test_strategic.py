@@ -69,7 +69,7 @@ def refusal(document: dict[str, Any], patch: Any) -> tuple[int, str]:
         ({"name": "a"}, None, {"name": "a"}),
     ],
 )
-def test_merge(document: dict[str, Any], patch: Any, result: dict[str, Any]) -> None:
+def test_strategic_patch_merges_by_key(document: dict[str, Any], patch: Any, result: dict[str, Any]) -> None:
     before = repr((document, patch))
     assert apply(document, patch, NODE) == result
     assert repr((document, patch)) == before
@@ -100,13 +100,13 @@ def test_items_of_the_patch_come_in_its_order_and_the_others_stay_around_them() 
         ({"$setElementOrder/containers": [{"name": n} for n in "da"], "containers": [D]}, "dabc"),
     ],
 )
-def test_directives_in_lists(patch: dict[str, Any], names: str) -> None:
+def test_strategic_patch_list_directives(patch: dict[str, Any], names: str) -> None:
     result = apply({"containers": [A, B, C]}, patch, NODE)
     assert [item["name"] for item in result["containers"]] == list(names)
     assert "$" not in repr(result)
 
 
-def test_a_list_may_be_made_in_the_order_told() -> None:
+def test_strategic_patch_sets_the_order_of_a_new_list() -> None:
     patch = {
         "$setElementOrder/containers": [{"name": "a"}, {"name": "b"}],
         "containers": [A, {"name": "z", "$patch": "delete"}, B],
@@ -125,7 +125,7 @@ def test_a_list_may_be_made_in_the_order_told() -> None:
         ({"$setElementOrder/finalizers": ["d", "a"], "finalizers": ["d"]}, ["d", "a", "b", "c"]),
     ],
 )
-def test_directives_of_primitive_lists(patch: dict[str, Any], finalizers: list[str]) -> None:
+def test_strategic_patch_primitive_list_directives(patch: dict[str, Any], finalizers: list[str]) -> None:
     assert apply({"finalizers": ["a", "b", "c"]}, patch, NODE) == {"finalizers": finalizers}
 
 
@@ -154,7 +154,9 @@ def test_retained_keys_are_all_that_stays() -> None:
         ({}, {"containers": [A, {"name": "b", "$patch": "delete"}]}, {"containers": [A]}),
     ],
 )
-def test_directives_of_objects(document: dict[str, Any], patch: Any, result: dict[str, Any]) -> None:
+def test_strategic_patch_object_directives(
+    document: dict[str, Any], patch: Any, result: dict[str, Any]
+) -> None:
     assert apply(document, patch, NODE) == result
 
 
@@ -192,7 +194,7 @@ def test_directives_of_objects(document: dict[str, Any], patch: Any, result: dic
         ({"unknown": {"a": {"b": 1}}}, 500, strategic.NO_FIELD.format("", '"unknown"')),
     ],
 )  # fmt: skip
-def test_refusals(patch: Any, code: int, words: str) -> None:
+def test_invalid_strategic_patch_is_rejected(patch: Any, code: int, words: str) -> None:
     document = {
         "containers": [A],
         "finalizers": [],
@@ -204,7 +206,7 @@ def test_refusals(patch: Any, code: int, words: str) -> None:
     assert refusal(document, patch) == (code, words)
 
 
-def test_nothing_is_shared() -> None:
+def test_strategic_patch_result_shares_nothing() -> None:
     document: dict[str, Any] = {"labels": {}, "args": []}
     patch: dict[str, Any] = {"containers": [{"name": "a", "args": []}]}
     result = apply(document, patch, NODE)

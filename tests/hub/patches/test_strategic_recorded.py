@@ -36,12 +36,12 @@ def test_the_recording_names_its_server_and_holds_all_that_is_compared() -> None
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "result" in c], ids=named)
-def test_patch(case: Document) -> None:
+def test_strategic_patch_matches_recorded_answers(case: Document) -> None:
     assert DO[case["do"]](case["live"], case["patch"], node_of(case["kind"])) == case["result"]
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "refusal" in c], ids=named)
-def test_patch_refused(case: Document) -> None:
+def test_refused_strategic_patch_matches_recorded_answers(case: Document) -> None:
     with pytest.raises(Refusal) as refused:
         DO[case["do"]](case["live"], case["patch"], node_of(case["kind"]))
     assert unordered(refused.value.document()) == unordered(case["refusal"])

@@ -77,7 +77,7 @@ class TestKeeping:
         assert first.serving.pem() == second.serving.pem()
         assert first.admin.pem() == second.admin.pem()
 
-    def test_nobody_else_can_read_a_key(self, tmp_path: Path) -> None:
+    def test_key_files_are_readable_by_their_owner_only(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path / "data")
         assert mode(tmp_path / "data") == 0o700
         assert {mode(tmp_path / "data" / name) for name in FILES} == {0o600}
@@ -141,7 +141,7 @@ class TestKeeping:
             identity.certificate.verify_directly_issued_by(opened.authority.certificate)
         assert "SECRET" not in (tmp_path / name).read_text()
 
-    def test_keys_show_nowhere(self) -> None:
+    def test_identity_repr_contains_no_key_material(self) -> None:
         made = Certificates.open(None)
         assert "PRIVATE" not in repr(made)
         assert "PrivateKey" not in repr(made)
@@ -231,7 +231,7 @@ class TestRenewal:
 
 
 class TestContent:
-    def test_served_names(self) -> None:
+    def test_serving_certificate_has_all_names(self) -> None:
         made = Certificates.open(None, names=["hub.example", "10.1.2.3", "fe80::1"])
         found = made.serving.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         domains = set(found.get_values_for_type(x509.DNSName))
@@ -266,7 +266,7 @@ class TestContent:
         for each in (made.serving, made.admin):
             assert not each.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
-    def test_kubeconfig(self, tmp_path: Path) -> None:
+    def test_kubeconfig_authenticates_the_administrator(self, tmp_path: Path) -> None:
         made = Certificates.open(None)
         path = tmp_path / "new" / "config"
         made.write_kubeconfig(path, server="https://127.0.0.1:6443")
@@ -278,7 +278,7 @@ class TestContent:
 
 
 class TestVerify:
-    def test_own(self) -> None:
+    def test_issued_certificate_is_verified(self) -> None:
         authority = Certificates.open(None).authority
         assert authority.verify(der(client(authority)), now=NOW)
 
@@ -289,7 +289,9 @@ class TestVerify:
             ((NOW + timedelta(hours=1), NOW + timedelta(hours=2)), "not valid yet"),
         ],
     )
-    def test_not_its_time(self, life: tuple[datetime, datetime], why: str) -> None:
+    def test_expired_or_future_certificate_is_rejected(
+        self, life: tuple[datetime, datetime], why: str
+    ) -> None:
         authority = Certificates.open(None).authority
         with pytest.raises(CertificateFault, match=why):
             authority.verify(der(client(authority, start=life[0], end=life[1])), now=NOW)
@@ -300,13 +302,13 @@ class TestVerify:
         with pytest.raises(CertificateFault, match="not issued by the hub"):
             ours.verify(der(client(theirs, name="kubernetes-admin", groups=("system:masters",))), now=NOW)
 
-    def test_not_for_clients(self) -> None:
+    def test_certificate_without_client_usage_is_rejected(self) -> None:
         made = Certificates.open(None)
         with pytest.raises(CertificateFault, match="not for client"):
             made.authority.verify(der(made.serving), now=NOW)
 
     @pytest.mark.parametrize("data", [b"", b"nonsense", b"\x30\x00"])
-    def test_no_certificate_at_all(self, data: bytes) -> None:
+    def test_garbage_is_rejected_as_certificate(self, data: bytes) -> None:
         with pytest.raises(CertificateFault):
             Certificates.open(None).authority.verify(data, now=NOW)
 
@@ -343,11 +345,11 @@ def caller(trusted: Certificates, identity: Identity | None, tmp_path: Path) -> 
 
 
 class TestHandshake:
-    def test_without_a_certificate(self, tmp_path: Path) -> None:
+    def test_handshake_without_client_certificate_succeeds(self, tmp_path: Path) -> None:
         made = Certificates.open(None)
         assert shake(made.ssl_context(), caller(made, None, tmp_path)) is None
 
-    def test_with_one_of_ours(self, tmp_path: Path) -> None:
+    def test_handshake_with_own_client_certificate_succeeds(self, tmp_path: Path) -> None:
         made = Certificates.open(tmp_path / "data")
         assert shake(made.ssl_context(), caller(made, made.admin, tmp_path)) == der(made.admin)
 
@@ -356,12 +358,12 @@ class TestHandshake:
         late = client(made.authority, start=NOW - timedelta(days=2), end=NOW - timedelta(days=1))
         assert shake(made.ssl_context(), caller(made, late, tmp_path)) == der(late)
 
-    def test_foreign_ends_the_connection(self, tmp_path: Path) -> None:
+    def test_handshake_with_foreign_certificate_fails(self, tmp_path: Path) -> None:
         made, other = Certificates.open(None), Certificates.open(None)
         with pytest.raises(ssl.SSLError, match=r"(?i)unknown ca"):
             shake(made.ssl_context(), caller(made, other.admin, tmp_path))
 
-    def test_old_protocols_are_refused(self, tmp_path: Path) -> None:
+    def test_handshake_with_old_protocol_fails(self, tmp_path: Path) -> None:
         made = Certificates.open(None)
         assert made.ssl_context().minimum_version == ssl.TLSVersion.TLSv1_2
 

@@ -34,11 +34,11 @@ HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
         (8 * YEAR + DAY, "8y"),
     ],
 )
-def test_spoken(seconds: int, told: str) -> None:
+def test_durations_are_formatted_as_kubectl_does(seconds: int, told: str) -> None:
     assert age.spoken(seconds) == told
 
 
-def test_since() -> None:
+def test_age_of_a_timestamp() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert age.since("2026-01-01T00:00:00Z", now=now) == "60s"
     for nothing in (None, "", "yesterday", 5, "2026-01-01T00:00:00"):

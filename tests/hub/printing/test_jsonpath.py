@@ -41,12 +41,12 @@ DOCUMENT: dict[str, Any] = {
         (".status.conditions[*].type", ["Ready", "Old"]),
     ],
 )
-def test_paths(path: str, found: list[Any]) -> None:
+def test_jsonpath_finds_values(path: str, found: list[Any]) -> None:
     assert jsonpath.compiled(path)(DOCUMENT) == found
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(", ".a[?(@.b==)]", "..", ".a[x]"])
-def test_what_cannot_be_read(path: str) -> None:
+def test_invalid_jsonpath_is_rejected(path: str) -> None:
     with pytest.raises(jsonpath.PathError):
         jsonpath.compiled(path)
 

@@ -89,7 +89,7 @@ def condition(kind: str, status: str = "True", reason: str = "") -> Document:
         ),
     ],
 )
-def test_ready_status_and_restarts(status: dict[str, Any], row: tuple[str, str, str]) -> None:
+def test_pod_cells_show_ready_status_and_restarts(status: dict[str, Any], row: tuple[str, str, str]) -> None:
     assert shown({**pod(), "status": status}) == row
 
 
@@ -101,12 +101,12 @@ def test_ready_status_and_restarts(status: dict[str, Any], row: tuple[str, str, 
         ({"phase": "Succeeded"}, "Succeeded"),
     ],
 )
-def test_what_goes_says_so_until_it_has_ended(status: dict[str, Any], told: str) -> None:
+def test_deleted_pod_shows_terminating_until_it_ends(status: dict[str, Any], told: str) -> None:
     going = {**pod(), "metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert shown({**going, "status": status})[1] == told
 
 
-def test_where_it_is_and_what_else_it_waits_for() -> None:
+def test_wide_pod_cells_show_node_and_readiness_gates() -> None:
     document = pod()
     document["spec"] |= {
         "nodeName": "deck",

@@ -32,11 +32,11 @@ def pods(verb: str = "get", namespace: str = "ns", name: str = "", sub: str = ""
 
 
 class TestDecision:
-    def test_nothing_by_default(self, authorizer: Authorizer) -> None:
+    def test_user_without_bindings_is_denied(self, authorizer: Authorizer) -> None:
         decision = authorizer.decide(ALICE, pods())
         assert (decision.allowed, decision.reason) == (False, "")
 
-    def test_masters_may_do_anything(self, authorizer: Authorizer) -> None:
+    def test_system_masters_are_allowed_everything(self, authorizer: Authorizer) -> None:
         assert authorizer.decide(ROOT, pods()).allowed
         assert authorizer.decide(ROOT, Attributes(verb="get", path="/metrics")).allowed
 
@@ -51,7 +51,7 @@ class TestDecision:
             (SERVICE, account("sa", "ns"), 'ServiceAccount "sa/ns"'),
         ],
     )
-    def test_by_cluster_binding(
+    def test_cluster_role_binding_grants_in_every_namespace(
         self, kept: Kept, authorizer: Authorizer, who: User, subject: Document, told: str
     ) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
@@ -98,7 +98,7 @@ class TestDecision:
         kept.bind("reader", user("devs"), group("alice"))
         assert not authorizer.decide(ALICE, pods()).allowed
 
-    def test_names(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_resource_names_limit_a_rule(self, kept: Kept, authorizer: Authorizer) -> None:
         kept.cluster_role(
             "some", rule("get delete", "core", "pods", "a b"), rule("delete", "core", "pods", "c")
         )
@@ -109,7 +109,7 @@ class TestDecision:
         found = [n for n in ("", "a", "c", "d") if authorizer.decide(ALICE, pods("delete", name=n)).allowed]
         assert found == ["a", "c"]
 
-    def test_paths(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_non_resource_urls_are_matched(self, kept: Kept, authorizer: Authorizer) -> None:
         kept.cluster_role("paths", paths("get", "/healthz /api/*"), rule("*", "*", "*"))
         kept.bind("paths", user("alice"))
         for path, expected in (("/healthz", True), ("/healthz/x", False), ("/api/v1", True), ("/api", False)):
@@ -121,7 +121,9 @@ class TestDecision:
         kept.bind("paths", user("alice"), namespace="ns")
         assert not authorizer.decide(ALICE, Attributes(verb="get", path="/metrics")).allowed
 
-    def test_missing_roles_are_told_once_and_hide_nothing(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_missing_role_is_reported_once_and_hides_no_other(
+        self, kept: Kept, authorizer: Authorizer
+    ) -> None:
         kept.bind("gone", user("alice"), name="a")
         kept.bind("gone", user("alice"), name="b")
         kept.bind("lost", user("alice"), name="c", namespace="ns", kind="Role")
@@ -134,7 +136,7 @@ class TestDecision:
         kept.bind("reader", user("alice"), name="z")
         assert authorizer.decide(ALICE, pods()).allowed
 
-    def test_gathered_roles(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_aggregated_role_grants_its_rules(self, kept: Kept, authorizer: Authorizer) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": "view"}}]}
         kept.cluster_role("view", rule("*", "*", "*"), aggregationRule=selectors)
         kept.bind("view", user("alice"))
@@ -194,7 +196,7 @@ class TestRefusal:
             ),
         ],
     )
-    def test_words(
+    def test_forbidden_message_is_kubernetes_own(
         self, authorizer: Authorizer, asked: Attributes, told: str, details: dict[str, str]
     ) -> None:
         with pytest.raises(status.Refusal) as caught:
@@ -219,7 +221,7 @@ class TestRefusal:
 
 
 class TestFollowing:
-    def test_changes_count_at_once(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_changed_binding_takes_effect_at_once(self, kept: Kept, authorizer: Authorizer) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         kept.bind("reader", user("alice"), name="b")
         assert authorizer.decide(ALICE, pods()).allowed
@@ -249,7 +251,7 @@ class TestFollowing:
             authorizer.decide(User(name=name), pods())
         assert kept.reads == []
 
-    def test_memory_is_bounded(
+    def test_decision_cache_is_bounded(
         self, kept: Kept, authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(authorization, "_REMEMBERED", 5)
@@ -358,7 +360,7 @@ class TestEscalation:
         authorizer.admit("roles", held, None, user=ALICE, namespace="ns")
         authorizer.admit("clusterroles", held, None, user=ALICE)
 
-    def test_words(self, authorizer: Authorizer) -> None:
+    def test_escalation_message_lists_missing_permissions(self, authorizer: Authorizer) -> None:
         wanted = grants(
             rule("get list", "core apps", "pods secrets"),
             rule("watch", "core", "secrets", "a b"),
@@ -376,7 +378,7 @@ class TestEscalation:
             '{APIGroups:["apps"], Resources:["secrets"], Verbs:["get" "list"]}'
         )
 
-    def test_paths(self, authorizer: Authorizer) -> None:
+    def test_escalation_check_covers_non_resource_urls(self, authorizer: Authorizer) -> None:
         told = self.refused(authorizer, "clusterroles", grants(paths("get post", "/metrics /x/*")))
         assert told.splitlines()[1:] == [
             '{NonResourceURLs:["/metrics"], Verbs:["get"]}',
@@ -426,12 +428,12 @@ class TestEscalation:
         new = old | {"metadata": {"name": "r", "labels": {"to": "edit"}}}
         self.refused(authorizer, "clusterroles", new, old)
 
-    def test_the_garbage_collector_may_let_go_of_it(self, authorizer: Authorizer) -> None:
+    def test_garbage_collector_may_change_owner_references_of_a_role(self, authorizer: Authorizer) -> None:
         old = grants(rule("*", "*", "*"))
         old["metadata"] |= {"finalizers": ["x"], "ownerReferences": [{"name": "o"}]}
         authorizer.admit("clusterroles", grants(rule("*", "*", "*")), old, user=ALICE)
 
-    def test_gathering_needs_everything(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_aggregation_rule_needs_cluster_admin(self, authorizer: Authorizer, kept: Kept) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
         for new, old in (
             (grants() | {"aggregationRule": selectors}, None),
@@ -445,7 +447,7 @@ class TestEscalation:
         kept.bind("cluster-admin", user("alice"))
         authorizer.admit("clusterroles", grants() | {"aggregationRule": selectors}, None, user=ALICE)
 
-    def test_with_escalate_she_may(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_escalate_verb_allows_granting_more(self, kept: Kept, authorizer: Authorizer) -> None:
         kept.cluster_role("escalator", rule("escalate", GROUP, "clusterroles", "r"))
         kept.bind("escalator", user("alice"))
         wanted = grants(rule("*", "*", "*"))
@@ -465,7 +467,7 @@ class TestEscalation:
         kept.cluster_role("pods", rule("get", "core", "pods"))
         authorizer.admit("clusterrolebindings", binding("pods"), None, user=ALICE)
 
-    def test_binding_what_gathers_gives_what_it_gathers(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_binding_an_aggregated_role_needs_its_rules(self, authorizer: Authorizer, kept: Kept) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": "x"}}]}
         kept.cluster_role("innocent", aggregationRule=selectors)
         authorizer.admit("clusterrolebindings", binding("innocent"), None, user=ALICE)
@@ -477,7 +479,7 @@ class TestEscalation:
         new = old | {"subjects": [*old["subjects"], user("mallory")]}
         self.refused(authorizer, "clusterrolebindings", new, old)
 
-    def test_with_bind_she_may(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_bind_verb_allows_binding_more(self, kept: Kept, authorizer: Authorizer) -> None:
         kept.cluster_role("binder", rule("bind", GROUP, "clusterroles", "cluster-admin"))
         kept.bind("binder", user("alice"), namespace="ns")
         authorizer.admit("rolebindings", binding("cluster-admin"), None, user=ALICE, namespace="ns")
@@ -498,7 +500,7 @@ class TestEscalation:
         with pytest.raises(status.Refusal, match='unsupported role reference kind: "Foo"'):
             authorizer.admit("rolebindings", binding("x", "Foo"), None, user=ALICE, namespace="ns")
 
-    def test_masters_may(self, authorizer: Authorizer) -> None:
+    def test_system_masters_may_grant_everything(self, authorizer: Authorizer) -> None:
         authorizer.admit("clusterrolebindings", binding("cluster-admin"), None, user=ROOT)
         authorizer.admit("clusterroles", grants(rule("*", "*", "*")), None, user=ROOT)
 

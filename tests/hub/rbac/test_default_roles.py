@@ -41,7 +41,7 @@ def opened(authorizer: Authorizer, who: User, path: str) -> bool:
 
 
 class TestTable:
-    def test_every_document_is_valid(self) -> None:
+    def test_default_roles_are_valid(self) -> None:
         for resource, document in default_roles.documents():
             namespaced = "namespace" in document["metadata"]
             if "binding" in resource:
@@ -69,7 +69,7 @@ class TestTable:
                 place = document["metadata"].get("namespace", "") if ref["kind"] == "Role" else ""
                 assert (ref["kind"], place, ref["name"]) in known
 
-    def test_as_kubernetes_writes_them(self) -> None:
+    def test_default_roles_match_kubernetes(self) -> None:
         found = {(r, d["metadata"]["name"]): d for r, d in default_roles.documents()}
         meta = {
             "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
@@ -103,7 +103,7 @@ class TestTable:
 
 
 class TestPermissions:
-    def test_nobody_sees_whether_the_hub_is_well(self, authorizer: Authorizer) -> None:
+    def test_anonymous_user_may_read_health(self, authorizer: Authorizer) -> None:
         assert all(opened(authorizer, NOBODY, path) for path in ("/healthz", "/livez", "/readyz", "/version"))
         assert not any(
             opened(authorizer, NOBODY, path) for path in ("/api", "/metrics", "/healthz/x", "/openapi/v2")
@@ -138,7 +138,7 @@ class TestPermissions:
             ),
         ],
     )
-    def test_of_a_namespace(
+    def test_admin_edit_and_view_apply_to_a_namespace(
         self, kept: Kept, authorizer: Authorizer, role: str, may: list[str], may_not: list[str]
     ) -> None:
         kept.bind(role, user("carol"), name="c", namespace="ns")
@@ -214,7 +214,7 @@ WANTED: Document = {
 
 
 class TestReconciling:
-    def test_nothing_to_do(self) -> None:
+    def test_complete_default_role_is_left_alone(self) -> None:
         assert default_roles.reconciled(WANTED, WANTED) is None
         more = WANTED | {"rules": [rule("*", "*", "*")]}
         assert default_roles.reconciled(more, WANTED) is None
@@ -231,7 +231,7 @@ class TestReconciling:
         }
         assert default_roles.reconciled(found, WANTED) is None
 
-    def test_subjects(self) -> None:
+    def test_missing_subjects_of_default_binding_are_added(self) -> None:
         wanted: Document = {
             "metadata": {"name": "b"},
             "roleRef": {"name": "r"},
@@ -242,7 +242,7 @@ class TestReconciling:
         assert found is not None
         assert found["subjects"] == [user("c"), user("a"), user("b")]
 
-    def test_hands_off(self) -> None:
+    def test_default_role_with_autoupdate_off_is_left_alone(self) -> None:
         marked = {"metadata": {"name": "r", "annotations": {default_roles.AUTO_UPDATE: "false"}}, "rules": []}
         assert default_roles.reconciled(marked, WANTED) is None
         binding: Document = {"metadata": {"name": "b"}, "roleRef": {"name": "mine"}}

@@ -47,10 +47,10 @@ def refused(
 
 
 class TestHeaders:
-    def test_none(self, acting: Impersonation) -> None:
+    def test_no_impersonate_headers_name_no_user(self, acting: Impersonation) -> None:
         assert acting.become(ALICE, [("Accept", "*/*"), ("X-Impersonate-User", "root")], PODS) is ALICE
 
-    def test_all_parts(self) -> None:
+    def test_impersonate_headers_name_user_groups_uid_and_extra(self) -> None:
         named = impersonation.wanted(
             [
                 ("impersonate-user", "bob"),
@@ -77,7 +77,9 @@ class TestHeaders:
             ),
         ],
     )
-    def test_parts_of_nobody(self, given: list[tuple[str, str]], shown: str) -> None:
+    def test_impersonate_headers_without_user_are_rejected(
+        self, given: list[tuple[str, str]], shown: str
+    ) -> None:
         with pytest.raises(status.Refusal) as caught:
             impersonation.wanted(given)
         assert caught.value.code == 400
@@ -107,7 +109,7 @@ class TestWho:
             (headers("system:node:n1"), ("system:nodes", "system:authenticated")),
         ],
     )
-    def test_groups(
+    def test_impersonated_user_gets_implied_groups(
         self, acting: Impersonation, named: list[tuple[str, str]], groups: tuple[str, ...]
     ) -> None:
         assert acting.become(ROOT, named, PODS).groups == groups
@@ -169,7 +171,7 @@ class TestConstrainedModes:
             ("arbitrary-node", "system:node:n1", "nodes"),
         ],
     )
-    def test_both_are_needed(
+    def test_constrained_impersonation_needs_both_permissions(
         self, kept: Kept, acting: Impersonation, mode: str, name: str, resource: str
     ) -> None:
         being = rule(f"impersonate:{mode}", AUTHENTICATION, resource)
@@ -184,7 +186,9 @@ class TestConstrainedModes:
             acting, *headers(name), asked=Attributes(verb="list", resource="secrets", namespace="default")
         )
 
-    def test_never_the_masters(self, kept: Kept, acting: Impersonation) -> None:
+    def test_constrained_impersonation_excludes_system_masters(
+        self, kept: Kept, acting: Impersonation
+    ) -> None:
         may(
             kept,
             rule("impersonate:user-info", AUTHENTICATION, "users groups"),
@@ -194,7 +198,7 @@ class TestConstrainedModes:
         assert impersonation.MASTERS_GROUP in refused(acting, *headers("bob", "system:masters"))
         assert impersonation.EMPTY_GROUP in refused(acting, *headers("bob", ""))
 
-    def test_empty_extras(self, kept: Kept, acting: Impersonation) -> None:
+    def test_impersonation_rejects_empty_extras(self, kept: Kept, acting: Impersonation) -> None:
         may(
             kept,
             rule("impersonate:user-info", AUTHENTICATION, "*"),
@@ -249,10 +253,12 @@ class TestWords:
             ),
         ],
     )
-    def test_refusals(self, acting: Impersonation, named: list[tuple[str, str]], told: str) -> None:
+    def test_impersonation_refusals_are_kubernetes_own(
+        self, acting: Impersonation, named: list[tuple[str, str]], told: str
+    ) -> None:
         assert refused(acting, *named) == told
 
-    def test_paths(self, acting: Impersonation) -> None:
+    def test_impersonation_refusal_names_the_path(self, acting: Impersonation) -> None:
         asked = Attributes(verb="get", path="/metrics")
         assert refused(acting, *headers("bob"), asked=asked) == (
             'forbidden: User "alice" cannot impersonate-on:user-info:get path "/metrics"'
@@ -266,7 +272,9 @@ class TestWords:
             "at the cluster scope"
         )
 
-    def test_remembers_few(self, acting: Impersonation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_impersonation_cache_is_bounded(
+        self, acting: Impersonation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(impersonation, "_REMEMBERED", 3)
         for index in range(9):
             acting.become(User(name=f"u{index}", groups=("system:masters",)), headers("bob"), PODS)

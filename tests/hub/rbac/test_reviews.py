@@ -58,7 +58,7 @@ class TestTokenReview:
         assert "status" not in document
         return dict(answer["status"])
 
-    def test_good(self, authenticator: Authenticator) -> None:
+    def test_token_review_of_valid_token(self, authenticator: Authenticator) -> None:
         expected = {
             "authenticated": True,
             "user": {
@@ -72,7 +72,9 @@ class TestTokenReview:
         assert self.review(authenticator, token="alice-token", audiences=["x", ISSUER]) == expected
 
     @pytest.mark.parametrize("spec", [{"token": "nope"}, {"token": "alice-token", "audiences": ["x"]}])
-    def test_bad(self, authenticator: Authenticator, spec: dict[str, object]) -> None:
+    def test_token_review_of_invalid_token(
+        self, authenticator: Authenticator, spec: dict[str, object]
+    ) -> None:
         assert self.review(authenticator, **spec) == {"user": {}, "error": "invalid bearer token"}
 
     def test_says_why_a_signed_token_is_bad(self, authenticator: Authenticator, kept: Kept) -> None:
@@ -86,20 +88,22 @@ class TestTokenReview:
             "error": '[invalid bearer token, serviceaccounts "sa" not found]',
         }
 
-    def test_of_a_service_account(self, authenticator: Authenticator) -> None:
+    def test_token_review_of_service_account_token(self, authenticator: Authenticator) -> None:
         token = authenticator.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
         found = self.review(authenticator, token=token)["user"]
         assert found["username"] == "system:serviceaccount:ns:sa"
         assert found["extra"]["authentication.kubernetes.io/credential-id"][0].startswith("JTI=")
 
     @pytest.mark.parametrize("document", [{}, {"spec": {}}, {"spec": {"token": ""}}])
-    def test_of_nothing(self, authenticator: Authenticator, document: Document) -> None:
+    def test_token_review_without_token_is_rejected(
+        self, authenticator: Authenticator, document: Document
+    ) -> None:
         with pytest.raises(status.Refusal, match=reviews.TOKEN_NEEDED) as caught:
             reviews.token_review(document, authenticator=authenticator)
         assert caught.value.code == 400
 
 
-def test_self_subject_review() -> None:
+def test_self_subject_review_returns_the_user() -> None:
     who = User(name="bob", groups=("x",), extra={"foo/bar": ("y", "z")})
     assert reviews.self_subject_review(user=who, now=NOW) == {
         "kind": "SelfSubjectReview",
@@ -113,7 +117,7 @@ PODS: Document = {"verb": "get", "resource": "pods", "namespace": "default"}
 
 
 class TestAccess:
-    def test_self(self, authorizer: Authorizer) -> None:
+    def test_self_subject_access_review_decides_for_the_user(self, authorizer: Authorizer) -> None:
         document: Document = {"metadata": {}, "spec": {"resourceAttributes": PODS}}
         answer = reviews.self_subject_access_review(document, user=ALICE, authorizer=authorizer)
         assert answer == {
@@ -126,7 +130,7 @@ class TestAccess:
         answer = reviews.self_subject_access_review(document, user=ROOT, authorizer=authorizer)
         assert answer["status"] == {"allowed": True}
 
-    def test_reason(self, authorizer: Authorizer) -> None:
+    def test_subject_access_review_has_the_reason(self, authorizer: Authorizer) -> None:
         asked = {"verb": "create", "group": "authorization.k8s.io", "resource": "selfsubjectaccessreviews"}
         document: Document = {"spec": {"resourceAttributes": asked}}
         answer = reviews.self_subject_access_review(document, user=ALICE, authorizer=authorizer)
@@ -136,7 +140,7 @@ class TestAccess:
             'to Group "system:authenticated"',
         }
 
-    def test_of_others(self, authorizer: Authorizer) -> None:
+    def test_subject_access_review_decides_for_others(self, authorizer: Authorizer) -> None:
         path = {"path": "/api", "verb": "get"}
         for groups, allowed in ((["g"], False), (["system:authenticated"], True), (["system:masters"], True)):
             document: Document = {"spec": {"user": "alice", "groups": groups, "nonResourceAttributes": path}}
@@ -148,12 +152,14 @@ class TestAccess:
         document: Document = {"spec": {"groups": ["g"], "resourceAttributes": PODS}}
         assert reviews.subject_access_review(document, authorizer=authorizer)["kind"] == "SubjectAccessReview"
 
-    def test_every_attribute_counts(self, authorizer: Authorizer) -> None:
+    def test_subject_access_review_uses_every_attribute(self, authorizer: Authorizer) -> None:
         asked = {"verb": "approve", "group": "certificates.k8s.io", "resource": "signers", "name": "x"}
         document: Document = {"spec": {"user": "u", "resourceAttributes": asked}}
         assert reviews.subject_access_review(document, authorizer=authorizer)["status"] == {"allowed": False}
 
-    def test_local(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_local_subject_access_review_is_limited_to_its_namespace(
+        self, authorizer: Authorizer, kept: Kept
+    ) -> None:
         kept.bind("view", user("carol"), name="c", namespace="default")
         document: Document = {
             "metadata": {"namespace": "default"},
@@ -166,7 +172,7 @@ class TestAccess:
             "reason": 'RBAC: allowed by RoleBinding "c/default" of ClusterRole "view" to User "carol"',
         }
 
-    def test_faults_are_told_without_a_kind(self, authorizer: Authorizer) -> None:
+    def test_access_review_refusal_lacks_the_kind(self, authorizer: Authorizer) -> None:
         with pytest.raises(status.Refusal) as caught:
             reviews.subject_access_review({}, authorizer=authorizer)
         assert caught.value.code == 422
@@ -212,7 +218,9 @@ class TestAccess:
             ),
         ],
     )
-    def test_faults(self, authorizer: Authorizer, document: Document, told: str) -> None:
+    def test_invalid_access_review_is_rejected(
+        self, authorizer: Authorizer, document: Document, told: str
+    ) -> None:
         with pytest.raises(status.Refusal) as caught:
             reviews.self_subject_access_review(document, user=ALICE, authorizer=authorizer)
         assert caught.value.message == f'.authorization.k8s.io "" is invalid: {told}'
@@ -238,7 +246,7 @@ class TestAccess:
             ),
         ],
     )
-    def test_local_faults(
+    def test_invalid_local_access_review_is_rejected(
         self, authorizer: Authorizer, metadata: Document, spec: Document, told: str
     ) -> None:
         document = {"metadata": metadata, "spec": {"user": "a", **spec}}
@@ -270,7 +278,7 @@ class TestAccess:
 
 
 class TestRules:
-    def test_all_of_them(self, authorizer: Authorizer) -> None:
+    def test_self_subject_rules_review_lists_all_rules(self, authorizer: Authorizer) -> None:
         document: Document = {"spec": {"namespace": "default"}}
         answer = reviews.self_subject_rules_review(document, user=ALICE, authorizer=authorizer)
         assert answer == {
@@ -330,6 +338,6 @@ class TestRules:
         found = reviews.self_subject_rules_review(document, user=ROOT, authorizer=authorizer)["status"]
         assert found["resourceRules"] == [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
 
-    def test_of_no_namespace(self, authorizer: Authorizer) -> None:
+    def test_self_subject_rules_review_needs_a_namespace(self, authorizer: Authorizer) -> None:
         with pytest.raises(status.Refusal, match=reviews.NAMESPACE_NEEDED):
             reviews.self_subject_rules_review({}, user=ALICE, authorizer=authorizer)

@@ -82,7 +82,7 @@ def test_everybody_holds_their_own_rules(held: list[Rule]) -> None:
 
 
 @given(rules())
-def test_singles_are_the_rule(written: Rule) -> None:
+def test_single_rules_cover_the_whole_rule(written: Rule) -> None:
     singles = list(written.singles())
     assert len(singles) == roles.permissions([written])
     assert [a for a in ASKED if allowed([written], a)] == [a for a in ASKED if allowed(singles, a)]
@@ -109,7 +109,7 @@ class TestRule:
             ("po*", ("pods", ""), False),
         ],
     )
-    def test_resources(self, resources: str, asked: tuple[str, str], expected: bool) -> None:
+    def test_rule_matches_resources(self, resources: str, asked: tuple[str, str], expected: bool) -> None:
         assert Rule.of(rule("get", "core", resources)).permits("get", "", *asked) is expected
 
     @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ class TestRule:
             ("/a*b", "/axb", False),
         ],
     )
-    def test_paths(self, url: str, path: str, expected: bool) -> None:
+    def test_rule_matches_non_resource_urls(self, url: str, path: str, expected: bool) -> None:
         assert Rule.of(paths("get", url)).opens("get", path) is expected
 
     def test_odd_rules_cover_nothing_more(self) -> None:
@@ -134,11 +134,11 @@ class TestRule:
         slash = Rule(verbs=("*",), groups=("*",), resources=("*/",))
         assert not slash.covers(Rule(verbs=("get",), groups=("",), resources=("pods",)))
 
-    def test_nulls_are_nothing(self) -> None:
+    def test_rule_treats_null_as_empty(self) -> None:
         written: Document = {"verbs": None, "apiGroups": None, "resources": None, "nonResourceURLs": None}
         assert Rule.of(written) == Rule()
 
-    def test_shown(self) -> None:
+    def test_rule_is_printed_as_kubernetes_does(self) -> None:
         shown = Rule.of(rule("get list", "core apps", "pods", "a")).shown()
         assert (
             shown == '{APIGroups:["" "apps"], Resources:["pods"], ResourceNames:["a"], Verbs:["get" "list"]}'
@@ -173,7 +173,7 @@ class TestGathering:
         stale = rule("*", "*", "*")
         assert self.roles(self.role("view", stale, gathers="view")) == {"view": []}
 
-    def test_rings_end(self) -> None:
+    def test_cyclic_aggregation_terminates(self) -> None:
         get = rule("get", "core", "pods")
         found = self.roles(
             self.role("a", gathers="a", into="b"),
@@ -182,7 +182,7 @@ class TestGathering:
         )
         assert found == {"a": [get], "b": [get]}
 
-    def test_itself_is_not_gathered(self) -> None:
+    def test_aggregated_role_does_not_aggregate_itself(self) -> None:
         assert self.roles(self.role("a", gathers="a", into="a")) == {"a": []}
 
     def test_a_selector_that_cannot_be_read_selects_nothing(self) -> None:
@@ -202,7 +202,7 @@ def told(causes: list[status.Cause]) -> list[str]:
 class TestValidation:
     """The words are those of kube-apiserver v1.36.3 for the same objects."""
 
-    def test_role(self) -> None:
+    def test_invalid_role_is_rejected(self) -> None:
         bad = [
             {},
             {"verbs": ["get"], "nonResourceURLs": ["/x"], "apiGroups": ["a"]},
@@ -225,7 +225,7 @@ class TestValidation:
         )
         assert found == []
 
-    def test_aggregation(self) -> None:
+    def test_invalid_aggregation_rule_is_rejected(self) -> None:
         selector: Document = {
             "matchLabels": {"a": "%"},
             "matchExpressions": [{"key": "a", "operator": "Foo"}],
@@ -258,14 +258,14 @@ class TestValidation:
             ({"key": "a", "operator": "In", "values": ["%"]}, "values[0]"),
         ],
     )
-    def test_aggregation_expressions(self, expression: Document, field: str) -> None:
+    def test_invalid_aggregation_selector_is_rejected(self, expression: Document, field: str) -> None:
         aggregation = {"clusterRoleSelectors": [{"matchExpressions": [expression]}]}
         found = roles.check_role(
             {"metadata": {"name": "x"}, "aggregationRule": aggregation}, namespaced=False
         )
         assert found[0].field == f"aggregationRule.clusterRoleSelectors[0].matchExpressions[0].{field}"
 
-    def test_binding(self) -> None:
+    def test_invalid_role_binding_is_rejected(self) -> None:
         binding: dict[str, Any] = {
             "metadata": {"name": "cb"},
             "roleRef": {"kind": "Foo", "name": "", "apiGroup": "x"},
@@ -293,7 +293,7 @@ class TestValidation:
             'subjects[3].apiGroup: Unsupported value: "h": supported values: "rbac.authorization.k8s.io"',
         ]
 
-    def test_cluster_binding(self) -> None:
+    def test_invalid_cluster_role_binding_is_rejected(self) -> None:
         binding = {
             "metadata": {"name": "cb"},
             "roleRef": {"kind": "Role", "name": "a%b"},
@@ -305,7 +305,7 @@ class TestValidation:
             "subjects[0].namespace: Required value",
         ]
 
-    def test_defaults(self) -> None:
+    def test_role_binding_defaults_api_groups(self) -> None:
         binding: Document = {
             "metadata": {"name": "b"},
             "roleRef": {"kind": "ClusterRole", "name": "view"},

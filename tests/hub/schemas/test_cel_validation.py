@@ -19,7 +19,7 @@ def with_rule(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["rule"] for case in CASES])
-def test_rules_fare_as_recorded(case: dict[str, Any]) -> None:
+def test_cel_rules_match_recorded_answers(case: dict[str, Any]) -> None:
     node = parse(with_rule(SCENE["schema"], case["rule"]))
     declared = declare(node)
     assert declared is not None
@@ -84,7 +84,7 @@ def test_a_message_can_be_computed() -> None:
         ("FieldValueDuplicate", "Duplicate value"),
     ],
 )
-def test_reasons_and_field_paths(reason: str, message: str) -> None:
+def test_cel_rule_sets_reason_and_field_path(reason: str, message: str) -> None:
     scene = {"type": "object", "properties": {"a-b": {"type": "object", "additionalProperties": TEXT}}}
     schema = with_rule(scene, "false", message="m", reason=reason, fieldPath=".a-b['k.l']")
     assert refusals(schema, {}) == [["spec.a-b[k.l]", reason, message]]
@@ -100,7 +100,7 @@ def test_transition_rules_need_an_old_value() -> None:
     ]
 
 
-def test_optional_old_values() -> None:
+def test_optional_old_self_is_evaluated_on_create() -> None:
     rule = "oldSelf.hasValue() ? self == oldSelf.value() : self.startsWith('a')"
     scene = {"type": "object", "properties": {"a": with_rule(TEXT, rule, optionalOldSelf=True, message="m")}}
     assert refusals(scene, {"a": "ab"}) == []
@@ -202,7 +202,7 @@ def test_fractions_are_fractions_even_when_they_look_whole() -> None:
     )
 
 
-def test_null_is_as_good_as_absent_in_a_field() -> None:
+def test_null_field_is_absent_for_cel_rules() -> None:
     scene = {"type": "object", "properties": {"a": TEXT | {"nullable": True}}}
     assert refusals(with_rule(scene, "!has(self.a)"), {"a": None}) == []
 
@@ -271,7 +271,7 @@ def test_a_rule_that_fails_says_how() -> None:
     )
 
 
-def test_paths_of_fields() -> None:
+def test_cel_field_paths_are_resolved() -> None:
     node = parse(
         {
             "type": "object",

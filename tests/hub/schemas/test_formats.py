@@ -56,7 +56,7 @@ def test_durations_are_read_in_words_too(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "5 parsecs", "soon", "9" * 30 + " s"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     assert parse_duration(text) is None
 
 

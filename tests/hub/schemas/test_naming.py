@@ -13,7 +13,7 @@ CHECKER = structural.compile(Node(type="object", properties={"metadata": object_
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
-def test_metadata_fares_as_recorded(case: dict[str, Any]) -> None:
+def test_metadata_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     document = {"metadata": case["metadata"]}
     assert malformed(case["metadata"]) == case.get("malformed")
     if "malformed" in case:
@@ -48,7 +48,9 @@ def test_the_recording_has_all_sorts_of_faults() -> None:
         (naming.path_segment, ["A:b", "system:x", "a b", "..."], [".", "..", "a/b", "a%2"]),
     ],
 )
-def test_rules_for_names(rule: naming.NameRule, good: list[str], bad: list[str]) -> None:
+def test_name_rules_return_kubernetes_messages(
+    rule: naming.NameRule, good: list[str], bad: list[str]
+) -> None:
     assert [name for name in good if rule(name, False)] == []
     assert [name for name in bad if not rule(name, False)] == []
 
@@ -121,7 +123,7 @@ def test_what_makes_an_object_that_object_cannot_change() -> None:
     ]
 
 
-def test_an_update_says_what_it_is_an_update_of() -> None:
+def test_update_needs_a_resource_version() -> None:
     assert changes(resourceVersion="", generation=1) == [
         ["metadata.generation", "FieldValueInvalid", "Invalid value: 1: must not be decremented"],
         [

@@ -25,7 +25,7 @@ def thing(spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
-def test_documents_fare_as_recorded(case: dict[str, Any]) -> None:
+def test_schema_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     checker = structural.compile(boat(case["schema"]))
     document, old = thing(case["spec"]), None
     assert checker.prune(document) == case["unknown"]
@@ -71,7 +71,7 @@ def messages(schema: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
     return [f"{c.field}: {c.message}" for c in checker.check(thing(spec), old=before)]
 
 
-def test_a_wrong_type_is_told_as_kubectl_users_know_it() -> None:
+def test_wrong_type_has_kubernetes_message() -> None:
     schema = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
     assert messages(schema, {"replicas": "string"}) == [
         'spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"'
@@ -168,7 +168,7 @@ def test_embedded_resources_keep_what_makes_them_resources() -> None:
     ]
 
 
-def test_metadata_loses_what_it_cannot_hold_and_what_is_empty() -> None:
+def test_metadata_drops_unknown_and_empty_fields() -> None:
     checker = structural.compile(boat({"type": "object"}))
     document = thing({})
     document["metadata"] |= {"labels": {}, "annotations": {"a": None}, "generation": 0, "color": "red"}
@@ -192,7 +192,7 @@ def test_defaults_belong_to_each_document_alone() -> None:
     assert second["spec"]["l"] == [{}]
 
 
-def test_cyclic_schemas_are_walked_as_far_as_the_document_goes() -> None:
+def test_cyclic_schema_is_checked_to_the_depth_of_the_document() -> None:
     tree = Node(type="object", required=("name",))
     tree.properties = {"name": Node(type="string", has_default=True, default="leaf"), "next": tree}
     checker = structural.compile(tree)

@@ -12,7 +12,7 @@ def read(raw: bytes, content_type: str = "application/json") -> object:
     return body.document(raw, content_type, group="", version="v1", kind="ConfigMap")
 
 
-def test_json_yaml_and_nothing() -> None:
+def test_body_decodes_json_yaml_and_empty() -> None:
     assert read(b'{"a": [1, "x"]}') == {"a": [1, "x"]}
     assert read(b"a:\n- 1\n- x\n", "application/yaml") == {"a": [1, "x"]}
     assert read(b'{"a": 1}', "application/yaml") == {"a": 1}
@@ -38,7 +38,7 @@ def test_what_cannot_be_read_is_a_bad_request(raw: bytes, content_type: str) -> 
     assert refused.value.code == 400
 
 
-def test_nesting_is_bounded() -> None:
+def test_body_nesting_is_bounded() -> None:
     deepest = b'{"a":' + b"[" * (body.DEPTH - 1) + b"]" * (body.DEPTH - 1) + b"}"
     assert read(deepest)
     with pytest.raises(Refusal):
@@ -49,13 +49,13 @@ def test_nesting_is_bounded() -> None:
     assert read(json.dumps({"a": "[" * 10_000, "b": ["{", '"['] * 500}).encode())
 
 
-def test_aliases_cannot_multiply() -> None:
+def test_yaml_aliases_are_counted_in_full() -> None:
     levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9) if i else 'x'}]" for i in range(9))
     with pytest.raises(Refusal):
         read(levels.encode(), "application/yaml")
 
 
-def test_keys_that_occur_twice() -> None:
+def test_duplicate_keys_are_found() -> None:
     assert body.duplicates(b'{"a": 1, "b": {"c": 1, "c": 2}, "d": [{"e": 1, "e": 1}], "a": 2}') == [
         "a",
         "b.c",

@@ -87,7 +87,7 @@ def refused(raw: bytes, **expected: Any) -> str:
 @pytest.mark.parametrize(
     "line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}"
 )
-def test_reads_what_kubernetes_writes(line: Any) -> None:
+def test_protobuf_of_kubernetes_is_decoded(line: Any) -> None:
     found = protobuf.decode(base64.b64decode(line["protobuf"]))
     assert found == line["json"]
     assert list(found) == list(line["json"])
@@ -104,7 +104,7 @@ def test_what_kubernetes_writes_is_canonical(line: Any) -> None:
 
 
 @pytest.mark.parametrize(("body", "document"), CAPTURED.items())
-def test_reads_what_kubectl_sends(body: str, document: Document) -> None:
+def test_protobuf_of_kubectl_is_decoded(body: str, document: Document) -> None:
     assert protobuf.decode(base64.b64decode(body)) == document
 
 
@@ -216,7 +216,7 @@ def test_refuses_quantities_and_times_and_free_form_values_that_are_none() -> No
     )
 
 
-def test_bounds_the_depth() -> None:
+def test_protobuf_depth_is_bounded() -> None:
     made = builtin.type_of(
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
     )

@@ -20,7 +20,7 @@ def things(version: str, *, storage_version: str = "") -> Resource:
     )
 
 
-def test_versions_in_kubernetes_order() -> None:
+def test_discovery_lists_versions_by_priority() -> None:
     registry = Registry(())
     registry.define(
         "things.g.io", [things(v) for v in ("v1alpha1", "foo1", "v1", "v2", "v1beta2", "v10", "v1beta1")]
@@ -28,7 +28,7 @@ def test_versions_in_kubernetes_order() -> None:
     assert registry.groups["g.io"] == ("v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo1")
 
 
-def test_a_definition_comes_and_goes() -> None:
+def test_discovery_follows_created_and_deleted_crds() -> None:
     registry = Registry(builtin.resources())
     before = registry.generation
     registry.define("things.g.io", [things("v1")])

@@ -26,7 +26,7 @@ def test_single_request_may_exceed_the_share_of_its_user() -> None:
             another.take(1)
 
 
-def test_administrators_have_no_share() -> None:
+def test_administrators_are_exempt_from_the_memory_share() -> None:
     held = Held(400)
     with held.room("") as first, held.room("") as second:
         first.take(200)

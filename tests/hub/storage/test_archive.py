@@ -97,7 +97,7 @@ async def test_a_backup_of_a_folder_at_rest(tmp_path: Path) -> None:
     assert files(tmp_path) == ["backup.db", "data"]
 
 
-async def test_a_backup_replaces_nothing(tmp_path: Path) -> None:
+async def test_backup_does_not_replace_a_file(tmp_path: Path) -> None:
     store = await some(None)
     (tmp_path / "backup.db").write_text("precious")
     with pytest.raises(Occupied, match=r"backup\.db already exists"):
@@ -118,7 +118,7 @@ async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert files(tmp_path) == ["data"]
 
 
-async def test_a_restore_replaces_data_only_by_force_and_goes_on_above_it(tmp_path: Path) -> None:
+async def test_restore_needs_force_and_continues_above_the_replaced_revision(tmp_path: Path) -> None:
     store = await some(None)
     backup(store, tmp_path / "backup.db")
     async with await Store.open(tmp_path / "data") as other:
@@ -193,7 +193,7 @@ def body(name: str, revision: int) -> dict[str, Any]:
     return {"metadata": {"namespace": "default", "name": name, "resourceVersion": str(revision)}}
 
 
-def test_everything_wrong_is_found(tmp_path: Path) -> None:
+def test_check_finds_every_problem(tmp_path: Path) -> None:
     rows = [
         row("a", 2, body("a", 2)),
         row("a", 3, body("a", 3)),
@@ -226,7 +226,7 @@ def test_everything_wrong_is_found(tmp_path: Path) -> None:
     }
 
 
-def test_predecessors_below_the_floor_may_be_gone(tmp_path: Path) -> None:
+def test_check_allows_missing_predecessors_below_the_floor(tmp_path: Path) -> None:
     Log.create(tmp_path / FILE, [row("a", 2, body("a", 2), "MODIFIED")], floor=2, revision=2)
     assert check(tmp_path).problems == ()
 
@@ -240,7 +240,7 @@ async def test_a_file_that_is_no_database_is_a_problem_of_its_own(tmp_path: Path
         check(tmp_path / "absent")
 
 
-async def test_what_sqlite_finds_is_told(tmp_path: Path) -> None:
+async def test_check_reports_sqlite_problems(tmp_path: Path) -> None:
     async with await Store.open(tmp_path) as store:
         await asyncio.gather(*(put(store, key(f"n{n}"), spec="x" * 3_000) for n in range(40)))
     file = tmp_path / FILE

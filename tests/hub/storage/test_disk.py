@@ -100,7 +100,7 @@ async def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
         assert (await put(store, "c")).revision == 7
 
 
-async def test_the_revision_goes_on_when_the_last_writes_were_deletions(tmp_path: Path) -> None:
+async def test_revision_continues_after_trailing_deletions(tmp_path: Path) -> None:
     with mock.patch.object(group_commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
             for name in "ab":
@@ -113,7 +113,7 @@ async def test_the_revision_goes_on_when_the_last_writes_were_deletions(tmp_path
             assert (await put(store, "a")).revision == 6
 
 
-async def test_superseded_rows_and_deletions_go_once_history_has_let_go(tmp_path: Path) -> None:
+async def test_superseded_rows_are_removed_after_eviction_from_the_watch_cache(tmp_path: Path) -> None:
     with mock.patch.object(group_commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=2) as store:
             await put(store, "kept", "x")
@@ -151,7 +151,7 @@ async def test_a_forgotten_deletion_makes_its_past_too_old(tmp_path: Path) -> No
                     ask()
 
 
-async def test_rows_left_over_by_a_crash_go_later(tmp_path: Path) -> None:
+async def test_rows_left_by_a_crash_are_removed_later(tmp_path: Path) -> None:
     async with await Store.open(tmp_path, changes=1) as store:
         for _ in range(10):
             await put(store, "a")
@@ -165,7 +165,7 @@ async def test_rows_left_over_by_a_crash_go_later(tmp_path: Path) -> None:
     assert rows(tmp_path) == [31, 32]
 
 
-async def test_rows_go_also_while_somebody_always_writes(tmp_path: Path) -> None:
+async def test_rows_are_removed_under_constant_writes(tmp_path: Path) -> None:
     with mock.patch.object(group_commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
 
@@ -237,7 +237,7 @@ async def test_a_folder_has_one_owner(tmp_path: Path) -> None:
         assert store.revision == 1
 
 
-async def test_an_opening_nobody_waits_for_leaves_the_folder_free(tmp_path: Path) -> None:
+async def test_cancelled_open_releases_the_folder(tmp_path: Path) -> None:
     opening = asyncio.create_task(Store.open(tmp_path))
     await asyncio.sleep(0)
     opening.cancel()
@@ -252,7 +252,7 @@ async def test_an_opening_nobody_waits_for_leaves_the_folder_free(tmp_path: Path
         assert store.revision == 1
 
 
-async def test_a_folder_that_cannot_be_is_told_so(tmp_path: Path) -> None:
+async def test_unusable_folder_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(Unreadable, match="can't be opened: File exists"):
@@ -278,9 +278,7 @@ async def filled(folder: Path, count: int = 40) -> None:
     ],
     ids=["emptied", "cut", "overwritten", "payload", "key", "page"],
 )
-async def test_damage_is_refused_with_words_and_left_as_it_is(
-    tmp_path: Path, damage: Any, detail: str
-) -> None:
+async def test_damaged_file_is_refused_and_left_unchanged(tmp_path: Path, damage: Any, detail: str) -> None:
     await filled(tmp_path)
     file = tmp_path / FILE
     damaged = damage(file.read_bytes())
@@ -301,7 +299,7 @@ async def test_a_lost_file_beside_its_write_ahead_log_is_damage(tmp_path: Path) 
         await Store.open(tmp_path / "copy")
 
 
-async def test_another_format_is_refused(tmp_path: Path) -> None:
+async def test_other_file_format_is_refused(tmp_path: Path) -> None:
     await filled(tmp_path)
     alter(tmp_path, "PRAGMA user_version = 7")
     with pytest.raises(Foreign, match="has format 7, this version of Fairway reads format 1"):
@@ -414,7 +412,7 @@ async def survives_a_full_disk(store: Store, folder: Path, *, make_room: Any) ->
         assert values(reopened) == acknowledged | {"more": None}
 
 
-async def test_a_file_that_may_not_grow_makes_the_store_read_only_until_it_may(tmp_path: Path) -> None:
+async def test_store_is_read_only_while_its_file_cannot_grow(tmp_path: Path) -> None:
     store = await Store.open(tmp_path)
     limit = files_limited_to(200_000)
     limit.__enter__()
@@ -424,7 +422,7 @@ async def test_a_file_that_may_not_grow_makes_the_store_read_only_until_it_may(t
         await store.close()
 
 
-async def test_store_opened_while_its_log_may_not_grow_is_read_only_until_it_may(tmp_path: Path) -> None:
+async def test_store_opened_on_a_full_disk_is_read_only_until_there_is_space(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     async with await Store.open(tmp_path / "live") as store:
         for number in range(20):

@@ -82,7 +82,7 @@ async def test_a_document_without_metadata_gets_some(store: Store) -> None:
 
 
 @pytest.mark.parametrize("expect", [0, 1, 3])
-async def test_a_stale_put_is_refused_and_told_the_current_state(store: Store, expect: int) -> None:
+async def test_stale_put_conflicts_with_the_current_state(store: Store, expect: int) -> None:
     current = await put(store, pod("a"))
     with pytest.raises(Conflict, match=r"pods/default/a is at revision 2, expected") as refused:
         await store.put(pod("a"), document(pod("a")), expect=expect)
@@ -170,7 +170,7 @@ async def test_lists_are_sorted_by_namespace_and_name(store: Store) -> None:
     assert store.items(PODS, limit=0).items == []
 
 
-async def test_pages_follow_one_another(store: Store) -> None:
+async def test_listing_pages_are_contiguous(store: Store) -> None:
     for name in "edcba":
         await put(store, pod(name))
     first = store.items(PODS, limit=2)
@@ -279,7 +279,7 @@ async def test_a_cancelled_next_loses_nothing(store: Store) -> None:
     assert told(await watch.next()) == [(ADDED, "a", 2)]
 
 
-async def test_listeners_hear_of_every_change_before_its_writer_goes_on(store: Store) -> None:
+async def test_listener_is_called_before_the_writer_continues(store: Store) -> None:
     heard: list[tuple[str, int, bool]] = []
     store.listen(lambda change: heard.append((change.type, change.revision, write.done())))
     write = asyncio.create_task(put(store, pod("a")))
@@ -288,7 +288,7 @@ async def test_listeners_hear_of_every_change_before_its_writer_goes_on(store: S
     assert heard == [(ADDED, 2, False), (DELETED, 3, True)]
 
 
-async def test_a_listener_that_fails_harms_nobody(store: Store) -> None:
+async def test_failing_listener_does_not_fail_the_write(store: Store) -> None:
     faults: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["message"]))
     heard: list[int] = []
@@ -380,7 +380,7 @@ async def test_history_is_bounded_by_bytes_but_for_the_newest_change() -> None:
     assert told(await store.watch(PODS, since=5).next()) == [(MODIFIED, "a", 6)]
 
 
-async def test_a_watch_that_falls_out_of_the_history_is_told_at_its_next_call() -> None:
+async def test_evicted_watch_raises_too_old_at_its_next_call() -> None:
     store = await Store.open(None, changes=3)
     slow, fast = (store.watch(PODS, since=1) for _ in range(2))
     for value in range(4):

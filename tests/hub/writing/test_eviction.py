@@ -84,7 +84,7 @@ def causes(refusal: Refusal) -> list[Document]:
     return list((refusal.details or {})["causes"])
 
 
-async def test_a_pod_without_a_budget_is_marked_and_goes(ship: Ship) -> None:
+async def test_pod_without_a_budget_is_marked_and_deleted(ship: Ship) -> None:
     await ship.pod()
     await ship.evict()
     pod = ship.find("pods", "bridge")
@@ -167,7 +167,7 @@ async def test_a_pod_that_does_no_work_may_go(ship: Ship, phase: str, policy: st
     await ship.evict()
 
 
-async def test_what_budgets_cannot_say(ship: Ship) -> None:
+async def test_eviction_with_exhausted_or_several_budgets_is_refused(ship: Ship) -> None:
     await ship.pod()
     await ship.budget(disruptionsAllowed=-1)
     assert (await ship.refused()).message.endswith(eviction.NEGATIVE)
