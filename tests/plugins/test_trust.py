@@ -301,7 +301,7 @@ def test_a_trace_says_why_a_score_is_what_it_is() -> None:
         "which counts as the worst by annotation fairway.dev/missing-score",
     ]
     assert notes("zero", *published, silent(score("c1", {"free": -100}))) == [
-        "AddOnPlacementScore default was marked silent, and what stands there is not what its provider wrote",
+        "AddOnPlacementScore default was marked silent, so its values are not those of its provider",
         "AddOnPlacementScore default expired at 2026-03-01T11:59:59Z, which counts 0",
         "AddOnPlacementScore default has no score free, which counts 0",
     ]

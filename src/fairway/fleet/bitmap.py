@@ -2,7 +2,7 @@
 
 A bitmap has one bit per slot of the fleet's capacity, which is always a multiple of 64, so bitmaps of one
 fleet can be combined with ``&``, ``|`` and ``~`` directly. Bits beyond the live rows may be set after ``~``;
-whoever turns bits into rows has intersected them with the live rows before.
+intersect them with the live rows before converting them to rows.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def empty(capacity: int) -> Bits:
 
 
 def pack(mask: Mask) -> Bits:
-    """The mask's length must be a multiple of 64."""
+    """Pack a mask, whose length must be a multiple of 64."""
     return np.packbits(mask, bitorder="little").view(np.uint64)
 
 
@@ -29,7 +29,7 @@ def unpack(bits: Bits) -> Mask:
 
 
 def rows_of(bits: Bits) -> Rows:
-    """Ascending row numbers."""
+    """Return ascending row numbers."""
     return np.flatnonzero(unpack(bits))
 
 
@@ -52,7 +52,7 @@ def test(bits: Bits, row: int) -> bool:
 
 
 def put(bits: Bits, row: int, on: bool) -> None:
-    """Writes one bit in place; the caller owns the bitmap."""
+    """Write one bit in place; the caller must own the bitmap."""
     word = int(bits[row >> 6])
     bit = 1 << (row & 63)
     bits[row >> 6] = word | bit if on else word & ~bit

@@ -1,7 +1,7 @@
-"""How a ManagedCluster becomes cells: which column holds what, and which columns two versions differ in.
+"""Convert a ManagedCluster to cells: names of the columns, and the columns in which two versions differ.
 
-Columns are made when somebody first asks for them, so a fleet pays in memory and write time only for what its
-placements mention. What an upsert reports as changed does not depend on that.
+Columns are created when they are first read, so a fleet pays in memory and write time only for what its placements
+use. The changes that an upsert reports do not depend on that.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -21,34 +21,34 @@ DELETING: Key = ("deleting",)
 ALLOCATABLE = "allocatable"
 CAPACITY = "capacity"
 PATH = "path"
-"""A value somewhere in the cluster's JSON, for expressions: ``("path", "status", "version", "kubernetes")``."""
+"""A value in the cluster's JSON, for expressions: ``("path", "status", "version", "kubernetes")``."""
 SCORE = "score"
 """``("score", resource name, score name)``, from AddOnPlacementScore."""
 SCORE_OBJECT = "score-object"
-"""``("score-object", resource name)``: whether a cluster has that AddOnPlacementScore, until when it is true, and 1 if
-it was declared silent. Its changes are reported as those of SCORES."""
+"""``("score-object", resource name)``: whether a cluster has that AddOnPlacementScore, its expiry, and 1 if it
+was marked silent. Its changes are reported as those of SCORES."""
 PUBLISHED = (SCORE, SCORE_OBJECT)
-"""Kinds of columns that are read off AddOnPlacementScores."""
+"""Kinds of columns that AddOnPlacementScores fill."""
 SCORES = "scores"
 """``("scores", resource name)``: any change of that AddOnPlacementScore. Never a column, only reported."""
 CALCULATOR = "calculator"
 """``("calculator", calculator)``, from ManagedClusterScore."""
 DECISIONS: Key = ("decisions",)
-"""How many decisions name the host."""
+"""Number of decisions that name the host."""
 
 MEMBERSHIP: Key = ("membership",)
-"""A host came or went. Never a column, only reported."""
+"""A host was added or deleted. Never a column, only reported."""
 SETS = "set"
 BINDINGS = "bindings"
 OWN_DECISIONS = "own-decisions"
 """``("own-decisions", namespace, placement)``: that placement's decisions changed. Never a column."""
 
 UNSET = b""
-"""What a path column holds where the cluster says nothing: None would mean there is no cluster, and ``()`` an empty
-list, which expressions can tell from none."""
+"""The value of a path column where the cluster lacks the field: None means that there is no cluster, and ``()`` an
+empty list, which expressions distinguish from a missing one."""
 
 MOST = 1e300
-"""Amounts beyond ±this count as not reported: the difference of two that count must still be a number."""
+"""Amounts beyond ±this count as not reported, so that the difference of two amounts is finite."""
 
 Shape = tuple[tuple[str, str, str], ...]
 """Taints without their times: (key, value, effect) each. Fleets have few shapes, however many clusters."""
@@ -63,7 +63,7 @@ def claim(key: str) -> Key:
 
 
 def claims_of(cluster: ManagedCluster) -> dict[str, str]:
-    """The last of duplicates counts."""
+    """Of duplicates, the last counts."""
     return {item.name: item.value for item in cluster.status.clusterClaims}
 
 
@@ -83,7 +83,7 @@ def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
 
 
 def cell_reader(key: Key) -> Callable[[ManagedCluster], Any]:
-    """What reads this column's cell off a cluster. Score and decision columns are not read off clusters."""
+    """Return the function that reads this column's cell from a cluster. Scores and decisions have none."""
     kind = key[0]
     if kind == LABEL:
         name = key[1]
@@ -105,7 +105,7 @@ def cell_reader(key: Key) -> Callable[[ManagedCluster], Any]:
 
 
 def changed_columns(old: ManagedCluster, new: ManagedCluster) -> set[Key]:
-    """The columns, existing or not, whose cells differ. Paths are for the fleet to compare: it knows which it has."""
+    """Return the columns, existing or not, whose cells differ. The fleet compares the paths that it has columns for."""
     changed: set[Key] = set()
     if old is new:
         return changed
@@ -125,7 +125,7 @@ def changed_columns(old: ManagedCluster, new: ManagedCluster) -> set[Key]:
 
 
 def all_columns(cluster: ManagedCluster) -> set[Key]:
-    """The columns in which a cluster differs from one that is not there."""
+    """Return the columns in which a cluster differs from a missing one."""
     changed: set[Key] = {MEMBERSHIP, TAINTS, DELETING}
     changed.update((LABEL, key) for key in cluster.metadata.labels)
     changed.update((CLAIM, item.name) for item in cluster.status.clusterClaims)
@@ -146,7 +146,7 @@ def _last_claim(cluster: ManagedCluster, name: str) -> str | None:
 
 
 def amount_of(amounts: Mapping[str, str | int | float], name: str) -> float | None:
-    """What is no quantity counts as not reported: one bad cell must not stop all placements."""
+    """Return the amount; an invalid quantity counts as not reported: one bad cell must not block all placements."""
     text = amounts.get(name)
     if text is None:
         return None
@@ -158,9 +158,9 @@ def amount_of(amounts: Mapping[str, str | int | float], name: str) -> float | No
 
 
 def _at(cluster: ManagedCluster, path: tuple[str, ...]) -> Hashable:
-    """Something that differs whenever the JSON at this path does, or how deep it is missing.
+    """Return a value that differs whenever the JSON at this path does, or the depth at which it is missing.
 
-    It may also differ where the JSON does not; that costs an evaluation more, never a wrong answer.
+    It may also differ where the JSON does not; that costs an additional evaluation, but never a wrong result.
     """
     value: Any = cluster
     for segment in path:

@@ -1,7 +1,7 @@
 """One attribute of all hosts, as an array.
 
-A column is written cell by cell and read whole. ``write`` returns whether the cell changed. ``fork`` makes a
-private copy, which the fleet does before a write while a snapshot still looks at the column.
+A column is written cell by cell and read as a whole. ``write`` returns whether the cell changed. ``fork`` returns a
+private copy, which the fleet uses for a write while a snapshot shares the column.
 """
 
 from collections.abc import Hashable, Iterable
@@ -17,18 +17,18 @@ Key = tuple[str, ...]
 """A column's name: its kind and what follows, such as ``("label", "env")`` or ``("score", "default", "cpu")``."""
 
 NEVER = np.iinfo(np.int64).max
-"""The expiry, in microseconds since 1970, of what does not expire."""
+"""The expiry, in microseconds since 1970, of values that do not expire."""
 
 FEW_CODES = 16
-"""Bitmaps of up to so many codes are put together; more are looked up row by row, which keeps nothing."""
+"""Bitmaps of at most this many codes are combined; more are looked up row by row, without caching."""
 
 KEPT_BITMAPS = 1024
-"""Of one column. A selector may ask for any value, and values may be as many as hosts."""
+"""Maximum number of bitmaps of a column. A selector may name any value, and there may be as many values as hosts."""
 
 
 class Column(Protocol):
     stamp: int
-    """The fleet's generation when this copy of the column came to be; see ``Fleet.snapshot``."""
+    """The fleet's generation when this copy of the column was created; see ``Fleet.snapshot``."""
 
     def write(self, row: int, value: Any, /) -> bool: ...
     def fork(self) -> "Column": ...
@@ -36,11 +36,11 @@ class Column(Protocol):
 
 
 class CodeColumn:
-    """Values kept once in a dictionary, rows hold their code; code 0 means the host has no such value.
+    """Dictionary-encoded values: rows hold codes; code 0 means that the host has no value.
 
-    Codes of values that no host has any more are used again, so whoever remembers something per code must
-    forget it when ``epoch`` moves. Bitmaps are made on demand, one per code somebody asked for, and follow
-    every write from then on.
+    Codes of values that no host has any more are reused, so caches by code must be cleared when ``epoch``
+    changes. Bitmaps are created on demand, one per requested code, and updated by every later
+    write.
     """
 
     __slots__ = ("_bitmaps", "_code_of", "_free", "_uses", "codes", "epoch", "stamp", "values")
@@ -56,21 +56,21 @@ class CodeColumn:
         self._bitmaps: dict[int, Bits] = {}
 
     def code(self, value: Hashable) -> int | None:
-        """The code of a value, None when no host has it."""
+        """Return the code of a value; None if no host has it."""
         return self._code_of.get(value)
 
     def value(self, row: int) -> Hashable | None:
         return self.values[int(self.codes[row])]
 
     def items(self) -> list[tuple[Hashable, int]]:
-        """Every value that at least one host has, with its code."""
+        """Return every value that at least one host has, with its code."""
         return list(self._code_of.items())
 
     def uses(self, code: int) -> int:
         return self._uses[code]
 
     def bitmap(self, code: int) -> Bits:
-        """Rows holding this code. The caller must not write to it."""
+        """Return the rows with this code. The caller must not modify it."""
         bits = self._bitmaps.get(code)
         if bits is None:
             if len(self._bitmaps) >= KEPT_BITMAPS:
@@ -79,7 +79,7 @@ class CodeColumn:
         return bits
 
     def bitmap_of(self, codes: list[int]) -> Bits:
-        """Rows holding any of these codes. The caller must not write to it."""
+        """Return the rows with any of these codes. The caller must not modify it."""
         if len(codes) == 1:
             return self.bitmap(codes[0])
         if len(codes) > FEW_CODES:
@@ -93,7 +93,7 @@ class CodeColumn:
 
     @property
     def kept(self) -> int:
-        """How many bitmaps it holds."""
+        """Number of bitmaps."""
         return len(self._bitmaps)
 
     def write(self, row: int, value: Any, /) -> bool:
@@ -113,7 +113,7 @@ class CodeColumn:
         return True
 
     def fill(self, values: list[Hashable | None]) -> None:
-        """Writes rows 0, 1, 2, … of an untouched column at once."""
+        """Write rows 0, 1, 2, … of an empty column at once."""
         for value in dict.fromkeys(values):
             if value is not None:
                 self._code_of[value] = len(self.values)
@@ -166,7 +166,7 @@ class CodeColumn:
 
 
 class NumberColumn:
-    """Amounts; not-a-number means the host does not report this one."""
+    """Amounts; NaN means that the host does not report the resource."""
 
     __slots__ = ("stamp", "values")
 
@@ -183,7 +183,7 @@ class NumberColumn:
         return True
 
     def fill(self, values: list[float | None]) -> None:
-        """Writes rows 0, 1, 2, … of an untouched column at once."""
+        """Write rows 0, 1, 2, … of an empty column at once."""
         self.values[: len(values)] = np.array(values, dtype=np.float64)
 
     def fork(self) -> "NumberColumn":
@@ -198,7 +198,7 @@ class NumberColumn:
 
 
 class ScoreColumn:
-    """Published scores with the time they stop being true; the value is 0 where there is none."""
+    """Published scores with their expiry; the value is 0 where there is none."""
 
     __slots__ = ("_earliest", "expires", "present", "stamp", "values")
 
@@ -210,7 +210,7 @@ class ScoreColumn:
         self._earliest: int | None = None
 
     def earliest(self) -> int:
-        """The first expiry of any host; kept until a write may have moved it."""
+        """Return the first expiry of any host; cached until a write may have changed it."""
         if self._earliest is None:
             self._earliest = int(self.expires.min(initial=NEVER))
         return self._earliest
@@ -232,7 +232,7 @@ class ScoreColumn:
         return True
 
     def fill(self, cells: Iterable[tuple[int, tuple[int | None, int]]]) -> None:
-        """Writes rows of an untouched column at once: (row, what ``write`` takes) each."""
+        """Write rows of an empty column at once, as pairs of row and value of ``write``."""
         found = list(cells)
         if not found:
             return
@@ -259,7 +259,7 @@ class ScoreColumn:
 
 
 class CountColumn:
-    """How often something holds each host."""
+    """A count for each host."""
 
     __slots__ = ("stamp", "values")
 

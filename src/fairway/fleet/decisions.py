@@ -1,16 +1,16 @@
-"""Which decisions exist: for every placement the hosts it holds, and for every host how often it is held."""
+"""Index of decisions: the hosts of every placement, and the number of decisions that name each host."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 Owner = tuple[str, str]
-"""(namespace, placement name), the latter as the decision's label says it."""
+"""(namespace, placement name), the latter from the decision's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One PlacementDecision: who it belongs to (None when it bears no placement label) and the clusters in it."""
+    """A PlacementDecision: its placement (None without a placement label) and its clusters."""
 
     owner: Owner | None
     clusters: tuple[str, ...]
@@ -21,7 +21,7 @@ class Decisions:
 
     def __init__(self, *, stamp: int = 0) -> None:
         self.outsiders: dict[str, int] = {}
-        """Counts of cluster names in decisions that no host bears."""
+        """Counts of cluster names in decisions that are not hosts."""
         self.stamp = stamp
         self._holdings: dict[tuple[str, str], Holding] = {}
         self._by_owner: dict[Owner, dict[str, Holding]] = {}
@@ -31,11 +31,11 @@ class Decisions:
         return self._holdings.get((namespace, name))
 
     def of(self, owner: Owner) -> dict[str, Holding]:
-        """A placement's decisions by their names. The caller must not write to it."""
+        """Return a placement's decisions by name. The caller must not modify it."""
         return self._by_owner.get(owner, {})
 
     def clusters_of(self, owner: Owner) -> list[str]:
-        """Cluster names over all of a placement's decisions, duplicates kept."""
+        """Return the cluster names of all of a placement's decisions, with duplicates."""
         found = self._by_owner.get(owner)
         if not found:
             return []
@@ -45,13 +45,13 @@ class Decisions:
         return [cluster for holding in found.values() for cluster in holding.clusters]
 
     def counted(self, owner: Owner) -> Mapping[str, int]:
-        """How often each cluster is named in a placement's decisions; kept for the placement last asked for."""
+        """Return how often a placement's decisions name each cluster; cached for the last placement."""
         if self._counted is None or self._counted[0] != owner:
             self._counted = (owner, Counter(self.clusters_of(owner)))
         return self._counted[1]
 
     def put(self, namespace: str, name: str, holding: Holding | None) -> Holding | None:
-        """Stores or (None) forgets a decision and returns what was there before."""
+        """Store or (None) delete a decision, and return the previous one."""
         key = (namespace, name)
         old = self._holdings.pop(key, None)
         if self._counted is not None and any(

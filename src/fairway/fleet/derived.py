@@ -1,7 +1,7 @@
-"""A yes-or-no per row that is expensive to compute: computed for the rows somebody asks about, then kept.
+"""An expensive predicate over rows: computed for requested rows, then cached.
 
-The result follows the fleet: rows in which one of the columns it was computed from has changed are forgotten,
-and computed again when next asked for.
+A row's result is dropped when one of the columns it was computed from changes, and computed again on the next
+request.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fairway.fleet.journal import Journal
 
 
 class Unfinished(Exception):
-    """Raised by a computation that stops before it has asked about all rows: what it has found so far is kept."""
+    """Raised by a computation that stops before it has evaluated all rows; its results so far are kept."""
 
     def __init__(self, rows: Rows, answers: Mask) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Unfinished(Exception):
 
 
 class View(Protocol):
-    """What of a snapshot is needed here."""
+    """The part of a snapshot that is used here."""
 
     @property
     def generation(self) -> int: ...
@@ -41,17 +41,17 @@ class Derived:
     __slots__ = ("_generation", "_known", "_reads", "_result")
 
     def __init__(self, *, reads: frozenset[Key] | None) -> None:
-        """``reads`` None: any change of a host may matter."""
+        """``reads`` None means that any change of a host may matter."""
         self._reads = reads
         self._known: Bits | None = None
         self._result: Bits | None = None
         self._generation = -1
 
     def holds(self, snapshot: View, *, among: Bits, compute: Callable[[Rows], Mask]) -> Bits:
-        """Rows among the given ones for which ``compute`` says yes. Passes `Unfinished` on.
+        """Return the rows among the given ones for which ``compute`` is true. Propagates `Unfinished`.
 
-        Asked for a snapshot of the past, keeps nothing: changes since then may have gone unreported, because
-        nobody had yet asked for the columns.
+        Results for an outdated snapshot are not cached: later changes of columns that did not exist yet were not
+        reported.
         """
         if self._generation != snapshot.generation != snapshot.journal.generation:
             rows = bitmap.rows_of(among)

@@ -1,8 +1,8 @@
-"""The columnar table of hosts, with the sets, bindings, scores and decisions that placements look at.
+"""The columnar table of hosts, with the sets, bindings, scores and decisions that placements read.
 
-Every upsert compares old and new, writes only the cells that differ, and returns the columns it changed. Reads
-go through snapshots. A snapshot is free to take: it shares everything with the fleet, and the fleet copies a
-part only when it must write to it while a snapshot that shares it is still alive.
+Every upsert compares old and new, writes only the cells that differ, and returns the changed columns. Reads
+use snapshots. A snapshot costs nothing: it shares all data with the fleet, and the fleet copies a
+part only before writing to it while a snapshot that shares it is still alive.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -38,7 +38,7 @@ Published = TypeVar("Published", AddOnPlacementScore, ManagedClusterScore)
 
 @dataclass(slots=True)
 class _Parts:
-    """What a snapshot shares with its fleet. Dictionaries are replaced, never written, once shared."""
+    """The state that a snapshot shares with its fleet. Shared dictionaries are replaced, never modified."""
 
     hosts: Hosts[ManagedCluster]
     columns: dict[Key, Column]
@@ -57,7 +57,7 @@ class Fleet:
         self._journal = Journal()
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         self._stamps: dict[tuple[str, str], int] = {}
-        """Of score tables, as columns have one: the generation when this copy of the table came to be."""
+        """Generation in which each copy of a score table was created, as for columns."""
         self._paths: dict[Key, Callable[[ManagedCluster], Any]] = {}
         self._derived: dict[Hashable, Derived] = {}
 
@@ -89,7 +89,7 @@ class Fleet:
     # Clusters
 
     def load(self, clusters: Iterable[ManagedCluster]) -> None:
-        """Fills a fleet without hosts at once; several times quicker than upserts."""
+        """Fill a fleet without hosts at once; several times faster than upserts."""
         parts = self._parts
         if parts.hosts.row_of:
             for cluster in clusters:
@@ -208,7 +208,7 @@ class Fleet:
         return self._put_score(cluster, name, None)
 
     def load_scores(self, scores: Iterable[AddOnPlacementScore]) -> None:
-        """As upserts would, but at once; for filling a fleet."""
+        """Do the same as upserts at once, to fill a fleet."""
         tables = {name: dict(table) for name, table in self._parts.scores.items()}
         for score in scores:
             tables.setdefault(score.metadata.name, {})[score.metadata.namespace] = score
@@ -239,7 +239,7 @@ class Fleet:
         return self._record(() if row is None else (row,), changed)
 
     def upsert_cluster_score(self, score: ManagedClusterScore) -> Change:
-        """Ignores, as nobody's, a score whose name does not start with its cluster's."""
+        """Ignore a score whose name does not start with its cluster's name."""
         cluster = score.metadata.namespace
         calculator = calculator_of(score)
         return NOTHING if calculator is None else self._put_calculator(cluster, calculator, score)
@@ -277,7 +277,7 @@ class Fleet:
         return self.hold(namespace=namespace, name=name, holding=None)
 
     def hold(self, *, namespace: str, name: str, holding: Holding | None) -> Change:
-        """What ``upsert_decision`` and ``delete_decision`` come down to."""
+        """Implement ``upsert_decision`` and ``delete_decision``."""
         if self._parts.decisions.get(namespace, name) == holding:
             return NOTHING
         decisions = self._own_decisions()
@@ -310,7 +310,7 @@ class Fleet:
         )
         return self._record(tuple(rows), changed)
 
-    # Keeping parts apart from snapshots
+    # Copy on write
 
     def _pinned(self, stamp: int) -> bool:
         return bool(self._snapshots) and any(view.generation >= stamp for view in self._snapshots)
@@ -335,7 +335,7 @@ class Fleet:
     def _own_table(
         self, tables: dict[str, dict[str, Published]], key: tuple[str, str]
     ) -> dict[str, dict[str, Published]]:
-        """The tables, with the one of this key, and their dictionary, fit to be written to."""
+        """Return the tables and the table of this key, both safe to modify."""
         if not self._snapshots:
             return tables
         tables = tables.copy()
@@ -362,7 +362,7 @@ class Fleet:
         return change
 
     def _keep(self, view: Snapshot, key: Key) -> Column | None:
-        """A column made for a snapshot of the present is worth keeping."""
+        """Keep a column that was created for a current snapshot."""
         if view.generation != self._journal.generation:
             return None
         column = self._parts.columns.get(key)
@@ -376,7 +376,7 @@ class Fleet:
 
 
 def _put(tables: dict[str, dict[str, Published]], name: str, cluster: str, score: Published | None) -> None:
-    """Tables in which nothing is left are dropped: that a calculator has one means it has published."""
+    """Drop empty tables: the existence of a calculator's table means that it has published."""
     if score is not None:
         tables.setdefault(name, {})[cluster] = score
         return

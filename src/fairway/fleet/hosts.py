@@ -1,8 +1,8 @@
-"""Which host has which row, and how their names compare.
+"""The row of each host, and the order of their names.
 
-Rows are slots: a host keeps its row for life, a deleted host's row is given to the next new one, and nothing
-else ever moves. Names are compared through a rank: an integer per row, in name order, with gaps, so that a new
-host takes a number between its neighbours' and only a closed gap makes everybody be numbered anew.
+Rows are slots: a host keeps its row, and the row of a deleted host is reused by the next new one. Names are compared by
+a rank: an integer per row, in name order, with gaps, so that a new host gets a number between its neighbours', and only
+an exhausted gap causes a renumbering.
 """
 
 from bisect import bisect_left
@@ -45,7 +45,7 @@ class Hosts(Generic[Host]):
         self.live: Bits = bitmap.empty(capacity)
         self.rank: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self.renumbered = 0
-        """How often all ranks changed; whoever remembers ranks compares it."""
+        """Number of renumberings; caches of ranks compare it."""
         self.stamp = stamp
         self._free: list[int] = []
         self._order: list[str] = []
@@ -59,7 +59,7 @@ class Hosts(Generic[Host]):
         return len(self.rank)
 
     def room(self) -> bool:
-        """Whether ``add`` finds a slot without growing."""
+        """Whether ``add`` has a free slot."""
         return bool(self._free) or self._size < len(self.rank)
 
     def add(self, name: str, host: Host) -> int:
@@ -78,7 +78,7 @@ class Hosts(Generic[Host]):
         return row
 
     def add_all(self, hosts: Iterable[tuple[str, Host]]) -> None:
-        """Fills an empty index; rows are given in the order of the input. There must be room."""
+        """Fill an empty index; rows are assigned in the order of the input. There must be enough slots."""
         for row, (name, host) in enumerate(hosts):
             self.names.append(name)
             self.objects.append(host)
@@ -100,7 +100,7 @@ class Hosts(Generic[Host]):
         return row
 
     def in_name_order(self) -> list[str]:
-        """The caller must not write to it."""
+        """The caller must not modify it."""
         return self._order
 
     def _insert(self, name: str, row: int) -> None:

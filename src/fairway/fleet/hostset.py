@@ -1,4 +1,4 @@
-"""ManagedClusterSets as questions about labels."""
+"""ManagedClusterSets as label selectors."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ WRONG_SELECTOR_TYPE = "selectorType is not right: {type}"
 
 @dataclass(frozen=True, slots=True)
 class HostSet:
-    """A named set of hosts. With ``error`` set nobody knows its members, and the selector selects nothing."""
+    """A named set of hosts. With ``error`` its members are unknown, and the selector selects none."""
 
     name: str
     selector: Selector

@@ -1,4 +1,4 @@
-"""Moments as integers, so that columns can hold them and comparisons are exact."""
+"""Times as integers, for columns and exact comparisons."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,5 +20,5 @@ def to_micros(moment: datetime) -> Micros:
 
 
 def from_micros(micros: Micros) -> datetime:
-    """Moments beyond what a datetime holds become its last or first."""
+    """Convert; times beyond the range of datetime are clamped."""
     return _EPOCH + timedelta(microseconds=max(_FIRST, min(micros, _LAST)))

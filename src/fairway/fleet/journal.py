@@ -1,4 +1,4 @@
-"""What changed since: the last few thousand changes, so that caches can follow instead of starting over."""
+"""The journal: the last few thousand changes, so that caches can be updated instead of rebuilt."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from fairway.fleet.column import Key
 class Change:
     """One effective write: the columns it changed, and the rows it changed them in.
 
-    ``rows`` is empty for what is not about hosts of this fleet: a set, a binding, a name nobody bears.
+    ``rows`` is empty for changes that concern no host: a set, a binding, an unknown cluster name.
     """
 
     rows: tuple[int, ...]
@@ -22,7 +22,7 @@ NOTHING = Change(rows=(), columns=frozenset())
 
 
 class Journal:
-    """Remembers the newest ``limit`` changes; the n-th change made is generation n."""
+    """Keeps the newest ``limit`` changes; the n-th change is generation n."""
 
     __slots__ = ("_changes", "generation", "limit")
 
@@ -36,12 +36,12 @@ class Journal:
         self._changes.append(change)
 
     def forget(self) -> None:
-        """Too much changed at once to say what."""
+        """Record that too much changed at once to list."""
         self.generation += 1
         self._changes.clear()
 
     def since(self, generation: int) -> Iterable[Change] | None:
-        """Changes after a generation, oldest first; None when that is too long ago to know."""
+        """Return the changes after a generation, oldest first; None if the journal no longer has them all."""
         missing = self.generation - generation
         if missing == 0:
             return ()

@@ -1,4 +1,4 @@
-"""Published scores as cells: which score of which object, until when it is true, and whether it was given up."""
+"""Published scores as cells: score, object, expiry, and whether it was marked silent."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros, to_micros
 
 SILENT: Final = "fairway.dev/Silent"
-"""The condition of an AddOnPlacementScore whose provider fell silent, and whose values are no longer its own."""
+"""The condition of an AddOnPlacementScore whose provider stopped publishing; its values were replaced."""
 
 ScoreTable = dict[str, AddOnPlacementScore]
 """AddOnPlacementScores of one name, by cluster."""
@@ -24,7 +24,7 @@ def expiry(score: AddOnPlacementScore) -> Micros:
 
 
 def score_item(score: AddOnPlacementScore, name: str) -> tuple[int | None, Micros]:
-    """(value or None when the object lacks this score, expiry)."""
+    """Return (value or None if the object lacks this score, expiry)."""
     for item in reversed(score.status.scores):
         if item.name == name:
             return item.value, expiry(score)
@@ -36,16 +36,16 @@ def is_silent(score: AddOnPlacementScore) -> bool:
 
 
 def is_stand_in(score: AddOnPlacementScore) -> bool:
-    """Whether the values are the score controller's, in place of those of a silent provider.
+    """Return whether the score controller replaced the values of a silent provider.
 
-    A provider that has published since has set ``validUntil`` again, even if no controller runs to remove the
+    A provider that published since has set ``validUntil`` again, even if no controller runs to remove the
     condition.
     """
     return is_silent(score) and score.status.validUntil is None
 
 
 def score_object(score: AddOnPlacementScore) -> tuple[int, Micros]:
-    """(1 if it was declared silent or else 0, expiry)."""
+    """Return (1 if it was marked silent, else 0; expiry)."""
     return int(is_silent(score)), expiry(score)
 
 
@@ -59,7 +59,7 @@ def score_cell(tables: Mapping[str, ScoreTable], cluster: str, key: Key) -> tupl
 
 
 def calculator_of(score: ManagedClusterScore) -> str | None:
-    """The lower-case calculator in the name ``{cluster}-{calculator}``; None when the name has another form."""
+    """Return the lower-case calculator in the name ``{cluster}-{calculator}``; None for another form."""
     cluster = score.metadata.namespace.lower()
     name = score.metadata.name.lower()
     return name[len(cluster) + 1 :] if cluster and name.startswith(f"{cluster}-") else None

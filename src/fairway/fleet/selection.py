@@ -1,4 +1,4 @@
-"""Selectors over the whole fleet at once: a few bitmap operations per requirement."""
+"""Evaluate selectors over the whole fleet with a few bitmap operations per requirement."""
 
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
 from fairway.fleet import bitmap
@@ -8,7 +8,7 @@ from fairway.fleet.snapshot import Snapshot
 
 
 def select(snapshot: Snapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:
-    """Rows among the given ones whose labels (``kind="label"``) or claims (``"claim"``) match."""
+    """Return the rows among the given ones whose labels (``kind="label"``) or claims (``"claim"``) match."""
     if selector.nothing:
         return snapshot.none()
     bits = among

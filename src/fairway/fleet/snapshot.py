@@ -1,4 +1,4 @@
-"""The fleet as it was at one generation. Cycles read snapshots and nothing else."""
+"""A consistent view of the fleet at one generation. Cycles read only snapshots."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import cast
@@ -22,7 +22,7 @@ PATHS_LIMIT = 1000
 
 
 class Snapshot:
-    """Everything reachable from here is read-only and stays as it is for as long as the snapshot lives."""
+    """All data is read-only and does not change while the snapshot lives."""
 
     __slots__ = (
         "__weakref__",
@@ -59,7 +59,7 @@ class Snapshot:
         self.hosts = hosts
         self.sets = sets
         self.bindings = bindings
-        """Names of the bindings in a namespace."""
+        """Return the names of the bindings in a namespace."""
         self.decisions = decisions
         self.scores = scores
         self.calculators = calculators
@@ -96,8 +96,8 @@ class Snapshot:
         return cast("CountColumn", self._column(cells.DECISIONS))
 
     def derived(self, key: Hashable, *, reads: frozenset[Key] | None) -> Derived:
-        """The kept result of that name, new if there is none. When there are very many, the one that has not been used
-        for the longest time is dropped."""
+        """Return the cached result of that name, or a new one. If there are too many, the least recently used one is
+        dropped."""
         kept = self._derived.pop(key, None)
         if kept is None:
             if len(self._derived) >= DERIVED_LIMIT:
@@ -110,8 +110,8 @@ class Snapshot:
         return key in self._columns
 
     def can_follow(self, keys: Iterable[Key]) -> bool:
-        """Whether changes of these paths are, or can be, reported: every path that is makes every change of a
-        cluster dearer, so there are not more than `PATHS_LIMIT`."""
+        """Return whether changes of these paths are, or can be, reported. Every reported path makes changes of clusters
+        more expensive, so there are at most `PATHS_LIMIT`."""
         new = sum(key[0] == cells.PATH and key not in self._columns for key in keys)
         if not new:
             return True
@@ -124,7 +124,7 @@ class Snapshot:
         return column
 
     def materialise(self, key: Key) -> Column:
-        """Makes the column from the objects, whether or not there is one already."""
+        """Create the column from the objects, even if it exists already."""
         hosts = self.hosts
         column = cells.new_column(key, capacity=hosts.capacity, stamp=self.generation)
         if isinstance(column, ScoreColumn):
@@ -137,7 +137,7 @@ class Snapshot:
         return column
 
     def _published(self, key: Key) -> Iterator[tuple[int, tuple[int | None, int]]]:
-        """Rows of clusters that have the score object of this column, and the cell."""
+        """Yield the rows of clusters with the score object of this column, and the cell."""
         row_of = self.hosts.row_of
         if key[0] in cells.PUBLISHED:
             for cluster, score in self.scores.get(key[1], {}).items():
@@ -149,12 +149,12 @@ class Snapshot:
                     yield row_of[cluster], (single.value, NEVER)
 
     def rows_named(self, names: list[str]) -> list[int]:
-        """Rows of those names that are hosts, in the order given."""
+        """Return the rows of those names that are hosts, in the given order."""
         row_of = self.hosts.row_of
         return [row_of[name] for name in names if name in row_of]
 
     def held(self, owner: Owner) -> Rows:
-        """Rows of hosts in a placement's decisions, as often as named; kept for the placement last asked for."""
+        """Return the rows of hosts in a placement's decisions, with duplicates; cached for the last placement."""
         if self._held is None or self._held[0] != owner:
             rows = self.rows_named(self.decisions.clusters_of(owner))
             self._held = (owner, np.array(rows, dtype=np.int64))

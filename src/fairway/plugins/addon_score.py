@@ -1,7 +1,7 @@
-"""AddOn/<resource>/<score>: a score that anybody may publish for a cluster, as long as it is true.
+"""AddOn/<resource>/<score>: a score that a provider publishes for a cluster, with an expiry.
 
-A cluster without the score, or whose score has run out, counts 0, unless its placement says that it counts as the
-worst. Scores that have run out are named in a warning.
+A missing or expired score counts 0, unless the placement's annotation says that it counts as the worst. A warning
+names expired scores.
 """
 
 from typing import Final
@@ -18,12 +18,12 @@ from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, MISSING_SCORE, SILE
 EXPIRED: Final = "AddOnPlacementScores {scores} expired"
 EXPIRED_WORST: Final = f"{EXPIRED} and count as the worst, by annotation {MISSING_SCORE}"
 
-STAND_IN: Final = "{why}, and what stands there is not what its provider wrote"
+STAND_IN: Final = "{why}, so its values are not those of its provider"
 
 
 class AddOnScore(Timeless):
-    """``missing`` WORST: nothing is known of clusters whose score does not count. What that is worth is the profile's
-    to say; others count 0."""
+    """With ``missing`` WORST, clusters without a valid score have none, and the profile's default counts. Otherwise
+    they count 0."""
 
     def __init__(self, *, resource: str, score: str, missing: Missing = Missing.ZERO) -> None:
         self.name = f"AddOn/{resource}/{score}"

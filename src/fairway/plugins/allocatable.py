@@ -1,7 +1,7 @@
 """ResourceAllocatableCPU and ResourceAllocatableMemory: prefers clusters with more allocatable of a resource.
 
-The score says where a cluster stands between the smallest and the largest candidate. A cluster that does not
-report the resource, as capacity and as allocatable, gets no score.
+The score is the position of a cluster between the smallest and the largest candidate. A cluster that does not
+report the resource in capacity and allocatable gets no score.
 """
 
 import numpy as np

@@ -40,7 +40,7 @@ class Balance(Timeless):
         return self._most(context.snapshot)
 
     def _counts(self, snapshot: Snapshot) -> Scores:
-        """How often decisions of others name each host."""
+        """Return how often decisions of other placements name each host."""
         counts = snapshot.counts().values
         held = snapshot.held(self._owner)
         if len(held):
@@ -49,7 +49,7 @@ class Balance(Timeless):
         return counts
 
     def _most(self, snapshot: Snapshot) -> int:
-        """The highest count of any name in decisions of others, host or not."""
+        """Return the highest count of any name in decisions of other placements, host or not."""
         most = int(self._counts(snapshot).max(initial=0))
         outsiders = snapshot.decisions.outsiders
         if not outsiders:
@@ -60,7 +60,7 @@ class Balance(Timeless):
 
 @lru_cache(maxsize=256)
 def _table(most: int) -> Scores:
-    """``score_of`` every count up to the most."""
+    """Return ``score_of`` for every count up to the highest."""
     scores = 2 * (100.0 * (0.5 - np.arange(most + 1) / max(1, most))).astype(np.int64)
     scores[0] = 100
     scores.flags.writeable = False
@@ -68,5 +68,5 @@ def _table(most: int) -> Scores:
 
 
 def score_of(count: int, most: int) -> int:
-    """100 for a cluster nobody holds, down to -100 for the most held one; always even."""
+    """Return 100 for a cluster without decisions, down to -100 for the one with most; always even."""
     return 100 if count == 0 else 2 * int(100.0 * (0.5 - count / most))

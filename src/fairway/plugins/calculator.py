@@ -1,8 +1,8 @@
 """Scores of one calculator, read from ManagedClusterScore: ResourceRatioCPU, ResourceRatioMemory, or any other name.
 
-Calculators may publish scores between -100 and 100, which count as they are, or amounts of any size, such as
-bytes: then the candidates' amounts are stretched over 0 to 100. A cluster without the score counts 0, the least of
-those, unless its placement says that it counts as the worst.
+Calculators may publish scores between -100 and 100, which count unchanged, or amounts of any size, such as
+bytes: then the candidates' amounts are scaled to 0 to 100. A missing score counts 0, the lowest of
+those, unless the placement's annotation says that it counts as the worst.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ class Calculator(Timeless):
         self._column = (cells.CALCULATOR, name.lower())
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
-        """A name nobody has published a score for is a mistake, unless it is one of the well-known ones."""
+        """Return an error if no score of this name is published, unless the name is well-known."""
         if self.name in RATIOS or self._column[1] in context.snapshot.calculators:
             return OK
         return misconfigured(UNKNOWN.format(name=self.name))

@@ -1,4 +1,4 @@
-"""ClusterSets: which clusters a namespace may use at all, by its bindings to ManagedClusterSets."""
+"""ClusterSets: restricts a placement to the clusters of the ManagedClusterSets that are bound to its namespace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ BEING_DELETED = "is being deleted"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the bindings of the namespace lead to."""
+    """The sets that the bindings of the namespace select."""
 
     bound: tuple[str, ...]
     """Existing sets with a binding, by name."""
     eligible: tuple[str, ...]
-    """Those of them the placement wants."""
+    """The bound sets that the placement names."""
 
 
 class ClusterSets(Timeless):
@@ -85,7 +85,7 @@ class ClusterSets(Timeless):
         return unschedulable(words.format(sets=", ".join(eligible)), plugin=NAME)
 
     def _unusable(self, snapshot: Snapshot) -> str:
-        """Why no set is eligible."""
+        """Describe why no set is eligible."""
         bound = self.found(snapshot).bound
         if bound:
             return NOT_WANTED.format(

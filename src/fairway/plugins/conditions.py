@@ -1,4 +1,4 @@
-"""The conditions of a Placement: did it get its clusters, and does what it asks for make sense."""
+"""The conditions of a Placement: whether it is satisfied, and whether it is valid."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ REFUSED = "Misconfigured"
 
 
 def misconfigured_condition(status: Status, *, ignored: Sequence[Fault] = ()) -> Condition:
-    """``ignored`` keep nobody from deciding, but whoever wrote them believes otherwise than what is done."""
+    """``ignored`` are annotations without effect, which the message reports although the Placement is valid."""
     if status.code is Code.MISCONFIGURED:
         return Condition(
             type=MISCONFIGURED, status=TRUE, reason=REFUSED, message=f"{status.plugin}:{status.message}"
@@ -37,7 +37,7 @@ def misconfigured_condition(status: Status, *, ignored: Sequence[Fault] = ()) ->
 def satisfied_condition(
     *, asked: Sequence[str], found: Found, available: bool, selected: int, unscheduled: int, status: Status
 ) -> Condition:
-    """``asked`` are the sets the placement names; ``available``: whether any cluster is in the eligible ones."""
+    """``asked`` are the sets that the placement names; ``available`` is whether the eligible sets have any member."""
     if not found.bound:
         return _unsatisfied(NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace")
     if not found.eligible:

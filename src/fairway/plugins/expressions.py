@@ -1,9 +1,9 @@
 """CEL expressions over the fleet.
 
-What an expression reads is known when it is compiled. Where that is a few plain values, such as two labels and a
-version, clusters that agree on them get the same answer, so it is evaluated once per distinct combination.
-Answers are kept per cluster until something the expression reads changes. Where scores that have run out are hidden,
-time changes answers too; so they are kept by which of the score objects that can be asked for a cluster has lost.
+The reads of an expression are known when it is compiled. If they are a few plain values, such as two labels and a
+version, the expression is evaluated once per distinct combination of values. Results are cached per cluster until a
+value that the expression reads changes. If expired scores are hidden, results also change with time; they are then
+cached by the set of score objects of a cluster that have expired.
 """
 
 from collections import OrderedDict
@@ -46,36 +46,36 @@ from fairway.plugins.work_budget import (
 
 VARIABLE = "managedCluster"
 COST_LIMIT = 1_000_000
-"""Of one expression for one cluster."""
+"""Cost limit of one expression for one cluster."""
 COST_BUDGET = 10_000_000
-"""Of all expressions of a predicate for one cluster."""
+"""Cost limit of all expressions of a predicate for one cluster."""
 ROW_WORK = 20
 CALL_WORK = 12
 PATH_WORK = 8
-"""Units of work beside an evaluation: writing a cluster as JSON, asking an expression, reading a path of a cluster."""
+"""Work besides an evaluation: encoding a cluster as JSON, calling an expression, reading a path of a cluster."""
 COSTLY_ROW = 1_000
-"""Units for one cluster, from which answers are worth keeping."""
+"""Work for one cluster above which results are cached."""
 MOST_PATHS = 50
-"""Paths of a predicate whose values are columns; with more, every cluster is asked."""
+"""Maximum number of paths of a predicate that become columns; with more, every cluster is evaluated."""
 OVER_BUDGET = "CEL expressions cost more than the budget of a predicate"
 LARGE_CLUSTER = (
     "the cluster's object is so large that CEL expression {text} takes more than {limit} units of work for it"
 )
 LARGE = 2_000
-"""Values in the fields of a cluster that an expression reads, above which the cluster is to blame for the work."""
+"""Number of values in the fields that an expression reads above which the size of the cluster causes the work."""
 COMPILATION_FAILED = "compilation failed: {error}"
 INSTANTIATION_FAILED = "instantiation failed: {error}"
 HIDDEN = f"{{why}}, and counts as absent by annotation {trust.EXPIRED_SCORES}"
 
 _MOST_TOLD_APART = 62
-"""Score objects of which it is kept, in one number, which ones a cluster has lost."""
+"""Maximum number of score objects for which a bit set records which of them have expired."""
 NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 NO_ANSWERS: Mask = np.zeros(0, dtype=np.bool_)
 
 _NAME = ("metadata", "name")
-"""Never another for the same host, so nobody has to watch it."""
+"""Constant for a host, so changes need not be tracked."""
 _WIDE = frozenset({(), ("metadata",), ("spec",), ("status",), ("metadata", "uid")})
-"""Paths whose values hardly two clusters share, so that a column of them is not worth having."""
+"""Paths whose values are mostly unique, so that a column of them would not help."""
 
 
 class ExpressionError(ValueError):
@@ -83,7 +83,10 @@ class ExpressionError(ValueError):
 
 
 class Scores:
-    """What ``managedCluster.scores("name")`` sees. With ``now``, what has run out or is silent by then is hidden."""
+    """The source of ``managedCluster.scores("name")``.
+
+    With ``now``, objects that are expired or silent then are hidden.
+    """
 
     __slots__ = ("_now", "_snapshot")
 
@@ -101,12 +104,12 @@ class Scores:
 
 
 class Expressions:
-    """All expressions of one predicate; they match together."""
+    """All expressions of one predicate; a cluster must match all."""
 
     __slots__ = ("_fields", "_is_costly", "_paths", "_programs", "_resources", "_texts", "reads")
 
     def __init__(self, texts: tuple[str, ...]) -> None:
-        """Raises ExpressionError for the first that does not compile."""
+        """Raise ExpressionError for the first expression that does not compile."""
         self._texts = texts
         self._is_costly = False
         self._programs = tuple(compiled(text) for text in texts)
@@ -114,17 +117,17 @@ class Expressions:
         self._paths = _paths(self._programs)
         self._resources = _resources(self._programs)
         self.reads = _reads(self._programs)
-        """Columns the answer for a cluster depends on; None for anything about it."""
+        """Return the columns that a result depends on; None for the whole cluster."""
 
     def __bool__(self) -> bool:
         return bool(self._programs)
 
     def resources(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """The names of score objects that can be asked for."""
+        """Return the names of score objects that may be read."""
         return tuple(sorted(snapshot.scores)) if self._resources is None else self._resources
 
     def can_follow(self, snapshot: Snapshot) -> bool:
-        """Whether the answers change only with what ``reads`` names, as far as the fleet reports it."""
+        """Return whether results change only with the reported changes of ``reads``."""
         return self.reads is not None and snapshot.can_follow(self.reads)
 
     def matches(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> bool:
@@ -133,28 +136,30 @@ class Expressions:
         except TooCostly:
             return False
 
-    def holds_for(
-        self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
+    def
+      holds_for( self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
     ) -> bool:
-        """The same as ``holds`` for one row. Usual expressions are asked at once, which is quicker than keeping the
-        answer; one that is much work is paused and kept like those of a whole fleet."""
+        """Return the same as ``holds`` for one row. Cheap expressions are evaluated directly, which is faster than
+        caching; expensive ones are paused and cached as for a whole fleet."""
         if self._is_costly:
             alone = bitmap.from_rows([row], snapshot.capacity)
             return bool(self.holds(snapshot, alone, budget, now=now).any())
         objection, work = self._judge(snapshot, row, now)
         self._is_costly = work > COSTLY_ROW
         budget.pay(work, self._texts[0])
-        return objection is None
+        return objection is
+        None
 
     def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
-        """Why a cluster does not match, in words; None when it does. The first expression that is not true ends it.
+        """Return why a cluster does not match; None if it does. Evaluation stops at the first expression that is not
+        true.
 
-        Here as elsewhere: with ``now``, scores that have run out by then are hidden. Raises TooCostly.
+        With ``now``, scores that are expired then are hidden. Raise TooCostly.
         """
         return self._judge(snapshot, row, now)[0]
 
     def _judge(self, snapshot: Snapshot, row: int, now: Micros | None) -> tuple[str | None, int]:
-        """The objection, and the work it took to find out."""
+        """Return the rejection, and the work of the evaluation."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot, now=now)
         spent, work = 0, ROW_WORK
@@ -176,7 +181,7 @@ class Expressions:
     def holds(
         self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
     ) -> Bits:
-        """Rows among the given ones that match. Raises TooCostly, or Paused."""
+        """Return the rows among the given ones that match. Raise TooCostly, or Paused."""
         if not self._programs:
             return among
         if now is not None:
@@ -184,7 +189,7 @@ class Expressions:
         return self._kept(snapshot, among, budget, now=None, lost=())
 
     def _hiding(self, snapshot: Snapshot, among: Bits, budget: WorkBudget, now: Micros) -> Bits:
-        """Rows that have lost the same objects are asked together, those that have lost none like anybody's."""
+        """Evaluate rows with the same expired objects together."""
         rows = bitmap.rows_of(among)
         losses = np.zeros(len(rows), dtype=np.int64)
         names: list[str] = []
@@ -257,7 +262,7 @@ class Expressions:
         return answers
 
     def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:
-        """One position per distinct combination of the values read, and which combination each row has."""
+        """Return one position per distinct combination of values, and the combination of each row."""
         if self._paths is None or len(rows) < 2:
             return None
         combined = np.zeros(len(rows), dtype=np.int64)
@@ -272,7 +277,7 @@ class Expressions:
 
 
 def _too_much(program: Program, variables: Mapping[str, object], cluster: str) -> str:
-    """The objection to a cluster that is too large. Raises TooCostly where the expression is to blame."""
+    """Return the rejection of a cluster that is too large. Raise TooCostly if the expression causes the work."""
     text = shortened(program.text)
     if _is_large(variables):
         return LARGE_CLUSTER.format(text=text, limit=EXPRESSION_WORK)
@@ -280,7 +285,7 @@ def _too_much(program: Program, variables: Mapping[str, object], cluster: str) -
 
 
 def _is_large(value: object) -> bool:
-    """Whether a document has more values than any usual cluster; a long text counts as several."""
+    """Return whether a document has more values than a usual cluster; a long string counts as several."""
     count, pending = 0, [value]
     while pending and count <= LARGE:
         each = pending.pop()
@@ -295,7 +300,7 @@ def _is_large(value: object) -> bool:
 
 
 class _Programs:
-    """Programs and refusals by text, the most recently used ones, as many as were so much work to compile."""
+    """Cache of the most recently used programs and errors by text, bounded by the work of compiling them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -333,7 +338,7 @@ def compiled(text: str) -> Program:
 
 
 def is_compiled(text: str) -> bool:
-    """Whether ``compiled`` has an answer at once."""
+    """Return whether the result of ``compiled`` is cached."""
     return _PROGRAMS.find(text) is not None
 
 
@@ -349,7 +354,7 @@ def _compile(text: str) -> Program | ExpressionError:
 
 
 def _refusal(words: str, error: CompileError) -> ExpressionError:
-    """Without the error itself, whose traceback would keep the parsed expression in memory."""
+    """The message of an error, without its traceback, which would keep the parsed expression in memory."""
     refusal = ExpressionError(words)
     refusal.__cause__ = CompileError(str(error), line=error.line, column=error.column, message=error.message)
     return refusal
@@ -366,7 +371,7 @@ def _words(program: Program, outcome: Outcome) -> str | None:
 def _shown(value: object) -> str:
     if value is False:
         return "false"
-    # Lists and maps may be as large as they like, and larger when they are written.
+    # Lists and maps are unbounded, and larger when encoded.
     plain = value is None or isinstance(value, (bool, int, float, str))
     shown = repr(value)[:LONGEST_TEXT] if plain else f"a {type_of_value(value).name}"
     return f"{shown}, which is not true or false"
@@ -377,7 +382,7 @@ def _reason(error: EvaluationError) -> str:
 
 
 def _fields(programs: Sequence[Program]) -> frozenset[tuple[str, str]] | None:
-    """The fields of a cluster that the programs can see a difference in, and its name; None for all."""
+    """Return the fields of a cluster that the programs can read, and its name; None for all."""
     fields: set[tuple[str, str]] = {("metadata", "name")}
     for program in programs:
         for path in (("",),) if program.reads is None else program.reads:
@@ -388,7 +393,7 @@ def _fields(programs: Sequence[Program]) -> frozenset[tuple[str, str]] | None:
 
 
 def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
-    """Where the values are that decide, when few clusters differ in them; None when each must be asked."""
+    """Return the paths whose values decide, if few clusters differ in them; None if each cluster must be evaluated."""
     paths: set[tuple[str, ...]] = set()
     for program in programs:
         if program.reads is None or program.score_reads is None or program.score_reads:
@@ -398,7 +403,7 @@ def _paths(programs: Sequence[Program]) -> tuple[tuple[str, ...], ...] | None:
 
 
 def _resources(programs: Sequence[Program]) -> tuple[str, ...] | None:
-    """None when any may be asked for."""
+    """Return the names of score objects that may be read; None for any."""
     names: set[str] = set()
     for program in programs:
         if program.score_reads is None:

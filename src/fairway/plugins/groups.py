@@ -16,7 +16,7 @@ _NUMBER = re.compile(
     r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)p[+-]?\d+|inf|infinity|nan)",
     re.ASCII | re.IGNORECASE,
 )
-"""What other readers of the same field take for a number; theirs is a general parser of doubles."""
+"""Numbers as other readers of the field parse them, with a general parser of doubles."""
 
 MOST = 1000
 TOO_MANY = (
@@ -53,7 +53,7 @@ def divide(
     *,
     order: Callable[[Sequence[str]], list[str]] = sorted,
 ) -> Division:
-    """``order`` decides the order of the clusters within the groups, and so which share a chunk."""
+    """Divide the clusters. ``order`` sorts them within the groups, and so decides which share a chunk."""
     try:
         length = group_length(strategy.clustersPerDecisionGroup, len(clusters))
     except _LengthError as error:
@@ -78,9 +78,9 @@ def divide(
 
 
 def group_length(given: int | str | None, count: int) -> int:
-    """The most clusters in one group; all of them when the number given is none that divides them."""
+    """Return the maximum number of clusters in a group; all of them if the given number is invalid."""
     if isinstance(given, str):
-        # Doubles on purpose: 7 % of 100 is 8 for every other reader of the same field.
+        # Doubles, because 7 % of 100 is 8 for every other reader of the field.
         share = _percentage(given) / 100.0 * float(count)
         length = math.ceil(share) if math.isfinite(share) else 0
     else:

@@ -1,4 +1,4 @@
-"""MissingScore: keeps out clusters of which a score is not known, for placements whose annotation says ``exclude``."""
+"""MissingScore: rejects clusters without a valid score, for placements with the annotation value ``exclude``."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -22,19 +22,19 @@ EXPIRED: Final = (
 
 
 class Wanted(Protocol):
-    """One score that must be known."""
+    """A required score."""
 
     @property
     def reads(self) -> frozenset[Key]: ...
 
     def present(self, context: Context, rows: Rows) -> Mask:
-        """Of which of the rows it is written down, true or not."""
+        """Return which of the rows have the score, valid or not."""
 
     def lapsed(self, context: Context, rows: Rows) -> Mask:
-        """Of which of the rows what is written down is no longer true."""
+        """Return which of the rows have an expired score."""
 
     def why_not(self, context: Context, row: int) -> str:
-        """Empty if it is known."""
+        """Return why the score is missing; empty if it is valid."""
 
     def until(self, context: Context, rows: Rows) -> Micros: ...
 
@@ -123,7 +123,10 @@ class MissingScore(Timeless):
         return OK, candidates if known.all() else bitmap.from_rows(rows[known], context.snapshot.capacity)
 
     def doubtful(self, context: Context, rows: Rows, /) -> Rows:
-        """Those that would be let in had nothing run out. That a score was never there is no news."""
+        """Return the rows that would pass if their score had not expired.
+
+        A score that never existed is not reported.
+        """
         there = np.ones(len(rows), dtype=np.bool_)
         late = np.zeros(len(rows), dtype=np.bool_)
         for each in self.wanted:

@@ -1,7 +1,7 @@
-"""PlacementDecisions: the pages a decision is written on, and what must be done to get there.
+"""PlacementDecisions: the pages of a decision, and the writes that create them.
 
-Pages hold at most 100 clusters. A changed page is two facts, its clusters and its labels; they are written in
-separate steps, clusters first, as consumers of decisions are used to.
+Pages have at most 100 clusters. The clusters and the labels of a changed page are written in
+separate steps, clusters first, as OCM does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ WARNING = "Warning"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One PlacementDecision as it should be."""
+    """The desired state of a PlacementDecision."""
 
     name: str
     labels: Mapping[str, str]
@@ -39,7 +39,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PaginatedDecision:
-    """All pages of a decision, and the groups they make up."""
+    """All pages of a decision, and its groups."""
 
     pages: tuple[Page, ...]
     groups: tuple[DecisionGroupStatus, ...]
@@ -55,7 +55,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What to do, in this order. ``rewrite`` replaces a page's clusters, ``relabel`` its labels."""
+    """Writes in their order. ``rewrite`` replaces a page's clusters, ``relabel`` its labels."""
 
     create: tuple[Page, ...] = ()
     rewrite: tuple[Page, ...] = ()
@@ -137,7 +137,7 @@ def created(*, namespace: str, placement: str, page: str) -> Event:
 
 
 def updated(*, namespace: str, placement: str, page: str, status: Status) -> Event:
-    """``status``: what the cycle ended with; a warning becomes part of the event."""
+    """``status`` is the status of the cycle; a warning becomes part of the event."""
     if status.code is not Code.WARNING:
         return _told("Update", namespace, placement, page)
     more = f": {status.message} in plugin {status.plugin}"
@@ -160,7 +160,7 @@ def _told(
 
 
 def score_text(scores: Mapping[str, int]) -> str:
-    """``name:score `` for each, by name, cut short when long."""
+    """Return ``name:score `` for each, by name, truncated."""
     text = ""
     for name in sorted(scores):
         part = f"{name}:{scores[name]} "

@@ -1,4 +1,4 @@
-"""From a Placement to the profile that places it, and to a decision."""
+"""Convert a Placement to its profile and workload."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,19 +44,19 @@ MOST_PRIORITIZERS = 1000
 UNREADABLE = "{field} cannot be read: {reason}"
 
 DEFAULTS = (BALANCE, STEADY)
-"""Prioritizers of every placement that does not list its own exactly, with weight 1."""
+"""Default prioritizers in mode Additive, with weight 1."""
 BUILT_INS = (BALANCE, STEADY, TAINT_PREFERENCE, *RESOURCES)
-"""Prioritizers that score clusters by themselves: no ManagedClusterScore of the same name replaces them."""
+"""Built-in prioritizers, which no ManagedClusterScore of the same name replaces."""
 _BUILT_IN_OF = {name.lower(): name for name in BUILT_INS}
 
 
 def built_in_named_like(calculator: str | None) -> str | None:
-    """The built-in prioritizer with the name of a calculator, whose scores placements therefore do not read."""
+    """Return the built-in prioritizer that hides a calculator of the same name."""
     return None if calculator is None else _BUILT_IN_OF.get(calculator.lower())
 
 
 class PlacementWorkload:
-    """A Placement as the engine sees it, with the profile made for it."""
+    """A Placement as a workload of the engine, with its profile."""
 
     __slots__ = ("pace", "placement", "profile", "trust")
 
@@ -64,7 +64,7 @@ class PlacementWorkload:
         self.placement = placement
         self.trust = trust_of(placement.metadata.annotations)
         self.pace = Pace()
-        """How much of its expressions' work one cycle may do at a time; all of it unless a controller says so."""
+        """Slice of expression work that one attempt may do; unlimited by default."""
         self.profile = profile_of(placement, trust=self.trust, pace=self.pace)
 
     @property
@@ -82,7 +82,7 @@ class PlacementWorkload:
 
     @property
     def idle(self) -> bool:
-        """Whether this placement is to be left alone."""
+        """Whether scheduling of this placement is disabled."""
         meta = self.placement.metadata
         return (
             meta.deletionTimestamp is not None
@@ -92,7 +92,7 @@ class PlacementWorkload:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One line of a prioritizer policy. Entries with equal identity replace one another."""
+    """An entry of a prioritizer policy. Entries with equal identity replace one another."""
 
     identity: object
     coordinate: ScoreCoordinate
@@ -168,7 +168,7 @@ def _scores(placement: Placement, owner: tuple[str, str], trust: Trust) -> Itera
 
 
 def _excluding(scores: Iterable[Weighted], trust: Trust) -> Iterable[Wanted]:
-    """The scores without which a cluster is not feasible."""
+    """Return the scores that a cluster must have to be feasible."""
     for each in scores:
         plugin = each.plugin
         if isinstance(plugin, AddOnScore):
@@ -203,7 +203,7 @@ def _entries(placement: Placement) -> Iterable[_Entry]:
 
 
 def _identity(coordinate: ScoreCoordinate, *, at: int) -> object:
-    """Built-ins are one per name; every mention of an add-on score is one of its own."""
+    """Return the identity: the name for built-ins, the position for add-on scores."""
     if coordinate.addOn is not None:
         return ("AddOn", at)
     return (coordinate.type, coordinate.builtIn)

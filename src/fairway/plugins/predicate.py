@@ -41,14 +41,14 @@ _EXPRESSIONS = "predicates[*].requiredClusterSelector.celSelector.celExpressions
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """One predicate, ready to be asked. With ``now``, expressions do not see scores that have run out by then."""
+    """A compiled predicate. With ``now``, expressions do not see scores that are expired then."""
 
     labels: Selector
     claims: Selector
     expressions: Expressions
 
     def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
-        """The first thing that does not match, in words."""
+        """Return the first part that does not match."""
         cluster = snapshot.cluster(row)
         return (
             self.labels.explain(cluster.metadata.labels, noun="label")
@@ -75,7 +75,7 @@ class Compiled:
 
 
 class Predicate(Timeless):
-    """``pace`` lets a controller do the work of expressions in slices: compiling and evaluating them raise Paused."""
+    """With ``pace`` the work of expressions is done in slices: compiling and evaluating raise Paused."""
 
     name = NAME
 
@@ -92,7 +92,7 @@ class Predicate(Timeless):
         self._compiled: list[Compiled] = []
         self._compile_work = 0
         self._budget: WorkBudget | None = None
-        """Of a cycle that was paused."""
+        """State of a paused cycle."""
         self._refusal: Status | None = None
         expressions = sum(len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates)
         for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, expressions)):
@@ -102,7 +102,7 @@ class Predicate(Timeless):
 
     @property
     def compiled(self) -> tuple[Compiled, ...]:
-        """All predicates; none if one of them is refused. Raises Paused."""
+        """Return all predicates; none if one of them is invalid. Raise Paused."""
         self._compile()
         return tuple(self._compiled)
 
@@ -126,9 +126,9 @@ class Predicate(Timeless):
             self._pending.pop()
 
     def _compile_one(self, source: ClusterPredicate) -> Compiled:
-        """The label selector first, then claims, then CEL: the first mistake is the one that is reported.
+        """Compile label selectors first, then claims, then CEL, and report the first error.
 
-        Expressions that were compiled before a pause are found again.
+        Expressions that were compiled before a pause are cached.
         """
         selector = source.requiredClusterSelector
         labels = compile_selector(selector.labelSelector)
@@ -180,21 +180,21 @@ class Predicate(Timeless):
             self._budget = budget
             raise
         except TooCostly as error:
-            # Once and for all: trying it again with every change would cost as much again.
+            # Cached: evaluating again with every change would cost the same again.
             self._refuse(str(error))
             return self._refusal or OK, candidates
         self._budget = None
         return OK, passed
 
     def hiding(self, now: Micros) -> Micros | None:
-        """What expressions are to be told of the time."""
+        """Return the time that expressions use to hide scores."""
         return now if self._hides_expired else None
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         if not self._hides_expired:
             return NEVER_CHANGES
-        # Who is turned away is not let in by what an expression cannot see any more: that is an error, which is no
-        # match, and where the rest of the expression makes up for an error it would do so for any answer.
+        # A rejected cluster cannot start to match because a score expires: reading it is an error, which does not
+        # match, and where the rest of the expression absorbs an error it would absorb any value.
         names = {name for each in self.compiled for name in each.expressions.resources(context.snapshot)}
         moments = (trust.lapses(context.snapshot, name, rows, now=context.now) for name in names)
         return min(moments, default=NEVER_CHANGES)
@@ -222,7 +222,10 @@ def _objections(found: Sequence[Compiled], snapshot: Snapshot, row: int, now: Mi
 
 
 def compile_predicate(source: ClusterPredicate) -> Compiled:
-    """Raises SelectorError or ExpressionError, for the label selector first, then claims, then CEL."""
+    """Compile a predicate.
+
+    Raise SelectorError or ExpressionError, for the label selector first, then claims, then CEL.
+    """
     selector = source.requiredClusterSelector
     return Compiled(
         labels=compile_selector(selector.labelSelector),

@@ -1,10 +1,10 @@
-"""Spread: keeps the chosen clusters even over regions, zones or whatever a label or claim tells apart.
+"""Spread: distributes the selected clusters evenly over regions, zones or other values of a label or claim.
 
-Clusters are taken one by one, best first. A constraint with DoNotSchedule passes over a cluster that would put its
-topology more than ``maxSkew`` ahead of the emptiest one, even if fewer clusters than wanted are chosen then. One
-with ScheduleAnyway prefers clusters that keep within ``maxSkew``, whatever the scores say, and takes others only
-when there are none. Earlier constraints matter more. Topologies are those of the clusters that passed the filters;
-clusters without the label or claim are in none, and the last to be taken.
+Clusters are selected one by one, best first. A constraint with DoNotSchedule skips a cluster whose topology would be
+more than ``maxSkew`` ahead of the emptiest one, even if fewer clusters than requested are selected. A constraint with
+ScheduleAnyway prefers clusters within ``maxSkew``, whatever their scores, and selects others only if there are no such
+clusters. Earlier constraints take precedence. Topologies are those of the clusters that passed the filters;
+clusters without the label or claim have none, and are selected last.
 """
 
 from collections import deque
@@ -49,7 +49,7 @@ class Constraint:
 
 
 class Spread(Timeless):
-    """Filters out what has no topology a hard constraint asks for, and does the choosing."""
+    """Rejects clusters without the topology of a hard constraint, and selects."""
 
     name = NAME
 
@@ -86,7 +86,7 @@ class Spread(Timeless):
         return Reads(cells=frozenset(each.column for each in self.constraints))
 
     def choose(self, context: Context, rows: Rows, totals: Scores) -> Rows:
-        """The wanted rows, best first."""
+        """Return the selected rows, best first."""
         snapshot = context.snapshot
         wanted = len(rows) if context.workload.wanted is None else min(context.workload.wanted, len(rows))
         if wanted <= 0:
@@ -132,7 +132,7 @@ class Spread(Timeless):
         return words
 
     def _objection(self, broken: tuple[bool, ...], preferred: tuple[bool, ...]) -> int:
-        """Which constraint decided between the two."""
+        """Return the constraint that decided between the two."""
         hard = (at for at, each in enumerate(self.constraints) if each.hard and broken[at])
         first = next(hard, None)
         if first is not None:
@@ -184,7 +184,7 @@ class _Pool:
 
     @property
     def place(self) -> int | None:
-        """Where the best row left stands in the ranking of all; None when none is left."""
+        """Return the rank of the best remaining row; None if none remains."""
         return self._places[self._at] if self._at < len(self._rows) else None
 
     def take(self) -> int:
@@ -193,7 +193,7 @@ class _Pool:
 
 
 class Tally:
-    """How many rows each topology of each constraint has been given."""
+    """Number of selected rows of each topology of each constraint."""
 
     def __init__(self, constraints: Sequence[Constraint], pools: Sequence[_Pool]) -> None:
         self._constraints = constraints
@@ -202,10 +202,10 @@ class Tally:
         ]
         self._lowest = [0] * len(constraints)
         self._emptiest = [len(counts) for counts in self._counts]
-        """How many topologies have the lowest count."""
+        """Number of topologies with the lowest count."""
 
     def add(self, topology: tuple[int, ...]) -> bool:
-        """Whether the lowest count of a constraint has risen, so that what was too far ahead may not be any more."""
+        """Return whether the lowest count of a constraint rose, so that skipped topologies may be allowed again."""
         risen = False
         for at, code in enumerate(topology):
             if not code:
@@ -221,7 +221,7 @@ class Tally:
         return risen
 
     def broken(self, topology: tuple[int, ...]) -> tuple[bool, ...]:
-        """Which constraints one more row of these topologies would break."""
+        """Return the constraints that one more row of these topologies would violate."""
         return tuple(
             code == 0 or counts[code] + 1 - low > each.most
             for each, counts, code, low in zip(
@@ -231,10 +231,10 @@ class Tally:
 
 
 class _Queue:
-    """Pools by the constraints their next row would break, best row first.
+    """Pools by the constraints that their next row would violate, best row first.
 
-    A pool is filed when it comes in and again when there is a reason. Until the lowest count of a constraint rises,
-    pools can only come to break more, so what stands first and is still filed right is the best of all.
+    A pool is sorted in when it is added, and again when necessary. Until the lowest count of a constraint rises,
+    pools can only violate more, so the first pool whose entry is still correct is the best of all.
     """
 
     def __init__(self, constraints: Sequence[Constraint], pools: Sequence[_Pool]) -> None:
@@ -246,7 +246,7 @@ class _Queue:
             self._file(number)
 
     def take(self) -> int | None:
-        """The next row; None when all are taken or would break a hard constraint."""
+        """Return the next row; None if all are selected or would violate a hard constraint."""
         found = self._next()
         if found is None:
             return None
@@ -260,7 +260,7 @@ class _Queue:
         return row
 
     def next(self) -> _Pool | None:
-        """The pool that the next row is taken from."""
+        """Return the pool of the next row."""
         found = self._next()
         return None if found is None else self._pools[found[1]]
 

@@ -1,4 +1,4 @@
-"""Steady: clusters that already have the decision keep a head start, so that small changes move nothing."""
+"""Steady: prefers clusters that are already in the decision, so that small changes cause no moves."""
 
 import numpy as np
 

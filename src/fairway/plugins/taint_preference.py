@@ -1,6 +1,6 @@
 """TaintPreference: prefers clusters without PreferNoSelect taints that the placement does not tolerate.
 
-Opt-in: Placements that do not name it treat such taints as if they were not there.
+Opt-in: Placements that do not name it ignore such taints.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ NAME = "TaintPreference"
 
 
 class TaintPreference(Timeless):
-    """Raw scores count the taints, so 100 is for none and -100 for as many as the worst candidate has."""
+    """Raw scores count the taints: 100 without taints, -100 for as many as the worst candidate has."""
 
     name = NAME
 
@@ -49,7 +49,7 @@ class TaintPreference(Timeless):
         return Reads(cells=frozenset({cells.TAINTS}))
 
     def _unwanted(self, shape: Shape) -> int:
-        """A toleration that runs out counts as none: a preference does not end at an instant."""
+        """Ignore tolerations that expire: a preference does not end at an instant."""
         return sum(
             effect == PREFER_NO_SELECT
             and not any(

@@ -1,8 +1,8 @@
-"""TaintToleration: a taint keeps clusters from placements that do not tolerate it.
+"""TaintToleration: rejects clusters with taints that the placement does not tolerate.
 
 Whether a set of taints is tolerated depends on their keys, values and effects, of which fleets have few
-combinations, so it is decided once per combination. Only where a toleration runs out does the time a taint was
-added matter, and only for clusters already chosen does it matter that they are.
+combinations, so it is decided once per combination. The time of a taint matters only for tolerations that expire, and
+membership in the decision only for the effect NoSelectIfNew.
 """
 
 from collections.abc import Sequence
@@ -31,21 +31,21 @@ UNTOLERATED = "has taint {taint}, which the placement does not tolerate"
 RUN_OUT = "has taint {taint}, tolerated for {seconds} s until {end}"
 
 SPARE_VERDICTS = 64
-"""Verdicts on shapes that no cluster has any more are kept up to about so many: the shapes may come back."""
+"""Maximum number of cached verdicts on shapes that no cluster has any more, because shapes may return."""
 
 _YEAR_ONE = to_micros(datetime(1, 1, 1, tzinfo=UTC))
-"""When a taint without a time counts as added."""
+"""The time of a taint without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """Of one taint shape, for clusters not in the decision."""
+    """The verdict on a taint shape, for clusters not in the decision."""
 
     tolerated: bool
     timed: bool
-    """Whether the time a taint was added decides."""
+    """Whether the verdict depends on the time of a taint."""
     if_new: bool
-    """Whether the verdict may be another for clusters in the decision."""
+    """Whether the verdict may differ for clusters in the decision."""
 
 
 _VERDICTS = {
@@ -113,11 +113,11 @@ class TaintToleration(Timeless):
 
     @property
     def remembered(self) -> int:
-        """How many taint shapes it has judged and not forgotten."""
+        """Number of cached verdicts."""
         return len(self._verdicts)
 
     def wake(self, context: Context, /) -> Micros | None:
-        """When the first toleration runs out that keeps a cluster in the decision."""
+        """Return when the first toleration that keeps a cluster in the decision expires."""
         if not self._timed:
             return None
         soonest: Micros | None = None
@@ -161,7 +161,7 @@ class TaintToleration(Timeless):
         return _VERDICTS[tolerated, timed and tolerated, if_new]
 
     def _late(self, context: Context, candidates: Bits) -> Bits:
-        """The rows of which a toleration that matters has run out."""
+        """Return the rows with a relevant expired toleration."""
         snapshot = context.snapshot
         late = [
             row
@@ -171,7 +171,7 @@ class TaintToleration(Timeless):
         return bitmap.from_rows(np.array(late, dtype=np.int64), snapshot.capacity)
 
     def _tolerates(self, taint: Taint, *, now: Micros) -> bool:
-        """Whether there is no objection to the taint on a cluster that is not in the decision."""
+        """Return whether the taint is tolerated on a cluster that is not in the decision."""
         return taint.effect == PREFER_NO_SELECT or any(
             (each.tolerationSeconds is None or now < _deadline(taint, each.tolerationSeconds))
             and matches(each, taint.key, taint.value, taint.effect)
@@ -195,7 +195,7 @@ class TaintToleration(Timeless):
         return UNTOLERATED.format(taint=describe(taint))
 
     def _deadlines(self, cluster: ManagedCluster, *, decided: bool, now: Micros) -> list[Micros]:
-        """Of the tolerations in use; empty when the cluster is not fully tolerated or nothing runs out."""
+        """Return the expiries of the used tolerations; empty if the cluster is not tolerated or nothing expires."""
         deadlines: list[Micros] = []
         for taint in cluster.spec.taints:
             if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):

@@ -1,9 +1,9 @@
-"""How far a Placement trusts scores: what a missing one counts, and whether CEL still sees one that has run out.
+"""How far a Placement trusts scores: what a missing score counts, and whether CEL sees expired ones.
 
-OCM counts a missing or expired score as 0, the middle of the scale: a cluster nobody knows anything about beats one
-with a truthful -40, and with a negative weight it may be the best of all. Annotations of the Placement choose
-otherwise. A value that makes no sense has no effect, as with all annotations; ``faults`` says so in words, which the
-Placement's condition repeats.
+OCM counts a missing or expired score as 0, the middle of the scale: a cluster without a score beats one
+with a correct -40, and with a negative weight it may be the best of all. Annotations of the Placement change
+that. An invalid value has no effect, as with all annotations; ``faults`` describes it for the condition of the
+Placement.
 """
 
 from collections.abc import Mapping
@@ -44,17 +44,17 @@ COUNTS_WORST: Final = f"{{why}}, which counts as the worst by annotation {MISSIN
 
 
 class Missing(StrEnum):
-    """What a score that is missing or has run out counts."""
+    """What a missing or expired score counts."""
 
     ZERO = "zero"
     """As in OCM."""
     WORST = "worst"
-    """-100, or 100 if the weight is negative: not to be known is never an advantage."""
+    """-100, or 100 if the weight is negative: a missing score is never an advantage."""
     EXCLUDE = "exclude"
     """The cluster is not feasible."""
 
     def points(self, weight: int) -> int:
-        """The score that counts in the place of the missing one."""
+        """The score that replaces a missing one."""
         if self is not Missing.WORST:
             return 0
         return -100 if weight > 0 else 100
@@ -77,7 +77,7 @@ class Trust:
     by_score: Mapping[str, Missing] = field(default_factory=dict)
     """By ``resource/score``, or by a calculator's name in lower case."""
     hides_expired: bool = False
-    """Whether expressions see objects that have run out as if there were none."""
+    """Whether expired objects are hidden from expressions."""
     faults: tuple[Fault, ...] = ()
 
     def addon(self, resource: str, score: str) -> Missing:
@@ -111,7 +111,7 @@ def trust_of(annotations: Mapping[str, str]) -> Trust:
 
 
 def _read(part: str, policies: dict[str, Missing]) -> str:
-    """Adds what one part of the annotation says; what is wrong with it, if anything."""
+    """Add one part of the annotation; return its fault, if any."""
     name, equals, word = part.rpartition("=")
     name, word = name.strip(), word.strip()
     try:
@@ -128,11 +128,11 @@ def _read(part: str, policies: dict[str, Missing]) -> str:
     return ""
 
 
-# Which of the clusters have an object that counts
+# Clusters with a valid object
 
 
 def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
-    """Of which rows the object has run out or was marked silent; not of those that have none."""
+    """Return the rows whose object is expired or was marked silent; rows without an object do not count."""
     column = snapshot.score_column((cells.SCORE_OBJECT, resource))
     late: Mask = column.expires[rows] < now
     late |= column.values[rows] != 0
@@ -140,14 +140,14 @@ def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mas
 
 
 def lapses(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Micros:
-    """The first moment at which one more of these rows will have."""
+    """Return the first time at which one more of these rows expires."""
     expires = snapshot.score_column((cells.SCORE_OBJECT, resource)).expires[rows]
     ahead = expires[(expires >= now) & (expires != NEVER)]
     return int(np.min(ahead)) + 1 if len(ahead) else NEVER_CHANGES
 
 
 def why_lapsed(score: AddOnPlacementScore) -> str:
-    """Of an object that has run out or is silent."""
+    """Describe an object that is expired or silent."""
     resource = score.metadata.name
     if is_silent(score):
         return SILENCED.format(resource=resource)
@@ -155,7 +155,7 @@ def why_lapsed(score: AddOnPlacementScore) -> str:
 
 
 def why_missing(snapshot: Snapshot, resource: str, score: str, row: int, *, now: Micros) -> str:
-    """Empty if the score is there and counts."""
+    """Describe why the score is missing; empty if it is valid."""
     found = snapshot.score_object(snapshot.hosts.names[row], resource)
     if found is None:
         return NO_OBJECT.format(resource=resource)

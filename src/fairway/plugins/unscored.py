@@ -1,7 +1,7 @@
-"""The condition of a Placement that ranks by a score which none of its clusters has.
+"""The condition of a Placement that ranks by a score that none of its clusters has.
 
-Such a score counts 0 everywhere and decides nothing, so the Placement chooses by name. It is a condition of its own,
-since the messages of OCM's two conditions are compared with what OCM writes.
+Such a score counts 0 everywhere, so the Placement selects by name. It is a separate condition,
+because OCM's two conditions must equal what OCM writes.
 """
 
 from typing import Final
@@ -41,5 +41,5 @@ def _is_unknown(outcome: Outcome, resource: str, score: str) -> bool:
     present = outcome.snapshot.score_column((cells.SCORE, resource, score)).present
     if not len(outcome.selected_rows) or present[outcome.selected_rows].any():
         return False
-    # Only now: the rows that were not selected are worked out anew.
+    # Last, because the rows that were not selected are computed again.
     return not present[outcome.details.rows].any()

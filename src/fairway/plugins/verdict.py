@@ -1,4 +1,4 @@
-"""One look at one Placement: from the fleet as it is to all that should be written because of it."""
+"""Decide one Placement: from a snapshot of the fleet to conditions, groups and pages."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ NAME_TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """With ``frozen``, a broken cluster set keeps anyone from knowing better: nothing is to be written."""
+    """With ``frozen``, a cluster set is invalid and decisions must not be written."""
 
     outcome: Outcome
     status: Status
     conditions: tuple[Condition, ...]
-    """The two a placement has; others on the object are none of our business."""
+    """The conditions that Fairway owns; others on the object are not changed."""
     groups: tuple[DecisionGroupStatus, ...]
     pages: tuple[Page, ...]
     writes: Writes
@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def error(self) -> str | None:
-        """Why to look again soon."""
+        """Why the placement must be decided again soon."""
         return None if self.status.code is Code.SUCCESS else self.status.message
 
     @property
@@ -62,7 +62,7 @@ def reach(
 def conclude(
     outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision] | None
 ) -> Verdict:
-    """Without ``existing``, whoever asks works out for himself what to write."""
+    """Without ``existing``, the caller computes the writes."""
     if len(workload.name) > LABEL_LENGTH:
         refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
         return Verdict(outcome, refused, (), (), (), Writes(), frozen=True)
@@ -108,7 +108,7 @@ def conclude(
 
 
 class LazyTotals(Mapping[str, int]):
-    """Totals by cluster name, looked up only if an event needs them."""
+    """Totals by cluster name, computed only if an event needs them."""
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome

@@ -1,9 +1,9 @@
-"""How much work the CEL expressions of a placement may be, and how it is done in parts.
+"""Limit the work of the CEL expressions of a placement, and divide it into slices.
 
 Work is counted in units of about a quarter of a microsecond (see ``fairway.cel.frame``). A cycle that exceeds its
 budget makes the placement misconfigured. Within the budget, a controller that serves other placements from the same
-event loop lets a cycle do only a slice at a time: the evaluation stops with `Paused`, what it has found is kept, and
-the next attempt goes on from there.
+event loop allows a cycle only a slice at a time: the evaluation stops with `Paused`, its results are kept, and
+the next attempt continues.
 """
 
 from typing import Final
@@ -12,20 +12,20 @@ from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.derived import Unfinished
 
 EXPRESSION_WORK: Final = 50_000
-"""Of one expression for one cluster, about 12 milliseconds. Usual expressions take 20 to 200 units."""
+"""Limit of one expression for one cluster, about 12 milliseconds. Usual expressions take 20 to 200 units."""
 FLEET_WORK: Final = 2_000_000
 CLUSTER_WORK: Final = 500
-"""Of all expressions of a placement in one cycle: so much, about half a second, and for each cluster so much more."""
+"""Limit of all expressions of a placement in one cycle: about half a second, plus an amount per cluster."""
 UNKEPT_WORK: Final = 200_000
-"""Of a cycle whose answers cannot be kept, and which therefore cannot be paused."""
+"""Limit of a cycle whose results cannot be cached, and which therefore cannot be paused."""
 COMPILE_WORK: Final = 100_000
-"""Of compiling one expression, about 25 milliseconds; a list of 2,000 names takes as much."""
+"""Limit of compiling one expression, about 25 milliseconds; a list of 2,000 names takes as much."""
 COMPILE_ESTIMATE: Final = 16
-"""Of compiling, for each character."""
+"""Work of compiling, per character."""
 PLACEMENT_COMPILE_WORK: Final = 1_000_000
-"""Of compiling all expressions of a placement."""
+"""Limit of compiling all expressions of a placement."""
 LONGEST_TEXT: Final = 200
-"""Characters of an expression that a message repeats."""
+"""Maximum number of characters of an expression in a message."""
 
 EXPRESSION_TOO_COSTLY: Final = (
     "CEL expression {text} takes more than {limit} units of work for cluster {cluster}; write a cheaper one"
@@ -44,11 +44,11 @@ ALL_TOO_COSTLY: Final = (
 
 
 class TooCostly(Exception):
-    """The expressions are too much work; the message names one of them and the limit."""
+    """The expressions exceed a limit; the message names one of them and the limit."""
 
 
 class Paused(Unfinished):
-    """The slice of work is used up. What has been found so far is kept, so the next attempt goes on from there."""
+    """The slice of work is used up. Results so far are kept, and the next attempt continues."""
 
     def __init__(self, rows: Rows, answers: Mask) -> None:
         super().__init__(rows, answers)
@@ -63,19 +63,19 @@ class Pace:
         self._allowed: int | None = None
         self._overdraws = True
         self.used = 0
-        """Since ``allow``."""
+        """Work since ``allow``."""
 
     def allow(self, work: int | None, *, overdraws: bool = True) -> None:
-        """Begin an attempt; None for one that ends only when it is done.
+        """Begin an attempt; None for an unlimited one.
 
-        With ``overdraws``, the last part of the work may be more than is left, so every attempt makes progress.
+        With ``overdraws``, the last part of the work may exceed the rest, so every attempt makes progress.
         """
         self._allowed = work
         self._overdraws = overdraws
         self.used = 0
 
     def affords(self, estimate: int) -> bool:
-        """Whether to begin a part that is known to be so much work."""
+        """Return whether to begin a part of known work."""
         if self._allowed is None:
             return True
         return not self.is_used_up and (self._overdraws or self.used + estimate <= self._allowed)
@@ -89,7 +89,7 @@ class Pace:
 
 
 class WorkBudget:
-    """What the expressions of a placement may still take in one cycle, however many slices it takes."""
+    """The remaining work of the expressions of a placement in one cycle, over all slices."""
 
     __slots__ = ("_clusters", "_left", "_limit", "_pace")
 
@@ -99,7 +99,7 @@ class WorkBudget:
         self._pace = pace or Pace()
 
     def pay(self, work: int, text: str) -> None:
-        """Raises TooCostly; ``text`` is the expression that the message names."""
+        """Charge work. Raise TooCostly; ``text`` is the expression that the message names."""
         self._pace.spend(work)
         self._left -= work
         if self._left < 0:
