@@ -136,8 +136,8 @@ class Expressions:
         except TooCostly:
             return False
 
-    def
-      holds_for( self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
+    def holds_for(
+        self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
     ) -> bool:
         """Return the same as ``holds`` for one row. Cheap expressions are evaluated directly, which is faster than
         caching; expensive ones are paused and cached as for a whole fleet."""
@@ -147,12 +147,10 @@ class Expressions:
         objection, work = self._judge(snapshot, row, now)
         self._is_costly = work > COSTLY_ROW
         budget.pay(work, self._texts[0])
-        return objection is
-        None
+        return objection is None
 
     def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
-        """Return why a cluster does not match; None if it does. Evaluation stops at the first expression that is not
-        true.
+        """Return why a cluster does not match; None if it does. The first expression that is not true decides.
 
         With ``now``, scores that are expired then are hidden. Raise TooCostly.
         """
