@@ -115,8 +115,6 @@ def remember(outcome: Outcome) -> Memo | None:
     ):
         return None
     snapshot = outcome.snapshot
-    if snapshot.generation != snapshot.journal.generation:
-        return None  # Whether the changes since were all reported, nobody knows.
     admitting = len(profile.pre_filters) + len(profile.filters)
     sources = _sources(cast("list[Reader]", plugins), context, admitting=admitting)
     ranges: list[_Range | None] = []

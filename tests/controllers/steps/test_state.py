@@ -282,22 +282,23 @@ def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -
     assert chosen(made) == [["a", "b"]]
 
 
-def test_page_changed_by_another_client_during_the_write_is_repaired() -> None:
+def test_reason_changed_by_another_client_during_the_write_is_repaired() -> None:
     spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU, scoreRateLimit="10m")
-    made = scene(spec, a=50, b=40, c=30)
-    made.clock.now += timedelta(seconds=5)
-    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 60}))
+    made = scene(spec, a=50, b=40)
+    made.clock.now += timedelta(minutes=11)
+    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 55}))
     made.look()
     made.carry_out()
     page = made.own(KEY)["p-decision-1"]
-    made.hub.put(PLACEMENT_DECISIONS, builders.decision("p-decision-1", ["c"], placement="p"))
+    (decided,) = page.status.decisions
+    status = structs.replace(page.status, decisions=(structs.replace(decided, reason="made up"),))
+    made.hub.put(PLACEMENT_DECISIONS, structs.replace(page, status=status))
     made.excused.add(KEY)
     made.hear_all()
     while made.workers:
         made.answer()
     made.come_to_rest()
-    assert [each.clusterName for each in page.status.decisions] == ["b"]
-    assert chosen(made) == [["b"]]
+    assert reasons(made) == ["Rank 1 of 2"]
 
 
 def test_deleted_placement_leaves_no_timer() -> None:
