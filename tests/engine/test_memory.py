@@ -227,7 +227,7 @@ small_changes = st.one_of(
     start=st.lists(small_changes, max_size=12),
     steps=st.lists(st.lists(small_changes, min_size=1, max_size=2), min_size=1, max_size=8),
 )
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_following_agrees_with_starting_over(
     wanted: int, start: list[object], steps: list[list[object]]
 ) -> None:

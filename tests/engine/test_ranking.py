@@ -88,7 +88,7 @@ totals_of_any_size = st.one_of(
     ),
     wanted=st.one_of(st.none(), st.integers(-1, 25)),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_best_is_what_sorting_gives_whatever_the_totals(
     hosts: list[tuple[int, int]], wanted: int | None
 ) -> None:
@@ -194,7 +194,7 @@ class NarrowFrontMachine(FrontMachine):
 
 
 FrontMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
-NarrowFrontMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
+NarrowFrontMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
 TestFront = FrontMachine.TestCase
 TestNarrowFront = NarrowFrontMachine.TestCase
 

@@ -467,7 +467,7 @@ def test_a_message_is_cut_between_characters() -> None:
 
 
 @given(st.text(max_size=600), st.integers(min_value=3, max_value=600))
-@settings(max_examples=200)
+@settings(max_examples=70)
 def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
     result = cut(text, limit)
     assert len(result.encode()) <= limit
@@ -485,7 +485,7 @@ def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
         max_size=60,
     )
 )
-@settings(max_examples=200)
+@settings(max_examples=70)
 def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]]) -> None:
     """Whatever is combined or held back, the counts of the entries add up to what happened."""
     correlator = Correlator(Limits())

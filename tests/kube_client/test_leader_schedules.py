@@ -333,7 +333,7 @@ TROUBLES = st.lists(
 MOMENTS = st.floats(min_value=0, max_value=150)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     members=MEMBERS,
     weather=WEATHER,

@@ -433,7 +433,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=100, stateful_step_count=40)
+TestModel.settings = settings(max_examples=40, stateful_step_count=40)
 
 
 async def test_what_is_discarded_is_not_taken() -> None:

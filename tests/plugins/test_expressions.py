@@ -275,7 +275,7 @@ changes = st.lists(st.one_of(two_clusters, two_scores), min_size=1, max_size=3)
     steps=st.lists(changes, min_size=2, max_size=6),
     text=st.sampled_from([ENV, f"{NAME} && {ENV}", f"{SCORED} || {ENV}", f"{WHOLE} && {ENV}", ANY_SCORED]),
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_kept_answers_are_those_every_cluster_would_give_now(steps: list[list[object]], text: str) -> None:
     world = hub()
     workload = PlacementWorkload(placement(spec=asking(text)))

@@ -215,7 +215,7 @@ constraints = st.lists(
 
 
 @given(topologies=topologies, constraints=constraints, wanted=st.one_of(st.none(), st.integers(0, 8)))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_every_feasible_cluster_that_is_left_out_gets_a_true_reason(
     topologies: list[tuple[str, str]], constraints: list[SpreadConstraint], wanted: int | None
 ) -> None:
@@ -252,7 +252,7 @@ regions = st.lists(st.sampled_from(["eu", "us", "ap", ""]), max_size=9)
 
 
 @given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)), skew=st.integers(1, 3))
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_a_hard_constraint_is_never_broken_and_leaves_out_nobody_it_need_not(
     regions: list[str], wanted: int | None, skew: int
 ) -> None:
@@ -276,7 +276,7 @@ def test_a_hard_constraint_is_never_broken_and_leaves_out_nobody_it_need_not(
 
 
 @given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)))
-@settings(max_examples=75)
+@settings(max_examples=30)
 def test_a_soft_constraint_never_costs_a_cluster(regions: list[str], wanted: int | None) -> None:
     clusters = fleet(" ".join(f"c{at}:{region}" for at, region in enumerate(regions)))
     chosen = selected(*clusters, spec=spread(over("region", SOFT), wanted=wanted))
@@ -317,7 +317,7 @@ def one_by_one(
     ),
     data=st.data(),
 )
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_choosing_is_as_if_everybody_was_looked_at_for_every_cluster(
     topologies: list[tuple[int, ...]], data: st.DataObject
 ) -> None:

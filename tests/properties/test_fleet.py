@@ -229,7 +229,7 @@ def differs(key: Key, old: Any, new: Any) -> bool:
             return (old.metadata.deletionTimestamp is None) != (new.metadata.deletionTimestamp is None)
 
 
-FleetMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+FleetMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestFleet = FleetMachine.TestCase
 
 

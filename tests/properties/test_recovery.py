@@ -262,5 +262,5 @@ class Fleet(RuleBasedStateMachine):
         assert census.known == len([name for name in self.clusters if self.scores[name] is not None])
 
 
-Fleet.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+Fleet.TestCase.settings = settings(max_examples=40, stateful_step_count=50)
 TestFleet = Fleet.TestCase

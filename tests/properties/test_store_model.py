@@ -302,4 +302,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=60, stateful_step_count=30)
+TestStore.settings = settings(max_examples=25, stateful_step_count=30)

@@ -173,4 +173,4 @@ class Clusters(RuleBasedStateMachine):
 
 
 TestClusters = Clusters.TestCase
-TestClusters.settings = settings(max_examples=100, stateful_step_count=40)
+TestClusters.settings = settings(max_examples=35, stateful_step_count=40)

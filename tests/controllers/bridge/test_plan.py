@@ -557,5 +557,5 @@ class People(RuleBasedStateMachine):
                 assert look is None or look > self.now
 
 
-People.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+People.TestCase.settings = settings(max_examples=35, stateful_step_count=30)
 TestPeople = People.TestCase

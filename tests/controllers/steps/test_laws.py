@@ -47,7 +47,7 @@ SWAPPED_BETWEEN_TWO_THAT_SHRINK = ("a", "db", "cf", "e")
 """Neither the first page nor the last can help the two in the middle."""
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), ranked=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False, ranked=False)
 def test_a_cluster_that_stays_chosen_never_vanishes(
@@ -59,7 +59,7 @@ def test_a_cluster_that_stays_chosen_never_vanishes(
         assert stays <= union(state)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations)
 def test_with_a_refresh_it_ends_with_exactly_the_pages(situation: Situation) -> None:
     before, pages = situation
@@ -71,7 +71,7 @@ def test_with_a_refresh_it_ends_with_exactly_the_pages(situation: Situation) -> 
     assert planned(pages, after, refresh=True) == ()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, ranked=st.booleans())
 def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: bool) -> None:
     before, pages = situation
@@ -83,7 +83,7 @@ def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: b
         }
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations)
 def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> None:
     """Which page of a group a cluster is on, and in what order, may be as it was."""
@@ -95,7 +95,7 @@ def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> Non
     assert planned(pages, after, refresh=False) == ()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations)
 def test_where_the_order_is_part_of_it_it_ends_with_that_order(situation: Situation) -> None:
     """Only what is said about clusters may be as it was."""
@@ -105,7 +105,7 @@ def test_where_the_order_is_part_of_it_it_ends_with_that_order(situation: Situat
     assert planned(pages, after, refresh=False, ranked=False) == ()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), data=st.data())
 def test_who_takes_over_after_a_crash_finishes_it(
     situation: Situation, refresh: bool, data: st.DataObject
@@ -119,7 +119,7 @@ def test_who_takes_over_after_a_crash_finishes_it(
     assert all(stays <= union(state) for state in again)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, meanwhile=wanted_pages(), data=st.data())
 def test_who_takes_over_after_a_crash_may_want_something_else(
     situation: Situation, meanwhile: tuple[Page, ...], data: st.DataObject
@@ -141,7 +141,7 @@ def _page(step: Step) -> str:
     return step.page.name if isinstance(step, Create | Relabel) else step.page
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False)
 def test_every_step_changes_something_and_none_is_taken_twice(situation: Situation, refresh: bool) -> None:
@@ -155,7 +155,7 @@ def test_every_step_changes_something_and_none_is_taken_twice(situation: Situati
         state = after
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(before=honest, pages=wanted_pages())
 @example(before=decided(*FOUR), pages=pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK))
 def test_no_page_is_written_twice_without_need(before: Decisions, pages: tuple[Page, ...]) -> None:
@@ -201,7 +201,7 @@ def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
     return {name for name in waits if name in reachable(name) and name in kept}
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 def test_a_page_is_said_to_have_changed_when_it_names_other_clusters(
     situation: Situation, refresh: bool

@@ -284,19 +284,19 @@ def lawful(steps: list[tuple[object, float]], make: Callable[[Callable[[], objec
     asyncio.run(play())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(steps=st.lists(st.tuples(results, st.floats(0, 400)), min_size=1, max_size=4))
 def test_of_a_function(steps: list[tuple[object, float]]) -> None:
     lawful(steps, provider(scores=SCORES, name="any"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(steps=st.lists(st.tuples(results, st.floats(0, 400)), min_size=1, max_size=4))
 def test_of_a_class(steps: list[tuple[object, float]]) -> None:
     lawful(steps, Returning)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(result=results, key=keys)
 def test_of_a_fleet_one_bad_cluster_costs_only_itself(result: object, key: object) -> None:
     answer: dict[Any, object] = {"bad": result() if result is generated else result, "good": {"free": 7.0}}

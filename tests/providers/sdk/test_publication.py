@@ -611,4 +611,4 @@ class PublishingMachine(RuleBasedStateMachine):
 
 
 TestPublishing = PublishingMachine.TestCase
-TestPublishing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestPublishing.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
