@@ -183,12 +183,12 @@ class Hub:
 
     async def _probe_store(self) -> None:
         """Retry writes after the disk was full, and log while the store is read-only."""
-        told: str | None = None
+        logged: str | None = None
         while True:
             await asyncio.sleep(PROBE_SECONDS)
             why = self.store.read_only
             if why is not None:
-                if why != told:
+                if why != logged:
                     log.error("the store is read-only: %s", why)
                 if await self.store.probe():
                     log.warning("the store is writable again")
@@ -199,7 +199,7 @@ class Hub:
                         log.error(
                             "cannot create default objects:\n%s", safe_traceback.format_traceback(error)
                         )
-            told = self.store.read_only
+            logged = self.store.read_only
 
     async def _renew_certificates(self) -> None:
         """Renew certificates that are about to expire."""

@@ -165,10 +165,10 @@ def read(query: Mapping[str, str]) -> Read:
     _of("ListOptions", causes)
     if fault := _revision_fault(revision):
         shown = quoted(revision)
-        told = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {fault}"
+        message = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {fault}"
         if watch:
-            raise status.Refusal(code=500, reason="", message=told)
-        raise status.bad_request(f"invalid resource version: {told}")
+            raise status.Refusal(code=500, reason="", message=message)
+        raise status.bad_request(f"invalid resource version: {message}")
     return Read(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),

@@ -188,12 +188,12 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusa
     unique = list(dict.fromkeys(texts))
     if left > 0:
         unique.append(AND_MORE.format(left))
-    told = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+    message = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
     shown_kind = f"{kind}.{group}" if group else kind
     return Refusal(
         code=422,
         reason="Invalid",
-        message=f'{shown_kind} "{name}" is invalid: {told}',
+        message=f'{shown_kind} "{name}" is invalid: {message}',
         details=_details(
             group,
             kind,

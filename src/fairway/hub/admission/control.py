@@ -187,8 +187,8 @@ class Admission:
             self._params.known(policy.params)
         except Misconfigured as fault:
             if not policy.ignores:
-                told = Denial(message=BAD_POLICY.format(fault))
-                findings.refused.append((_denied(policy, None, told), told))
+                denial = Denial(message=BAD_POLICY.format(fault))
+                findings.refused.append((_denied(policy, None, denial), denial))
             return
         home = None
         if subject.namespace and attempt.resource.key != "namespaces":
@@ -200,8 +200,8 @@ class Admission:
                 chosen = self._params.chosen(policy.params, binding.params, namespace=subject.namespace)
             except Misconfigured as fault:
                 if not policy.ignores:
-                    told = Denial(message=BAD_BINDING.format(fault))
-                    findings.refused.append((_denied(policy, binding, told), told))
+                    denial = Denial(message=BAD_BINDING.format(fault))
+                    findings.refused.append((_denied(policy, binding, denial), denial))
                 continue
             inputs = attempt.inputs(face, subject, authorizer=self._authorizer, home=home)
             for params in chosen:

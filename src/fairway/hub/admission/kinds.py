@@ -94,10 +94,10 @@ class Policy(_Registration):
         if causes or kind is None or before.get("paramKind") == kind:
             return causes
         if not self._readable(request.user, kind, verb="get", name=ALL, namespace=ALL):
-            told = UNREADABLE_KIND.format(
+            message = UNREADABLE_KIND.format(
                 user=_shown(request.user), kind=kind.get("kind", ""), version=kind.get("apiVersion", "")
             )
-            causes.append(status.forbidden_field("spec.paramKind", told))
+            causes.append(status.forbidden_field("spec.paramKind", message))
         return causes
 
 
@@ -117,8 +117,8 @@ class PolicyBinding(_Registration):
         name, place = reference.get("name", ""), reference.get("namespace", "")
         verb = "get" if name else "list"
         if not self._readable(request.user, kind, verb=verb, name=name, namespace=place):
-            told = UNREADABLE_PARAMS.format(user=_shown(request.user), verb=verb)
-            causes.append(status.forbidden_field("spec.paramRef", told))
+            message = UNREADABLE_PARAMS.format(user=_shown(request.user), verb=verb)
+            causes.append(status.forbidden_field("spec.paramRef", message))
         return causes
 
 
@@ -185,8 +185,8 @@ def _kind_causes(kind: Mapping[str, str]) -> Iterator[Cause]:
     if not name:
         yield status.required("spec.paramKind.kind")
     elif faults := naming.dns1035_label(name.lower()):
-        told = f"may have mixed case, but should otherwise match: {','.join(faults)}"
-        yield status.invalid_value("spec.paramKind.kind", name, told)
+        message = f"may have mixed case, but should otherwise match: {','.join(faults)}"
+        yield status.invalid_value("spec.paramKind.kind", name, message)
 
 
 def _condition_causes(compiler: Compiler, conditions: Sequence[Document]) -> Iterator[Cause]:
@@ -245,8 +245,8 @@ def _annotation_causes(
 ) -> Iterator[Cause]:
     place, seen = "spec.auditAnnotations", set[str]()
     if len(annotations) > MOST_ANNOTATIONS:
-        told = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
-        yield status.invalid_value(place, list(annotations), told)
+        message = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
+        yield status.invalid_value(place, list(annotations), message)
     for index, each in enumerate(annotations):
         here, key, text = f"{place}[{index}]", each.get("key", ""), each.get("valueExpression", "").strip()
         yield from _qualified(f"{name}/{key}", f"{here}.key")
@@ -369,5 +369,5 @@ def _resource_causes(resources: list[str], place: str) -> Iterator[Cause]:
     if len(resources) > 1 and "*/*" in resources:
         yield status.invalid_value(place, resources, "if '*/*' is present, must not specify other resources")
     if ALL in resources and plain:
-        told = "if '*' is present, must not specify other resources without subresources"
-        yield status.invalid_value(place, resources, told)
+        message = "if '*' is present, must not specify other resources without subresources"
+        yield status.invalid_value(place, resources, message)

@@ -198,7 +198,7 @@ class GarbageCollector(Controller[Key]):
             return
         self._reported.add(seen)
         now = self.writer.now()
-        told = {part: reference.get(part, "") for part in ("apiVersion", "kind", "name", "uid")}
+        owner = {part: reference.get(part, "") for part in ("apiVersion", "kind", "name", "uid")}
         event: Document = {
             "metadata": {"name": f"{key[2]}.{time.time_ns():x}"},
             "involvedObject": {
@@ -208,7 +208,7 @@ class GarbageCollector(Controller[Key]):
                 "apiVersion": about.api_version,
             },
             "reason": INVALID_OWNER,
-            "message": INVALID_OWNER_MESSAGE.format(**told),
+            "message": INVALID_OWNER_MESSAGE.format(**owner),
             "source": {"component": REPORTER},
             "firstTimestamp": now,
             "lastTimestamp": now,

@@ -116,9 +116,9 @@ class RuleJudge:
             yield status.forbidden_field(f"{path}.rule", _excess(RULE, cost, RULE_COST_LIMIT))
         self.total.add(f"{path}.rule", cost)
         if rule.error:
-            yield _told(f"{path}.rule", rule.raw, rule.error)
+            yield _rule_cause(f"{path}.rule", rule.raw, rule.error)
         if rule.message_error:
-            yield _told(f"{path}.messageExpression", rule.raw, rule.message_error)
+            yield _rule_cause(f"{path}.messageExpression", rule.raw, rule.message_error)
         elif rule.message is not None:
             if rule.message_cost > RULE_COST_LIMIT:
                 words = _excess(MESSAGE, rule.message_cost, RULE_COST_LIMIT)
@@ -150,7 +150,7 @@ def _excess(what: str, cost: int, limit: int) -> str:
     return TOO_COSTLY.format(what, f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x")
 
 
-def _told(path: str, rule: Mapping[str, Any], detail: str) -> Cause:
+def _rule_cause(path: str, rule: Mapping[str, Any], detail: str) -> Cause:
     """Kubernetes prints the whole rule, with its internal field names."""
     shown = ",".join(f'"{name}":{json_text(rule.get(key, nothing))}' for name, key, nothing in _RULE_FIELDS)
     return Cause(field=path, reason=status.INVALID, message=f"Invalid value: {{{shown}}}: {detail}")

@@ -363,7 +363,7 @@ def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
     if version.get("deprecationWarning") is not None:
         return str(version["deprecationWarning"])
     group, kind = spec["group"], spec["names"]["kind"]
-    told = f"{group}/{version['name']} {kind} is deprecated"
+    message = f"{group}/{version['name']} {kind} is deprecated"
     better = [
         each["name"]
         for each in spec["versions"]
@@ -371,4 +371,4 @@ def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
         and not each.get("deprecated")
         and version_priority(each["name"]) > version_priority(version["name"])
     ]
-    return f"{told}; use {group}/{max(better, key=version_priority)} {kind}" if better else told
+    return f"{message}; use {group}/{max(better, key=version_priority)} {kind}" if better else message

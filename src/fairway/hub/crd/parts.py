@@ -96,11 +96,11 @@ def subresource_faults(subresources: Mapping[str, Any] | None, path: str) -> Ite
         )
 
 
-def _under(source: str, roots: Sequence[str], path: str, told: str) -> Iterator[Cause]:
+def _under(source: str, roots: Sequence[str], path: str, places: str) -> Iterator[Cause]:
     if not source.startswith("."):
         yield status.invalid_value(path, source, SIMPLE_PATH)
     elif not any(source.startswith(f"{root}.") for root in roots):
-        yield status.invalid_value(path, source, UNDER.format(told))
+        yield status.invalid_value(path, source, UNDER.format(places))
 
 
 def selectable_faults(fields: Sequence[Mapping[str, Any]], node: Node, path: str) -> Iterator[Cause]:

@@ -75,9 +75,9 @@ def unsupported(schema: Any) -> str | None:
         each = pending.pop()
         if not isinstance(each, Mapping):
             continue
-        for keyword, told in _UNSUPPORTED:
+        for keyword, message in _UNSUPPORTED:
             if each.get(keyword):
-                return f"OpenAPIV3Schema '{told}' is not supported"
+                return f"OpenAPIV3Schema '{message}' is not supported"
         if isinstance(each.get("items"), list):
             return "OpenAPIV3Schema 'items' must be a schema, but is an array"
         if each.get("x-kubernetes-preserve-unknown-fields") is False:

@@ -144,9 +144,9 @@ def signed(document: Document, *, authority: Authority, now: datetime) -> Docume
     """
     spec, state = document.get("spec") or {}, document.get("status") or {}
     conditions = state.get("conditions") or []
-    told = {each.get("type") for each in conditions if each.get("status") == "True"}
+    decided = {each.get("type") for each in conditions if each.get("status") == "True"}
     signer = spec.get("signerName")
-    if "Approved" not in told or told & {"Denied", "Failed"} or state.get("certificate"):
+    if "Approved" not in decided or decided & {"Denied", "Failed"} or state.get("certificate"):
         return None
     if signer not in (CLIENT, KUBELET_CLIENT, KUBELET_SERVING):
         return None
@@ -259,6 +259,6 @@ def _check(signer: str, request: x509.CertificateSigningRequest, usages: Sequenc
     told_usages = f"usages did not match [{' '.join(sorted(required))}]"
     told_name = "subject common name does not begin with system:node:"
     checks = [(right_name, told_name), (right_usages, told_usages)]
-    for right, told in checks if signer == KUBELET_CLIENT else reversed(checks):
+    for right, message in checks if signer == KUBELET_CLIENT else reversed(checks):
         if not right:
-            raise RequestFault(told)
+            raise RequestFault(message)

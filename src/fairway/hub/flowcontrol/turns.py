@@ -51,12 +51,12 @@ class Turns:
         self._working: Turn | None = None
         self._pumping = False
 
-    def of(self, user: User, found: RequestInfo) -> "Turn | None":
+    def of(self, user: User, info: RequestInfo) -> "Turn | None":
         """Return the flow of a request, None for those that never wait: an administrator's, and health checks."""
-        if MASTERS in user.groups or (not found.plural and found.path.startswith(_HEALTH)):
+        if MASTERS in user.groups or (not info.plural and info.path.startswith(_HEALTH)):
             return None
         urgent = (
-            (found.plural == "leases" and found.group == "coordination.k8s.io")
+            (info.plural == "leases" and info.group == "coordination.k8s.io")
             or user.name in _COMPONENTS
             or not _COMPONENT_GROUPS.isdisjoint(user.groups)
         )

@@ -79,10 +79,10 @@ def _phase_causes(document: Document) -> list[Cause]:
     ending = bool(document["metadata"].get("deletionTimestamp"))
     if phase == (TERMINATING if ending else ACTIVE):
         return []
-    told = "may only be 'Terminating' if `deletionTimestamp` is not empty"
+    message = "may only be 'Terminating' if `deletionTimestamp` is not empty"
     if not ending:
-        told = "may only be 'Active' if `deletionTimestamp` is empty"
-    return [status.invalid_value("status.Phase", phase, told)]
+        message = "may only be 'Active' if `deletionTimestamp` is empty"
+    return [status.invalid_value("status.Phase", phase, message)]
 
 
 def _data_causes(document: Document) -> list[Cause]:

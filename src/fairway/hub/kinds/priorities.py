@@ -60,11 +60,11 @@ class Priorities:
             spec["priorityClassName"] = chosen["metadata"]["name"]
         value, policy = chosen.get("value", 0), chosen.get("preemptionPolicy", PREEMPT)
         if spec.setdefault("priority", value) != value:
-            told = OTHER_PRIORITY.format(given=spec["priority"], computed=value)
-            raise status.forbidden("", "pods", name, told)
+            message = OTHER_PRIORITY.format(given=spec["priority"], computed=value)
+            raise status.forbidden("", "pods", name, message)
         if spec.setdefault("preemptionPolicy", policy) != policy:
-            told = OTHER_POLICY.format(given=spec["preemptionPolicy"], computed=policy)
-            raise status.forbidden("", "pods", name, told)
+            message = OTHER_POLICY.format(given=spec["preemptionPolicy"], computed=policy)
+            raise status.forbidden("", "pods", name, message)
 
 
 class PriorityClass(Kind):

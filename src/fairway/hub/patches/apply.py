@@ -146,9 +146,9 @@ def _check(applied: Document, schema: MergeSchema, *, api_version: str, kind: st
         raise bad_request(HAS_MANAGED_FIELDS)
     found = ownership.complaints(schema, applied)
     if found:
-        told = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
+        message = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
         who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
-        raise Refusal(code=500, reason="", message=NOT_TYPED.format(who, told))
+        raise Refusal(code=500, reason="", message=NOT_TYPED.format(who, message))
 
 
 def _shown_kind(api_version: str, kind: str) -> str:

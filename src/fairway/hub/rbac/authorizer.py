@@ -72,11 +72,11 @@ _ALLOWED: Final = Decision(allowed=True)
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> status.Refusal:
     """Build the 403 with Kubernetes' message."""
-    told = _denied(user, attributes)
+    message = _denied(user, attributes)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        told = told.replace(char, entity)
+        message = message.replace(char, entity)
     return status.forbidden(
-        attributes.group, attributes.resource, attributes.name, f"{told}: {reason}" if reason else told
+        attributes.group, attributes.resource, attributes.name, f"{message}: {reason}" if reason else message
     )
 
 
@@ -278,9 +278,9 @@ class Authorizer:
         held, faults = self.rules_for(user, namespace)
         if lacking := missing(held, wanted):
             lines = "\n".join(sorted({rule.shown() for rule in lacking}))
-            told = ESCALATION.format(user=quote(user.name), groups=listed(user.groups), missing=lines)
+            message = ESCALATION.format(user=quote(user.name), groups=listed(user.groups), missing=lines)
             more = f"; resolution errors: [{faults}]" if faults else ""
-            raise status.forbidden(GROUP, resource, name, told + more)
+            raise status.forbidden(GROUP, resource, name, message + more)
 
     def _granted(self, user: User, namespace: str) -> _Grants:
         self._refresh()

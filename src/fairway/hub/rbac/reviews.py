@@ -40,10 +40,10 @@ def token_review(document: Document, *, authenticator: Authenticator) -> Documen
     try:
         verified = authenticator.token(token, audiences=tuple(spec.get("audiences") or ()))
     except Rejected as fault:
-        told = str(fault)
+        message = str(fault)
         # kube-apiserver tries its own loopback token first, which never matches.
-        told = told if told == INVALID else f"[{INVALID}, {told}]"
-        return _answer(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": told})
+        message = message if message == INVALID else f"[{INVALID}, {message}]"
+        return _answer(document, "TokenReview", AUTHENTICATION, {"user": {}, "error": message})
     found = {"authenticated": True, "user": user_info(verified.user), "audiences": list(verified.audiences)}
     return _answer(document, "TokenReview", AUTHENTICATION, found)
 

@@ -202,20 +202,22 @@ class _Run:
         assert rule.program is not None
         outcome = rule.program.evaluate(variables, cost_limit=RULE_LIMIT, work_limit=max(self._work, 0))
         self._work -= SCOPE_WORK + outcome.work
-        told = _told(rule)
+        message = _rule_text(rule)
         if outcome.cost > self._budget:
             self._stop(status.invalid_value(at(path), scope.type, OUT_OF_BUDGET))
         self._budget -= outcome.cost
         if isinstance(outcome.error, CostLimitExceeded):
             self._stop(
-                status.invalid_value(at(path), scope.type, RULE_TOO_COSTLY.format(outcome.error, told))
+                status.invalid_value(at(path), scope.type, RULE_TOO_COSTLY.format(outcome.error, message))
             )
         if isinstance(outcome.error, WorkLimitExceeded):
-            words = RULE_TOO_MUCH_WORK.format(WORK_LIMIT_MESSAGE.format(WORK_BUDGET), told)
+            words = RULE_TOO_MUCH_WORK.format(WORK_LIMIT_MESSAGE.format(WORK_BUDGET), message)
             self._stop(status.invalid_value(at(path), scope.type, words))
         if outcome.error is not None:
             words = NO_OVERLOAD if str(outcome.error).startswith("no such overload") else RULE_FAILED
-            self.found.append(status.invalid_value(at(path), scope.type, words.format(outcome.error, told)))
+            self.found.append(
+                status.invalid_value(at(path), scope.type, words.format(outcome.error, message))
+            )
             return
         if outcome.value is True:
             return
@@ -250,12 +252,12 @@ class _Run:
         raise _OutOfBudget
 
 
-def _told(rule: Rule) -> str:
+def _rule_text(rule: Rule) -> str:
     return str(rule.raw.get("message") or rule.raw.get("rule") or "").strip()
 
 
 def _default_message(rule: Rule) -> str:
-    return _told(rule) if rule.raw.get("message") else FAILED_RULE.format(_told(rule))
+    return _rule_text(rule) if rule.raw.get("message") else FAILED_RULE.format(_rule_text(rule))
 
 
 def _cause(rule: Rule, place: str, kind: str, value: Any, detail: str) -> Cause:

@@ -176,25 +176,25 @@ def _owners(owners: Sequence[Mapping[str, Any]], path: str) -> list[Cause]:
             if not owner.get(name)
         ]
         if (version, kind) == ("v1", "Event"):
-            found.append(_told(path, _owner_text(owner), NO_OWNER.format("/v1", "Event")))
+            found.append(_owner_cause(path, _owner_text(owner), NO_OWNER.format("/v1", "Event")))
         if owner.get("controller"):
             current = f"{kind}/{owner.get('name') or ''}"
             if controller:
-                told = f"[{','.join(map(_owner_text, owners))}]"
-                found.append(_told(path, told, TWO_CONTROLLERS.format(controller, current)))
+                listed = f"[{','.join(map(_owner_text, owners))}]"
+                found.append(_owner_cause(path, listed, TWO_CONTROLLERS.format(controller, current)))
             controller = controller or current
     return found
 
 
-def _told(path: str, text: str, detail: str) -> Cause:
+def _owner_cause(path: str, text: str, detail: str) -> Cause:
     return Cause(field=path, reason=status.INVALID, message=f"Invalid value: {text}: {detail}")
 
 
 def _owner_text(owner: Mapping[str, Any]) -> str:
     """Kubernetes prints the fields in the order of their declaration."""
-    told = {name: owner.get(name) or "" for name in _OWNER_FIELDS[:4]}
-    told |= {name: owner[name] for name in _OWNER_FIELDS[4:] if owner.get(name) is not None}
-    return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in told.items()) + "}"
+    fields = {name: owner.get(name) or "" for name in _OWNER_FIELDS[:4]}
+    fields |= {name: owner[name] for name in _OWNER_FIELDS[4:] if owner.get(name) is not None}
+    return "{" + ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in fields.items()) + "}"
 
 
 def _managed(entry: Mapping[str, Any], path: str) -> list[Cause]:

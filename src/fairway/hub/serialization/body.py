@@ -196,8 +196,8 @@ def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
         return status.bad_request(TOO_DEEP)
     if isinstance(error, yaml_body.TooMuch):
         return status.too_large(TOO_MANY_VALUES.format(values))
-    told = str(error).replace("\n", " ")
-    return status.bad_request(f"error converting YAML to JSON: {told}")
+    message = str(error).replace("\n", " ")
+    return status.bad_request(f"error converting YAML to JSON: {message}")
 
 
 def duplicates(raw: bytes) -> list[str]:

@@ -96,12 +96,12 @@ class Audit:
         if self._size >= BACKLOG:
             self._dropped += 1
             return
-        told = dict(annotations or {})
+        noted = dict(annotations or {})
         if self._dropped:
-            told["fairway.dev/lines-dropped-before"] = str(self._dropped)
+            noted["fairway.dev/lines-dropped-before"] = str(self._dropped)
             self._dropped = 0
-        if told:
-            line["annotations"] = told
+        if noted:
+            line["annotations"] = noted
         written = _encoded(line)
         self._size += len(written)
         self._lines.append(written)

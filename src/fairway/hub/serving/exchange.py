@@ -70,12 +70,12 @@ def reply(
         headers={**ANSWER, "Audit-Id": exchange.id_},
         content_type=representation.YAML if style.yaml else representation.JSON,
     )
-    for warning in _told(exchange.warnings):
+    for warning in _warning_headers(exchange.warnings):
         response.headers.add("Warning", f'299 - "{warning}"')
     return response
 
 
-def _told(warnings: Iterable[str]) -> Iterator[str]:
+def _warning_headers(warnings: Iterable[str]) -> Iterator[str]:
     """Yield each warning once, as a valid header value, up to the size that clients accept."""
     room = _MOST_WARNINGS
     for warning in dict.fromkeys(warnings):

@@ -34,5 +34,5 @@ def headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
 
 
 def agent(request: web.BaseRequest) -> str:
-    told = text(request.headers.get("User-Agent", ""))
-    return told if len(told) <= _LONGEST_AGENT else told[:_LONGEST_AGENT] + _CUT
+    name = text(request.headers.get("User-Agent", ""))
+    return name if len(name) <= _LONGEST_AGENT else name[:_LONGEST_AGENT] + _CUT

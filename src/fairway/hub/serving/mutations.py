@@ -56,7 +56,7 @@ class Mutations:
         self._authorizer, self._admission = authorizer, admission
 
     async def answer(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         verbs: Mapping[str, Callable[[Exchange, Resource, RequestInfo, bytes], Awaitable[web.Response]]] = {
             "create": self._create,
@@ -65,7 +65,7 @@ class Mutations:
             "delete": self._delete,
             "deletecollection": self._delete_many,
         }
-        return await verbs[exchange.verb](exchange, resource, found, raw)
+        return await verbs[exchange.verb](exchange, resource, info, raw)
 
     def _body(
         self, exchange: Exchange, resource: Resource, raw: bytes, *, strict: bool, kind: str = ""
@@ -99,28 +99,28 @@ class Mutations:
         return document
 
     def _asked(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, kind: str, *, applies: bool = False
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, kind: str, *, applies: bool = False
     ) -> WriteRequest:
         written = options.write(exchange.query, agent=exchange.agent, kind=kind, applies=applies)
         return WriteRequest(
             user=exchange.user,
             options=written,
-            subresource=found.subresource,
+            subresource=info.subresource,
             warnings=exchange.warnings,
-            authorize_create=partial(self._authorize_create, exchange.user, found),
-            admit=self._admit(exchange, resource, found, dry_run=written.dry_run, manager=written.manager),
+            authorize_create=partial(self._authorize_create, exchange.user, info),
+            admit=self._admit(exchange, resource, info, dry_run=written.dry_run, manager=written.manager),
         )
 
     def _admit(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, *, dry_run: bool, manager: str = ""
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, *, dry_run: bool, manager: str = ""
     ) -> Admit:
         def admit(new: Document | None, old: Document | None) -> None:
             self._admission.admit(
                 AdmissionRequest(
                     user=exchange.user,
                     resource=resource,
-                    subresource=found.subresource,
-                    place=(found.namespace, found.name),
+                    subresource=info.subresource,
+                    place=(info.namespace, info.name),
                     new=new,
                     old=old,
                     dry_run=dry_run,
@@ -132,75 +132,75 @@ class Mutations:
 
         return admit
 
-    def _authorize_create(self, user: User, found: RequestInfo, name: str) -> None:
+    def _authorize_create(self, user: User, info: RequestInfo, name: str) -> None:
         """Authorize the verb ``create`` for a PUT or apply that creates an object."""
         self._authorizer.authorize(
             user,
             Attributes(
                 verb="create",
-                group=found.group or "",
-                version=found.version,
-                resource=found.plural,
-                namespace=found.namespace,
+                group=info.group or "",
+                version=info.version,
+                resource=info.plural,
+                namespace=info.namespace,
                 name=name,
             ),
         )
 
     async def _create(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, found, options.CREATE_OPTIONS)
+        asked = self._asked(exchange, resource, info, options.CREATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._subresources.serves(resource, found):
-            payload = await self._subresources.create(resource, found, document, asked)
+        if self._subresources.serves(resource, info):
+            payload = await self._subresources.create(resource, info, document, asked)
             return reply(exchange, payload, code=201, style=style)
-        written = await self._writer.create(resource, found.namespace, document, asked)
+        written = await self._writer.create(resource, info.namespace, document, asked)
         return reply(exchange, representation.one(resource, written.raw, style), code=201, style=style)
 
     async def _update(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
-        asked = self._asked(exchange, resource, found, options.UPDATE_OPTIONS)
+        asked = self._asked(exchange, resource, info, options.UPDATE_OPTIONS)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         document = self._body(exchange, resource, raw, strict=asked.options.validation == options.STRICT)
-        if self._subresources.serves(resource, found):
-            payload = await self._subresources.update(resource, found, document, asked, style)
+        if self._subresources.serves(resource, info):
+            payload = await self._subresources.update(resource, info, document, asked, style)
             return reply(exchange, payload, style=style)
-        written = await self._writer.update(resource, found.namespace, found.name, document, asked)
+        written = await self._writer.update(resource, info.namespace, info.name, document, asked)
         payload = representation.one(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
     async def _patch(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         media = body.media_type(exchange.request.headers.get("Content-Type", ""))
         if media not in _PATCHES:
             raise status.Refusal(
                 code=415, reason="UnsupportedMediaType", message="415: Unsupported Media Type", details={}
             )
-        asked = self._asked(exchange, resource, found, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
+        asked = self._asked(exchange, resource, info, options.PATCH_OPTIONS, applies=media == APPLY_PATCH)
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         patch = Patch(media=media, body=body.value(raw, media))
-        if self._subresources.serves(resource, found):
-            payload = await self._subresources.patch(resource, found, patch, asked, style)
+        if self._subresources.serves(resource, info):
+            payload = await self._subresources.patch(resource, info, patch, asked, style)
             return reply(exchange, payload, style=style)
-        written = await self._writer.patch(resource, found.namespace, found.name, patch, asked)
+        written = await self._writer.patch(resource, info.namespace, info.name, patch, asked)
         payload = representation.one(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
     async def _delete(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
         removed = await self._writer.delete(
             resource,
-            found.namespace,
-            found.name,
+            info.namespace,
+            info.name,
             asked,
             user=exchange.user,
-            admit=self._admit(exchange, resource, found, dry_run=asked.dry_run),
+            admit=self._admit(exchange, resource, info, dry_run=asked.dry_run),
         )
         if removed.gone and not self._writer.returns_deleted_object(resource):
             payload = representation.written(_success(resource, removed.raw), style)
@@ -223,14 +223,14 @@ class Mutations:
             raise status.bad_request(str(fault)) from fault
 
     async def _delete_many(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.Response:
         style = representation.negotiate(exchange.request.headers.get("Accept", ""), exchange.query)
         selected = options.read(exchange.query)
         asked = options.deletion(exchange.query, self._deletion_body(exchange, resource, raw))
-        chosen, metadata = await self._reader.page(resource, found.namespace, selected)
+        chosen, metadata = await self._reader.page(resource, info.namespace, selected)
         removed, yielder = [], Yielder()
-        admit = self._admit(exchange, resource, found, dry_run=asked.dry_run)
+        admit = self._admit(exchange, resource, info, dry_run=asked.dry_run)
         for item in chosen:
             await yielder.step()
             try:

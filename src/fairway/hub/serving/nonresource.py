@@ -101,10 +101,10 @@ class NonResourcePaths:
             faults = {}
         if faults:
             # The reason names files, so unauthenticated clients don't get it.
-            told = "".join(
+            lines = "".join(
                 f"[-]{name} failed: {why if known else WITHHELD}\n" for name, why in faults.items()
             )
-            return Answer(payload=told.encode(), code=503, content_type="text/plain; charset=utf-8")
+            return Answer(payload=lines.encode(), code=503, content_type="text/plain; charset=utf-8")
         text = f"[+]ping ok\n[+]store ok\n{path[1:]} check passed\n" if "verbose" in query else "ok"
         return Answer(payload=text.encode(), content_type="text/plain; charset=utf-8")
 

@@ -109,10 +109,10 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
     except ValueError as error:
-        told = str(error)
+        message = str(error)
         if raw[:1] not in (b"{", b""):
-            told = f"invalid character '{chr(raw[0])}' looking for beginning of value"
-        raise status.bad_request(BAD_TOKEN.format(told)) from error
+            message = f"invalid character '{chr(raw[0])}' looking for beginning of value"
+        raise status.bad_request(BAD_TOKEN.format(message)) from error
     if token.api != TOKEN:
         raise status.bad_request(BAD_TOKEN.format(OTHER_TOKEN.format(token.api)))
     if token.revision == 0:
@@ -266,7 +266,7 @@ class Reader:
         except Ahead as error:
             yield lines.failure(status.unknown_version(error.asked))
             return
-        told, yielder = start, Yielder()
+        sent, yielder = start, Yielder()
         marked = _next_bookmark(loop.time(), ends)
         try:
             for chunk in lines.initial(there):
@@ -288,15 +288,15 @@ class Reader:
                     return
                 for chunk in lines.of(changes):
                     if chunk:
-                        told = changes[-1].revision
+                        sent = changes[-1].revision
                         yield chunk
                     await yielder.step()
                 chunk = b""
                 if loop.time() >= marked:
                     marked = _next_bookmark(loop.time(), ends)
-                    if options.bookmarks and watch.position > told:
-                        told = watch.position
-                        yield lines.bookmark(told, initial=False)
+                    if options.bookmarks and watch.position > sent:
+                        sent = watch.position
+                        yield lines.bookmark(sent, initial=False)
         finally:
             watch.close()
 

@@ -135,9 +135,9 @@ class Server:
             return response
         finally:
             self._metrics.inflight.dec()
-            self._told(exchange, code, time.perf_counter() - begun)
+            self._record(exchange, code, time.perf_counter() - begun)
 
-    def _told(self, exchange: Exchange, code: int, seconds: float) -> None:
+    def _record(self, exchange: Exchange, code: int, seconds: float) -> None:
         found, resource = exchange.target, exchange.resource
         # Values that clients invent must not become metric labels.
         part = found.subresource if found is not None and resource is not None else ""
@@ -218,29 +218,29 @@ class Server:
         work = self._serve(exchange, found, turn)
         return await (work if turn is None else turn.run(work))
 
-    async def _serve(self, exchange: Exchange, found: RequestInfo, turn: Turn | None) -> web.StreamResponse:
+    async def _serve(self, exchange: Exchange, info: RequestInfo, turn: Turn | None) -> web.StreamResponse:
         request = exchange.request
-        exchange.verb = _verb(found, request)
-        self._authorize(exchange, found)
-        if found.nowhere and found.group is not None:
+        exchange.verb = _verb(info, request)
+        self._authorize(exchange, info)
+        if info.nowhere and info.group is not None:
             raise status.unknown_path()
-        if not found.plural:
+        if not info.plural:
             return await self._document(exchange)
         resource = exchange.resource
-        if resource is None and found.group not in self._registry.groups:
+        if resource is None and info.group not in self._registry.groups:
             return web.Response(text="404 page not found\n", status=404)
-        if resource is None or (resource.namespaced is False and found.namespace):
+        if resource is None or (resource.namespaced is False and info.namespace):
             raise status.unknown_path()
         if resource.deprecation:
             exchange.warnings.append(resource.deprecation)
-        if found.subresource and found.subresource not in resource.subresources:
+        if info.subresource and info.subresource not in resource.subresources:
             if resource.custom:
-                raise status.not_found(resource.group, resource.plural, found.name)
+                raise status.not_found(resource.group, resource.plural, info.name)
             raise status.unknown_path()
-        allowed = resource.subresources[found.subresource].verbs if found.subresource else resource.verbs
-        misplaced = request.method == "HEAD" or _misplaced(exchange.verb, found, resource)
+        allowed = resource.subresources[info.subresource].verbs if info.subresource else resource.verbs
+        misplaced = request.method == "HEAD" or _misplaced(exchange.verb, info, resource)
         if exchange.verb not in allowed or misplaced:
-            if resource.custom and found.subresource:
+            if resource.custom and info.subresource:
                 raise status.unsupported_verb(resource.group, resource.plural, exchange.verb)
             raise status.Refusal(
                 code=405,
@@ -249,37 +249,37 @@ class Server:
                 details={},
             )
         if exchange.verb == "watch":
-            return await self._watch(exchange, resource, found)
+            return await self._watch(exchange, resource, info)
         if exchange.verb in ("get", "list"):
-            return await self._read(exchange, resource, found)
-        return await self._write(exchange, resource, found, turn)
+            return await self._read(exchange, resource, info)
+        return await self._write(exchange, resource, info, turn)
 
-    def _authenticate(self, exchange: Exchange, found: RequestInfo) -> None:
+    def _authenticate(self, exchange: Exchange, info: RequestInfo) -> None:
         request = exchange.request
         secured = request.transport.get_extra_info("ssl_object") if request.transport else None
         exchange.authenticated = exchange.acting = self._authenticator.authenticate(
             authorization=request.headers.get("Authorization", ""),
             certificate=secured.getpeercert(binary_form=True) if secured else None,
-            path=found.path,
+            path=info.path,
         )
 
-    def _authorize(self, exchange: Exchange, found: RequestInfo) -> None:
+    def _authorize(self, exchange: Exchange, info: RequestInfo) -> None:
         """Authorize impersonation, then the request of the impersonated user."""
         request = exchange.request
-        about_namespace = found.plural == "namespaces" and found.group == ""
-        name = found.name
+        about_namespace = info.plural == "namespaces" and info.group == ""
+        name = info.name
         if exchange.verb in ("list", "watch") and not name:
             # Permission to list certain names includes a list with a field selector for one of them.
             name = selectors.only_name(exchange.query.get("fieldSelector", ""))
         asked = Attributes(
             verb=exchange.verb,
-            group=found.group or "" if found.plural else "",
-            version=found.version if found.plural else "",
-            resource=found.plural,
-            subresource=found.subresource,
-            namespace=found.name if about_namespace else found.namespace,
+            group=info.group or "" if info.plural else "",
+            version=info.version if info.plural else "",
+            resource=info.plural,
+            subresource=info.subresource,
+            namespace=info.name if about_namespace else info.namespace,
             name=name,
-            path=None if found.plural else found.path,
+            path=None if info.plural else info.path,
         )
         exchange.acting = self._impersonation.become(exchange.user, head.headers(request), asked)
         self._authorizer.authorize(exchange.acting, asked)
@@ -315,30 +315,30 @@ class Server:
 
     # Reading
 
-    async def _read(self, exchange: Exchange, resource: Resource, found: RequestInfo) -> web.StreamResponse:
+    async def _read(self, exchange: Exchange, resource: Resource, info: RequestInfo) -> web.StreamResponse:
         request = exchange.request
         style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if exchange.verb == "list":
             asked = options.read(exchange.query)
-            payload = await self._reader.listing(resource, found.namespace, asked, style)
-        elif found.subresource and found.subresource != "status":
-            payload = self._subresources.get(resource, found, style)
+            payload = await self._reader.listing(resource, info.namespace, asked, style)
+        elif info.subresource and info.subresource != "status":
+            payload = self._subresources.get(resource, info, style)
         else:
             payload = representation.one(
-                resource, self._reader.get(resource, found.namespace, found.name).raw, style
+                resource, self._reader.get(resource, info.namespace, info.name).raw, style
             )
         return reply(exchange, payload, style=style)
 
-    async def _watch(self, exchange: Exchange, resource: Resource, found: RequestInfo) -> web.StreamResponse:
+    async def _watch(self, exchange: Exchange, resource: Resource, info: RequestInfo) -> web.StreamResponse:
         request = exchange.request
         style = representation.negotiate(request.headers.get("Accept", ""), exchange.query)
         if style.yaml:
             raise status.Refusal(code=406, reason="NotAcceptable", message=representation.STREAMS)
         asked = options.read({**exchange.query, "watch": "true"})
-        if found.name:
-            named = f"metadata.name={found.name}"
+        if info.name:
+            named = f"metadata.name={info.name}"
             asked = replace(asked, fields=f"{asked.fields},{named}" if asked.fields else named)
-        lines = self._reader.watch(resource, found.namespace, asked, style)
+        lines = self._reader.watch(resource, info.namespace, asked, style)
         first: asyncio.Future[bytes | None] | None = asyncio.ensure_future(anext(lines, None))
         assert first is not None
         response = web.StreamResponse(
@@ -374,7 +374,7 @@ class Server:
     # Writing
 
     async def _write(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, turn: Turn | None
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, turn: Turn | None
     ) -> web.StreamResponse:
         """Take a second turn once the body has arrived, so that slow senders can't starve others."""
         content_type = exchange.request.headers.get("Content-Type", "")
@@ -384,50 +384,50 @@ class Server:
                 await turn.take()
             raw = await body.prepare(raw, content_type, limits)
             try:
-                return await self._mutate(exchange, resource, found, raw)
+                return await self._mutate(exchange, resource, info, raw)
             except Refusal:
                 await self._writer.settled()
                 raise
 
     async def _mutate(
-        self, exchange: Exchange, resource: Resource, found: RequestInfo, raw: bytes
+        self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
     ) -> web.StreamResponse:
         """Run small writes at once and large ones in slices; a large one that lost too many races runs at once."""
         if exchange.verb in _IN_SLICES:
-            size = len(raw) + self._reader.size(resource, found.namespace, found.name)
+            size = len(raw) + self._reader.size(resource, info.namespace, info.name)
             warnings, annotations = list(exchange.warnings), dict(exchange.annotations)
             for _ in range(_ATTEMPTS if size > LARGE else 0):
                 try:
-                    work = self._mutations.answer(exchange, resource, found, raw)
+                    work = self._mutations.answer(exchange, resource, info, raw)
                     return await in_slices(work, give_way=yield_turn)
                 except Conflict:
                     exchange.warnings[:], exchange.annotations = list(warnings), dict(annotations)
-        return await self._mutations.answer(exchange, resource, found, raw)
+        return await self._mutations.answer(exchange, resource, info, raw)
 
 
-def _verb(found: RequestInfo, request: web.BaseRequest) -> str:
+def _verb(info: RequestInfo, request: web.BaseRequest) -> str:
     method = request.method
     if method in _METHODS:
-        return _METHODS[method] if found.plural else method.lower()
+        return _METHODS[method] if info.plural else method.lower()
     if method == "DELETE":
-        return "deletecollection" if found.plural and not found.name else "delete"
+        return "deletecollection" if info.plural and not info.name else "delete"
     if method in ("GET", "HEAD"):
-        if not found.plural:
+        if not info.plural:
             return method.lower()
-        if found.watched:
+        if info.watched:
             return "watch"
-        if found.name:
+        if info.name:
             return "get"
         return "watch" if options.flag(request.query, "watch") else "list"
     return method.lower()
 
 
-def _misplaced(verb: str, found: RequestInfo, resource: Resource) -> bool:
+def _misplaced(verb: str, info: RequestInfo, resource: Resource) -> bool:
     """Return the verb of a method on a path; some need a name or a namespace."""
     if verb == "create":
-        return (bool(found.name) and not found.subresource) or (resource.namespaced and not found.namespace)
+        return (bool(info.name) and not info.subresource) or (resource.namespaced and not info.namespace)
     if verb == "deletecollection":
-        return resource.namespaced and not found.namespace
+        return resource.namespaced and not info.namespace
     if verb in ("get", "update", "patch", "delete"):
-        return not found.name or (resource.namespaced and not found.namespace)
+        return not info.name or (resource.namespaced and not info.namespace)
     return False

@@ -16,7 +16,7 @@ import msgspec
 from fairway.hub.resource import Document
 from fairway.hub.storage.entry import ADDED, DELETED, MODIFIED, Damaged, Item, Key, StoreError, Unusable
 from fairway.hub.storage.lock import Lock
-from fairway.hub.storage.log import FILE, Log, Row, checksum, prepare_folder, sync_folder, told
+from fairway.hub.storage.log import FILE, Log, Row, checksum, prepare_folder, store_errors, sync_folder
 from fairway.hub.storage.revisions import first_revision
 from fairway.hub.storage.store import Store
 
@@ -73,10 +73,10 @@ def backup(source: Store | Path, target: Path) -> Summary:
             return _write_down(source, target)
         source = source.folder
     draft = target.with_name(target.name + ".new")
-    with told(target):
+    with store_errors(target):
         draft.unlink(missing_ok=True)
         try:
-            with closing(Log.read(file_of(source))) as log, told(log.path):
+            with closing(Log.read(file_of(source))) as log, store_errors(log.path):
                 log.copy(draft)
             summary = _summary(draft)
             draft.rename(target)
@@ -120,7 +120,7 @@ def restore(
     with closing(Log.read(file_of(backup))) as log:
         current = _current(log.rows())
         identity, highest = log.identity, log.revision
-    with told(folder):
+    with store_errors(folder):
         prepare_folder(folder)
     lock = Lock(folder)
     try:
@@ -132,7 +132,7 @@ def restore(
             highest = max(highest, _settle(target))
         revision = first(highest)
         rows = [Row(item, MODIFIED) for item in sorted(current.values(), key=lambda item: item.revision)]
-        with told(folder):
+        with store_errors(folder):
             draft = target.with_name(target.name + ".restored")
             Log.create(draft, rows, revision=revision, floor=revision, identity=identity)
             # SQLite would take the write-ahead log of the replaced file for one of the new file.
@@ -192,10 +192,10 @@ def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator
     if row.change not in (ADDED, MODIFIED, DELETED):
         yield f"has the unknown change type {row.change!r}"
     elif row.change == ADDED and before is not None:
-        yield f"adds {_told(row.item.key)}, which exists since revision {before.revision}"
+        yield f"adds {_key_text(row.item.key)}, which exists since revision {before.revision}"
     # Predecessors below the floor may have been removed.
     elif row.change != ADDED and before is None and row.item.revision > floor:
-        yield f"changes {_told(row.item.key)}, which doesn't exist"
+        yield f"changes {_key_text(row.item.key)}, which doesn't exist"
     try:
         document = msgspec.json.decode(row.item.raw, type=dict)
     except msgspec.MsgspecError as error:
@@ -208,12 +208,12 @@ def _faults(row: Row, sum_: int, before: Item | None, *, floor: int) -> Iterator
     _, namespace, name = row.item.key
     if (metadata.get("namespace") or "", metadata.get("name")) != (namespace, name):
         found = f"{metadata.get('namespace')}/{metadata.get('name')}"
-        yield f"is stored as {_told(row.item.key)}, but its metadata says {found}"
+        yield f"is stored as {_key_text(row.item.key)}, but its metadata says {found}"
     if metadata.get("resourceVersion") != str(row.item.revision):
         yield f"has the wrong resourceVersion {metadata.get('resourceVersion')}"
 
 
-def _told(key: Key) -> str:
+def _key_text(key: Key) -> str:
     return "/".join(filter(None, key))
 
 

@@ -121,8 +121,8 @@ LOCKED: Final = "{path} is in use by {holder}; stop it first, or choose another 
 
 class Locked(Unusable):
     def __init__(self, path: Path, *, holder: int | None) -> None:
-        told = "another process" if holder is None else f"process {holder}"
-        super().__init__(LOCKED.format(path=path, holder=told), path=path)
+        owner = "another process" if holder is None else f"process {holder}"
+        super().__init__(LOCKED.format(path=path, holder=owner), path=path)
         self.holder = holder
 
 

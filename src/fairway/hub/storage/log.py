@@ -68,7 +68,7 @@ def checksum(row: Row) -> int:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def store_errors(path: Path) -> Iterator[None]:
     """Convert SQLite's errors to the store's."""
     try:
         yield
@@ -121,7 +121,7 @@ class Log:
         self._connection = connection
         # Damaged text must reach the checksum.
         connection.text_factory = lambda text: text.decode(errors="replace")
-        with told(path):
+        with store_errors(path):
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if application != _APPLICATION:
@@ -178,7 +178,7 @@ class Log:
             raise Unreadable(path, detail="no such file")
         if not path.stat().st_size:
             raise Damaged(path, detail="the file is empty")
-        with told(path):
+        with store_errors(path):
             connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
             )
@@ -204,7 +204,7 @@ class Log:
     ) -> None:
         """Create a complete log at ``path``, or none; an existing file is replaced."""
         draft = path.with_name(path.name + ".new")
-        with told(path):
+        with store_errors(path):
             for leftover in (draft, draft.with_name(draft.name + "-journal")):
                 leftover.unlink(missing_ok=True)
             try:
@@ -247,7 +247,7 @@ class Log:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows in the order of revisions. Raises Damaged at the first row whose checksum doesn't match."""
-        with told(self.path):
+        with store_errors(self.path):
             for row, sum_ in self.raw_rows():
                 if checksum(row) != sum_:
                     raise Damaged(
@@ -378,7 +378,7 @@ class Log:
 
 def _connect(path: Path, durability: Durability) -> sqlite3.Connection:
     """Connect for writing. Raises Unusable."""
-    with told(path):
+    with store_errors(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         try:
             # Reads the file and, if missing, creates the index beside it, which needs space on the disk.

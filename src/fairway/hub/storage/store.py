@@ -362,8 +362,8 @@ class Store:
                 listener(change)
             except Exception as error:
                 # The change is committed even if a listener fails.
-                told = {"message": f"a listener failed at revision {change.revision}", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                context = {"message": f"a listener failed at revision {change.revision}", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def _dismiss(self) -> None:
         """Drop failed writes. Their revisions are not reused: on a failing disk one of them may become visible

@@ -51,13 +51,13 @@ class Evictions:
         if _guarded(pod):
             await self._spend(pod, request.user, dry_run=asked.dry_run)
         if not asked.dry_run:
-            told = WriteRequest(user=request.user, options=request.options, subresource="status")
+            marking = WriteRequest(user=request.user, options=request.options, subresource="status")
 
             def mark(current: Document) -> None:
                 check_deletion(resource, current["metadata"], asked)
                 self._mark(current)
 
-            marked = await self._writer.change(resource, namespace, name, mark, told)
+            marked = await self._writer.change(resource, namespace, name, mark, marking)
             if asked.revision is not None:
                 asked = replace(asked, revision=_decode(marked.raw)["metadata"]["resourceVersion"])
         await self._writer.delete(resource, namespace, name, asked, user=request.user)
@@ -140,7 +140,7 @@ def _allowed(budget: Document) -> None:
 
 
 def _reason(name: str, state: Document) -> str:
-    told = NOT_NOW.format(name=name)
+    message = NOT_NOW.format(name=name)
     conditions = state.get("conditions") or ()
     stopped = next(
         (
@@ -153,13 +153,13 @@ def _reason(name: str, state: Document) -> str:
         None,
     )
     if stopped is not None and stopped.get("reason") == "SyncFailed":
-        return f"{told} because it failed sync: {stopped['message']}"
+        return f"{message} because it failed sync: {stopped['message']}"
     desired, current = state.get("desiredHealthy", 0), state.get("currentHealthy", 0)
     if current <= desired:
         return TOO_FEW.format(name=name, desired=desired, current=current)
     if stopped is not None:
-        return f"{told} ({stopped.get('reason', '')}): {stopped['message']}"
-    return told
+        return f"{message} ({stopped.get('reason', '')}): {stopped['message']}"
+    return message
 
 
 def _refused(cause: str, *, retry_after: int) -> Refusal:

@@ -47,23 +47,23 @@ def check_version(resource: Resource, old: Document, metadata: Document) -> None
     if revision in _ANY or revision == live["resourceVersion"]:
         return
     if not _NUMBER.fullmatch(str(revision)):
-        told = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
-        raise status.Refusal(code=500, reason="", message=told)
+        message = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
+        raise status.Refusal(code=500, reason="", message=message)
     raise status.conflict(resource.group, resource.plural, live["name"])
 
 
 def check_deletion(resource: Resource, metadata: Document, options: Deletion) -> None:
     """Check the preconditions of DeleteOptions. Raises a 409."""
-    told = ""
+    message = ""
     if options.uid is not None and options.uid != metadata["uid"]:
-        told = (
+        message = (
             f"the UID in the precondition ({options.uid}) does not match the UID in record "
             f"({metadata['uid']}). The object might have been deleted and then recreated"
         )
     elif options.revision is not None and options.revision != metadata["resourceVersion"]:
-        told = (
+        message = (
             f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion "
             f"in record ({metadata['resourceVersion']}). The object might have been modified"
         )
-    if told:
-        raise status.conflict(resource.group, resource.kind, metadata["name"], told)
+    if message:
+        raise status.conflict(resource.group, resource.kind, metadata["name"], message)

@@ -74,13 +74,13 @@ class ScaleSubresource:
     def __init__(self, *, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
 
-    def get(self, resource: Resource, found: RequestInfo, style: Representation) -> bytes:
-        return _shown(self._current(resource, found), style)
+    def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
+        return _shown(self._current(resource, info), style)
 
     async def update(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         document: Document,
         request: WriteRequest,
         style: Representation,
@@ -92,43 +92,43 @@ class ScaleSubresource:
             words = f'Scale in version "{SCALE.version}" cannot be handled as a Scale: {fault}'
             raise status.bad_request(words) from fault
         name = (wanted.get("metadata") or {}).get("name")
-        if name not in (None, "", found.name):
-            raise status.bad_request(name_mismatch(name, found.name))
-        return await self._rescale(resource, found, wanted, request, style)
+        if name not in (None, "", info.name):
+            raise status.bad_request(name_mismatch(name, info.name))
+        return await self._rescale(resource, info, wanted, request, style)
 
     async def patch(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         patch: Patch,
         request: WriteRequest,
         style: Representation,
     ) -> bytes:
         if patch.media == APPLY_PATCH:
-            return await self._apply(resource, found, patch.body, request, style)
+            return await self._apply(resource, info, patch.body, request, style)
         if patch.media == STRATEGIC_PATCH and resource.custom:
             raise status.unsupported_media(UNSTRATEGIC)
-        changed = _patched(self._current(resource, found), patch)
+        changed = _patched(self._current(resource, info), patch)
         try:
             wanted = _read(changed, request)
         except Malformed as fault:
             shown = msgspec.json.encode(changed).decode()
             raise status.invalid("", "", "", [status.invalid_value("patch", shown, str(fault))]) from fault
         name = (wanted.get("metadata") or {}).get("name")
-        if name != found.name:
-            raise status.bad_request(name_mismatch(name, found.name))
-        return await self._rescale(resource, found, wanted, request, style)
+        if name != info.name:
+            raise status.bad_request(name_mismatch(name, info.name))
+        return await self._rescale(resource, info, wanted, request, style)
 
-    def _current(self, resource: Resource, found: RequestInfo) -> Document:
-        item = self._store.get((resource.key, found.namespace if resource.namespaced else "", found.name))
+    def _current(self, resource: Resource, info: RequestInfo) -> Document:
+        item = self._store.get((resource.key, info.namespace if resource.namespaced else "", info.name))
         if item is None:
-            raise status.not_found(resource.group, resource.plural, found.name)
+            raise status.not_found(resource.group, resource.plural, info.name)
         return _scale(resource, representation.decode(resource, item.raw))
 
     async def _rescale(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         wanted: Document,
         request: WriteRequest,
         style: Representation,
@@ -136,12 +136,12 @@ class ScaleSubresource:
         def edit(current: Document) -> None:
             _set_replicas(resource, current, wanted)
 
-        return await self._change(resource, found, edit, request, style, sent=wanted.get("metadata"))
+        return await self._change(resource, info, edit, request, style, sent=wanted.get("metadata"))
 
     async def _apply(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         applied: Any,
         request: WriteRequest,
         style: Representation,
@@ -165,8 +165,8 @@ class ScaleSubresource:
                 subresource="scale",
                 node=builtin.kind(SCALE.group, SCALE.version, SCALE.kind).node,
             )
-            if sent.get("name") != found.name:
-                raise status.bad_request(name_mismatch(sent.get("name"), found.name))
+            if sent.get("name") != info.name:
+                raise status.bad_request(name_mismatch(sent.get("name"), info.name))
             after = managed_fields.read(merged["metadata"].get("managedFields"), trusted=True)
             try:
                 wanted = _read(merged, request)
@@ -175,12 +175,12 @@ class ScaleSubresource:
             _set_replicas(resource, current, wanted)
             managed_fields.write(current, owners.of_parent(current, after))
 
-        return await self._change(resource, found, edit, request, style, sent=sent, sets_managers=True)
+        return await self._change(resource, info, edit, request, style, sent=sent, sets_managers=True)
 
     async def _change(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         edit: Callable[[Document], None],
         request: WriteRequest,
         style: Representation,
@@ -195,8 +195,8 @@ class ScaleSubresource:
 
         written = await self._writer.change(
             resource,
-            found.namespace,
-            found.name,
+            info.namespace,
+            info.name,
             edit,
             replace(request, admit=admit),
             sent=sent or {},
@@ -265,11 +265,11 @@ def _set_replicas(resource: Resource, document: Document, wanted: Document) -> N
 def _read(document: Document, request: WriteRequest) -> Document:
     """Decode a scale; reject unknown fields or warn, as ``fieldValidation`` says. Raises Malformed."""
     made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
-    told = [f'unknown field "{path}"' for path in made.unknown]
-    if told and request.options.validation == STRICT:
-        raise Malformed(f"strict decoding error: {', '.join(told)}")
+    faults = [f'unknown field "{path}"' for path in made.unknown]
+    if faults and request.options.validation == STRICT:
+        raise Malformed(f"strict decoding error: {', '.join(faults)}")
     if request.options.validation != IGNORE:
-        request.warnings.extend(told)
+        request.warnings.extend(faults)
     return made.document
 
 

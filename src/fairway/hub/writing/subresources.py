@@ -50,49 +50,49 @@ class Subresources:
         self._evictions = Evictions(store=store, writer=writer)
         self._scaling = ScaleSubresource(store=store, writer=writer)
 
-    def serves(self, resource: Resource, found: RequestInfo) -> bool:
-        if found.subresource:
-            return found.subresource not in PLAIN_SUBRESOURCES
+    def serves(self, resource: Resource, info: RequestInfo) -> bool:
+        if info.subresource:
+            return info.subresource not in PLAIN_SUBRESOURCES
         return resource.verbs == ("create",)
 
-    def get(self, resource: Resource, found: RequestInfo, style: Representation) -> bytes:
-        if found.subresource == "scale":
-            return self._scaling.get(resource, found, style)
-        return representation.one(resource, self._current_raw(resource, found), style)
+    def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
+        if info.subresource == "scale":
+            return self._scaling.get(resource, info, style)
+        return representation.one(resource, self._current_raw(resource, info), style)
 
     async def create(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         document: Document,
         request: WriteRequest,
     ) -> bytes:
-        document = _typed(resource, found, document)
-        match (resource.plural, found.subresource):
+        document = _typed(resource, info, document)
+        match (resource.plural, info.subresource):
             case ("pods", "binding"):
-                if (document.get("metadata") or {}).get("name") != found.name:
+                if (document.get("metadata") or {}).get("name") != info.name:
                     raise status.bad_request("name in URL does not match name in Binding object")
                 request.run_admission(document, None)
-                return await self._bind(found.namespace, found.name, document, request)
+                return await self._bind(info.namespace, info.name, document, request)
             case ("bindings", ""):
                 name = (document.get("metadata") or {}).get("name", "")
                 request.run_admission(document, None)
-                return await self._bind(found.namespace, name, document, request)
+                return await self._bind(info.namespace, name, document, request)
             case ("pods", "eviction"):
-                await self._evictions.evict(found.namespace, found.name, document, request)
+                await self._evictions.evict(info.namespace, info.name, document, request)
                 return SUCCESS
             case ("serviceaccounts", "token"):
-                self._current(resource, found)
+                self._current(resource, info)
                 request.run_admission(document, None)
-                answer = self._issuer.request(document, namespace=found.namespace, name=found.name)
+                answer = self._issuer.request(document, namespace=info.namespace, name=info.name)
                 return _encoded(answer)
         written = self._writer.managers_of_new(resource, document, request)
-        answer = self._reviewed(resource, found, document, request)
+        answer = self._reviewed(resource, info, document, request)
         answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": written}
         return _encoded(answer)
 
     def _reviewed(
-        self, resource: Resource, found: RequestInfo, document: Document, request: WriteRequest
+        self, resource: Resource, info: RequestInfo, document: Document, request: WriteRequest
     ) -> Document:
         user, authorizer = request.user, self._authorizer
         match resource.plural:
@@ -104,7 +104,7 @@ class Subresources:
                 return reviews.subject_access_review(document, authorizer=authorizer)
             case "localsubjectaccessreviews":
                 return reviews.local_subject_access_review(
-                    document, namespace=found.namespace, authorizer=authorizer
+                    document, namespace=info.namespace, authorizer=authorizer
                 )
             case "selfsubjectaccessreviews":
                 return reviews.self_subject_access_review(document, user=user, authorizer=authorizer)
@@ -115,35 +115,35 @@ class Subresources:
     async def update(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         document: Document,
         request: WriteRequest,
         style: Representation,
     ) -> bytes:
-        if found.subresource == "scale":
-            return await self._scaling.update(resource, found, document, request, style)
+        if info.subresource == "scale":
+            return await self._scaling.update(resource, info, document, request, style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     async def patch(
         self,
         resource: Resource,
-        found: RequestInfo,
+        info: RequestInfo,
         patch: Patch,
         request: WriteRequest,
         style: Representation,
     ) -> bytes:
-        if found.subresource == "scale":
-            return await self._scaling.patch(resource, found, patch, request, style)
+        if info.subresource == "scale":
+            return await self._scaling.patch(resource, info, patch, request, style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
-    def _current_raw(self, resource: Resource, found: RequestInfo) -> bytes:
-        item = self._store.get((resource.key, found.namespace if resource.namespaced else "", found.name))
+    def _current_raw(self, resource: Resource, info: RequestInfo) -> bytes:
+        item = self._store.get((resource.key, info.namespace if resource.namespaced else "", info.name))
         if item is None:
-            raise status.not_found(resource.group, resource.plural, found.name)
+            raise status.not_found(resource.group, resource.plural, info.name)
         return item.raw
 
-    def _current(self, resource: Resource, found: RequestInfo) -> Document:
-        return representation.decode(resource, self._current_raw(resource, found))
+    def _current(self, resource: Resource, info: RequestInfo) -> Document:
+        return representation.decode(resource, self._current_raw(resource, info))
 
     # Pods
 
@@ -207,9 +207,9 @@ class Subresources:
         return SUCCESS
 
 
-def _typed(resource: Resource, found: RequestInfo, document: Document) -> Document:
+def _typed(resource: Resource, info: RequestInfo, document: Document) -> Document:
     """Decode the body of a subresource. Raises a 400."""
-    part = resource.subresources.get(found.subresource)
+    part = resource.subresources.get(info.subresource)
     of = part if part is not None and part.kind else resource
     try:
         return canonical(builtin.kind(of.group, of.version, of.kind), document).document

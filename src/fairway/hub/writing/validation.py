@@ -34,8 +34,8 @@ def causes(
         ]
     if not resource.custom and not kind.required_fields_non_empty:
         # The kind reports its missing fields with Kubernetes' own messages.
-        told = {cause.field for cause in own if cause.reason == status.REQUIRED}
-        found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in told]
+        reported = {cause.field for cause in own if cause.reason == status.REQUIRED}
+        found = [cause for cause in found if cause.reason != status.REQUIRED or cause.field not in reported]
     metadata = document["metadata"]
     if old is None:
         about = check_new(metadata, namespaced=resource.namespaced, rule=kind.naming)
@@ -89,15 +89,17 @@ def _scale_causes(path: str, document: Document) -> list[status.Cause]:
         if value is None:
             return []
         if not isinstance(value, dict):
-            told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected map[string]interface{{}}"
-            return [status.invalid_value(path, 0, told)]
+            return [status.invalid_value(path, 0, _wrong_type(path, value, "map[string]interface{}"))]
         value = value.get(part)
     if value is not None and _go_type(value) != "int64":
-        told = f"{path} accessor error: {value} is of the type {_go_type(value)}, expected int64"
-        return [status.invalid_value(path, 0, told)]
+        return [status.invalid_value(path, 0, _wrong_type(path, value, "int64"))]
     if value is not None and value < 0:
         return [status.invalid_value(path, value, "should be a non-negative integer")]
     return []
+
+
+def _wrong_type(path: str, value: Any, expected: str) -> str:
+    return f"{path} accessor error: {value} is of the type {_go_type(value)}, expected {expected}"
 
 
 def _go_type(value: Any) -> str:

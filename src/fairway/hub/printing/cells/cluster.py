@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.hub.printing import age
-from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, field, selector, size, told
+from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, field, optional_text, selector, size
 from fairway.hub.resource import Document
 
 _ROLE: Final = "node-role.kubernetes.io/"
@@ -188,9 +188,9 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Version": field("status", "nodeInfo", "kubeletVersion"),
         "Internal-IP": _address("InternalIP"),
         "External-IP": _address("ExternalIP"),
-        "OS-Image": told("status", "nodeInfo", "osImage", missing=_UNKNOWN),
+        "OS-Image": optional_text("status", "nodeInfo", "osImage", missing=_UNKNOWN),
         "Kernel-Version": _kernel,
-        "Container-Runtime": told("status", "nodeInfo", "containerRuntimeVersion", missing=_UNKNOWN),
+        "Container-Runtime": optional_text("status", "nodeInfo", "containerRuntimeVersion", missing=_UNKNOWN),
     },
     "Namespace": {"Status": field("status", "phase")},
     "ConfigMap": {"Data": lambda d, _: len(d.get("data") or ()) + len(d.get("binaryData") or ())},
@@ -210,7 +210,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
     "RoleBinding": _BINDING,
     "ClusterRoleBinding": _BINDING,
     "CertificateSigningRequest": {
-        "SignerName": told("spec", "signerName"),
+        "SignerName": optional_text("spec", "signerName"),
         "Requestor": field("spec", "username"),
         "RequestedDuration": _requested_duration,
         "Condition": _request_condition,

@@ -29,7 +29,7 @@ def field(*path: str, missing: Any = "") -> Cell:
     return cell
 
 
-def told(*path: str, missing: str = NONE) -> Cell:
+def optional_text(*path: str, missing: str = NONE) -> Cell:
     """A string that may be empty."""
     return lambda document, _: at(document, *path) or missing
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.hub.printing import age
-from fairway.hub.printing.cells.parts import NONE, Cell, at, told
+from fairway.hub.printing.cells.parts import NONE, Cell, at, optional_text
 from fairway.hub.resource import Document
 
 _TERMINAL: Final = ("Succeeded", "Failed")
@@ -150,8 +150,8 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Status": _status,
         "Restarts": _restarts,
         "IP": _address,
-        "Node": told("spec", "nodeName"),
-        "Nominated Node": told("status", "nominatedNodeName"),
+        "Node": optional_text("spec", "nodeName"),
+        "Nominated Node": optional_text("status", "nominatedNodeName"),
         "Readiness Gates": _gates,
     },
 }
