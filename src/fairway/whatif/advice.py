@@ -1,4 +1,4 @@
-"""What is wrong with a placement, in words, and what to do about it."""
+"""Describe the problem of a placement, and the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Advice:
 
     @property
     def brief(self) -> str:
-        """The message on one line, cut short where it lists half the fleet."""
+        """The message on one line, truncated where it lists many clusters."""
         words = self.message.split()
         listed = _EXPIRED.fullmatch(self.message)
         if listed is not None and len(names := listed["names"].split()) > NAMES_SHOWN:
@@ -81,18 +81,18 @@ class Advice:
 
 
 def left_alone(source: Placement) -> str:
-    """Why an idle placement is not looked at."""
+    """Describe why scheduling of a placement is disabled."""
     return DELETING if source.metadata.deletionTimestamp is not None else DISABLED
 
 
 def satisfied(found: Verdict) -> tuple[bool, str]:
-    """Whether the placement got what it asked for, and the one-word reason; of Error there is no condition."""
+    """Return whether the placement is satisfied, and the reason; an error has no condition."""
     condition = find_condition(found.conditions, conditions.SATISFIED)
     return (False, ERROR) if condition is None else (condition.status == TRUE, condition.reason)
 
 
 def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
-    """Nothing for a placement with nothing wrong."""
+    """Yield nothing for a placement without problems."""
     status = found.status
     advice: list[Advice] = []
     if status.code is Code.ERROR:
@@ -123,7 +123,7 @@ def _about_scores(status: Status) -> str:
 
 
 def field_to_mend(status: Status) -> str:
-    """The field of the Placement that a misconfiguration is about."""
+    """Return the field of the Placement that is misconfigured."""
     if status.plugin == predicate.NAME:
         return PREDICATES
     if status.plugin == taints.NAME:

@@ -1,7 +1,7 @@
-"""What stands between a cluster and a decision, and the single edits that might move it.
+"""The barrier between a cluster and a decision, and the single edits that might remove it.
 
-A cluster has one barrier at a time: the first filter that turns it away, or else its place in the ranking. Whatever
-makes the cluster win must move that barrier, so following barriers one by one leads to every small answer.
+A cluster has one barrier at a time: the first filter that rejects it, or else its rank. Any change that selects the
+cluster must remove that barrier, so a search along barriers finds every small answer.
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """``final``: nothing that can be tried moves it."""
+    """``final`` is true if no edit can remove it."""
 
     plugin: str
     words: str
@@ -76,7 +76,7 @@ class Barrier:
 
 
 def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str) -> Barrier:
-    """Of a cluster that was not selected."""
+    """Return the barrier of a cluster that was not selected."""
     row = outcome.snapshot.hosts.row_of[cluster]
     asked = _Question(outcome, world, workload, cluster, row)
     if bool((outcome.details.rows == row).any()):
@@ -101,7 +101,7 @@ def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, clus
 
 
 class _Question:
-    """One outcome and one cluster."""
+    """The barrier of one cluster in one outcome."""
 
     def __init__(
         self, outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str, row: int
@@ -117,7 +117,7 @@ class _Question:
         self._source = self._snapshot.cluster(row)
 
     def membership(self) -> Iterator[Edit]:
-        """Sets that have the cluster are made eligible; eligible sets are made to have the cluster."""
+        """Yield edits that make sets with the cluster eligible, or add the cluster to eligible sets."""
         snapshot, labels = self._snapshot, self._source.metadata.labels
         bound = snapshot.bindings.get(self._workload.namespace, frozenset())
         wanted = frozenset(self._spec.clusterSets)
@@ -137,7 +137,7 @@ class _Question:
             if name not in mine:
                 yield from self._selected_by(snapshot.sets[name].selector, cells.LABEL)
         if not eligible:
-            # Nothing to be a member of: a set must be bound or named first, whoever is in it.
+            # No set is eligible: a set must be bound or named first, whatever its members.
             for name in sorted(set(snapshot.sets) - set(mine))[:MOST_SETS]:
                 if name not in bound and (not wanted or name in wanted):
                     yield Bind(namespace=self._workload.namespace, set=name)
@@ -145,7 +145,7 @@ class _Question:
                     yield NameClusterSet(placement=self._key, set=name)
 
     def predicates(self) -> Iterator[Edit]:
-        """Whichever predicate is to match, its first objection must go."""
+        """Yield edits for the first mismatch of each predicate."""
         plugin = next(each for each in self._outcome.profile.filters if isinstance(each, Predicate))
         for source, compiled in zip(self._spec.predicates, plugin.compiled, strict=True):
             if not compiled.labels.matches(self._source.metadata.labels):
@@ -165,7 +165,7 @@ class _Question:
                 return
 
     def _selected_by(self, selector: Selector, kind: str) -> Iterator[Edit]:
-        """Edits that meet the first requirement that is not met."""
+        """Yield edits for the first unmet requirement."""
         held = self._source.metadata.labels if kind == cells.LABEL else cells.claims_of(self._source)
         unmet = next((each for each in selector.requirements if not each.matches(held)), None)
         if unmet is not None:
@@ -203,9 +203,9 @@ class _Question:
         yield RemoveTaint(cluster=self._cluster, key=key, value=value, effect=effect)
 
     def topologies(self) -> Iterator[Edit]:
-        """Topologies for a cluster that is in none, the ones with the fewest clusters first.
+        """Yield topologies for a cluster without one, those with the fewest clusters first.
 
-        A cluster that has one keeps it: where a cluster is, is a fact.
+        A cluster keeps its topology, because its location cannot be changed.
         """
         for each in Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints:
             codes = self._snapshot.codes(each.column)
@@ -216,7 +216,7 @@ class _Question:
             yield from (self._value(each.kind, each.key, value) for value in values or [PLAIN_VALUE])
 
     def _skews(self) -> Iterator[Dial]:
-        """Spread constraints that allow more clusters of one topology."""
+        """Yield edits that relax spread constraints."""
         most = len(self._outcome.details.rows)
         for at, each in enumerate(self._spec.spreadPolicy.spreadConstraints):
             if max(1, each.maxSkew) < most:
@@ -226,7 +226,7 @@ class _Question:
                 yield Dial(edit=edit, guesses=(1, 2))
 
     def unknown(self, words: str) -> Barrier:
-        """The first score that is not known has to be; as what, depends on who else there is."""
+        """Yield edits that publish the first missing score; the value depends on the other clusters."""
         weights: dict[str, int] = {}
         for each in self._outcome.profile.scores:
             weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
@@ -268,10 +268,10 @@ class _Question:
         return Barrier(RANKING, trace.reason, edits=tuple(dict.fromkeys(edits)), dials=tuple(dials))
 
     def _enough(self, better: Mask) -> tuple[int, ...]:
-        """Guesses at how many clusters would have to be wanted.
+        """Estimate the necessary number of clusters.
 
-        A spread policy takes about as many from every topology, so a cluster's turn comes when each has given as
-        many, as far as it has them, as there are better clusters in its own.
+        A spread policy selects about the same number from every topology, so a cluster is selected when each topology
+        has as many selected clusters, if it has them, as there are better clusters in its own.
         """
         place = int(better.sum())
         rows = self._outcome.details.rows
@@ -286,7 +286,7 @@ class _Question:
         return (place + 1, int(np.minimum(sizes, turn).sum()), int(np.minimum(sizes, turn + 1).sum()))
 
     def _wanted_taints(self) -> Iterator[Edit]:
-        """Taints that cost points."""
+        """Yield edits that remove taints which cost points."""
         for each in self._outcome.profile.scores:
             if isinstance(each.plugin, TaintPreference) and each.weight > 0:
                 for taint in self._source.spec.taints:
@@ -313,7 +313,7 @@ class _Question:
             elif isinstance(plugin, Calculator):
                 found = self._calculator(name, up=weight > 0)
             if found is not None and found[1] > 0:
-                # A tie goes by name, so it may take a point more to get past the last one chosen.
+                # Ties are decided by name, so one more point may be needed to pass the last selected cluster.
                 enough = -(-gap // abs(weight))
                 yield Dial(edit=found[0], guesses=(enough, enough + 1))
 

@@ -1,7 +1,7 @@
-"""Recorded answers of the reference implementations, and how to find out whether ours are the same.
+"""Compare results with those recorded from the reference implementations.
 
-A file of recorded answers says by its content which family it belongs to. A family is checked by a runner,
-found in `RUNNERS`; a family without one is an honest refusal, never a pass.
+The content of a recording determines its family. A runner in `RUNNERS` checks a family; a family without a runner is an
+error, never a pass.
 """
 
 import gzip
@@ -25,7 +25,7 @@ QUANTITY: Final = "quantity"
 POD_REQUESTS: Final = "pod-requests"
 POD_SCHEDULING: Final = "pod-scheduling"
 
-# The keys that give a family away, in its first line.
+# The keys in the first line that identify a family.
 _SIGNS: Final[dict[str, frozenset[str]]] = {
     PLACEMENT: frozenset({"objects", "schedule", "expected"}),
     CEL: frozenset({"clusters", "scores"}),
@@ -57,12 +57,12 @@ INCOMPLETE_ROW = "{file}:{line}: the row has no {key!r}"
 
 
 class ConformanceError(Exception):
-    """Recorded answers that cannot be used."""
+    """A recording that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one recorded row. It passed when there are no differences."""
+    """The result of one recorded row. It passed if there are no differences."""
 
     name: str
     differences: tuple[Difference, ...] = ()
@@ -84,7 +84,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One file of recorded answers."""
+    """A file of recorded results."""
 
     file: str
     family: str
@@ -94,7 +94,7 @@ class Recording:
         return len(self.rows)
 
     def run(self) -> Iterator[Result]:
-        """Every result, in the order of the file."""
+        """Yield every result, in the order of the file."""
         rows = _Rows(self)
         try:
             yield from runner_for(self.family)(rows)
@@ -104,7 +104,7 @@ class Recording:
 
 
 def judged(name: str, compare: Callable[[], Iterable[Difference]]) -> Result:
-    """The result of one row; an exception of the implementation under test is a difference like any other."""
+    """Return the result of one row; an exception of the implementation under test is a difference."""
     try:
         return Result(name=name, differences=tuple(compare()))
     except ConformanceError:
@@ -121,14 +121,14 @@ class _IncompleteRowError(ConformanceError):
 
 
 class _RecordedRow(dict[str, Any]):
-    """A row that tells a missing field from a KeyError of the implementation under test."""
+    """A row that distinguishes a missing field from a KeyError of the implementation under test."""
 
     def __missing__(self, key: str) -> Any:
         raise _IncompleteRowError(key)
 
 
 class _Rows:
-    """The rows of a recording, decoded one at a time; knows which line a runner is at."""
+    """The rows of a recording, decoded one at a time, with the current line."""
 
     def __init__(self, recording: Recording) -> None:
         self.line = 0
@@ -146,7 +146,7 @@ class _Rows:
 
 
 def open_recording(path: str) -> Recording:
-    """Reads a file, plain or gzipped whatever its name, and tells its family."""
+    """Read a file, plain or gzipped whatever its name, and detect its family."""
     lines = [line for line in _content(path).split(b"\n") if line.strip()]
     if not lines:
         raise ConformanceError(NO_ROWS.format(file=path))
@@ -162,7 +162,7 @@ def open_recording(path: str) -> Recording:
 
 
 def runner_for(family: str) -> Runner:
-    """The runner of a family; ConformanceError when this version has none."""
+    """Return the runner of a family. Raise ConformanceError if this version has none."""
     target = RUNNERS.get(family)
     if target is None:
         raise ConformanceError(NO_RUNNER.format(family=family))
@@ -181,7 +181,7 @@ def _content(path: str) -> bytes:
         if stat.S_ISDIR(mode):
             raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DIRECTORY))
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            # Some of them never end.
+            # Some of them are infinite.
             raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DEVICE))
         with open(path, "rb") as stream:
             # A look ahead instead of a step back: a pipe cannot be read twice.

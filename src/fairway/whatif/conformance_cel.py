@@ -1,9 +1,9 @@
-"""Runs recorded CEL expressions over the clusters recorded with them.
+"""Run recorded CEL expressions over the recorded clusters.
 
 What must match: whether the expression compiles, where the first compile error stands, the result type, and
-for every cluster whether there is a value or an error, the value, and the cost. The wording of errors is ours
-to choose. Where the cost hangs on the order in which a map is walked, which the reference leaves to chance,
-any cost that some order gives is right.
+for every cluster whether there is a value or an error, the value, and the cost. Error messages need not
+match. Where the cost depends on the random iteration order of a map in the reference, the cost of any order
+matches.
 """
 
 import re
@@ -83,8 +83,8 @@ def _compare_outcome(
     elif outcome.error is not None:
         yield Difference(path, show(expected["value"]), f"error: {outcome.error}")
     elif expected.get("opaque"):
-        # Only the text of such a value was recorded, in the reference's own notation: that there is a value
-        # must do.
+        # Only the text of such a value was recorded, in the reference's notation: the existence of a value
+        # is sufficient.
         pass
     elif not same(expected["value"], outcome.value):
         yield Difference(f"{path}.value", show(expected["value"]), show(outcome.value))

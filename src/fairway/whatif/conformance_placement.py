@@ -1,4 +1,4 @@
-"""Runs recorded placement scenarios: the same hub, the same steps, the same decisions, conditions and events?"""
+"""Run recorded placement scenarios and compare decisions, conditions and events."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ def _compare(scenario: Row, expected: list[Row]) -> Iterator[Difference]:
 
 
 def _comparable(value: Any) -> Any:
-    """Of what is wrong with an expression only the place must be the same, the words may be better."""
+    """Compare only the position of an expression error, not its message."""
     if isinstance(value, dict):
         return {key: _comparable(each) for key, each in value.items()}
     if isinstance(value, list):

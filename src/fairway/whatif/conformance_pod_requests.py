@@ -1,4 +1,4 @@
-"""Runs recorded pods: what does each ask of a node?"""
+"""Run recorded pods and compare their requests."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial

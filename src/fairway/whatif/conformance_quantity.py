@@ -1,4 +1,4 @@
-"""Runs recorded quantities: is the text one, and which float does the reference make of it?"""
+"""Run recorded quantities and compare validity and float value."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -27,5 +27,5 @@ def _answer(text: str) -> Row:
         value = Quantity.parse(text).approximate()
     except QuantityError:
         return {"valid": False}
-    # The fleet reads quantities by a shorter way, which must not be another answer.
+    # The fleet parses quantities by a faster path, whose results must be the same.
     return {"valid": True, "float": value, "quick float": quantity_float(text)}

@@ -1,14 +1,14 @@
-"""What would make a cluster win: the smallest set of edits after which the real cycle selects it.
+"""Find the smallest set of edits after which the real cycle selects a cluster.
 
 Of two answers the one with fewer edits is smaller. Then the least preferred edit in each is compared (see
-``fairway.whatif.edits`` for the order and why), then the next, then how far numbers are moved, then the words, so
-that there is one answer. An answer is minimal: no edit can be left out, and no number moved by a step less. Both are
-shown by running the cycle, never by arithmetic, because a cluster that becomes feasible changes what everybody else's
-scores are normalised against, and ties go by name.
+``fairway.whatif.edits`` for the order), then the next, then the changes of numbers, then the descriptions, so
+that the answer is unique. An answer is minimal: no edit can be omitted, and no number changed by a step less. Both are
+verified by running the cycle, because a cluster that becomes feasible changes the range that other scores are
+normalised to, and ties are decided by name.
 
-Edits are tried on the live world and taken back at once: the fleet follows single changes, so trying one costs about
-as much as one cycle. The search follows barriers (``fairway.whatif.barriers``) and is bounded; when it ends without
-an answer it says so, and what it tried.
+Edits are applied to the world and reverted at once: cycles are incremental, so trying an edit costs about
+as much as one cycle. The search follows barriers (``fairway.whatif.barriers``) and is bounded; without
+an answer it reports the edits that it tried.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,16 +40,17 @@ STOPPED: Final = "gave up after {runs:,} tries"
 
 class State(Enum):
     SELECTED = "Selected"
-    """It is chosen already."""
+    """The cluster is already selected."""
     FOUND = "Found"
     BLOCKED = "Blocked"
-    """Something else must be put right first; ``obstacle`` says what."""
+    """Another problem must be solved first; ``obstacle`` describes it."""
     NOT_FOUND = "NotFound"
 
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """By how many points of its total a chosen cluster may fall and still be chosen; None: nobody competes."""
+    """By how many points the total of a selected cluster may drop before it is no longer selected; None without
+    competition."""
 
     points: int | None
     runner_up: str = ""
@@ -62,20 +63,23 @@ class Counterfactual:
     state: State
     edits: tuple[Edit, ...] = ()
     alternatives: tuple[tuple[Edit, ...], ...] = ()
-    """Other answers with as many edits, next best first, each minimal by itself."""
+    """Other answers with as many edits, next best first, each minimal."""
     displaced: tuple[str, ...] = ()
-    """Clusters that lose their place to it."""
+    """Clusters that would no longer be selected."""
     obstacle: str = ""
-    """What stands in the way where no edits are given."""
+    """The obstacle if there are no edits."""
     tried: tuple[str, ...] = ()
-    """Where nothing was found: some of the single edits that were tried."""
+    """Without an answer: some of the single edits that were tried."""
     runs: int = 0
-    """Cycles it took."""
+    """Number of cycles that the search ran."""
     margin: Margin | None = None
 
 
 def counterfactual(world: World, key: Key, cluster: str, *, now: Micros) -> Counterfactual:
-    """KeyError when there is no such placement or cluster. Leaves the world as it found it."""
+    """Search an answer.
+
+    Raise KeyError if the placement or cluster does not exist. The world is unchanged afterwards.
+    """
     source = cluster_of(world, cluster)
     workload = world.workload(key)
     if workload.idle:
@@ -143,7 +147,7 @@ class _Search:
         )
 
     def _nothing(self, *, stopped: bool) -> Counterfactual:
-        """The obstacle is a barrier that nothing moves, the nearest there is, or else the first."""
+        """Return the obstacle: the nearest barrier that no edit removes, or else the first."""
         words = min(
             (not each.final, bool(each.edits or each.dials), len(edits), each.words)
             for edits, each in self._barriers.items()
@@ -182,7 +186,7 @@ class _Search:
         return known
 
     def _barrier(self, edits: Sequence[Edit]) -> Barrier | None:
-        """None when the cluster wins."""
+        """Return the barrier; None if the cluster is selected."""
         name = frozenset(edits)
         if name not in self._barriers:
             self._runs += 1
@@ -198,7 +202,7 @@ class _Search:
     # Searching
 
     def _solutions(self, edits: tuple[Edit, ...], size: int) -> Iterator[tuple[Edit, ...]]:
-        """Sets of ``size`` edits that begin with the given ones; numbers in them as small as they can be."""
+        """Yield sets of ``size`` edits that begin with the given ones, with minimal numbers."""
         name = frozenset(edits)
         if name in self._visited:
             return
@@ -229,7 +233,7 @@ class _Search:
                 yield from self._solutions((*edits, dial.edit), size)
 
     def _least(self, edits: tuple[Edit, ...], dial: Dial) -> NumericEdit | None:
-        """The fewest steps that win, or None; one step less does not win."""
+        """Return the fewest steps that select the cluster, or None."""
         most = dial.edit.steps
         low = 0
         for steps in (*sorted(each for each in dial.guesses if 0 < each < most), most // 2, most):
@@ -242,12 +246,12 @@ class _Search:
         return None
 
     def _lowered(self, others: tuple[Edit, ...], edit: NumericEdit, *, low: int) -> NumericEdit:
-        """The edit, which wins, with so few steps that one less does not; ``low`` steps are known not to."""
+        """Return the edit with the fewest steps that select the cluster; ``low`` steps are known not to."""
         steps = least(lambda count: self.works((*others, edit.turned(count))), low, edit.steps)
         return edit.turned(steps)
 
     def _minimal(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-        """No subset wins, and no number can be moved by less."""
+        """Return whether no subset selects the cluster, and no number can be changed by less."""
         for count in range(1, len(edits)):
             for fewer in combinations(edits, count):
                 if self.works(fewer):
@@ -263,9 +267,9 @@ class _Search:
 
 
 def least(works: Callable[[int], bool], low: int, high: int) -> int:
-    """A number above ``low``, up to ``high``, that works while the one below does not.
+    """Return a number above ``low``, up to ``high``, that works while the one below does not.
 
-    ``high`` is known to work, and ``low`` not to. The number below ``high`` is looked at first: guesses are often
+    ``high`` is known to work, and ``low`` not to. The number below ``high`` is tried first, because estimates are often
     exact.
     """
     middle = high - 1
@@ -288,7 +292,7 @@ def _size(edits: tuple[Edit, ...]) -> tuple[int, list[int], float, list[str]]:
 
 
 def _alternatives(ordered: Sequence[tuple[Edit, ...]]) -> Iterator[tuple[Edit, ...]]:
-    """One answer for each combination of kinds, of those as small in number as the best."""
+    """Yield one answer for each combination of kinds, among those with as few edits as the best."""
     seen = {_kinds(ordered[0])}
     for edits in ordered[1:]:
         kinds = _kinds(edits)
@@ -304,7 +308,7 @@ def _kinds(edits: tuple[Edit, ...]) -> tuple[tuple[object, ...], ...]:
 
 
 def _margin(outcome: Outcome, cluster: str) -> Margin | None:
-    """None where a spread policy decides, which has no margin in points."""
+    """Return the margin; None if a spread policy decides, which has no margin in points."""
     if outcome.profile.choice is not None:
         return None
     chosen = set(outcome.selected)

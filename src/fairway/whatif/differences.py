@@ -1,4 +1,4 @@
-"""Field by field comparison of an answer with the recorded one."""
+"""Compare a result with the recorded one, field by field."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that differs. `expected` and `got` are ready to print."""
+    """A field that differs. `expected` and `got` are formatted."""
 
     path: str
     expected: str
@@ -18,9 +18,9 @@ class Difference:
 
 
 def differences(expected: Any, got: Any, *, path: str = "") -> Iterator[Difference]:
-    """Every field in which `got` differs from `expected`.
+    """Yield every field in which `got` differs from `expected`.
 
-    None in `expected` accepts anything, also nothing at all. A field of `got` that `expected` does not
+    None in `expected` accepts any value, also a missing one. A field of `got` that `expected` does not
     mention differs, unless it is None. Whole numbers and floats of the same value are equal; true and 1 are
     not.
     """
@@ -57,7 +57,7 @@ def same(expected: object, got: object) -> bool:
 
 
 def show(value: object) -> str:
-    """A value as short JSON-like text."""
+    """Format a value as short JSON-like text."""
     import msgspec
 
     try:

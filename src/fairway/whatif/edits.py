@@ -1,10 +1,9 @@
-"""Changes to a world that can be tried and taken back: the vocabulary of counterfactuals.
+"""Edits of a world that can be applied and reverted: the building blocks of counterfactuals.
 
-Every edit is small and somebody's to make. ``preference`` orders the kinds by how much a change asks of others,
-lowest first: the placement's author can tolerate a taint, name another set or raise maxSkew alone; labels, taints
-and membership are a word with the cluster's owner; a binding takes the rights of an administrator of the set;
-claims, scores and amounts are measured, so changing them means changing the cluster itself. Wanting more clusters
-comes last: it makes room for the cluster without making it any better.
+``preference`` orders the kinds of edits by effort, lowest first: the author of the placement can tolerate a taint, name
+another set or raise maxSkew; labels, taints and membership need the owner of the cluster; a binding needs an
+administrator of the set; claims, scores and amounts are measured, so changing them means changing the cluster itself.
+Raising numberOfClusters comes last: it adds a place without making the cluster better.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +26,7 @@ Undo = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Edit(ABC):
-    """One change. Two edits of the same target exclude each other; edits of different targets commute."""
+    """An edit. Two edits of the same target exclude each other; edits of different targets commute."""
 
     preference: ClassVar[int]
 
@@ -37,7 +36,7 @@ class Edit(ABC):
 
     @property
     def magnitude(self) -> float:
-        """How far numbers are moved; 0 for what is no number."""
+        """By how many steps a number changes; 0 for other edits."""
         return 0.0
 
     @abstractmethod
@@ -45,10 +44,10 @@ class Edit(ABC):
 
     @abstractmethod
     def apply(self, world: World) -> Undo:
-        """Changes the world and returns what takes the change back."""
+        """Apply the edit and return a function that reverts it."""
 
     def document(self) -> dict[str, Any]:
-        """For programs: the kind, the words, and every field of the edit, named as in Kubernetes."""
+        """Return the edit as a document: kind, description, and every field, in camel case."""
         values = {_camel(field.name): getattr(self, field.name) for field in fields(self)}
         if "placement" in values:
             values["placement"] = "/".join(values["placement"])
@@ -62,11 +61,11 @@ def _camel(name: str) -> str:
 
 @contextmanager
 def applied(world: World, edits: Sequence[Edit]) -> Iterator[None]:
-    """The world with the edits; without them again afterwards."""
+    """Apply the edits to the world, and revert them afterwards."""
     undo: list[Undo] = []
     try:
         for edit in edits:
-            # One by one: when an edit fails, those before it must still be taken back.
+            # One by one: when an edit fails, the edits before it must be reverted.
             undo += [edit.apply(world)]
         yield
     finally:
@@ -92,7 +91,7 @@ class PlacementEdit(Edit):
 
 @dataclass(frozen=True, slots=True)
 class Tolerate(PlacementEdit):
-    """Adds a toleration for exactly this taint, for ever."""
+    """Adds a toleration for exactly this taint, without expiry."""
 
     preference = 1
     key: str
@@ -174,14 +173,14 @@ class ClusterEdit(Edit):
 
 
 def cluster_of(world: World, name: str) -> ManagedCluster:
-    """Raises KeyError when there is none."""
+    """Raise KeyError if there is none."""
     snapshot = world.fleet.snapshot()
     return snapshot.cluster(snapshot.hosts.row_of[name])
 
 
 @dataclass(frozen=True, slots=True)
 class SetLabel(ClusterEdit):
-    """``value`` None removes the label; ``old`` is for the words."""
+    """``value`` None removes the label; ``old`` is used in the description."""
 
     preference = 4
     key: str
@@ -246,7 +245,7 @@ class JoinClusterSet(ClusterEdit):
 
 @dataclass(frozen=True, slots=True)
 class SetClaim(ClusterEdit):
-    """``value`` None removes the claim; ``old`` is for the words."""
+    """``value`` None removes the claim; ``old`` is used in the description."""
 
     preference = 8
     key: str
@@ -280,7 +279,7 @@ def _changed(noun: str, key: str, cluster: str, *, old: str | None, new: str | N
 
 @dataclass(frozen=True, slots=True)
 class NumericEdit(Edit):
-    """A number moved by whole steps. ``turned(0)`` would change nothing that counts."""
+    """A number changed by whole steps. ``turned(0)`` has no effect."""
 
     @property
     @abstractmethod
@@ -288,7 +287,7 @@ class NumericEdit(Edit):
 
     @abstractmethod
     def turned(self, steps: int) -> Self:
-        """The same edit with so many steps."""
+        """Return the same edit with another number of steps."""
 
     @property
     def magnitude(self) -> float:

@@ -1,7 +1,6 @@
-"""Why a placement got these clusters, why it did not get the others, and why not that one.
+"""Explain a decision: why clusters were selected, why others were not, and why not a given one.
 
-An explanation looks and changes nothing. Everything in it comes from the cycle that decides and from the plugins'
-own words; grouping them is all that is added.
+An explanation changes nothing. It groups the results of the cycle and the messages of the plugins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from fairway.whatif.world import Key, World
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Clusters that the same plugin turned away in the same words, by name."""
+    """Clusters that the same plugin rejected with the same message, by name."""
 
     plugin: str
     reason: str
@@ -29,7 +28,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one filter says of one cluster, asked by itself."""
+    """The result of one filter for one cluster."""
 
     plugin: str
     passed: bool
@@ -38,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A feasible cluster beside the last one chosen. ``gap``: how many points it is behind, 0 for a tie by name."""
+    """A feasible cluster compared with the last selected one. ``gap`` is the difference in points, 0 for a tie."""
 
     other: HostTrace
     gap: int
@@ -49,7 +48,7 @@ class ClusterAnswer:
     trace: HostTrace
     checks: tuple[Check, ...]
     comparison: Comparison | None
-    """None for clusters that are chosen or turned away, and where nobody is chosen."""
+    """None for selected and rejected clusters, and if no cluster is selected."""
     counterfactual: Counterfactual
 
 
@@ -63,19 +62,19 @@ class Explanation:
     reason: str
     message: str
     left_alone: str
-    """Why the placement is not looked at; empty when it is."""
+    """Why scheduling of the placement is disabled; empty if it is not."""
     advice: tuple[Advice, ...]
     chosen: tuple[HostTrace, ...]
-    """In the order they were taken."""
+    """In the order of the selection."""
     passed_over: tuple[HostTrace, ...]
-    """Feasible but not chosen, by rank."""
+    """Feasible but not selected, by rank."""
     rejected: tuple[Rejection, ...]
     """In the order of the filters, the most frequent reason first."""
     cluster: ClusterAnswer | None = None
 
 
 def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) -> Explanation:
-    """KeyError when there is no such placement or cluster."""
+    """Explain a decision. Raise KeyError if the placement or cluster does not exist."""
     workload = world.workload(key)
     found = world.look(key, now=now)
     answer = None

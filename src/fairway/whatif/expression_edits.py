@@ -1,6 +1,6 @@
-"""Edits a CEL expression hints at: the labels, claims and scores it names, and the literals it compares them with.
+"""Edits suggested by a CEL expression: the labels, claims and scores it names, and the literals it compares them with.
 
-Nothing here understands the expression. It gathers what might help, and the real cycle says whether it does.
+These are only candidates; the real cycle decides whether they help.
 """
 
 import re
@@ -25,13 +25,13 @@ _NAME: Final = re.compile(rf"\.name\s*==\s*{_TEXT}")
 _SCORES: Final = re.compile(rf"\.scores\s*\(\s*{_TEXT}\s*\)")
 _VALUES: Final = 6
 PLAIN_VALUE: Final = "true"
-"""What a label or claim is set to when any value will do and no cluster has one."""
+"""The value of a label or claim if any value is sufficient and no cluster has one."""
 
 
 def hinted(
     text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Micros, wary: bool = False
 ) -> Iterator[Edit]:
-    """Of one expression; literals first. ``wary``: whether scores that were declared silent are not seen."""
+    """Yield the edits of one expression; literals first. ``wary`` is whether silent scores are hidden."""
     source = snapshot.cluster(snapshot.hosts.row_of[cluster])
     literals = list(dict.fromkeys(_pick(match) for match in _LITERAL.finditer(text)))
     numbers = [int(match[0]) for match in _NUMBER.finditer(text)]
@@ -74,12 +74,12 @@ def _pick(match: re.Match[str]) -> str:
 
 
 def _values(snapshot: Snapshot, column: tuple[str, ...], given: list[str]) -> list[str]:
-    """What the expression mentions, then what other clusters have, then something."""
+    """Yield values that the expression mentions, then those of other clusters, then a default."""
     return list(dict.fromkeys([*given[:_VALUES], *common_values(snapshot, column), PLAIN_VALUE]))
 
 
 def common_values(snapshot: Snapshot, column: tuple[str, ...], most: int = _VALUES) -> list[str]:
-    """The values of a label or claim that most clusters have, the commonest first."""
+    """Return the most common values of a label or claim."""
     codes = snapshot.codes(column)
     values = sorted((-codes.uses(code), str(value)) for value, code in codes.items())
     return [value for _, value in values[:most]]

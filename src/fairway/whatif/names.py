@@ -1,4 +1,4 @@
-"""From what somebody typed to the one thing that is meant, or to a refusal that helps."""
+"""Resolve a name that a user typed, or raise an error with suggestions."""
 
 import difflib
 from collections.abc import Collection, Sequence
@@ -18,11 +18,11 @@ _MOST_COMPARED: Final = 20_000
 
 
 class UnknownNameError(LookupError):
-    """A name that fits nothing, or too much. The text says what would fit."""
+    """A name that matches no object, or several. The message lists candidates."""
 
 
 def find_placement(world: World, text: str) -> Key:
-    """By ``namespace/name``, or by the name alone where only one placement bears it."""
+    """Resolve ``namespace/name``, or a name alone if only one placement has it."""
     namespace, slash, name = text.partition("/")
     if slash:
         if (namespace, name) in world.placements:
@@ -51,7 +51,7 @@ def find_cluster(world: World, text: str) -> str:
 
 
 def suggestion(text: str, known: Collection[str]) -> str:
-    """The nearest names, else the first few."""
+    """Return the nearest names, else the first few."""
     near = _near(text, known)
     return _meant(near) if near else _listed(list(known))
 

@@ -1,4 +1,4 @@
-"""Edits of what is measured: published scores and reported amounts, moved step by step."""
+"""Edits of measured values: published scores and reported amounts, changed in steps."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
@@ -112,9 +112,9 @@ def score_edit(
     missing: int = 0,
     wary: bool = False,
 ) -> tuple[PublishScore, int]:
-    """The edit at its bound, and how many steps that is.
+    """Return the edit at its bound, and the number of steps.
 
-    ``missing``: what a score counts that is not there. ``wary``: whether one that was declared silent is not, either.
+    ``missing`` is what a missing score counts, ``wary`` whether a silent one counts as missing.
     """
     source = world.fleet.snapshot().score_object(cluster, resource)
     value, ran_out, silenced = None, "", False
@@ -217,7 +217,7 @@ class Allocate(ClusterEdit, NumericEdit):
 
     @property
     def magnitude(self) -> float:
-        """As a share of what there is, so that CPU and memory compare."""
+        """The relative change, so that CPU and memory are comparable."""
         return self.steps * self.step / max(self.base, self.step)
 
     @property
@@ -226,7 +226,7 @@ class Allocate(ClusterEdit, NumericEdit):
 
     @property
     def unit(self) -> str:
-        """One step, for people."""
+        """Describe one step."""
         return display_amount(self.resource, self._quantity(self.step))
 
     def document(self) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class Allocate(ClusterEdit, NumericEdit):
 
 
 def allocate_edit(source: ManagedCluster, resource: str, *, up: bool, most: float) -> tuple[Allocate, int]:
-    """The edit at its bound and how many steps that is; ``most`` is the bound upwards, as a plain number."""
+    """Return the edit at its bound, and the number of steps; ``most`` is the upper bound."""
     amount = amount_of(source.status.allocatable, resource)
     reported = amount is not None and amount_of(source.status.capacity, resource) is not None
     scale = _MILLI if resource == CPU else 1

@@ -1,4 +1,4 @@
-"""A hub in memory: objects in, placements looked at one after the other, each seeing what the last one wrote."""
+"""Objects in memory: placements are decided one after the other, each with the decisions of the previous ones."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ Key = tuple[str, str]
 
 
 class World:
-    """Not a hub: nothing here has versions, and what is written is believed."""
+    """A fleet with its placements and decisions. Objects have no versions and are not validated."""
 
     def __init__(self, objects: Iterable[object] = ()) -> None:
         self.fleet = Fleet()
@@ -47,25 +47,25 @@ class World:
                 self._workloads.pop(key, None)
 
     def workload(self, key: Key) -> PlacementWorkload:
-        """Raises KeyError when there is no such placement."""
+        """Raise KeyError if the placement does not exist."""
         found = self._workloads.get(key)
         if found is None:
             found = self._workloads[key] = PlacementWorkload(self.placements[key])
         return found
 
     def decisions(self, namespace: str) -> dict[str, PlacementDecision]:
-        """The caller must not write to it."""
+        """The caller must not modify it."""
         return self._decisions.get(namespace, {})
 
     def look(self, key: Key, *, now: Micros) -> Verdict:
-        """What Fairway makes of a placement now. Changes nothing."""
+        """Decide a placement without writing."""
         workload = self.workload(key)
         return verdict.reach(
             self.fleet.snapshot(), workload, now=now, existing=self.decisions(workload.namespace)
         )
 
     def place(self, key: Key, *, now: Micros) -> Verdict:
-        """Looks at a placement and carries out what follows. Placements to be left alone are only looked at."""
+        """Decide a placement and write the decision, unless its scheduling is disabled."""
         found = self.look(key, now=now)
         workload = self.workload(key)
         if workload.idle or found.frozen:

@@ -1,4 +1,4 @@
-"""Finds mistakes in placements and what surrounds them, before they cost a decision."""
+"""Find mistakes in placements and the objects they use."""
 
 from fairway.whatif.lint.finding import Finding, Rule, Severity, identity_of
 from fairway.whatif.lint.linter import RULES, lint

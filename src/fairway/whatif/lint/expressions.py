@@ -136,7 +136,7 @@ def _constant(placement: Placement, program: Program, path: str) -> Finding:
 
 
 def _asked(scene: Scene, placement: Placement, source: ClusterPredicate) -> Bits | None:
-    """Candidates that meet the labels and claims of the predicate, which is whom the expressions are for."""
+    """Return the candidates that match the labels and claims of the predicate."""
     selector = source.requiredClusterSelector
     try:
         labels = compile_selector(selector.labelSelector)
@@ -197,7 +197,7 @@ def _on_fleet(
 def _answers(
     scene: Scene, placement: Placement, program: Program, asked: Bits
 ) -> tuple[int, int, Counter[str]]:
-    """For how many rows the answer is false, how many something odd, and which errors there were."""
+    """Count false and non-boolean results, and collect errors."""
     snapshot = scene.snapshot
     source = Scores(snapshot, now=scene.hiding(placement))
     rows = bitmap.rows_of(asked)
@@ -219,7 +219,7 @@ def _answers(
 
 
 def _distinct(scene: Scene, program: Program, rows: Rows) -> tuple[Rows, Rows]:
-    """One row of each kind the expression can tell apart, and how many there are of it."""
+    """Yield one row of each combination of values that the expression reads, and their number."""
     if program.reads is None or program.score_reads != frozenset():
         return rows, np.ones(len(rows), dtype=np.int64)
     columns = [scene.snapshot.codes((cells.PATH, *path[1:])).codes[rows] for path in sorted(program.reads)]
@@ -228,7 +228,7 @@ def _distinct(scene: Scene, program: Program, rows: Rows) -> tuple[Rows, Rows]:
 
 
 def as_selector(text: str) -> str | None:
-    """The label selector that says the same as an expression, if it is that simple."""
+    """Return the label selector that is equivalent to a simple expression, if any."""
     terms = _terms(parse(Source(text)))
     return None if terms is None else f"write labelSelector: {{matchExpressions: [{', '.join(terms)}]}}"
 
@@ -242,7 +242,7 @@ def _terms(node: Expr) -> list[str] | None:
 
 
 def _term(node: Expr) -> str | None:
-    # Only what is true of a label that is there. A label that is missing makes CEL fail, which is no match, while
+    # Only operators that require the label. A missing label is an error in CEL, which does not match, while
     # NotIn and DoesNotExist would match.
     if isinstance(node, Select) and node.test and _path(node.operand) == _LABELS:
         return _written(node.field, "Exists")

@@ -1,4 +1,4 @@
-"""What a linter says: one thing that looks like a mistake, where it is, and what to do about it."""
+"""Rules and findings: a probable mistake, its position, and the remedy."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,11 +12,11 @@ Identity = tuple[str, str, str]
 
 class Severity(StrEnum):
     ERROR = "error"
-    """It is refused, or it cannot choose anything."""
+    """The object is rejected, or selects no cluster."""
     WARNING = "warning"
-    """It hardly does what was meant."""
+    """The object probably does not do what was intended."""
     INFO = "info"
-    """It does what it says, which may surprise."""
+    """The object is valid, but its effect may surprise."""
 
     @property
     def rank(self) -> int:
@@ -31,7 +31,7 @@ _ORDER: Final = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
 class Thing(Protocol):
-    """What every Kubernetes object has."""
+    """The common part of Kubernetes objects."""
 
     @property
     def kind(self) -> str: ...
@@ -41,7 +41,7 @@ class Thing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """``path`` is relative to the object. ``line`` counts from 1; 0 means that the place is not known."""
+    """``path`` is relative to the object. ``line`` counts from 1; 0 means unknown."""
 
     rule: str
     severity: Severity
@@ -70,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of mistake. The summary says what is found, for the list of rules."""
+    """A kind of mistake. The summary is for the list of rules."""
 
     id: str
     severity: Severity

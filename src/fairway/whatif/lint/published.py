@@ -1,6 +1,6 @@
-"""Published scores themselves: out of date, out of range, for no cluster.
+"""Published scores: expired, out of range, or without a cluster.
 
-What is true of a whole fleet's scores, such as that none has an end, is said once per resource.
+Findings about all scores of a resource, such as a missing validUntil, are reported once per resource.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""What the rules look at: the objects given, the fleet made of them, and who is left of it for each placement.
+"""The input of the rules: the objects, their fleet, and the candidates of each placement.
 
-Everything here is computed once, over columns, and shared by all rules.
+All of it is computed once, over columns, and shared by all rules.
 """
 
 from collections.abc import Iterable
@@ -27,16 +27,16 @@ _Object = TypeVar("_Object")
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Clusters a placement may use. What cannot be told because of a mistake is as if the filter were not there."""
+    """Clusters that a placement may use. A filter with a mistake is skipped."""
 
     eligible: Bits
-    """In the sets it may use; none while one of these is broken."""
+    """Members of the eligible sets; none while one of these is invalid."""
     matching: Bits
-    """Those of them that its predicates let through."""
+    """Members that match the predicates."""
     candidates: Bits
-    """Those of them that pass every other filter as well, whether or not their scores are known."""
+    """Those that also pass every other filter, with or without scores."""
     surviving: Bits
-    """The candidates without those that the placement excludes for a missing score."""
+    """The candidates without those that are excluded for a missing score."""
 
 
 class Scene:
@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def populated(self) -> bool:
-        """Whether there are clusters to compare with; without any, nothing that is said of them is a finding."""
+        """Whether there are clusters to compare with."""
         return bool(self.clusters)
 
     def workload(self, placement: Placement) -> PlacementWorkload:
@@ -68,7 +68,7 @@ class Scene:
         return Context(snapshot=self.snapshot, workload=self.workload(placement), now=self.now)
 
     def hiding(self, placement: Placement) -> Micros | None:
-        """What expressions of the placement are told of the time."""
+        """The time that expressions use to hide expired scores."""
         return self.now if self.workload(placement).trust.hides_expired else None
 
     def pool(self, placement: Placement) -> Pool:
@@ -108,7 +108,7 @@ class Scene:
         return frozenset(claim.name for cluster in self.clusters for claim in cluster.status.clusterClaims)
 
     def keys(self, kind: str) -> frozenset[str]:
-        """Of labels or claims that at least one cluster has."""
+        """Keys of labels or claims that at least one cluster has."""
         return self.claim_keys if kind == cells.CLAIM else self.label_keys
 
     def values(self, kind: str, key: str) -> list[str]:
@@ -123,7 +123,7 @@ class Scene:
 
     @cached_property
     def score_names(self) -> dict[str, frozenset[str]]:
-        """Which scores AddOnPlacementScores of a name hold, anywhere."""
+        """Names of the scores in AddOnPlacementScores of a name, on any cluster."""
         return {
             resource: frozenset(item.name for score in table.values() for item in score.status.scores)
             for resource, table in self.snapshot.scores.items()

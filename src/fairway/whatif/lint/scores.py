@@ -1,8 +1,8 @@
-"""Scores that placements rank by: whether anybody publishes them, for which clusters, and since when not any more.
+"""Scores that placements rank by: whether they are published, for which clusters, and whether they have expired.
 
-A cluster without a usable score counts 0. That is better than any negative score, and with a negative weight
-better than any positive one, so the cluster nobody knows anything about may win. An annotation of the placement can
-have it count as the worst, or keep it out.
+A cluster without a valid score counts 0. That is better than any negative score, and with a negative weight
+better than any positive one, so a cluster without a score may win. An annotation of the placement can
+make it count as the worst, or exclude it.
 """
 
 from collections.abc import Iterator
@@ -157,7 +157,7 @@ def _coverage(
     said = f"{len(rows) - len(missing)} of {count(len(rows), 'candidate')} with a usable {named}"
     values = column.values[rows][usable]
     published = key[0] == cells.SCORE
-    # Amounts of a calculator are stretched over the candidates first; what 0 is worth then depends on them.
+    # Amounts of a calculator are scaled over the candidates first; the effect of 0 then depends on them.
     as_is = published or bool(((values >= LOWEST) & (values <= HIGHEST)).all())
     beaten = np.count_nonzero(values * weight < 0) if as_is else 0
     if beaten and missing_counts is Missing.ZERO:
@@ -182,7 +182,7 @@ def _coverage(
 def _unseen(
     scene: Scene, placement: Placement, coordinate: ScoreCoordinate, weight: int, path: str
 ) -> Iterator[Finding]:
-    """Without a fleet, only the sign of the weight tells that a missing score is the best one."""
+    """Without a fleet, only the sign of the weight shows that a missing score is the best one."""
     addon = coordinate.addOn
     if coordinate.type == BUILT_IN or addon is None or weight >= 0:
         return
@@ -205,7 +205,7 @@ def _policy(scene: Scene, placement: Placement, key: Key) -> Missing:
 def _silence(
     placement: Placement, values: Scores, weight: int, *, key: Key, policy: Missing, path: str, named: str
 ) -> Iterator[Finding]:
-    """All have the score today. What if one had not?"""
+    """Check what happens if one of the scores expires."""
     as_is = key[0] == cells.SCORE or bool(((values >= LOWEST) & (values <= HIGHEST)).all())
     beaten = int(np.count_nonzero(values * weight < 0)) if as_is else 0
     if policy is not Missing.ZERO or not beaten or len(values) < 2:

@@ -51,7 +51,7 @@ RULES: Final = (
 
 
 def check(scene: Scene) -> Iterator[Finding]:
-    # A file with nothing but placements says nothing about the hub they are meant for.
+    # A file with only placements does not describe the hub they are meant for.
     if scene.populated or scene.sets or scene.bindings:
         for placement in scene.placements:
             yield from _placement(scene, placement)

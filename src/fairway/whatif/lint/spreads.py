@@ -1,4 +1,4 @@
-"""Spread constraints over keys nobody has, or that cannot be met."""
+"""Spread constraints over keys that no cluster has, or that cannot be satisfied."""
 
 from collections.abc import Iterator
 from typing import Final

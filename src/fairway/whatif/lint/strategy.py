@@ -1,4 +1,4 @@
-"""How many clusters are wanted, how the decision is divided and written, and what the metadata asks for."""
+"""Number of clusters, decision groups, and metadata of a placement."""
 
 import math
 import re
@@ -69,7 +69,7 @@ RULES: Final = (
 ANNOTATION_PREFIX: Final = "fairway.dev/"
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
 ANNOTATIONS: Final = frozenset({ON_MISCONFIGURATION, MISSING_SCORE, EXPIRED_SCORES})
-"""Those that Fairway reads on a Placement."""
+"""Annotations that Fairway reads on a Placement."""
 
 ON_MISCONFIGURED: Final = ("keep", "evict")
 
@@ -216,7 +216,7 @@ def _length(scene: Scene, placement: Placement) -> Iterator[Finding]:
 
 
 def _refusal(scene: Scene, placement: Placement) -> Status | None:
-    """What dividing nothing by this length comes to; groups play no part in it."""
+    """Return the result of dividing no clusters by this length, without groups."""
     length = placement.spec.decisionStrategy.groupStrategy.clustersPerDecisionGroup
     strategy = type(placement.spec.decisionStrategy.groupStrategy)(clustersPerDecisionGroup=length)
     status = divide(scene.snapshot, (), strategy).status

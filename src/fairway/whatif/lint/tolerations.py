@@ -1,4 +1,4 @@
-"""Tolerations that are refused, that can never match, or that mean something else than they seem to."""
+"""Tolerations that are invalid, never match, or have an unexpected meaning."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import guess, meant, quoted
 
 WELL_KNOWN: Final = (TAINT_UNREACHABLE, TAINT_UNAVAILABLE)
-"""Set by the hub when a cluster fails, so their absence today means nothing."""
+"""Taints that the hub sets when a cluster fails, so they may be absent now."""
 
 KEY_MISSING: Final = error("toleration-key-missing", "An empty key goes with the operator Exists only.")
 EXISTS_WITH_VALUE: Final = error("toleration-exists-with-value", "The operator Exists takes no value.")
@@ -178,7 +178,7 @@ def _times(placement: Placement, tolerations: Sequence[Toleration], at: int) -> 
 
 
 def _covers(broad: Toleration, narrow: Toleration) -> bool:
-    """Whether every taint the one tolerates is tolerated by the other, times aside."""
+    """Return whether every taint that the one tolerates is tolerated by the other, ignoring times."""
     if broad.effect and broad.effect != narrow.effect:
         return False
     if broad.key and broad.key != narrow.key:

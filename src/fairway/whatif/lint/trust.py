@@ -1,4 +1,4 @@
-"""How far a placement trusts scores: annotations that change nothing, and expressions that believe too much."""
+"""Score annotations without effect, and expressions that trust expired or missing scores."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -86,7 +86,7 @@ def _weighed(scene: Scene, placement: Placement) -> Iterator[str]:
 
 
 def _reads(text: str) -> frozenset[str] | None:
-    """Names of score objects an expression asks for; None if any, empty if none or if it does not compile."""
+    """Return the names of score objects that an expression reads; None for any, empty for none or a compile error."""
     try:
         return compiled(text).score_reads
     except ExpressionError:
@@ -140,7 +140,7 @@ def _vacuous(placement: Placement, path: str, text: str) -> Iterator[Finding]:
 
 
 def _alls(node: Expr) -> Iterator[tuple[str, list[str]]]:
-    """Of all() over some of a cluster's scores: the object asked for, and the names compared with."""
+    """Yield the object and the compared names of each all() over a cluster's scores."""
     if isinstance(node, Comprehension) and node.macro == "all":
         names = list(dict.fromkeys(_names(node.step)))
         source: Expr = node.range
@@ -156,7 +156,7 @@ def _alls(node: Expr) -> Iterator[tuple[str, list[str]]]:
 
 
 def _names(node: Expr) -> Iterator[str]:
-    """What ``.name`` is compared with."""
+    """Yield the values that ``.name`` is compared with."""
     if isinstance(node, Call) and node.function in ("_==_", "_!=_") and len(node.args) == 2:
         left, right = node.args
         for one, other in ((left, right), (right, left)):

@@ -1,4 +1,4 @@
-"""Names in messages: lists that stay short, and guesses at what was meant."""
+"""Format names in messages: short lists, and suggestions."""
 
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ from fairway.api.selector import quote
 
 SHOWN: Final = 3
 _COMPARED: Final = 5000
-"""Comparing with more names would take longer than the guess is worth."""
+"""Maximum number of names to compare with, to bound the time."""
 
 
 def some(names: Sequence[str], *, shown: int = SHOWN) -> str:
@@ -27,7 +27,7 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def meant(word: str, known: Collection[str]) -> str | None:
-    """The known name that is nearest, if one is near."""
+    """Return the nearest known name, if one is near."""
     by_folded = {name.casefold(): name for name in sorted(known)[:_COMPARED]}
     exact = by_folded.get(word.casefold())
     if exact is not None:
@@ -37,6 +37,6 @@ def meant(word: str, known: Collection[str]) -> str | None:
 
 
 def guess(word: str, known: Collection[str], *, otherwise: str) -> str:
-    """A remedy: the nearest known name, or what to do when there is none."""
+    """Return a remedy: the nearest known name, or the alternative."""
     near = meant(word, known)
     return otherwise if near is None else f"did you mean {quote(near)}? Otherwise {otherwise}"
