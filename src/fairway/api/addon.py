@@ -1,4 +1,4 @@
-"""Add-ons: what is installed on many clusters (ClusterManagementAddOn), and on one of them (ManagedClusterAddOn)."""
+"""Add-ons: ClusterManagementAddOn for the fleet, and ManagedClusterAddOn for one cluster."""
 
 from typing import Annotated, Final
 
@@ -10,7 +10,7 @@ from fairway.api.meta import Conditions, ObjectMeta
 ADD_ON_GROUP: Final = "addon.open-cluster-management.io"
 
 INSTALL_NAMESPACE: Final = "open-cluster-management-agent-addon"
-"""Where agents of add-ons live on a managed cluster unless somebody says otherwise."""
+"""Default namespace of add-on agents on a managed cluster."""
 
 MANUAL: Final = "Manual"
 PLACEMENTS: Final = "Placements"
@@ -31,7 +31,7 @@ Share = Annotated[int | str, Field(pattern=_COUNT_OR_SHARE)]
 
 
 class ConfigGroupResource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A kind of configuration, by the names the API gives it."""
+    """The group and resource of a kind of configuration."""
 
     group: Annotated[str, Field("API group of the configuration.", default="")] = ""
     resource: Annotated[
@@ -45,7 +45,7 @@ class ConfigReferent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class AddOnConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """One configuration: its kind, and which object."""
+    """A configuration: its kind and object."""
 
     group: Annotated[str, Field("API group of the configuration.", default="")] = ""
     resource: Annotated[
@@ -67,7 +67,7 @@ class AddOnMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
 
 class ConfigCoordinates(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The old way to name a configuration; not read."""
+    """The deprecated way to name a configuration; ignored."""
 
     crdName: Annotated[str, Field("Name of the definition of the configuration's kind.")] = ""
     crName: Annotated[str, Field("Name of the configuration.")] = ""

@@ -88,7 +88,7 @@ class AddOnDeploymentConfigSpec(Struct, frozen=True, kw_only=True, gc=False, omi
             pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
         ),
     ] = None
-    """None where no hub has filled in the default."""
+    """None if the hub has not applied the default."""
     resourceRequirements: Annotated[
         tuple[ContainerResourceRequirements, ...],
         Field(

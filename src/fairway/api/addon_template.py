@@ -1,4 +1,4 @@
-"""AddOnTemplate: an add-on as manifests with variables, and the rights its agents get on the hub."""
+"""AddOnTemplate: manifests with variables, and the rights of the agents on the hub."""
 
 from typing import Annotated, Final
 

@@ -1,6 +1,6 @@
-"""Amounts of resources as people read them: ``5.5 TiB`` for ``5900907936Ki``, ``93.5`` for ``93500m`` of CPU.
+"""Format amounts of resources for readers: ``5.5 TiB`` for ``5900907936Ki``, ``93.5`` for ``93500m`` of CPU.
 
-For tables and sentences only. What a program reads keeps the quantity as Kubernetes prints it.
+For tables and messages only. Machine-readable output keeps the quantity.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _LARGEST: Final = 1024.0 ** len(_UNITS)
 
 
 def display_amount(resource: str, quantity: str | int | float) -> str:
-    """Bytes with three digits, CPUs in thousandths. A text that is no quantity is returned as it is."""
+    """Format bytes with three digits, CPUs in thousandths. An invalid quantity is returned unchanged."""
     try:
         amount = quantity_float(quantity)
     except QuantityError:
@@ -32,7 +32,7 @@ def display_amount(resource: str, quantity: str | int | float) -> str:
 
 
 def display_change(resource: str, old: str, new: str) -> tuple[str, str]:
-    """Two amounts that differ. Where rounding would hide the difference, both are shown in full."""
+    """Format two different amounts. If rounding would hide the difference, both are printed in full."""
     shown = display_amount(resource, old), display_amount(resource, new)
     return (canonical(old), canonical(new)) if shown[0] == shown[1] else shown
 

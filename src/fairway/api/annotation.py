@@ -1,7 +1,7 @@
-"""What a CRD says about a field beyond its type, written beside the field.
+"""CRD rules of a field, declared beside the field.
 
-msgspec's own ``Meta`` would enforce bounds while decoding. Objects that live on a hub must stay readable even
-when they break a rule that was added later, so the rules are kept in a class msgspec ignores; ``validation``
+msgspec's ``Meta`` would enforce bounds while decoding. Existing objects must stay decodable even
+if they violate a rule that was added later, so the rules are in a class that msgspec ignores; ``validation``
 and ``schema`` read them.
 """
 
@@ -39,12 +39,12 @@ class Field:
     nullable: bool = False
     quantity: bool = False
     embedded: bool = False
-    """A whole Kubernetes object: apiVersion and kind must be there, and its metadata must be sound."""
+    """A complete Kubernetes object: apiVersion and kind are required, and metadata must be valid."""
     validations: tuple[tuple[str, str], ...] = ()
-    """CEL rules over several fields, each with the message of its refusal. ``check`` knows them by the Struct."""
+    """CEL rules over several fields, each with its error message. ``check`` implements them by Struct."""
 
     def over(self, inner: "Field") -> "Field":
-        """Both, this one winning wherever it says something."""
+        """Merge both; this one takes precedence."""
         said = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
         return replace(inner, **said)
 
@@ -54,10 +54,10 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1), Field(format="int32")]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1), Field(format="int64")]
 Time = Annotated[datetime, Meta(tz=True)]
 QuantityText = Annotated[str | int | float, Field(quantity=True)]
-"""A quantity as written: text, or a bare JSON number. `fairway.api.quantity` gives it a value."""
+"""A quantity as written: a string, or a JSON number. `fairway.api.quantity` parses it."""
 Manifest = Annotated[dict[str, Any], Field("A Kubernetes object of any kind, as it is.", embedded=True)]
 
 
 def no_items() -> tuple[Any, ...]:
-    """Default of a list that must be written even when empty; msgspec leaves out plain ``()`` and ``tuple``."""
+    """Default of a list that is encoded even when empty; msgspec omits plain ``()`` and ``tuple``."""
     return ()

@@ -1,4 +1,4 @@
-"""ClusterClaim: what a managed cluster says about itself, kept on that cluster."""
+"""ClusterClaim: a property of a managed cluster, stored on that cluster."""
 
 from typing import Annotated
 

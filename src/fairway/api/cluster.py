@@ -22,7 +22,7 @@ CONDITION_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 TAINT_UNREACHABLE: Final = "cluster.open-cluster-management.io/unreachable"
 TAINT_UNAVAILABLE: Final = "cluster.open-cluster-management.io/unavailable"
 WEBHOOK_SETS_TIME_ADDED: Final = "It is not allowed to set TimeAdded"
-"""How OCM's webhook begins its refusal of a taint with ``timeAdded``: the webhook sets the time itself."""
+"""Prefix of the error of OCM's webhook for a taint with ``timeAdded``, which the webhook sets itself."""
 
 CLUSTER_SET_LABEL: Final = "cluster.open-cluster-management.io/clusterset"
 
@@ -83,7 +83,7 @@ class ManagedClusterStatus(Struct, frozen=True, kw_only=True, gc=False, omit_def
         tuple[Condition, ...] | None,
         Field("What is known about the state of this object.", list_type="map", map_keys=("type",)),
     ] = None
-    """None and empty differ: CEL sees ``null`` for the one and ``[]`` for the other."""
+    """None and empty differ: CEL sees ``null`` and ``[]``."""
     capacity: Annotated[dict[str, QuantityText], Field("What all nodes have, by resource.")] = field(
         default_factory=dict
     )
@@ -113,11 +113,11 @@ class ManagedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 def cluster_as_json(
     cluster: ManagedCluster, *, fields: Collection[tuple[str, str]] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The cluster as a CEL expression sees it in OCM.
+    """Return the cluster as OCM's CEL expressions see it.
 
-    That is the typed object turned into plain maps: what Go leaves out when empty is missing, what it does not
-    is there (``status.conditions`` as null, a taint's ``timeAdded`` as null), and there is no apiVersion or kind.
-    With ``fields``, such as ``("metadata", "labels")``, only those are there.
+    The typed object is converted to maps: fields that Go omits when empty are missing, others are present
+    (``status.conditions`` as null, a taint's ``timeAdded`` as null), and there is no apiVersion or kind.
+    With ``fields``, such as ``("metadata", "labels")``, only those are included.
     """
     found: dict[str, dict[str, Any]] = {"metadata": {}, "spec": {}, "status": {}}
     for section, name in _AS_JSON if fields is None else fields:
@@ -133,7 +133,7 @@ MISSING: Final = object()
 
 
 def _or_missing(value: Any) -> Any:
-    """What Go's ``omitempty`` leaves out."""
+    """Return whether Go's ``omitempty`` omits the value."""
     return value or MISSING
 
 
@@ -218,7 +218,7 @@ def _conditions_as_json(conditions: tuple[Condition, ...]) -> list[dict[str, Any
 
 
 def _filled(**fields: Any) -> dict[str, Any]:
-    """Without what Go's ``omitempty`` leaves out."""
+    """Return the mapping without the fields that Go's ``omitempty`` omits."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -231,7 +231,7 @@ def _time(moment: datetime | None) -> str | None:
 
 
 def canonical(text: str | int | float) -> str:
-    """A quantity as Kubernetes prints it. What is none stays as it is: one bad cell must not hide a cluster."""
+    """Format a quantity as Kubernetes does. An invalid one is unchanged, so that it does not hide the cluster."""
     try:
         return _canonical(text)
     except QuantityError:
@@ -240,5 +240,5 @@ def canonical(text: str | int | float) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def _canonical(text: str | int | float) -> str:
-    """Raises QuantityError, so that the cache holds no text that is too long for a quantity."""
+    """Raise QuantityError, so that the cache contains no string that is too long for a quantity."""
     return str(Quantity.parse(text))

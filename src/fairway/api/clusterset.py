@@ -1,4 +1,4 @@
-"""ManagedClusterSet, a named group of clusters, and the binding that lets a namespace use it."""
+"""ManagedClusterSet, a named group of clusters, and its binding to a namespace."""
 
 from typing import Annotated, Final
 

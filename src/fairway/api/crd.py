@@ -40,7 +40,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """What the hub must know of a kind beyond its fields."""
+    """Properties of a kind besides its fields."""
 
     kind: str
     plural: str

@@ -1,4 +1,4 @@
-"""PlacementDecision: one page of the clusters chosen for a placement."""
+"""PlacementDecision: one page of the selected clusters of a placement."""
 
 from typing import Annotated
 

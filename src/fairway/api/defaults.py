@@ -1,4 +1,4 @@
-"""The defaults of the CRDs, applied to a document the way the API server does it when an object is stored."""
+"""Apply the defaults of the CRDs to a document, as the API server does."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -14,7 +14,7 @@ _Fill = Callable[[Any], Any]
 
 
 def apply_defaults(document: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
-    """A copy; unchanged parts are shared. Null counts as absent, except where the schema says nullable."""
+    """Return a copy; unchanged parts are shared. Null counts as absent, except where the schema is nullable."""
     filled: dict[str, Any] = _filler(kind)(document)
     return filled
 

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, in words. The older kind in the core group, and that of events.k8s.io."""
+"""Events, of the core group and of events.k8s.io."""
 
 from typing import Annotated, Final
 
@@ -35,7 +35,7 @@ class EventSeries(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
 
 class CoreEvent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Of the core group: what ``kubectl describe`` shows. ``count`` and the two timestamps say how often."""
+    """An event of the core group, as ``kubectl describe`` shows it, with ``count`` and two timestamps."""
 
     apiVersion: str = "v1"
     kind: str = "Event"
@@ -57,7 +57,7 @@ class CoreEvent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
 
 class Event(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Of events.k8s.io: everything but ``series`` is fixed once written."""
+    """An event of events.k8s.io: all fields except ``series`` are immutable."""
 
     apiVersion: str = "events.k8s.io/v1"
     kind: str = "Event"

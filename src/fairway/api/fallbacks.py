@@ -1,9 +1,9 @@
-"""What counts in place of a field that cannot be read.
+"""Values that replace fields that cannot be decoded.
 
-A dropped field takes the default of its type, as if it had not been written. That is wrong wherever a missing field
-means more than a present one: a score without ``validUntil`` is valid for ever, a selector without its second
-requirement selects more, a taint without an effect keeps nothing away. This table has all of these. The rule behind
-every line: being unreadable must not give the writer anything that it could not have by writing nothing at all.
+A dropped field gets the default of its type. That is wrong wherever a missing field
+grants more than a present one: a score without ``validUntil`` never expires, a selector without its second
+requirement selects more, a taint without an effect repels nothing. This table lists all of these. The rule behind
+every line: an unreadable field must not give its writer more than a missing one.
 """
 
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ from fairway.api.score import (
 from fairway.api.work import ORPHAN, AppliedManifestWork, DeleteOption, ManifestWork, ManifestWorkSpec
 
 NO_FALLBACK: Final = object()
-"""The default of the field counts."""
+"""Use the default of the field."""
 REQUIRED: Final = object()
-"""What the field is part of cannot be read either: an item of a list is dropped as a whole."""
+"""Treat the parent as unreadable, too: an item of a list is dropped as a whole."""
 
 UNREADABLE: Final = "Unreadable"
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,18 +54,18 @@ _NO_MEMBERS: Final = ManagedClusterSetSpec(
 class Fallback:
     value: object = NO_FALLBACK
     item: object = NO_FALLBACK
-    """In place of a single item of a list; without one, the item is dropped."""
+    """Replaces a single item of a list; without one, the item is dropped."""
     whole: bool = False
-    """One unreadable part makes all of it unreadable: parts of it would mean something else."""
+    """One unreadable part makes the whole unreadable, because its meaning depends on all parts."""
 
 
 _NONE: Final = Fallback()
 
 _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
-    # A deletion that cannot be dated has begun all the same.
+    # A deletion with an unreadable time has still begun.
     (ObjectMeta, "deletionTimestamp"): Fallback(LONG_AGO),
-    # A condition that cannot be read says nothing. What is left of it must be valid, because controllers write the
-    # list of conditions back with their own in it.
+    # An unreadable condition is Unknown. The rest of it must be valid, because controllers write the
+    # list of conditions back with their own.
     (Condition, "type"): Fallback(REQUIRED),
     (Condition, "status"): Fallback(UNKNOWN),
     (Condition, "lastTransitionTime"): Fallback(LONG_AGO),
@@ -73,23 +73,23 @@ _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
     # Without a time of update, a ManagedClusterScore would be fresh where age is not checked.
     (ManagedClusterScoreCondition, "lastUpdateTime"): Fallback(LONG_AGO),
     (ManagedClusterScoreStatus, "score"): Fallback(REQUIRED),
-    # Without an end, a score would be valid for ever. Without its value, it would be 0 instead of missing.
+    # Without validUntil, a score would never expire. Without its value, it would be 0 instead of missing.
     (AddOnPlacementScoreStatus, "validUntil"): Fallback(LONG_AGO),
     (AddOnPlacementScoreItem, "name"): Fallback(REQUIRED),
     (AddOnPlacementScoreItem, "value"): Fallback(REQUIRED),
     (ClusterClaim, "name"): Fallback(REQUIRED),
     (ClusterClaim, "value"): Fallback(REQUIRED),
     (ClusterDecision, "clusterName"): Fallback(REQUIRED),
-    # A taint keeps placements away whatever of it can be read, and keeps its place in the list, which patches name.
+    # A taint keeps its readable parts, and its position in the list, which patches refer to.
     (Taint, "key"): Fallback(UNREADABLE_TAINT.key),
     (Taint, "value"): Fallback(UNREADABLE_TAINT.value),
     (Taint, "effect"): Fallback(NO_SELECT),
     (ManagedClusterSpec, "taints"): Fallback((UNREADABLE_TAINT,), item=UNREADABLE_TAINT),
     (ManagedCluster, "spec"): Fallback(ManagedClusterSpec(taints=(UNREADABLE_TAINT,))),
-    # An election that cannot read the holder must not take the Lease for free.
+    # A Lease with an unreadable holder must not count as free.
     (LeaseSpec, "holderIdentity"): Fallback(UNREADABLE),
     (Lease, "spec"): Fallback(LeaseSpec(holderIdentity=UNREADABLE)),
-    # A selector, a toleration or a manifest less means something else. Controllers name the field on the object.
+    # Dropping a selector, a toleration or a manifest changes the meaning. Controllers report the field on the object.
     (Placement, "spec"): Fallback(PlacementSpec(numberOfClusters=0), whole=True),
     (PlacementV1Alpha1, "spec"): Fallback(PlacementSpecV1Alpha1(numberOfClusters=0), whole=True),
     (ManagedClusterSet, "spec"): Fallback(_NO_MEMBERS, whole=True),
@@ -97,7 +97,7 @@ _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
     (ManifestWorkSpec, "workload"): Fallback(whole=True),
     (ManifestWorkSpec, "manifestConfigs"): Fallback(whole=True),
     (ManifestWorkSpec, "executor"): Fallback(whole=True),
-    # What stays when the work is deleted is not known then, so everything does.
+    # Without a readable deleteOption all objects are kept when the work is deleted.
     (ManifestWorkSpec, "deleteOption"): Fallback(DeleteOption(propagationPolicy=ORPHAN), whole=True),
     (ManifestWork, "spec"): Fallback(ManifestWorkSpec(deleteOption=DeleteOption(propagationPolicy=ORPHAN))),
     (AppliedManifestWork, "spec"): Fallback(whole=True),
@@ -110,7 +110,7 @@ _TABLE: Final[dict[tuple[type[Struct], str], Fallback]] = {
 
 
 def fallback_of(struct: type[Struct], name: str) -> Fallback:
-    """Of a field, also where a Struct inherited it."""
+    """Return the fallback of a field, including inherited ones."""
     for each in struct.__mro__:
         found = _TABLE.get((each, name))
         if found is not None:

@@ -1,4 +1,4 @@
-"""JSON objects and arrays as the texts of their parts, so that each part can be decoded by itself.
+"""Split JSON objects and arrays into the texts of their parts, so that each part can be decoded separately.
 
 The decoder splits in C, and fails on the whole where a part is nested deeper than the interpreter's stack, or a key is
 no text. Then a scanner splits: linear in the text, and without recursion, whatever the text contains.
@@ -21,7 +21,7 @@ _OPENING, _CLOSING, _COMMA, _QUOTE = tuple(b"[{"), tuple(b"]}"), ord(","), ord('
 
 
 def members(raw: bytes) -> dict[str, bytes] | None:
-    """The fields of a JSON object; None if ``raw`` is something else."""
+    """Return the fields of a JSON object; None if ``raw`` is not one."""
     try:
         return {key: bytes(value) for key, value in _object_parts(raw).items()}
     except _FAILURES:
@@ -40,7 +40,7 @@ def members(raw: bytes) -> dict[str, bytes] | None:
 
 
 def elements(raw: bytes) -> list[bytes] | None:
-    """The items of a JSON array; None if ``raw`` is something else."""
+    """Return the items of a JSON array; None if ``raw`` is not one."""
     try:
         return [bytes(each) for each in _array_parts(raw)]
     except _FAILURES:
@@ -48,7 +48,7 @@ def elements(raw: bytes) -> list[bytes] | None:
 
 
 def _scan(raw: bytes, *, opening: bytes, closing: bytes) -> list[bytes]:
-    """The texts between the outermost commas; none if the brackets do not match."""
+    """Return the texts between the outermost commas; none if the brackets do not match."""
     text = raw.strip()
     if not (text.startswith(opening) and text.endswith(closing)):
         return []
@@ -66,7 +66,7 @@ def _scan(raw: bytes, *, opening: bytes, closing: bytes) -> list[bytes]:
 
 
 def _text(quoted: bytes) -> str | None:
-    """None for what is no text, such as half of a surrogate pair."""
+    """Return the string; None if it is invalid, such as half of a surrogate pair."""
     try:
         found = json.loads(quoted)
         found.encode()

@@ -1,4 +1,4 @@
-"""Between documents and Structs: which kind is which type, decoding, encoding."""
+"""Decode documents to Structs by apiVersion and kind, and encode them."""
 
 import difflib
 import re
@@ -65,7 +65,7 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
         (f"{ADD_ON_GROUP}/v1alpha1", "AddOnTemplate"): AddOnTemplate,
     }
 )
-"""The type a document of that version and kind is written in. ``decode`` upgrades the older ones."""
+"""Return the type of a version and kind. ``decode`` upgrades older versions."""
 
 NO_KIND: Final = "names no kind"
 UNKNOWN_KIND: Final = "is of a kind Fairway does not know"
@@ -76,7 +76,7 @@ _LEGACY_SELECTOR: Final = "LegacyClusterSetLabel"  # v1beta1's word for Exclusiv
 
 
 class DecodeError(ValueError):
-    """A document cannot become an object. ``path`` is empty when the document as a whole is at fault."""
+    """A document cannot be decoded. ``path`` is empty for an error of the whole document."""
 
     def __init__(self, *, identity: str, path: str, message: str, remedy: str) -> None:
         self.identity, self.path, self.message, self.remedy = identity, path, message, remedy
@@ -85,7 +85,7 @@ class DecodeError(ValueError):
 
 
 def identity_of(document: Mapping[str, Any]) -> str:
-    """How the document is named in messages: ``Placement ns1/p1``."""
+    """Return the name of the document in messages: ``Placement ns1/p1``."""
     metadata = document.get("metadata")
     if not isinstance(metadata, Mapping):
         metadata = {}
@@ -95,7 +95,7 @@ def identity_of(document: Mapping[str, Any]) -> str:
 
 
 def type_of(document: Mapping[str, Any]) -> type[Struct]:
-    """Raises DecodeError, naming the nearest known kind."""
+    """Raise DecodeError with the nearest known kind."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if isinstance(version, str) and isinstance(kind, str) and (known := KINDS.get((version, kind))):
         return known
@@ -116,9 +116,9 @@ def type_of(document: Mapping[str, Any]) -> type[Struct]:
 
 
 def decode(document: Mapping[str, Any], *, partly: bool = False) -> KubeObject:
-    """The typed object, older versions upgraded. Unknown fields are dropped, null counts as absent.
+    """Return the typed object; older versions are upgraded. Unknown fields are dropped, null counts as absent.
 
-    With ``partly``, fields that cannot be read are dropped and named by ``unreadable_fields``.
+    With ``partly``, unreadable fields are dropped and reported by ``unreadable_fields``.
     """
     struct = type_of(document)
     try:
@@ -130,7 +130,7 @@ def decode(document: Mapping[str, Any], *, partly: bool = False) -> KubeObject:
 
 
 def decode_json(raw: bytes | str, struct: type[S]) -> S:
-    """For one known kind, from the wire: no upgrading, and no detour unless something is null."""
+    """Decode JSON of a known kind, without upgrading; fast if no value is null."""
     try:
         return _decoder(struct)(raw)
     except ValidationError as error:
@@ -149,7 +149,7 @@ def decode_json(raw: bytes | str, struct: type[S]) -> S:
 
 
 def encode(obj: Struct) -> dict[str, Any]:
-    """JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which as defaults would be left out."""
+    """Return JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which would be omitted as defaults."""
     body = cast("dict[str, Any]", _with_times_written(msgspec.to_builtins(obj, builtin_types=(datetime,))))
     if isinstance(getattr(obj, "metadata", None), PartialMeta):
         body["metadata"].pop("unreadable", None)
@@ -159,7 +159,7 @@ def encode(obj: Struct) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """Go reads null as absent, and the API server prunes it. Nulls inside lists are kept, to be refused."""
+    """Remove nulls, as the API server does. Nulls in lists are kept, to be rejected."""
     if isinstance(value, Mapping):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     return [without_nulls(child) for child in value] if isinstance(value, list) else value

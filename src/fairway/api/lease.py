@@ -1,4 +1,4 @@
-"""Lease: who holds a role, as told by whoever holds it."""
+"""Lease: the holder of a role, and the time of its last renewal."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -9,7 +9,7 @@ from fairway.api.annotation import Field, Int32
 from fairway.api.meta import ObjectMeta
 
 MicroTime = Annotated[str, Field(format="date-time")]
-"""A moment to the microsecond, as written. Kubernetes accepts exactly six digits and no fewer, so it stays text."""
+"""A time in microseconds, as written. Kubernetes accepts only exactly six digits, so it stays a string."""
 
 
 class LeaseSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -32,7 +32,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 def parse_micro_time(text: str) -> datetime | None:
-    """None for what is no moment, or none in any time zone."""
+    """Parse a time; None if it is invalid."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -41,5 +41,5 @@ def parse_micro_time(text: str) -> datetime | None:
 
 
 def format_micro_time(moment: datetime) -> MicroTime:
-    """As Kubernetes writes it: UTC, always six digits."""
+    """Format as Kubernetes does: UTC, always six digits."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries: metadata and conditions."""
+"""Metadata and conditions of Kubernetes objects."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ MORE_FIELDS: Final = "{named}; and {more} more"
 
 
 class OwnerReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    # A default made by a factory is always written: these four are not optional on the wire.
+    # A default from a factory is always encoded: these four are required.
     apiVersion: str = field(default_factory=str)
     kind: str = field(default_factory=str)
     name: str = field(default_factory=str)
@@ -28,7 +28,7 @@ class OwnerReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class ObjectMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Fields Fairway has no use for, such as ``managedFields``, are dropped when decoding."""
+    """Unused fields, such as ``managedFields``, are dropped when decoding."""
 
     name: str = ""
     generateName: str = ""
@@ -45,18 +45,18 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     finalizers: tuple[str, ...] = ()
 
     def partial(self, unreadable: "tuple[UnreadableField, ...]") -> "PartialMeta":
-        """The same, of an object of which these fields could not be read."""
+        """Return a copy with these unreadable fields."""
         known = {name: getattr(self, name) for name in ObjectMeta.__struct_fields__}
         return PartialMeta(**known, unreadable=unreadable)
 
 
 class UnreadableField(Struct, frozen=True, gc=False):
-    """A field of an object that could not be read, and was dropped. Its value is not part of the reason."""
+    """A field that could not be decoded and was dropped. The reason does not contain its value."""
 
     path: str
     reason: str
     count: int = 1
-    """How many items of the lists and maps on the path have the same field unreadable; ``path`` is the first."""
+    """Number of items of the lists and maps on the path with the same unreadable field; ``path`` is the first."""
 
     def __str__(self) -> str:
         more = f" (and {self.count - 1} more)" if self.count > 1 else ""
@@ -64,7 +64,7 @@ class UnreadableField(Struct, frozen=True, gc=False):
 
     @property
     def field(self) -> str:
-        """The path without indices and keys: one of as many as the schema has fields."""
+        """The path without indices and keys, so that there are as many as the schema has fields."""
         return _INDEX.sub("[]", self.path)
 
 
@@ -72,7 +72,7 @@ _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
 class PartialMeta(ObjectMeta, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Of an object parts of which could not be read. Made while decoding, and never on the wire."""
+    """Metadata of a partly unreadable object. Created while decoding, never encoded."""
 
     unreadable: tuple[UnreadableField, ...] = ()
 
@@ -83,13 +83,13 @@ class _Object(Protocol):
 
 
 def unreadable_fields(obj: _Object) -> tuple[UnreadableField, ...]:
-    """What was dropped from the object because it could not be read."""
+    """Return the unreadable fields that were dropped from the object."""
     meta = obj.metadata
     return meta.unreadable if isinstance(meta, PartialMeta) else ()
 
 
 def reason_of(fields: Sequence[UnreadableField]) -> str:
-    """The first few fields, for people."""
+    """Format the first few fields for a message."""
     named = "; ".join(str(each) if each.path else each.reason for each in fields[:NAMED_FIELDS])
     return (
         named
@@ -99,12 +99,12 @@ def reason_of(fields: Sequence[UnreadableField]) -> str:
 
 
 def is_dropped(obj: _Object, path: str) -> bool:
-    """Whether the field, or something it is part of, could not be read."""
+    """Return whether the field or one of its parents was unreadable."""
     return any(path == each.path or path.startswith(f"{each.path}.") for each in unreadable_fields(obj))
 
 
 def unreadable_within(obj: _Object, section: str) -> UnreadableField | None:
-    """The first field below ``section``, such as ``spec``, that could not be read."""
+    """Return the first unreadable field below ``section``, such as ``spec``."""
     for each in unreadable_fields(obj):
         if each.path == section or each.path.startswith((f"{section}.", f"{section}[")):
             return each
@@ -157,10 +157,10 @@ def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | N
 def set_condition(
     conditions: tuple[Condition, ...], condition: Condition, *, now: datetime
 ) -> tuple[Condition, ...]:
-    """``conditions`` with ``condition`` in place of the one of its type, or at the end.
+    """Return ``conditions`` with ``condition`` replacing the one of its type, or appended.
 
-    The transition time moves only when the status does. A transition time given by the caller is believed;
-    ``now`` stands in for a missing one. Returns ``conditions`` itself when nothing changed.
+    The transition time changes only with the status. A transition time of the caller is used;
+    ``now`` replaces a missing one. Returns ``conditions`` itself if nothing changed.
     """
     given = condition.lastTransitionTime
     for index, old in enumerate(conditions):
@@ -173,7 +173,7 @@ def set_condition(
 
 
 def format_time(moment: datetime) -> str:
-    """As Kubernetes writes it: UTC, whole seconds (fractions are cut off, not rounded)."""
+    """Format as Kubernetes does: UTC, whole seconds (fractions are truncated)."""
     try:
         moment = moment.astimezone(UTC)
     except OverflowError:  # its offset leads beyond the first or the last year there is

@@ -1,4 +1,4 @@
-"""Node: what it has to give, and whether it takes pods."""
+"""Node: its resources, and whether it accepts pods."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ CONTROL_PLANE_LABELS: Final = (
     "node-role.kubernetes.io/master",
 )
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
-"""What a cordon becomes, a moment later."""
+"""The taint that Kubernetes adds for a cordon."""
 NOT_READY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
@@ -40,7 +40,7 @@ class NodeCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 class NodeStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     capacity: dict[str, QuantityText] = field(default_factory=dict)
     allocatable: dict[str, QuantityText] = field(default_factory=dict)
-    """What is left of the capacity for pods."""
+    """The capacity that is available for pods."""
     conditions: tuple[NodeCondition, ...] = ()
 
 
@@ -53,7 +53,7 @@ class Node(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     @property
     def ready(self) -> bool:
-        """A node that has not said anything yet is not."""
+        """A node without a condition is not ready."""
         return any(each.type == READY and each.status == TRUE for each in self.status.conditions)
 
     @property

@@ -1,7 +1,7 @@
-"""Placement as it was before v1beta1: prioritizers by bare name, and nothing that was added later.
+"""Placement v1alpha1: prioritizers by name, without later fields.
 
-OCM stopped serving it in 2022, documents written for it live on. It is read and turned into v1beta1 at once;
-nothing is ever written in this form.
+OCM stopped serving it in 2022, but documents still exist. It is converted to v1beta1 when it is read;
+it is never written.
 """
 
 from typing import Annotated

@@ -1,6 +1,6 @@
-"""Pod: as much of it as decides what it asks of a node, and whether it still does.
+"""Pod: the fields that determine its requests and whether they still count.
 
-Everything else is dropped while decoding: a cluster has a hundred thousand of them.
+Other fields are dropped while decoding, because a cluster may have a hundred thousand pods.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ RESIZE_PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
 
 Quantities = dict[str, QuantityText]
-"""By resource. Absent and empty differ: a status that says nothing leaves the word to the spec."""
+"""Amounts by resource. Absent and empty differ: without a status the spec counts."""
 
 
 class ResourceRequirements(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -50,9 +50,9 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 class ContainerStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: str = ""
     allocatedResources: Quantities | None = None
-    """What the kubelet granted."""
+    """Resources that the kubelet granted."""
     resources: ResourceRequirements | None = None
-    """What the container runs with."""
+    """Resources that the container runs with."""
 
 
 class PodCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -100,7 +100,7 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     @property
     def finished(self) -> bool:
-        """All its containers have ended for good: it holds nothing of its node any more."""
+        """Whether all containers have terminated for good, so that the pod uses no resources."""
         return self.status.phase in (SUCCEEDED, FAILED)
 
     @property

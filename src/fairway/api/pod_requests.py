@@ -1,4 +1,4 @@
-"""What a pod asks of a node, as Kubernetes 1.37 reckons it.
+"""Compute the requests of a pod, as Kubernetes 1.37 does.
 
 Init containers run one after another, sidecars (init containers that are always restarted) from their turn on for as
 long as the pod does. So the pod needs the most of: all containers and sidecars together, and each init container with
@@ -45,12 +45,12 @@ class _Fraction(Exception):
 
 
 def effective_requests(pod: Pod) -> Amounts:
-    """Raises QuantityError, with the resource, for what is not a quantity."""
+    """Return the requests. Raise QuantityError, with the resource, for an invalid quantity."""
     return _requests(pod, _whole, _billionths)
 
 
 def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
-    """The same with what cannot be read left out, and why it cannot."""
+    """Return the requests without invalid quantities, and the errors."""
     try:
         return effective_requests(pod), ()
     except QuantityError:
@@ -73,7 +73,7 @@ def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
 
 
 def amounts_of(quantities: Mapping[str, QuantityText]) -> Amounts:
-    """Of a node's allocatable, or anything else that is asked for or given. Raises QuantityError."""
+    """Convert a list of resources, such as a node's allocatable. Raise QuantityError."""
     try:
         return _whole(quantities)
     except _Fraction:
@@ -105,7 +105,7 @@ def _total(pod: Pod, read: _Read) -> Amounts:
 
 
 def _of_pod(pod: Pod, asked: Quantities, read: _Read) -> Amounts:
-    """What the pod as a whole asks for. Its status includes the overhead, its spec does not."""
+    """Return the pod-level requests. The status includes the overhead, the spec does not."""
     status = pod.status
     if status.resources is None and status.allocatedResources is None:
         return read(asked)
@@ -127,7 +127,7 @@ def _of_containers(pod: Pod, read: _Read) -> Amounts:
     infeasible = _infeasible(pod)
     actuated = status.resources.requests if status.resources is not None else None
     if status.allocatedResources is not None and actuated is not None:
-        # These are of the whole pod and say all, claims too.
+        # Pod-level requests include everything, also claims.
         granted, running = read(status.allocatedResources), read(actuated)
     elif infeasible or not _settled(pod):
         granted, running = _together(pod, _granted, read), _together(pod, _running, read)
@@ -141,7 +141,7 @@ def _of_containers(pod: Pod, read: _Read) -> Amounts:
 
 
 def _settled(pod: Pod) -> bool:
-    """Whether nothing is being resized, in so many words: which is nearly always, and then the spec says all."""
+    """Return whether no resize is in progress, which is the usual case; then only the spec counts."""
     status = pod.status
     if not (status.containerStatuses or status.initContainerStatuses):
         return True

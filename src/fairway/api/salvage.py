@@ -1,11 +1,11 @@
-"""Read an object although parts of it cannot be read.
+"""Decode an object with unreadable fields.
 
-A hub accepts more than a typed decoder: a time with an offset of 25 hours passes the schemas of a kube-apiserver. Who
-may write one field of an object must not be able to hide the others from a controller, so a failed decode is repeated
-here field by field: what cannot be read is dropped, and named on the object. The answer depends only on the bytes;
-what was known of the object before does not matter.
+A hub accepts more than a typed decoder: a time with an offset of 25 hours passes the schemas of a kube-apiserver. A
+client that may write one field of an object must not be able to hide the others from a controller, so a failed decode
+is repeated here field by field: unreadable fields are dropped, and listed on the object. The result depends only on the
+bytes, not on earlier versions of the object.
 
-``api.fallbacks`` has what counts in place of a dropped field. Reading costs at most a small factor more than decoding:
+``api.fallbacks`` has the values that replace dropped fields. Reading costs at most a small factor more than decoding:
 a part is decoded again only on the way down to a field that fails, and ``MOST_FIELDS`` and ``MOST_ITEMS`` bound what is
 read one by one.
 """
@@ -49,7 +49,7 @@ Path = tuple[str | int, ...]
 
 
 class SalvageError(ValueError):
-    """Nothing of a document can be used."""
+    """A document is unusable."""
 
 
 class _UnreadableError(Exception):
@@ -65,7 +65,7 @@ class _TooManyError(Exception):
 
 
 class _Report:
-    """What was dropped, by the field of the schema: as many entries at most as a kind has fields."""
+    """Dropped fields by field of the schema; at most as many entries as a kind has fields."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, ...], UnreadableField] = {}
@@ -102,9 +102,9 @@ class _Report:
 
 
 def salvage(raw: bytes, struct: type[S]) -> S:
-    """The object with whatever can be read. Its metadata is a ``PartialMeta`` if anything was dropped.
+    """Return the object without its unreadable fields. Its metadata is a ``PartialMeta`` if a field was dropped.
 
-    Raises SalvageError for what is no object, or none with a name.
+    Raise SalvageError if it is not an object, or has no name.
     """
     content = members(raw)
     if content is None:
@@ -115,7 +115,7 @@ def salvage(raw: bytes, struct: type[S]) -> S:
         given = content.get(field.key)
         if given is None or given == _NULL:
             continue
-        # Metadata is what the hub itself checks, and must take effect whatever it takes.
+        # The hub validates metadata, and it must always take effect.
         report.begin(limit=None if field.key == _METADATA else MOST_FIELDS)
         try:
             values[field.name] = field.read_bounded(given, (field.key,), report)
@@ -198,7 +198,7 @@ class _Node:
         return self._read_scalar(raw, path, reason)
 
     def read_whole(self, raw: bytes, path: Path) -> Any:
-        """Everything or nothing: one unreadable part could turn the meaning of the others around."""
+        """Decode all or nothing: one unreadable part could invert the meaning of the others."""
         try:
             return self._decode(raw)
         except _FAILURES as first:
@@ -326,7 +326,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Without the place, which the path has, and without the value, which may be anything."""
+    """Format an error without the position, which the path has, and without the value."""
     if isinstance(error, RecursionError):
         return TOO_DEEP
     if isinstance(error, msgspec.MsgspecError) and not isinstance(error, msgspec.ValidationError):

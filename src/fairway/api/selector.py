@@ -1,7 +1,7 @@
 """Label selectors: the wire form, and the compiled form that decides.
 
-A selector in the wire form may be wrong in ways only compiling finds. The refusals repeat Kubernetes' own
-words, because they end up in the status of placements, where users and their tools compare them.
+A selector in the wire form may be invalid in ways that only compiling finds. Error messages are Kubernetes' own,
+because they are written to the status of placements, where users and tools compare them.
 """
 
 import re
@@ -49,7 +49,7 @@ EMPTY: Final = "must be non-empty"
 
 
 class SelectorError(ValueError):
-    """The selector cannot be compiled. The text is what Kubernetes says of the same selector."""
+    """The selector is invalid. The message is Kubernetes' own."""
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -90,7 +90,7 @@ class Requirement:
         return (value is not None) is (self.operator == EXISTS)
 
     def explain(self, labels: Mapping[str, str], *, noun: str = "label") -> str | None:
-        """Why it is not met, or None when it is."""
+        """Return why it is not met; None if it is."""
         if self.matches(labels):
             return None
         value = labels.get(self.key)
@@ -117,7 +117,7 @@ class Selector:
         return not self.nothing and all(each.matches(labels) for each in self.requirements)
 
     def explain(self, labels: Mapping[str, str], *, noun: str = "label") -> str | None:
-        """The first requirement not met, in words, or None when all are."""
+        """Return why the first unmet requirement is not met; None if all are met."""
         if self.nothing:
             return f"no {noun} selector is given, so nothing is selected"
         unmet = (each.explain(labels, noun=noun) for each in self.requirements)
@@ -129,7 +129,7 @@ SELECT_EVERYTHING: Final = Selector()
 
 
 def compile_selector(selector: LabelSelector | None) -> Selector:
-    """Raises SelectorError for the first requirement that breaks a rule: labels by key, then expressions."""
+    """Compile a selector. Raise SelectorError for the first invalid requirement: labels by key, then expressions."""
     if selector is None:
         return SELECT_NOTHING
     return Selector(
@@ -147,7 +147,7 @@ def compile_requirements(requirements: Iterable[LabelSelectorRequirement]) -> Se
 
 @lru_cache(maxsize=4096)
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    """Placements of a fleet share few requirements, and checking one costs more than finding it again."""
+    """Compile a requirement, cached: placements of a fleet share few requirements."""
     problems = tuple(requirement_problems(key=key, operator=operator, values=values))
     if not problems:
         return Requirement(key=key, operator=operator, values=frozenset(values))

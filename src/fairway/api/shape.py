@@ -1,4 +1,4 @@
-"""A Struct as a tree of nodes: the one reading of the annotations that schemas, checks and defaults share."""
+"""A Struct as a tree of nodes, which schemas, checks and defaults share."""
 
 import types
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Form(Enum):
     MAP = auto()
     OBJECT = auto()
     RAW = auto()
-    """An object of which nothing is known: kept as it is."""
+    """An object without a schema, kept unchanged."""
 
 
 @dataclass(frozen=True, slots=True)

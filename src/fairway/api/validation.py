@@ -1,7 +1,7 @@
-"""A strict check of a document as a user wrote it, before anything is decoded.
+"""Check a document of a user strictly, before it is decoded.
 
-Decoding is lenient on purpose: a hub holds what it holds. A file a user hands in is another matter, and a
-misspelt field that is silently dropped is the worst answer there is. The walk over the schema is compiled to
+Decoding is lenient, because a hub may contain invalid objects. In a file of a user, a
+misspelt field must not be dropped silently. The walk over the schema is compiled to
 closures once per kind.
 """
 
@@ -70,7 +70,7 @@ _SERVER_METADATA: Final = frozenset({"managedFields", "selfLink"})
 
 
 def check(document: Mapping[str, Any], *, kind: type[Struct]) -> tuple[Problem, ...]:
-    """Everything wrong with it, in the order of the schema. Null counts as absent, as on the API server."""
+    """Return all problems, in the order of the schema. Null counts as absent, as on the API server."""
     problems = tuple(_checker(kind)(document, ""))
     if isinstance(document, Mapping) and document.get("metadata") is None:
         return (*problems, Problem("metadata.name", MISSING, _NAME_REMEDY))

@@ -1,4 +1,4 @@
-"""ManifestWork: objects the hub wants on a managed cluster; AppliedManifestWork: the record of them over there."""
+"""ManifestWork: objects for a managed cluster; AppliedManifestWork: their record on that cluster."""
 
 from typing import Annotated, Final
 

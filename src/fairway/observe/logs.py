@@ -1,7 +1,7 @@
-"""Log records as lines: JSON for machines, ``key=value`` for people.
+"""Format log records as lines: JSON, or text with ``key=value``.
 
-A record is one line, whatever is in it. Names and messages come from a hub that others write to, and whoever can put a
-line break into a log can put a whole forged line there, or move the cursor of whoever reads it.
+A record is always one line. Names and messages come from objects of other users, and a line break or a control
+character in them could forge a log line or control the terminal of the reader.
 """
 
 import json
@@ -26,7 +26,7 @@ UNKNOWN_FORMAT: Final = "unknown log format {given!r}: use one of {known}"
 UNKNOWN_LEVEL: Final = "unknown log level {given!r}: use one of {known}"
 
 LONGEST: Final = 32_768
-"""Characters of one field; what is beyond is cut off, and the field says so."""
+"""Maximum length of a field; longer values are truncated and marked."""
 CUT: Final = "… ({more} more characters)"
 DEEPEST: Final = 8
 UNPRINTABLE: Final = "<{type} that cannot be printed>"
@@ -38,9 +38,9 @@ _STANDARD: Final = frozenset(
 
 
 def configure(*, format: Format = "text", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002  # the word users know from the option
-    """All logs of this process go to ``stream``, by default standard error; Python's warnings, too.
+    """Send all logs of this process, including Python's warnings, to ``stream``, by default standard error.
 
-    Calling it again replaces what it set up before. Handlers of others stay.
+    Calling it again replaces its handler. Other handlers stay.
     """
     if format not in FORMATS:
         raise ValueError(UNKNOWN_FORMAT.format(given=format, known=", ".join(FORMATS)))
@@ -63,7 +63,7 @@ class Lines(logging.StreamHandler[TextIO]):
 
 
 class Json(logging.Formatter):
-    """One object per line, in ASCII, so that neither an encoding nor a terminal can make anything else of it."""
+    """One JSON object per line, in ASCII, so that encodings and terminals cannot change it."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
@@ -77,7 +77,7 @@ class Json(logging.Formatter):
 
 
 class Text(logging.Formatter):
-    """Time, level, logger and message, then the details. A value that could be misread stands in quotes."""
+    """Time, level, logger and message, then the fields. Ambiguous values are quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
         head = f"{_moment(record)} {record.levelname:<7} {_visible(record.name)} {_visible(_short(_message(record)))}"
@@ -93,7 +93,7 @@ def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # What was to be told matters more than that it was told with the wrong number of arguments.
+        # Log the message even if its arguments do not match.
         return f"{_text(record.msg)} {_text(record.args)}"
 
 
@@ -132,12 +132,12 @@ def _short(text: str) -> str:
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """What JSON has a form for; anything else as text."""
+    """Convert to JSON types; other values become strings."""
     match value:
         case None | bool():
             return value
         case int():
-            # Readers take numbers for doubles, and a larger one would come out as another.
+            # Many readers parse numbers as doubles, which would change larger ones.
             return int(value) if abs(value) < 1 << 53 else str(int(value))
         case float():
             return float(value) if math.isfinite(value) else str(value)

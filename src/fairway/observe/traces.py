@@ -1,7 +1,7 @@
-"""Spans for OpenTelemetry, if it is there.
+"""OpenTelemetry spans, if it is installed.
 
-Fairway does not depend on OpenTelemetry: with ``fairway[otel]`` installed, or in a program that brings it along, spans
-go to whatever provider is set up, and otherwise ``span`` does nothing and costs next to nothing.
+Fairway does not depend on OpenTelemetry: with ``fairway[otel]`` installed, or in a program that uses it, spans
+go to the configured provider; otherwise ``span`` does nothing, at almost no cost.
 """
 
 import importlib
@@ -42,7 +42,7 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """What is used of OpenTelemetry's."""
+    """The used part of OpenTelemetry's tracer."""
 
     def start_as_current_span(
         self, name: str, *, attributes: Mapping[str, Value]
@@ -51,7 +51,7 @@ class Tracer(Protocol):
 
 
 class _Nothing:
-    """A span of nobody."""
+    """A span that records nothing."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ _NOTHING: Final = _Nothing()
 
 
 def span(name: str, /, **attributes: object) -> AbstractContextManager[Span]:
-    """Around a piece of work. An exception that leaves it is recorded; None is no attribute."""
+    """Trace a block. An exception that leaves it is recorded; attributes that are None are omitted."""
     tracer = _current.tracer
     if tracer is None:
         return _NOTHING
@@ -85,7 +85,7 @@ def _attributes(given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def _found() -> Tracer | None:
-    """Of the API, if it is installed: it passes spans on to the provider, as soon as there is one."""
+    """Return the tracer of the API, if installed; it passes spans to the provider as soon as there is one."""
     try:
         api = importlib.import_module(API)
     except ImportError:
@@ -102,14 +102,14 @@ _current: Final = _Current(_found())
 
 
 def use(tracer: Tracer | None) -> Tracer | None:
-    """Spans from now on are this tracer's, or nobody's. Returns the one before."""
+    """Set the tracer of later spans; None disables them. Returns the previous one."""
     before, _current.tracer = _current.tracer, tracer
     return before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """``message`` says where traces go, or why nowhere. ``close`` sends what is left; it blocks for some seconds."""
+    """``message`` describes the destination, or why there is none. ``close`` flushes; it blocks for some seconds."""
 
     on: bool
     message: str
@@ -117,9 +117,9 @@ class Export:
 
 
 def configure_from_environment(environment: Mapping[str, str] | None = None) -> Export:
-    """Have spans exported by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT says where to. Tells the log what came of it.
+    """Export spans by OTLP if OTEL_EXPORTER_OTLP_ENDPOINT is set, and log the result.
 
-    All other variables of OpenTelemetry, such as OTEL_SERVICE_NAME or OTEL_TRACES_SAMPLER, mean what they always do.
+    All other variables of OpenTelemetry, such as OTEL_SERVICE_NAME or OTEL_TRACES_SAMPLER, apply.
     """
     export = _configured(os.environ if environment is None else environment)
     level = logging.INFO if export.on else logging.DEBUG if export.message in _QUIET else logging.WARNING

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @contextmanager
 def background(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """An asynchronous context for callers that are not, such as fixtures of a whole session.
+    """Enter an asynchronous context manager from synchronous code, such as fixtures of a session.
 
-    It lives on a loop in a thread of its own, so it doesn't matter whose loop runs here, or whether one does.
+    It runs on an event loop in its own thread, independent of the caller's.
     """
     loop = asyncio.new_event_loop()
     entered: Future[T] = Future()

@@ -1,4 +1,4 @@
-"""Short ways to write the objects placements are about."""
+"""Build objects for tests with few arguments."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -59,7 +59,7 @@ def cluster(
     member_of: str = "default",
     deleting: datetime | None = None,
 ) -> ManagedCluster:
-    """Capacity is what is allocatable unless said otherwise. ``member_of`` is its cluster set; empty for none."""
+    """Build a cluster. Capacity defaults to allocatable. ``member_of`` is its cluster set; empty for none."""
     own = {CLUSTER_SET_LABEL: member_of} if member_of else {}
     return ManagedCluster(
         metadata=ObjectMeta(name=name, labels={**own, **(labels or {})}, deletionTimestamp=deleting),
@@ -74,7 +74,7 @@ def cluster(
 
 
 def cluster_set(name: str, *, selector: LabelSelector | None = None, kind: str = "") -> ManagedClusterSet:
-    """By the exclusive label, or by a selector if one is given."""
+    """Build a set that selects by the exclusive label, or by ``selector``."""
     how = ManagedClusterSelector(
         selectorType=kind or ("LabelSelector" if selector is not None else ""), labelSelector=selector
     )
@@ -117,7 +117,7 @@ def cluster_score(cluster_name: str, calculator: str, value: int) -> ManagedClus
 def decision(
     name: str, clusters: Sequence[str], *, placement: str = "", namespace: str = "ns1"
 ) -> PlacementDecision:
-    """Without a placement it bears no label."""
+    """Build a decision. Without a placement it has no label."""
     return PlacementDecision(
         metadata=ObjectMeta(
             name=name,

@@ -1,4 +1,4 @@
-"""The embedded hub for tests: in the running event loop, or in a thread of its own for tests that block."""
+"""The embedded hub for tests: in the running event loop, or in a thread for tests that block."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -21,7 +21,7 @@ async def embedded_hub(
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> AsyncIterator[Hub]:
-    """A hub that serves OCM's and Fairway's kinds, unless other ``definitions`` are given."""
+    """Run a hub that serves OCM's and Fairway's kinds, or the given ``definitions``."""
     settings = Settings(
         folder=folder,
         port=port,
@@ -36,13 +36,13 @@ async def embedded_hub(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubAddress:
-    """Where a hub is that runs elsewhere, and how to get in."""
+    """The address and credentials of a running hub."""
 
     url: str
     kubeconfig: Path
-    """The administrator's, with everything embedded."""
+    """The administrator's kubeconfig, with embedded certificates."""
     authority: Path
-    """The certificate that the hub's own is signed with."""
+    """The CA certificate of the hub."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def hub_in_thread(
     tokens: Path | None = None,
     history: int = CHANGES_KEPT,
 ) -> Iterator[HubAddress]:
-    """``folder`` gets the kubeconfig; ``data`` is where the hub keeps its objects, in memory if None."""
+    """Run a hub in a thread. ``folder`` gets the kubeconfig; ``data`` is its data folder, in memory if None."""
     kubeconfig, authority = folder / "kubeconfig", folder / "ca.crt"
     manager = embedded_hub(
         folder=data, definitions=definitions, controllers=controllers, tokens=tokens, history=history
