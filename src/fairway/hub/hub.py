@@ -6,15 +6,16 @@ import copy
 import ipaddress
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fairway.hub import builtin, controllers, conversion, kubernetes_service, safe_traceback
+from fairway.hub import builtin, controllers, conversion, kubernetes_service
 from fairway.hub.admission import cluster_acceptance
 from fairway.hub.admission.control import GROUP as ADMISSION
 from fairway.hub.admission.control import Admission
@@ -42,6 +43,7 @@ from fairway.hub.rbac import default_roles
 from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
+from fairway.hub.safe_traceback import format_traceback
 from fairway.hub.serving.audit import Audit
 from fairway.hub.serving.metrics import Metrics
 from fairway.hub.serving.nonresource import NonResourcePaths
@@ -196,9 +198,7 @@ class Hub:
                         await self._create_defaults()
                         await self._publish_service()
                     except Exception as error:
-                        log.error(
-                            "cannot create default objects:\n%s", safe_traceback.format_traceback(error)
-                        )
+                        log.error("cannot create default objects:\n%s", format_traceback(error))
             logged = self.store.read_only
 
     async def _renew_certificates(self) -> None:
@@ -209,7 +209,7 @@ class Hub:
             try:
                 self.certificates.renew(now=_now())
             except Exception as error:
-                log.error("cannot renew certificates:\n%s", safe_traceback.format_traceback(error))
+                log.error("cannot renew certificates:\n%s", format_traceback(error))
             if self.certificates.authority.certificate != authority:
                 for controller in self._controllers:
                     if isinstance(
@@ -238,7 +238,7 @@ class Hub:
             log.error(
                 "cannot serve custom resource definition %s:\n%s",
                 name,
-                safe_traceback.format_traceback(error),
+                format_traceback(error),
             )
 
     # Default objects
@@ -303,35 +303,29 @@ class Hub:
                 )
 
     def _make_controllers(self) -> list[Controller[Any]]:
-        parts: dict[str, Any] = {"store": self.store, "registry": self.registry, "writer": self.writer}
-        on = self._settings.controllers
-        started: list[Controller[Any]] = []
-        if controllers.COLLECTOR in on:
-            started.append(GarbageCollector(**parts))
-        if controllers.NAMESPACES in on:
-            started.append(NamespaceController(**parts))
-        if on & {controllers.ACCOUNTS, controllers.ROOT_CA}:
-            started.append(
-                ServiceAccountController(
-                    certificate=lambda: self.authority_pem,
-                    accounts=controllers.ACCOUNTS in on,
-                    root_ca=controllers.ROOT_CA in on,
-                    **parts,
-                )
+        shared: dict[str, Any] = {"store": self.store, "registry": self.registry, "writer": self.writer}
+        enabled = self._settings.controllers
+        plain: dict[str, Callable[..., Controller[Any]]] = {
+            controllers.COLLECTOR: GarbageCollector,
+            controllers.NAMESPACES: NamespaceController,
+            controllers.TOKENS: partial(
+                TokenController, issuer=self.issuer, certificate=lambda: self.authority_pem
+            ),
+            controllers.SIGNER: partial(CsrSigner, authority=self.certificates.authority, clock=_now),
+            controllers.AGGREGATION: RoleAggregation,
+            controllers.EXPIRY: EventExpiry,
+            controllers.DEFINITIONS: CrdCleanup,
+        }
+        made = [make(**shared) for name, make in plain.items() if name in enabled]
+        if enabled & {controllers.ACCOUNTS, controllers.ROOT_CA}:
+            accounts = ServiceAccountController(
+                certificate=lambda: self.authority_pem,
+                accounts=controllers.ACCOUNTS in enabled,
+                root_ca=controllers.ROOT_CA in enabled,
+                **shared,
             )
-        if controllers.TOKENS in on:
-            started.append(
-                TokenController(issuer=self.issuer, certificate=lambda: self.authority_pem, **parts)
-            )
-        if controllers.SIGNER in on:
-            started.append(CsrSigner(authority=self.certificates.authority, clock=_now, **parts))
-        if controllers.AGGREGATION in on:
-            started.append(RoleAggregation(**parts))
-        if controllers.EXPIRY in on:
-            started.append(EventExpiry(**parts))
-        if controllers.DEFINITIONS in on:
-            started.append(CrdCleanup(**parts))
-        return started
+            made.append(accounts)
+        return made
 
 
 def _now() -> datetime:

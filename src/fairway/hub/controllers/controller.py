@@ -5,13 +5,15 @@ import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from fairway.hub import safe_traceback
+import msgspec
+
 from fairway.hub.json_decoder import decode_object
 from fairway.hub.options import BACKGROUND, Deletion, Write
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
+from fairway.hub.safe_traceback import format_traceback
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Change, Item, Key, ReadOnly, Store
 from fairway.hub.user import MASTERS, User
@@ -25,6 +27,28 @@ _BACK_OFF: Final = (0.1, 0.5, 2.0, 10.0, 60.0)
 T = TypeVar("T", bound=Hashable)
 
 decode: Final = decode_object
+
+
+class ObjectMetadata(msgspec.Struct, gc=False, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: list[str] = msgspec.field(default_factory=list)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: ObjectMetadata = msgspec.field(default_factory=ObjectMetadata)
+
+
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+
+
+def metadata_of(raw: bytes) -> ObjectMetadata:
+    """Decode only the metadata of a stored object, which is far cheaper than all of it."""
+    return _decode_head(raw).metadata
 
 
 class Controller(ABC, Generic[T]):
@@ -88,7 +112,7 @@ class Controller(ABC, Generic[T]):
                 "%s: unexpected error, dropping key=%s:\n%s",
                 type(self).__name__,
                 item,
-                safe_traceback.format_traceback(error),
+                format_traceback(error),
             )
 
     # Reads and writes

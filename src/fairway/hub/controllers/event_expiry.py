@@ -3,24 +3,11 @@
 import asyncio
 from typing import Any, Final
 
-import msgspec
-
-from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.controller import Controller, metadata_of
 from fairway.hub.storage.store import Change, Key
 
 EVENTS: Final = "events"
 LIFETIME: Final = 3600.0
-
-
-class _Metadata(msgspec.Struct, gc=False):
-    uid: str = ""
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_head = msgspec.json.Decoder(_Head).decode
 
 
 class EventExpiry(Controller[str]):
@@ -73,5 +60,5 @@ class EventExpiry(Controller[str]):
             stored = self.store.get(key)
             self._seen.pop(key, None)
             if stored is not None:
-                await self.delete(key, uid=_head(stored.raw).metadata.uid)
+                await self.delete(key, uid=metadata_of(stored.raw).uid)
         self._arm()

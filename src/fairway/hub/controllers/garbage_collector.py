@@ -5,9 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.controller import Controller, ObjectMetadata, metadata_of
 from fairway.hub.controllers.event_expiry import EVENTS
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN
 from fairway.hub.resource import Document
@@ -23,21 +21,6 @@ REPORTER: Final = "garbage-collector-controller"
 
 _OWNED: Final = b'"ownerReferences"'
 _ENDING: Final = b'"deletionTimestamp"'
-
-
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-    deletion_timestamp: str | None = None
-    finalizers: list[str] = msgspec.field(default_factory=list)
-    owner_references: list[dict[str, Any]] = msgspec.field(default_factory=list)
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_head = msgspec.json.Decoder(_Head).decode
 
 
 class GarbageCollector(Controller[Key]):
@@ -62,7 +45,7 @@ class GarbageCollector(Controller[Key]):
                 continue
             for item in self.items(resource):
                 if _OWNED in item.raw:
-                    self._index(item.key, _head(item.raw).metadata.owner_references)
+                    self._index(item.key, metadata_of(item.raw).owner_references)
                     self.enqueue(item.key)
                 if _ENDING in item.raw:
                     self.enqueue(item.key)
@@ -73,20 +56,20 @@ class GarbageCollector(Controller[Key]):
         owned = _OWNED in change.raw
         if change.type == "DELETED":
             if self._dependents or self._waiting:
-                uid = _head(change.raw).metadata.uid
+                uid = metadata_of(change.raw).uid
                 self._waiting.discard(uid)
                 for dependent in self._dependents.get(uid, ()):
                     self.enqueue(dependent)
             if owned:
                 self._index(change.key, ())
                 # An owner in foreground deletion may be waiting for this dependent.
-                self._wake_owners(_head(change.raw).metadata.owner_references, change.key)
+                self._wake_owners(metadata_of(change.raw).owner_references, change.key)
             return
         if owned or change.key in self._owners:
-            self._index(change.key, _head(change.raw).metadata.owner_references if owned else ())
+            self._index(change.key, metadata_of(change.raw).owner_references if owned else ())
             self.enqueue(change.key)
             if change.previous is not None and _OWNED in change.previous:
-                self._wake_owners(_head(change.previous).metadata.owner_references, change.key)
+                self._wake_owners(metadata_of(change.previous).owner_references, change.key)
         if _ENDING in change.raw:
             self.enqueue(change.key)
 
@@ -129,7 +112,7 @@ class GarbageCollector(Controller[Key]):
         stored = self.store.get(item)
         if stored is None:
             return
-        metadata = _head(stored.raw).metadata
+        metadata = metadata_of(stored.raw)
         if metadata.deletion_timestamp is not None:
             if ORPHAN_FINALIZER in metadata.finalizers:
                 await self._orphan(item, metadata)
@@ -140,7 +123,7 @@ class GarbageCollector(Controller[Key]):
         if metadata.owner_references and metadata.deletion_timestamp is None:
             await self._judge(item, metadata)
 
-    async def _judge(self, key: Key, metadata: _Metadata) -> None:
+    async def _judge(self, key: Key, metadata: ObjectMetadata) -> None:
         """Delete an object without owners; remove references to missing owners where another exists.
 
         An owner of an unknown kind may exist, and a cluster-scoped object can't have a namespaced owner: either
@@ -152,7 +135,7 @@ class GarbageCollector(Controller[Key]):
         for reference in metadata.owner_references:
             owner_key = self._owner_key(reference, key)
             owner = self.store.get(owner_key) if owner_key is not None else None
-            head = _head(owner.raw).metadata if owner is not None else None
+            head = metadata_of(owner.raw) if owner is not None else None
             if head is None or head.uid != reference.get("uid"):
                 lost.append(reference)
             elif head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
@@ -177,7 +160,7 @@ class GarbageCollector(Controller[Key]):
                 policy = FOREGROUND
             await self._collect(key, metadata, policy)
 
-    async def _resolvable(self, key: Key, metadata: _Metadata) -> bool:
+    async def _resolvable(self, key: Key, metadata: ObjectMetadata) -> bool:
         """Return whether the hub can look up every owner that the references name."""
         resolvable = True
         for reference in metadata.owner_references:
@@ -191,7 +174,7 @@ class GarbageCollector(Controller[Key]):
                 await self._report(key, metadata, reference)
         return resolvable
 
-    async def _report(self, key: Key, metadata: _Metadata, reference: Document) -> None:
+    async def _report(self, key: Key, metadata: ObjectMetadata, reference: Document) -> None:
         about, events = self.resource(key[0]), self.resource(EVENTS)
         seen = (key, str(reference.get("uid")))
         if about is None or events is None or seen in self._reported:
@@ -219,7 +202,7 @@ class GarbageCollector(Controller[Key]):
         with contextlib.suppress(Refusal):
             await self.writer.create(events, "default", event, self.request())
 
-    def _in_circle(self, metadata: _Metadata) -> bool:
+    def _in_circle(self, metadata: ObjectMetadata) -> bool:
         """Return whether an owner and this object may wait for each other.
 
         It also matches some without a cycle; not blocking those does no harm.
@@ -229,19 +212,19 @@ class GarbageCollector(Controller[Key]):
         for dependent in self._dependents.get(metadata.uid, ()):
             stored = self.store.get(dependent)
             if stored is not None and _ENDING in stored.raw:
-                head = _head(stored.raw).metadata
+                head = metadata_of(stored.raw)
                 if head.deletion_timestamp is not None and FOREGROUND_FINALIZER in head.finalizers:
                     return True
         return False
 
-    async def _collect(self, key: Key, metadata: _Metadata, propagation: str) -> None:
+    async def _collect(self, key: Key, metadata: ObjectMetadata, propagation: str) -> None:
         """Delete the version that was examined: a concurrent write may add an owner, and queues the object again."""
         await self.delete(key, uid=metadata.uid, revision=metadata.resource_version, propagation=propagation)
 
     async def _rewrite(
         self,
         key: Key,
-        metadata: _Metadata,
+        metadata: ObjectMetadata,
         *,
         owners: list[Document] | None = None,
         finalizers: list[str] | None = None,
@@ -253,18 +236,18 @@ class GarbageCollector(Controller[Key]):
             patch["finalizers"] = finalizers or None
         await self.merge_patch(key, {"metadata": patch})
 
-    async def _orphan(self, key: Key, metadata: _Metadata) -> None:
+    async def _orphan(self, key: Key, metadata: ObjectMetadata) -> None:
         for dependent in list(self._dependents.get(metadata.uid, ())):
             stored = self.store.get(dependent)
             if stored is None:
                 continue
-            head = _head(stored.raw).metadata
+            head = metadata_of(stored.raw)
             kept = [r for r in head.owner_references if r.get("uid") != metadata.uid]
             await self._rewrite(dependent, head, owners=kept)
         kept_finalizers = [f for f in metadata.finalizers if f != ORPHAN_FINALIZER]
         await self._rewrite(key, metadata, finalizers=kept_finalizers)
 
-    async def _await_dependents(self, key: Key, metadata: _Metadata) -> None:
+    async def _await_dependents(self, key: Key, metadata: ObjectMetadata) -> None:
         """Queue all dependents once; later ones queue themselves. Checking a waiting owner costs the same for any
         number of dependents, because each changed dependent causes one check."""
         if metadata.uid not in self._waiting:

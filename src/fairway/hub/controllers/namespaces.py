@@ -11,9 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-import msgspec
-
-from fairway.hub.controllers.controller import Controller
+from fairway.hub.controllers.controller import Controller, metadata_of
 from fairway.hub.flowcontrol.yielding import Yielder
 from fairway.hub.kinds.core import KUBERNETES
 from fairway.hub.resource import Document
@@ -27,19 +25,6 @@ _AT_ONCE: Final = 32
 """Objects that are deleted together, so that one commit covers them all."""
 
 
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    uid: str = ""
-    deletion_timestamp: str | None = None
-    finalizers: tuple[str, ...] = ()
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_head: Final = msgspec.json.Decoder(_Head).decode
-
-
 class Contents:
     """The remaining objects of one namespace, by resource and by finalizer."""
 
@@ -49,13 +34,13 @@ class Contents:
         self.undeleted: dict[Key, str] = {}
         """The uids of objects that are yet to be deleted."""
         self.counted = False
-        self._held: dict[Key, tuple[str, ...]] = {}
+        self._held: dict[Key, list[str]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._held)
 
     def put(self, key: Key, raw: bytes) -> None:
-        metadata = _head(raw).metadata
+        metadata = metadata_of(raw)
         self.drop(key)
         self._held[key] = metadata.finalizers
         self.resources[key[0]] += 1

@@ -6,9 +6,7 @@ Only readers of a role depend on this: the authorizer aggregates for itself.
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
-from fairway.hub.controllers.controller import Controller, decode
+from fairway.hub.controllers.controller import Controller, decode, metadata_of
 from fairway.hub.flowcontrol.yielding import Yielder
 from fairway.hub.rbac import roles
 from fairway.hub.storage.store import Change
@@ -16,17 +14,6 @@ from fairway.hub.storage.store import Change
 ROLES: Final = "clusterroles.rbac.authorization.k8s.io"
 _LABELS: Final = b'"labels"'
 _GATHERS: Final = b'"aggregationRule"'
-
-
-class _Metadata(msgspec.Struct, gc=False):
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class RoleAggregation(Controller[str]):
@@ -60,7 +47,7 @@ class RoleAggregation(Controller[str]):
                 continue
             if _GATHERS in raw:
                 return True
-            if self._gathered(_head(raw).metadata.labels):
+            if self._gathered(metadata_of(raw).labels):
                 return True
         return False
 

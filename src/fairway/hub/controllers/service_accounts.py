@@ -5,10 +5,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
-
 from fairway.hub.authn.service_account_tokens import Issuer, secret_data
-from fairway.hub.controllers.controller import Controller, decode
+from fairway.hub.controllers.controller import Controller, decode, metadata_of
 from fairway.hub.kinds.core import ACCOUNT_TOKEN
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
@@ -18,17 +16,6 @@ ROOT_CA: Final = "kube-root-ca.crt"
 ACCOUNT: Final = "kubernetes.io/service-account.name"
 _TOKEN: Final = ACCOUNT_TOKEN.encode()
 _WATCHED: Final = frozenset({"namespaces", "serviceaccounts", "configmaps"})
-
-
-class _Metadata(msgspec.Struct, gc=False):
-    annotations: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class ServiceAccountController(Controller[str]):
@@ -112,7 +99,7 @@ class TokenController(Controller[Key]):
             if not self._of_account[before]:
                 del self._of_account[before]
         if _TOKEN in raw:
-            account = (key[1], _head(raw).metadata.annotations.get(ACCOUNT, ""))
+            account = (key[1], metadata_of(raw).annotations.get(ACCOUNT, ""))
             self._accounts[key] = account
             self._of_account.setdefault(account, set()).add(key)
             self.enqueue(key)

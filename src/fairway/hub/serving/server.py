@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from fairway.hub import options, safe_traceback, selectors, status
+from fairway.hub import options, selectors, status
 from fairway.hub import request_info as targets
 from fairway.hub.admission.control import Admission
 from fairway.hub.authn.authenticator import Authenticator
@@ -23,6 +23,7 @@ from fairway.hub.rbac.impersonation import Impersonation
 from fairway.hub.registry import Registry
 from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Resource
+from fairway.hub.safe_traceback import format_traceback
 from fairway.hub.serialization import body, representation
 from fairway.hub.serving import head
 from fairway.hub.serving.audit import Audit
@@ -188,7 +189,7 @@ class Server:
                 exchange.request.method,
                 exchange.target.path if exchange.target is not None else "",
                 exchange.id_,
-                safe_traceback.format_traceback(error),
+                format_traceback(error),
             )
             return self._refused(
                 exchange, status.internal(f"unexpected error; see {exchange.id_} in the hub's log")

@@ -17,7 +17,6 @@ from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Column, Document, Resource, Scale
 from fairway.hub.schema import parse
 from fairway.hub.serialization import representation
-from fairway.hub.serialization.representation import Representation
 from fairway.hub.storage.store import Store
 from fairway.hub.write_request import (
     APPLY_PATCH,
@@ -74,8 +73,8 @@ class ScaleSubresource:
     def __init__(self, *, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
 
-    def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
-        return _shown(self._current(resource, info), style)
+    def get(self, resource: Resource, info: RequestInfo) -> Document:
+        return self._current(resource, info)
 
     async def update(
         self,
@@ -83,8 +82,7 @@ class ScaleSubresource:
         info: RequestInfo,
         document: Document,
         request: WriteRequest,
-        style: Representation,
-    ) -> bytes:
+    ) -> Document:
         _check_kind(resource, document)
         try:
             wanted = _read(document, request)
@@ -94,7 +92,7 @@ class ScaleSubresource:
         name = (wanted.get("metadata") or {}).get("name")
         if name not in (None, "", info.name):
             raise status.bad_request(name_mismatch(name, info.name))
-        return await self._rescale(resource, info, wanted, request, style)
+        return await self._rescale(resource, info, wanted, request)
 
     async def patch(
         self,
@@ -102,10 +100,9 @@ class ScaleSubresource:
         info: RequestInfo,
         patch: Patch,
         request: WriteRequest,
-        style: Representation,
-    ) -> bytes:
+    ) -> Document:
         if patch.media == APPLY_PATCH:
-            return await self._apply(resource, info, patch.body, request, style)
+            return await self._apply(resource, info, patch.body, request)
         if patch.media == STRATEGIC_PATCH and resource.custom:
             raise status.unsupported_media(UNSTRATEGIC)
         changed = _patched(self._current(resource, info), patch)
@@ -117,7 +114,7 @@ class ScaleSubresource:
         name = (wanted.get("metadata") or {}).get("name")
         if name != info.name:
             raise status.bad_request(name_mismatch(name, info.name))
-        return await self._rescale(resource, info, wanted, request, style)
+        return await self._rescale(resource, info, wanted, request)
 
     def _current(self, resource: Resource, info: RequestInfo) -> Document:
         item = self._store.get((resource.key, info.namespace if resource.namespaced else "", info.name))
@@ -131,12 +128,11 @@ class ScaleSubresource:
         info: RequestInfo,
         wanted: Document,
         request: WriteRequest,
-        style: Representation,
-    ) -> bytes:
+    ) -> Document:
         def edit(current: Document) -> None:
             _set_replicas(resource, current, wanted)
 
-        return await self._change(resource, info, edit, request, style, sent=wanted.get("metadata"))
+        return await self._change(resource, info, edit, request, sent=wanted.get("metadata"))
 
     async def _apply(
         self,
@@ -144,8 +140,7 @@ class ScaleSubresource:
         info: RequestInfo,
         applied: Any,
         request: WriteRequest,
-        style: Representation,
-    ) -> bytes:
+    ) -> Document:
         """Merge the scale like any object; its managers are those of the parent's replicas."""
         metadata = applied.get("metadata") if isinstance(applied, dict) else None
         sent = metadata if isinstance(metadata, dict) else {}
@@ -175,7 +170,7 @@ class ScaleSubresource:
             _set_replicas(resource, current, wanted)
             managed_fields.write(current, owners.of_parent(current, after))
 
-        return await self._change(resource, info, edit, request, style, sent=sent, sets_managers=True)
+        return await self._change(resource, info, edit, request, sent=sent, sets_managers=True)
 
     async def _change(
         self,
@@ -183,11 +178,10 @@ class ScaleSubresource:
         info: RequestInfo,
         edit: Callable[[Document], None],
         request: WriteRequest,
-        style: Representation,
         *,
         sent: Document | None,
         sets_managers: bool = False,
-    ) -> bytes:
+    ) -> Document:
         def admit(new: Document | None, old: Document | None) -> None:
             assert new is not None
             assert old is not None
@@ -202,7 +196,7 @@ class ScaleSubresource:
             sent=sent or {},
             sets_managers=sets_managers,
         )
-        return _shown(_scale(resource, representation.decode(resource, written.raw)), style)
+        return _scale(resource, representation.decode(resource, written.raw))
 
 
 class ScaleOwners:
@@ -271,10 +265,6 @@ def _read(document: Document, request: WriteRequest) -> Document:
     if request.options.validation != IGNORE:
         request.warnings.extend(faults)
     return made.document
-
-
-def _shown(scale: Document, style: Representation) -> bytes:
-    return representation.one(SCALE, msgspec.json.encode(scale), style)
 
 
 def _scale(resource: Resource, document: Document) -> Document:

@@ -18,7 +18,7 @@ from fairway.hub.serialization.representation import Representation
 from fairway.hub.storage.store import Store
 from fairway.hub.write_request import Patch, WriteRequest
 from fairway.hub.writing.eviction import Evictions
-from fairway.hub.writing.scale import ScaleSubresource
+from fairway.hub.writing.scale import SCALE, ScaleSubresource
 from fairway.hub.writing.writer import Writer
 
 PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
@@ -27,6 +27,10 @@ PLAIN_SUBRESOURCES: Final = ("", "status", "finalize", "approval")
 
 def _encoded(document: Document) -> bytes:
     return msgspec.json.encode(document) + b"\n"
+
+
+def _encoded_scale(scale: Document, style: Representation) -> bytes:
+    return representation.one(SCALE, msgspec.json.encode(scale), style)
 
 
 SUCCESS: Final = _encoded(
@@ -48,7 +52,7 @@ class Subresources:
         self._authenticator, self._authorizer = authenticator, authorizer
         self._issuer = issuer
         self._evictions = Evictions(store=store, writer=writer)
-        self._scaling = ScaleSubresource(store=store, writer=writer)
+        self._scale = ScaleSubresource(store=store, writer=writer)
 
     def serves(self, resource: Resource, info: RequestInfo) -> bool:
         if info.subresource:
@@ -57,7 +61,7 @@ class Subresources:
 
     def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
         if info.subresource == "scale":
-            return self._scaling.get(resource, info, style)
+            return _encoded_scale(self._scale.get(resource, info), style)
         return representation.one(resource, self._current_raw(resource, info), style)
 
     async def create(
@@ -121,7 +125,7 @@ class Subresources:
         style: Representation,
     ) -> bytes:
         if info.subresource == "scale":
-            return await self._scaling.update(resource, info, document, request, style)
+            return _encoded_scale(await self._scale.update(resource, info, document, request), style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     async def patch(
@@ -133,7 +137,7 @@ class Subresources:
         style: Representation,
     ) -> bytes:
         if info.subresource == "scale":
-            return await self._scaling.patch(resource, info, patch, request, style)
+            return _encoded_scale(await self._scale.patch(resource, info, patch, request), style)
         raise status.method_not_allowed("the server does not allow this method on the requested resource")
 
     def _current_raw(self, resource: Resource, info: RequestInfo) -> bytes:
