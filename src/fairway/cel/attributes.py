@@ -30,7 +30,7 @@ NONE_FOUND = Optional(present=False)
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """One step: a constant ``key``, or ``dynamic`` to compute it. ``test`` asks only whether it is there."""
+    """One step: a constant ``key``, or ``dynamic`` to compute it. ``test`` only checks its presence."""
 
     key: object = None
     dynamic: Step | None = None

@@ -126,7 +126,7 @@ class _Checker:
             case Comprehension():
                 type_ = self._comprehension(node)
         if type_.size > MAX_TYPE_SIZE:
-            # Types that repeat themselves grow exponentially, and nobody means them.
+            # Self-repeating types grow exponentially, and are never intended.
             self._report(node.offset, TYPE_TOO_LARGE)
             type_ = ERROR
         if not isinstance(node, Literal):

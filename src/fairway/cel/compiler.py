@@ -394,7 +394,7 @@ def _same(meter: Meter, left: object, right: object) -> object:
 
 
 def _different(meter: Meter, left: object, right: object) -> object:
-    """``!=`` has an answer even for a pair that ``==`` has none for."""
+    """``!=`` has a result even for a pair for which ``==`` has none."""
     try:
         return not equal(left, right, meter)
     except Failure:

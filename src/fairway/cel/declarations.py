@@ -118,7 +118,7 @@ Structs = Mapping[str, Mapping[str, Type]]
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """Everything an environment knows."""
+    """The declarations of an environment."""
 
     functions: Mapping[str, Function]
     types: Mapping[str, Type]

@@ -71,7 +71,7 @@ class Environment:
         self._declarations = declare(tuple(libraries), variables, structs, dialect)
 
     def extended(self, *, variables: Mapping[str, Type], structs: Structs | None = None) -> Environment:
-        """The same with other variables, which is cheaper than making one anew."""
+        """Return a copy with other variables, which is cheaper than a new environment."""
         environment = Environment.__new__(Environment)
         environment._declarations = replace(
             self._declarations, variables=dict(variables), structs=structs or self._declarations.structs

@@ -21,7 +21,7 @@ NOT_ITERABLE: Final = "got '{}', expected iterable type"
 
 
 class Unset:
-    """Marks a lazily bound variable nobody has read yet."""
+    """Marks a lazily bound variable that has not been read yet."""
 
     __slots__ = ()
 

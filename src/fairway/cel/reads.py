@@ -1,6 +1,6 @@
 """What an expression looks at, found without evaluating it.
 
-Inputs that agree on everything read give the same answer at the same cost, so an answer can be kept per distinct
+Inputs with the same read values give the same result at the same cost, so a result can be cached per distinct
 combination of values instead of per row.
 """
 

@@ -33,7 +33,7 @@ class Opaque(ABC):
 
     @abstractmethod
     def equals(self, other: object) -> bool:
-        """Raises `Failure` when the reference has no answer for this pair."""
+        """Raise `Failure` if the reference has no result for this pair."""
 
 
 class TypeValue(Opaque):

@@ -1,4 +1,4 @@
-"""Kubernetes' named formats: ``format.dns1123Label().validate(name)`` says what is wrong with a name."""
+"""Kubernetes' named formats: ``format.dns1123Label().validate(name)`` reports what is wrong with a name."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _is_sorted(meter: Meter, values: List) -> object:
 
 
 def _compared(left: object, right: object, meter: Meter) -> int:
-    """0 where the two have no order: the reference looks only for the answer it wants."""
+    """0 if the two have no order, as in the reference."""
     try:
         return compare(left, right, meter)
     except Failure:

@@ -20,7 +20,7 @@ NOT_A_CLUSTER = "internal error: the receiver of scores() is not a cluster"
 
 
 class Withheld(Exception):
-    """Raised by a source instead of giving scores that are there but do not count; says why."""
+    """Raised by a source for scores that exist but are hidden; the message has the reason."""
 
 
 class ScoreSource(Protocol):

@@ -36,7 +36,7 @@ class Version(NamedTuple):
 
 
 class VersionError(ValueError):
-    """The text is no semantic version; the message says why."""
+    """The text is not a semantic version; the message has the reason."""
 
 
 class Semver(Opaque):

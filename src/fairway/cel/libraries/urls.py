@@ -37,7 +37,7 @@ _HOST_REFUSED = frozenset(" #%/?@\\^`{|}")
 
 
 class UrlError(Exception):
-    """The text is no URL; the message says why."""
+    """The text is not a URL; the message has the reason."""
 
 
 class Url(NamedTuple):
