@@ -1,4 +1,4 @@
-"""Answers about schemas that Kubernetes' own libraries gave, from tests/golden."""
+"""Recorded answers of Kubernetes' own libraries about schemas, from tests/golden."""
 
 import gzip
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def answers(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The header and the cases."""
+    """Return the header and the cases."""
     lines = gzip.decompress((GOLDEN / f"schema-{name}.jsonl.gz").read_bytes()).splitlines()
     header, *cases = (msgspec.json.decode(line) for line in lines)
     return header, cases
@@ -26,7 +26,7 @@ def told(causes: Iterable[Cause]) -> list[list[str]]:
 
 
 def boat(spec: dict[str, Any], **root: Any) -> Node:
-    """The schema of a custom resource with this one of its spec."""
+    """Return the schema of a custom resource with this schema of its spec."""
     return definitions.root_node({"type": "object", "properties": {"spec": spec}, **root})
 
 

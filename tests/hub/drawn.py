@@ -1,4 +1,4 @@
-"""Documents of the built-in kinds, drawn from their field tables, and an encoder of their protobuf."""
+"""Random documents of the built-in kinds, generated from their field tables, and a protobuf encoder for them."""
 
 import base64
 import struct
@@ -37,7 +37,7 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def documents(draw: st.DrawFn, made: Type | None = None) -> Document:
-    """An object as a client might write it: fields missing, empty and null, in any order."""
+    """Generate an object as a client might write it: fields missing, empty and null, in any order."""
     chosen = made or draw(st.sampled_from(KINDS))
     api_version = f"{chosen.group}/{chosen.version}" if chosen.group else chosen.version
     return {"apiVersion": api_version, "kind": chosen.name} | _message(draw, chosen, 5)
@@ -69,7 +69,7 @@ def _value(draw: st.DrawFn, shape: Shape, depth: int) -> Any:
 
 
 def encoded(made: Type, document: Document) -> bytes:
-    """A canonical document as protobuf, the way Kubernetes' generated code writes it."""
+    """Encode a canonical document as protobuf, as Kubernetes' generated code does."""
     api_version = f"{made.group}/{made.version}" if made.group else made.version
     meta = _bytes(1, api_version.encode()) + _bytes(2, made.name.encode())
     return b"k8s\x00" + _bytes(1, meta) + _bytes(2, encoded_message(made, document)) + _bytes(3, b"")

@@ -1,4 +1,4 @@
-"""Answers that a real kube-apiserver gave, from tests/golden."""
+"""Recorded answers of a real kube-apiserver, from tests/golden."""
 
 import gzip
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ class Kind:
 
 
 def recording(name: str) -> tuple[Document, list[Document]]:
-    """The header and the cases."""
+    """Return the header and the cases."""
     lines = gzip.decompress((GOLDEN / name).read_bytes()).splitlines()
     header, *cases = (msgspec.json.decode(line) for line in lines)
     return header, cases
 
 
 def kind(name: str, schema: dict[str, Any] | None = None) -> Kind:
-    """A built-in kind, or the custom one of the recording, whose schema this is."""
+    """A built-in kind, or the custom one of the recording, with this schema."""
     if name == "Widget" and schema is not None:
         return Kind(parse(schema))
     group = "apps" if name == "Deployment" else ""
@@ -41,14 +41,14 @@ def kind(name: str, schema: dict[str, Any] | None = None) -> Kind:
 
 
 def ignored(case: Document) -> FieldSet:
-    """What the endpoint of the case doesn't write."""
+    """Return the fields that the endpoint of the case doesn't write."""
     if case["subresource"] == "status":
         return fieldset.of(("metadata",), ("spec",))
     return fieldset.EMPTY if case["kind"] in WITHOUT_STATUS else fieldset.of(("status",))
 
 
 def unordered(refusal: Document) -> Document:
-    """Kubernetes tells several complaints of one object, and the managers of several conflicts, in any order."""
+    """Sort the faults of an object and the managers of conflicts, whose order Kubernetes doesn't define."""
     told = dict(refusal)
     if "errors:\n" in told["message"]:
         told["message"] = sorted(told["message"].split("\n"))

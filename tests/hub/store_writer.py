@@ -1,7 +1,7 @@
-"""A process that writes through a store from several tasks until it is killed, and says what it does on stdout.
+"""A process that writes through a store from several tasks until it is killed, and reports to stdout.
 
 One JSON line each: ``["open", revision]``, ``["try", token]`` before a write, ``["done", token, revision]`` once it
-is acknowledged, ``["saw", token, revision]`` when a watch hands it over.
+is acknowledged, ``["saw", token, revision]`` when a watch delivers it.
 """
 
 import asyncio

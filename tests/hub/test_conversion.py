@@ -1,4 +1,4 @@
-"""Resources with two faces: what is written through one is read through the other."""
+"""Converted resources: a write in one version is visible in the other."""
 
 from typing import Any
 

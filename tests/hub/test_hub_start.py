@@ -1,4 +1,4 @@
-"""What a hub starts with: keys that belong to its data, certificates that stay valid, a disk that may be full."""
+"""The start of a hub: keys that belong to its data, renewed certificates, a full disk."""
 
 import asyncio
 import shutil
@@ -56,7 +56,7 @@ def lose_token_key(pki: Path) -> None:
 
 
 def swap_keys(pki: Path) -> None:
-    """Those of another hub, complete and in order."""
+    """The keys of another hub, complete and valid."""
     shutil.rmtree(pki)
     shutil.copytree(pki.parent.parent / "other" / "pki", pki)
 
@@ -143,7 +143,7 @@ async def test_running_hub_and_its_clients_outlive_their_certificates(
             assert (await client.list(MANAGED_CLUSTERS)).items == ()
 
 
-# A disk without room
+# A full disk
 
 
 def fill(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""JSON with numbers of any length: the values of msgspec, which every recorded answer was made with."""
+"""JSON numbers of any length decode to the values of msgspec."""
 
 import msgspec
 import pytest

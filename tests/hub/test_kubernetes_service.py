@@ -1,4 +1,4 @@
-"""What a hub has from the start, for programs that look for it."""
+"""Default objects that programs look for."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -51,7 +51,7 @@ async def test_kubernetes_service_points_where_the_hub_listens_after_every_start
 
 
 async def test_bootstrap_account_can_introduce_clusters_from_the_start(tmp_path: Path) -> None:
-    """As ``clusteradm get token`` asks for it."""
+    """As ``clusteradm get token`` requests it."""
     account = f"/api/v1/namespaces/{bootstrap_account.NAMESPACE}/serviceaccounts/{bootstrap_account.ACCOUNT}"
     cluster = {
         "apiVersion": "cluster.open-cluster-management.io/v1",

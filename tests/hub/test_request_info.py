@@ -1,4 +1,4 @@
-"""What a path names, and which paths name nothing."""
+"""Parsing of request paths."""
 
 import pytest
 from hypothesis import given

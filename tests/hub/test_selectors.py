@@ -1,4 +1,4 @@
-"""Selectors in queries: what they select, and how they are refused."""
+"""Selectors in queries: matches and refusals."""
 
 from contextlib import suppress
 

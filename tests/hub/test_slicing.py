@@ -1,4 +1,4 @@
-"""Computations in slices: the event loop goes on between them, and the result is that of the computation."""
+"""Sliced computations: the event loop runs between slices, and the result is unchanged."""
 
 import asyncio
 from itertools import count

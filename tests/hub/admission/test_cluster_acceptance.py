@@ -1,4 +1,4 @@
-"""The policy that hubs of managed clusters come with."""
+"""The acceptance policy of hubs of managed clusters."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Admission policies without a hub: what concerns whom, what it costs, and what follows.
+"""Admission policies without a hub: matching, cost, and the effects of a denial.
 
-What clients see of it is compared with a real kube-apiserver in tests/security.
+tests/security compares what clients see with a real kube-apiserver.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
 from fairway.hub.user import User
-from hub.kept import Kept, account, paths, rule, user
+from hub.fake_objects import FakeObjects, account, paths, rule, user
 
 JO = User(name="jo", uid="7", groups=("sailors",), extra={"ship": ("gull",)})
 MAPS = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources": ["configmaps"]}
@@ -35,7 +35,7 @@ CHECK = "authorizer.group('').resource('pods').check('get').allowed()"
 
 class World:
     def __init__(self) -> None:
-        self.kept = Kept()
+        self.kept = FakeObjects()
         self.registry = Registry(conversion.unified(each) for each in builtin.resources())
         self.admission = Admission(
             objects=self.kept, registry=self.registry, authorizer=Authorizer(self.kept)
@@ -61,7 +61,7 @@ class World:
         of: tuple[str, str, str] = ("", "v1", "configmaps"),
         subresource: str = "",
     ) -> str:
-        """The message of the refusal; empty for none."""
+        """Return the message of the refusal; empty for none."""
         resource = self.registry.find(*of)
         assert resource is not None
         attempt = AdmissionRequest(
@@ -98,7 +98,7 @@ def denied(message: str, *, policy: str = "p", binding: str = "b") -> str:
     return DENIED.format(policy=policy, binding=binding, message=message)
 
 
-# Which policies
+# Matching
 
 
 def test_only_what_is_bound_is_in_force(world: World) -> None:
@@ -200,7 +200,7 @@ def test_another_version_is_shown_as_the_policy_knows_it(world: World) -> None:
     assert world.write(event, of=("events.k8s.io", "v1", "events")) != ""
 
 
-# What it costs
+# Cost
 
 
 def test_all_expressions_of_a_policy_share_a_budget(world: World) -> None:
@@ -259,7 +259,7 @@ def test_a_message_must_be_affordable(world: World) -> None:
     assert world.write(boat()) == denied(MESSAGE_FAILED.format(OUT_OF_BUDGET))
 
 
-# What it may ask
+# The authorizer variable
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_parameters_that_cannot_be_found(world: World) -> None:
     assert world.write(node, of=of) == ""
 
 
-# What follows
+# Effects
 
 
 def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> None:
@@ -412,7 +412,7 @@ def test_failing_match_condition_follows_the_failure_policy(world: World) -> Non
     conditions = [*conditions, {"name": "c", "expression": missing.replace("1", "2")}]
     world.policy("false", matchConditions=conditions)
     assert world.write(boat()) == denied(f"[{told}, {told.replace('1', '2')}]")
-    # One that is false decides, whatever fails beside it.
+    # A false condition decides, whatever fails beside it.
     world.policy("false", matchConditions=[*conditions, {"name": "d", "expression": "false"}])
     assert world.write(boat()) == ""
     world.policy("false", matchConditions=conditions, failurePolicy="Ignore")

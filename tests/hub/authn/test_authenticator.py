@@ -1,4 +1,4 @@
-"""Who a request is from, whatever it brings along."""
+"""Authentication by certificate, static token, bootstrap token and service account token."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from fairway.hub.authn.service_account_tokens import Issuer
 from fairway.hub.pki.certificates import Authority
 from fairway.hub.resource import Document
 from fairway.hub.user import User
-from hub.kept import Kept
+from hub.fake_objects import FakeObjects
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -35,7 +35,7 @@ class Clock:
 
 class World:
     def __init__(self, tmp_path: Path) -> None:
-        self.kept, self.clock = Kept(), Clock()
+        self.kept, self.clock = FakeObjects(), Clock()
         self.authority = Authority.create(now=NOW - timedelta(days=1))
         self.issuer = Issuer(key=Key.open(None), objects=self.kept, clock=lambda: self.clock.now.timestamp())
         (tmp_path / "tokens.csv").write_text(

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: what they say, when they count, and every way to get one wrong."""
+"""Service account tokens: claims, validity, and every kind of invalid token."""
 
 import base64
 import hmac
@@ -17,7 +17,7 @@ from fairway.hub.authn.jwt import Claims, Key, Rejected
 from fairway.hub.authn.service_account_tokens import Issuer
 from fairway.hub.pki.certificates import CertificateFault
 from fairway.hub.resource import Document
-from hub.kept import Kept
+from hub.fake_objects import FakeObjects
 
 START = 1_800_000_000
 
@@ -31,8 +31,8 @@ class Clock:
 
 
 @pytest.fixture
-def kept() -> Kept:
-    kept = Kept()
+def kept() -> FakeObjects:
+    kept = FakeObjects()
     kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns", "uid": "sa-uid"}})
     return kept
 
@@ -43,7 +43,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def issuer(kept: Kept, clock: Clock) -> Issuer:
+def issuer(kept: FakeObjects, clock: Clock) -> Issuer:
     return Issuer(key=Key.open(None), objects=kept, clock=clock)
 
 
@@ -147,7 +147,7 @@ class TestBinding:
     def bound(self, issuer: Issuer, kind: str, name: str, **more: str) -> str:
         return token_of(issuer, boundObjectRef={"kind": kind, "apiVersion": "v1", "name": name, **more})
 
-    def test_token_bound_to_a_pod_names_its_node(self, issuer: Issuer, kept: Kept) -> None:
+    def test_token_bound_to_a_pod_names_its_node(self, issuer: Issuer, kept: FakeObjects) -> None:
         kept.put(
             "pods",
             {
@@ -171,7 +171,7 @@ class TestBinding:
             "authentication.kubernetes.io/node-uid": ("n-uid",),
         }
 
-    def test_token_bound_to_a_pod_outlives_its_node(self, issuer: Issuer, kept: Kept) -> None:
+    def test_token_bound_to_a_pod_outlives_its_node(self, issuer: Issuer, kept: FakeObjects) -> None:
         kept.put("nodes", {"metadata": {"name": "n", "uid": "n-uid"}})
         kept.put(
             "pods",
@@ -189,7 +189,7 @@ class TestBinding:
         [("Pod", "pods", "ns"), ("Secret", "secrets", "ns"), ("Node", "nodes", "")],
     )
     def test_bound_token_is_rejected_after_its_object_is_deleted(
-        self, issuer: Issuer, kept: Kept, kind: str, resource: str, namespace: str
+        self, issuer: Issuer, kept: FakeObjects, kind: str, resource: str, namespace: str
     ) -> None:
         meta = {"name": "x"} | ({"namespace": namespace} if namespace else {})
         kept.put(resource, {"metadata": dict(meta), "spec": {"serviceAccountName": "sa"}})
@@ -202,7 +202,7 @@ class TestBinding:
         with pytest.raises(Rejected, match=r"UID .* does not match"):
             issuer.authenticate(token)
 
-    def test_invalid_token_bindings_are_rejected(self, issuer: Issuer, kept: Kept) -> None:
+    def test_invalid_token_bindings_are_rejected(self, issuer: Issuer, kept: FakeObjects) -> None:
         kept.put(
             "pods", {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"serviceAccountName": "else"}}
         )
@@ -254,17 +254,19 @@ class TestJudging:
     def test_token_of_another_format_is_ignored(self, issuer: Issuer, token: str) -> None:
         assert issuer.authenticate(token) is None
 
-    def test_token_of_another_issuer_is_ignored(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
+    def test_token_of_another_issuer_is_ignored(
+        self, issuer: Issuer, kept: FakeObjects, clock: Clock
+    ) -> None:
         other = Issuer(key=Key.open(None), objects=kept, url="https://elsewhere", clock=clock)
         assert issuer.authenticate(token_of(other)) is None
 
-    def test_token_of_another_key_is_rejected(self, issuer: Issuer, kept: Kept, clock: Clock) -> None:
+    def test_token_of_another_key_is_rejected(self, issuer: Issuer, kept: FakeObjects, clock: Clock) -> None:
         other = Issuer(key=Key.open(None), objects=kept, clock=clock)
         with pytest.raises(Rejected, match=jwt.NO_KEY):
             issuer.authenticate(token_of(other))
 
     def test_of_another_key_that_claims_to_be_this_one(
-        self, issuer: Issuer, kept: Kept, clock: Clock
+        self, issuer: Issuer, kept: FakeObjects, clock: Clock
     ) -> None:
         other = token_of(Issuer(key=Key.open(None), objects=kept, clock=clock)).split(".")
         mine = token_of(issuer).split(".")
@@ -286,7 +288,7 @@ class TestJudging:
         assert issuer.authenticate(f"{encoded({'alg': 'none'})}.{payload}.") is None
 
     def test_the_public_key_is_no_secret_to_sign_with(self, issuer: Issuer) -> None:
-        """The classic confusion: an HMAC with the public key as its secret."""
+        """Algorithm confusion: an HMAC with the public key as its secret."""
         header, payload = encoded({"alg": "HS256"}), token_of(issuer).split(".")[1]
         known = json.dumps(issuer.jwks()).encode()
         mac = hmac.digest(known, f"{header}.{payload}".encode(), "sha256")
@@ -305,7 +307,7 @@ class TestJudging:
         [{"alg": "none"}, {"alg": "ES384"}, {"alg": "ES256", "crit": ["exp"]}, {"alg": "ES256", "kid": "x"}],
     )
     def test_only_one_header_counts_even_when_signed_by_the_key(
-        self, kept: Kept, tmp_path: Path, header: dict[str, Any]
+        self, kept: FakeObjects, tmp_path: Path, header: dict[str, Any]
     ) -> None:
         issuer = Issuer(key=Key.open(tmp_path), objects=kept, clock=Clock())
         private = serialization.load_pem_private_key((tmp_path / jwt.KEY_FILE).read_bytes(), password=None)
@@ -370,21 +372,21 @@ class TestJudging:
         with pytest.raises(Rejected, match=service_account_tokens.TOO_EARLY):
             issuer.authenticate(token)
 
-    def test_a_token_without_an_end_is_not_one_of_these(self, issuer: Issuer, kept: Kept) -> None:
+    def test_a_token_without_an_end_is_not_one_of_these(self, issuer: Issuer, kept: FakeObjects) -> None:
         key = Key.open(None)
         issuer = Issuer(key=key, objects=kept, clock=Clock())
         claims = Claims(iss=issuer.url, sub="system:serviceaccount:ns:sa")
         with pytest.raises(Rejected):
             issuer.authenticate(key.sign(claims))
 
-    def test_a_deleted_account_is_out_at_once(self, issuer: Issuer, kept: Kept) -> None:
+    def test_a_deleted_account_is_out_at_once(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         assert issuer.authenticate(token) is not None
         kept.delete("serviceaccounts", "sa", "ns")
         with pytest.raises(Rejected, match='serviceaccounts "sa" not found'):
             issuer.authenticate(token)
 
-    def test_a_new_account_of_that_name_is_another(self, issuer: Issuer, kept: Kept) -> None:
+    def test_a_new_account_of_that_name_is_another(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         kept.delete("serviceaccounts", "sa", "ns")
         kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns", "uid": "new"}})
@@ -392,7 +394,7 @@ class TestJudging:
             issuer.authenticate(token)
         assert str(caught.value) == "service account UID (new) does not match claim (sa-uid)"
 
-    def test_token_of_an_account_without_uid_is_rejected(self, kept: Kept) -> None:
+    def test_token_of_an_account_without_uid_is_rejected(self, kept: FakeObjects) -> None:
         kept.put("serviceaccounts", {"metadata": {"name": "odd", "namespace": "ns", "uid": ""}})
         issuer = Issuer(key=Key.open(None), objects=kept, clock=Clock())
         token = issuer.request({}, namespace="ns", name="odd")["status"]["token"]
@@ -400,7 +402,7 @@ class TestJudging:
             issuer.authenticate(token)
 
     def test_an_account_that_stays_while_being_deleted(
-        self, issuer: Issuer, kept: Kept, clock: Clock
+        self, issuer: Issuer, kept: FakeObjects, clock: Clock
     ) -> None:
         token = token_of(issuer)
         meta = {"name": "sa", "namespace": "ns", "uid": "sa-uid", "deletionTimestamp": "2027-01-15T08:00:00Z"}
@@ -413,14 +415,16 @@ class TestJudging:
 
 
 class TestMemory:
-    def test_a_known_token_needs_no_look_at_the_objects(self, issuer: Issuer, kept: Kept) -> None:
+    def test_a_known_token_needs_no_look_at_the_objects(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         issuer.authenticate(token)
         kept.reads.clear()
         assert issuer.authenticate(token) is not None
         assert kept.reads == []
 
-    def test_verified_token_stays_cached_on_unrelated_changes(self, issuer: Issuer, kept: Kept) -> None:
+    def test_verified_token_stays_cached_on_unrelated_changes(
+        self, issuer: Issuer, kept: FakeObjects
+    ) -> None:
         token = token_of(issuer)
         issuer.authenticate(token)
         kept.put("pods", {"metadata": {"name": "p", "namespace": "ns"}})
@@ -446,7 +450,7 @@ class TestMemory:
 
 class TestSecrets:
     @pytest.fixture
-    def token(self, issuer: Issuer, kept: Kept) -> str:
+    def token(self, issuer: Issuer, kept: FakeObjects) -> str:
         account = kept.document("serviceaccounts", "ns", "sa")
         assert account is not None
         secret: Document = {"metadata": {"name": "sa-token", "namespace": "ns"}}
@@ -478,7 +482,7 @@ class TestSecrets:
             issuer.authenticate(token, audiences=["vault"])
 
     def test_secret_token_is_rejected_after_its_secret_is_deleted(
-        self, issuer: Issuer, kept: Kept, token: str
+        self, issuer: Issuer, kept: FakeObjects, token: str
     ) -> None:
         assert issuer.authenticate(token) is not None
         kept.delete("secrets", "sa-token", "ns")
@@ -487,14 +491,14 @@ class TestSecrets:
 
     @pytest.mark.parametrize("data", [{}, {"token": ""}, {"token": "bm9wZQ=="}, {"token": "not base64"}])
     def test_gone_when_the_secret_holds_another(
-        self, issuer: Issuer, kept: Kept, token: str, data: dict[str, str]
+        self, issuer: Issuer, kept: FakeObjects, token: str, data: dict[str, str]
     ) -> None:
         kept.put("secrets", {"metadata": {"name": "sa-token", "namespace": "ns"}, "data": data})
         with pytest.raises(Rejected, match=service_account_tokens.LEGACY_REPLACED):
             issuer.authenticate(token)
 
     def test_secret_token_is_rejected_after_its_account_is_deleted(
-        self, issuer: Issuer, kept: Kept, token: str
+        self, issuer: Issuer, kept: FakeObjects, token: str
     ) -> None:
         kept.delete("serviceaccounts", "sa", "ns")
         with pytest.raises(Rejected, match="not found"):
@@ -503,7 +507,9 @@ class TestSecrets:
         with pytest.raises(Rejected, match="does not match claim"):
             issuer.authenticate(token)
 
-    def test_secret_token_marked_invalid_is_rejected(self, issuer: Issuer, kept: Kept, token: str) -> None:
+    def test_secret_token_marked_invalid_is_rejected(
+        self, issuer: Issuer, kept: FakeObjects, token: str
+    ) -> None:
         secret = kept.document("secrets", "ns", "sa-token")
         assert secret is not None
         labels = {"kubernetes.io/legacy-token-invalid-since": "2026-11-01"}
@@ -511,7 +517,7 @@ class TestSecrets:
         with pytest.raises(Rejected, match="has been marked invalid"):
             issuer.authenticate(token)
 
-    def test_a_subject_that_is_not_the_account(self, kept: Kept) -> None:
+    def test_a_subject_that_is_not_the_account(self, kept: FakeObjects) -> None:
         key = Key.open(None)
         issuer = Issuer(key=key, objects=kept, clock=Clock())
         claims = Claims(

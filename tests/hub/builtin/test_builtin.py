@@ -1,4 +1,4 @@
-"""The field tables and the catalogue: complete, consistent, and with the facts that clients depend on."""
+"""The field tables and the catalog are complete and consistent."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A built-in kind is written again as Kubernetes would, and refused in its words."""
+"""Built-in objects are encoded as by Kubernetes, and rejected with its messages."""
 
 from typing import Any
 
@@ -153,7 +153,7 @@ def test_base64_is_reencoded() -> None:
 
 
 def test_json_schema_accepts_booleans_and_lists() -> None:
-    """Where the reference would write ``items: null``, and nothing the next time, nothing is written at once."""
+    """kube-apiserver encodes ``items: null`` the first time and drops it the next time; the hub drops it at once."""
     assert schema(
         a={"items": [{"type": "x"}], "additionalProperties": True, "maximum": 1.0, "default": None},
         b={"items": [], "additionalProperties": False, "enum": [None, 1], "minimum": 0.5},

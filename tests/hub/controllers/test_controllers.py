@@ -1,4 +1,4 @@
-"""What goes on in the hub by itself, seen from outside: through objects that come, change and go."""
+"""The hub's controllers, seen through the API."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ HOLD = "fairway.dev/hold"
 
 
 class World:
-    """A hub and short words for what tests do to it."""
+    """A hub, with short methods for what tests do to it."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -90,7 +90,7 @@ async def world() -> AsyncIterator[World]:
 
 
 async def collected_so_far(world: World) -> None:
-    """The collector has judged all changes up to now: it takes them in their order."""
+    """Wait until the garbage collector has processed all changes so far."""
     nobody = {"metadata": {"name": "nobody", "uid": "nobody"}}
     for _ in range(2):
         await world.make("secrets", "marker", owners=(nobody,))
@@ -142,7 +142,7 @@ async def test_a_lost_owner_beside_one_of_an_unknown_kind_takes_nothing_along(wo
 
 
 async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected(world: World) -> None:
-    """As in Kubernetes since 1.20: the reference names no place where the owner could be found."""
+    """As in Kubernetes since 1.20: the hub can't look up the owner that the reference names."""
     owner = await world.make("configmaps", "owner")
     roles = "clusterroles.rbac.authorization.k8s.io"
     role = await world.make(roles, "role", namespace="", owners=(owner,))

@@ -115,7 +115,7 @@ def test_a_rule_that_could_run_for_ages_is_refused(rule: str, limit: dict[str, A
 
 
 def test_rules_that_are_too_much_work_to_compile_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused is not compiled."""
+    """A rejected rule is not compiled."""
     monkeypatch.setattr(cel_rules, "TOTAL_COMPILE_WORK", 1_000)
     text = {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self != ''"}] * 50}
     ((field, _, message),) = faults(definition({"type": "object", "properties": {"a": text}}))

@@ -1,4 +1,4 @@
-"""Certificate signing requests: from asking to a certificate that opens the door, and every door that stays shut."""
+"""Certificate signing requests: validation, approval, signing."""
 
 import base64
 import copy
@@ -20,7 +20,7 @@ from fairway.hub.pki.certificates import Authority
 from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import User
-from hub.kept import Kept, rule, user
+from hub.fake_objects import FakeObjects, rule, user
 
 NOW = datetime(2026, 11, 15, 13, tzinfo=UTC)
 ALICE = User(name="alice", uid="1", groups=("devs", "system:authenticated"), extra={"k": ("v",)})
@@ -30,7 +30,7 @@ Name = tuple[x509.ObjectIdentifier, str]
 
 
 def pem(*names: Name, key: Any = KEY, alternatives: list[x509.GeneralName] | None = None) -> bytes:
-    with warnings.catch_warnings(action="ignore"):  # names longer than X.520 wants them are in use
+    with warnings.catch_warnings(action="ignore"):  # names beyond X.520's limit are in use
         subject = x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in names])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     if alternatives:
@@ -183,11 +183,11 @@ class TestAsking:
 
 class TestAdmission:
     @pytest.fixture
-    def kept(self) -> Kept:
-        return Kept()
+    def kept(self) -> FakeObjects:
+        return FakeObjects()
 
     @pytest.fixture
-    def authorizer(self, kept: Kept) -> Authorizer:
+    def authorizer(self, kept: FakeObjects) -> Authorizer:
         return Authorizer(kept)
 
     def admit(
@@ -226,7 +226,7 @@ class TestAdmission:
         ],
     )
     def test_approval_and_signing_need_permission_for_the_signer(
-        self, kept: Kept, authorizer: Authorizer, verb: str, subresource: str, state: Document
+        self, kept: FakeObjects, authorizer: Authorizer, verb: str, subresource: str, state: Document
     ) -> None:
         old = created(csr())
         new = changed(old, subresource, **state)
@@ -253,7 +253,7 @@ class TestAdmission:
                     self.admit(authorizer, new, old, subresource)
 
     def test_the_signer_that_counts_is_the_one_that_was_asked_for(
-        self, kept: Kept, authorizer: Authorizer
+        self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.cluster_role("may", rule("approve", validation.GROUP, "signers", "example.com/x"))
         kept.bind("may", user("alice"))
@@ -467,7 +467,7 @@ class TestSigning:
         assert not flags.value.key_cert_sign
 
     def test_what_was_not_asked_of_the_approver_is_not_signed(self, authority: Authority) -> None:
-        """A uid, a second common name, an authority of one's own: whatever hides in a request."""
+        """A uid, a second common name, CA rights: attributes that must not be copied from a request."""
         uid = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
         asked = pem((NameOID.COMMON_NAME, "admin"), (uid, "0"), (NameOID.COMMON_NAME, "carol"))
         made = sign(approved(csr(encoded(asked))), authority)

@@ -1,4 +1,4 @@
-"""The fair queue: whose work is next, by the seconds that users' work takes."""
+"""The fair queue: which user's work is next, by the seconds that the users' work takes."""
 
 from collections import Counter, defaultdict
 
@@ -10,18 +10,18 @@ from fairway.hub.flowcontrol.fair_queue import FLOWS, HEAD_START, TYPICAL, FairQ
 
 COSTS = st.floats(min_value=0.0001, max_value=0.05)
 FLOODS = st.dictionaries(st.sampled_from("abcdef"), COSTS, min_size=1)
-"""Users with any amount of waiting work, and the seconds that each piece of it takes."""
+"""Users with any amount of waiting work, and the seconds that each piece takes."""
 
 
 def serve(queue: FairQueue[str], costs: dict[str, float]) -> str:
-    """The user whose work was next, after it was done."""
+    """Return the user whose work was next, after it is done."""
     name, flow, charged = queue.pop()
     queue.settle(flow, charged=charged, took=costs[name])
     return name
 
 
 def flooded(floods: dict[str, float], *, rounds: int, urgent: str = "") -> FairQueue[str]:
-    """A queue that has served these users for a while and still has work of all of them."""
+    """Return a queue that has served these users for a while and still has work of all of them."""
     queue: FairQueue[str] = FairQueue(per_flow=100_000, most=1_000_000)
     for name in floods:
         queue.put(name, name, urgent=name == urgent)

@@ -1,4 +1,4 @@
-"""Turns on the event loop: requests of one user give way to those of others."""
+"""Turns on the event loop: long requests of one user yield to those of others."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from fairway.hub.status import Refusal
 from fairway.hub.user import MASTERS, User
 
 PIECE = 0.003
-"""Seconds; as long as one piece of a long piece of work is."""
+"""Seconds of one part of a long piece of work."""
 PODS = parse("/api/v1/pods")
 LEASE = parse("/apis/coordination.k8s.io/v1/namespaces/default/leases/controller")
 
 
 class Loop:
-    """Turns whose clock is moved by the work itself, and a record of the work."""
+    """Turns whose clock the work itself advances, and a record of the work."""
 
     def __init__(self, queue: FairQueue[asyncio.Future[float]] | None = None) -> None:
         self.now = 0.0
@@ -69,7 +69,7 @@ async def test_lease_is_renewed_before_work_that_waited_longer() -> None:
 
 
 async def test_one_pass_through_the_loop_does_bounded_work() -> None:
-    """However many requests there are."""
+    """Whatever the number of requests."""
     loop = Loop()
     flood = [loop.start("hostile", *["long"] * 20) for _ in range(16)]
     counts = []
@@ -78,7 +78,7 @@ async def test_one_pass_through_the_loop_does_bounded_work() -> None:
         await asyncio.sleep(0)
         counts.append(len(loop.done) - before)
     assert len(loop.done) == 16 * 20
-    # Before the first piece is done, nothing is known of their length.
+    # Before the first piece is done, the duration is unknown.
     assert max(counts[1:]) <= 2 * BUDGET / PIECE
 
 

@@ -1,6 +1,6 @@
-"""Built-in kinds are kept as a real kube-apiserver keeps them: defaults, owners and all.
+"""Built-in kinds are stored as by a real kube-apiserver, with its defaults and managers.
 
-What is made and what comes of it are the client suite's, where both hubs are asked through kubectl.
+The manifests are those of the client suite, which compares both hubs through kubectl.
 """
 
 from datetime import UTC, datetime

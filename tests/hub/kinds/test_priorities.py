@@ -1,4 +1,4 @@
-"""Which priority a new pod gets."""
+"""The priority of new pods."""
 
 from typing import Any
 
@@ -18,19 +18,19 @@ from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
 from fairway.hub.user import User
 from fairway.hub.write_request import WriteRequest
-from hub.kept import Kept
+from hub.fake_objects import FakeObjects
 
 REQUEST = WriteRequest(user=User(name="jo"), options=Write())
 
 
-def kept(**classes: dict[str, Any]) -> Kept:
-    made = Kept()
+def kept(**classes: dict[str, Any]) -> FakeObjects:
+    made = FakeObjects()
     for name, more in classes.items():
         made.put(CLASSES, {"metadata": {"name": name}, **more})
     return made
 
 
-def admitted(objects: Kept, **spec: Any) -> Document:
+def admitted(objects: FakeObjects, **spec: Any) -> Document:
     pod: Document = {"metadata": {"name": "bridge"}, "spec": spec}
     Priorities(objects).admit(pod)
     return {key: pod["spec"].get(key) for key in ("priorityClassName", "priority", "preemptionPolicy")}

@@ -1,4 +1,4 @@
-"""What is published: complete, with what kubectl looks for, and of custom resources what kube-apiserver would say."""
+"""OpenAPI documents: complete, with what kubectl reads, and custom resources as by kube-apiserver."""
 
 from collections.abc import Iterator
 from dataclasses import replace

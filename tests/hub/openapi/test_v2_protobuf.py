@@ -1,4 +1,4 @@
-"""OpenAPI v2 as bytes. That kubectl can read the whole of it is shown by the client suite."""
+"""OpenAPI v2 in protobuf. The client suite shows that kubectl can decode all of it."""
 
 import pytest
 

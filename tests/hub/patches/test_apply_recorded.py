@@ -1,4 +1,4 @@
-"""Field ownership and server-side apply, compared with what a real kube-apiserver answered."""
+"""Field ownership and server-side apply, compared with recorded answers of a real kube-apiserver."""
 
 from functools import cache
 

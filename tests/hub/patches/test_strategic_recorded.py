@@ -1,4 +1,4 @@
-"""Patches of built-in kinds, compared with what a real kube-apiserver made of them."""
+"""Patches of built-in kinds, compared with recorded results of a real kube-apiserver."""
 
 from collections.abc import Callable
 from functools import cache

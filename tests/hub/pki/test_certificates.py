@@ -1,4 +1,4 @@
-"""The hub's certificates: made once, renewed in time, kept to their owner, and what a handshake makes of them."""
+"""The hub's certificates: creation, renewal, file modes and TLS handshakes."""
 
 import os
 import socket
@@ -51,7 +51,7 @@ def der(identity: Identity) -> bytes:
 
 
 def shown_by(context: ssl.SSLContext) -> x509.Certificate:
-    """What a new client sees."""
+    """Return the certificate that a new client sees."""
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -165,7 +165,7 @@ class TestRenewal:
         first, now = Certificates.open(tmp_path, now=NOW), NOW + timedelta(days=days)
         after = Certificates.open(tmp_path, now=now, expected=True, trusted=first.fingerprint)
         assert after.authority.certificate.not_valid_after_utc > now + timedelta(days=3000)
-        # What the first one issued, and who trusts its certificate, goes on as long as that lasts.
+        # Certificates issued before, and clients that trust the old certificate, stay valid as long as it lasts.
         first.admin.certificate.verify_directly_issued_by(after.authority.certificate)
         after.serving.certificate.verify_directly_issued_by(first.authority.certificate)
         assert after.serving.certificate.not_valid_after_utc > now + timedelta(days=300)
@@ -189,7 +189,7 @@ class TestRenewal:
         other = Certificates.open(None).authority.identity.pem()
         trusted = Certificates.open(tmp_path).fingerprint
         (tmp_path / hub_certificates.AUTHORITY_FILE).write_bytes(other)
-        for known in (trusted, None):  # by the fingerprint kept with the data, or by the public half
+        for known in (trusted, None):  # by the stored fingerprint, or by the public certificate
             with pytest.raises(CertificateFault, match="doesn't belong to the data"):
                 Certificates.open(tmp_path, expected=True, trusted=known)
 
@@ -314,7 +314,7 @@ class TestVerify:
 
 
 def shake(server: ssl.SSLContext, to: ssl.SSLContext) -> bytes | None:
-    """A handshake without a network: the certificate the server saw. Raises what the client sees."""
+    """Handshake without a network. Returns the certificate that the server saw, raises what the client sees."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = server.wrap_bio(to_server, to_client, server_side=True)
     theirs = to.wrap_bio(to_client, to_server, server_hostname="localhost")

@@ -1,4 +1,4 @@
-"""Ages the way kubectl says them."""
+"""Ages as kubectl prints them."""
 
 from datetime import UTC, datetime
 

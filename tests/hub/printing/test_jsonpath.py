@@ -1,4 +1,4 @@
-"""Paths of printer columns and scales."""
+"""JSONPaths of printer columns and scales."""
 
 from contextlib import suppress
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a pod's row says. The same states are shown by both hubs in the client suite."""
+"""The cells of pods. The client suite shows the same states on both hubs."""
 
 from datetime import UTC, datetime
 from typing import Any

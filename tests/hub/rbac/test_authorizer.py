@@ -1,4 +1,4 @@
-"""Who may do what, and that nobody gains more by giving."""
+"""RBAC decisions, and the check against privilege escalation."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.rbac.roles import GROUP
 from fairway.hub.resource import Document
 from fairway.hub.user import User
-from hub.kept import Kept, account, group, paths, rule, user
+from hub.fake_objects import FakeObjects, account, group, paths, rule, user
 
 ALICE = User(name="alice", groups=("devs", "system:authenticated"))
 ROOT = User(name="root", groups=("system:masters",))
@@ -18,12 +18,12 @@ SERVICE = User(name="system:serviceaccount:ns:sa", groups=("system:serviceaccoun
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> FakeObjects:
+    return FakeObjects()
 
 
 @pytest.fixture
-def authorizer(kept: Kept) -> Authorizer:
+def authorizer(kept: FakeObjects) -> Authorizer:
     return Authorizer(kept)
 
 
@@ -52,7 +52,7 @@ class TestDecision:
         ],
     )
     def test_cluster_role_binding_grants_in_every_namespace(
-        self, kept: Kept, authorizer: Authorizer, who: User, subject: Document, told: str
+        self, kept: FakeObjects, authorizer: Authorizer, who: User, subject: Document, told: str
     ) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         kept.bind("reader", group("others"), subject, name="b")
@@ -66,7 +66,9 @@ class TestDecision:
         assert not authorizer.decide(User(name="bob"), pods()).allowed
 
     @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-    def test_by_binding_in_its_namespace_only(self, kept: Kept, authorizer: Authorizer, kind: str) -> None:
+    def test_by_binding_in_its_namespace_only(
+        self, kept: FakeObjects, authorizer: Authorizer, kind: str
+    ) -> None:
         if kind == "Role":
             kept.role("ns", "reader", rule("get", "core", "pods"))
         else:
@@ -80,25 +82,29 @@ class TestDecision:
         for namespace in ("", "other"):
             assert not authorizer.decide(SERVICE, pods(namespace=namespace)).allowed
 
-    def test_a_role_of_another_namespace_is_another_role(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_a_role_of_another_namespace_is_another_role(
+        self, kept: FakeObjects, authorizer: Authorizer
+    ) -> None:
         kept.role("other", "reader", rule("get", "core", "pods"))
         kept.bind("reader", user("alice"), namespace="ns", kind="Role")
         decision = authorizer.decide(ALICE, pods())
         assert not decision.allowed
         assert decision.reason == 'RBAC: role.rbac.authorization.k8s.io "reader" not found'
 
-    def test_an_account_beside_a_cluster_binding_is_nowhere(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_an_account_beside_a_cluster_binding_is_nowhere(
+        self, kept: FakeObjects, authorizer: Authorizer
+    ) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         kept.bind("reader", account("sa"))
         assert not authorizer.decide(SERVICE, pods()).allowed
         assert not authorizer.decide(User(name="system:serviceaccount::sa"), pods()).allowed
 
-    def test_users_and_groups_are_not_mixed_up(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_users_and_groups_are_not_mixed_up(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         kept.bind("reader", user("devs"), group("alice"))
         assert not authorizer.decide(ALICE, pods()).allowed
 
-    def test_resource_names_limit_a_rule(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_resource_names_limit_a_rule(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role(
             "some", rule("get delete", "core", "pods", "a b"), rule("delete", "core", "pods", "c")
         )
@@ -109,20 +115,20 @@ class TestDecision:
         found = [n for n in ("", "a", "c", "d") if authorizer.decide(ALICE, pods("delete", name=n)).allowed]
         assert found == ["a", "c"]
 
-    def test_non_resource_urls_are_matched(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_non_resource_urls_are_matched(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("paths", paths("get", "/healthz /api/*"), rule("*", "*", "*"))
         kept.bind("paths", user("alice"))
         for path, expected in (("/healthz", True), ("/healthz/x", False), ("/api/v1", True), ("/api", False)):
             assert authorizer.decide(ALICE, Attributes(verb="get", path=path)).allowed is expected
         assert not authorizer.decide(ALICE, Attributes(verb="post", path="/healthz")).allowed
 
-    def test_paths_are_never_a_namespaces_to_give(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_paths_are_never_a_namespaces_to_give(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("paths", paths("*", "*"))
         kept.bind("paths", user("alice"), namespace="ns")
         assert not authorizer.decide(ALICE, Attributes(verb="get", path="/metrics")).allowed
 
     def test_missing_role_is_reported_once_and_hides_no_other(
-        self, kept: Kept, authorizer: Authorizer
+        self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.bind("gone", user("alice"), name="a")
         kept.bind("gone", user("alice"), name="b")
@@ -136,7 +142,7 @@ class TestDecision:
         kept.bind("reader", user("alice"), name="z")
         assert authorizer.decide(ALICE, pods()).allowed
 
-    def test_aggregated_role_grants_its_rules(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_aggregated_role_grants_its_rules(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": "view"}}]}
         kept.cluster_role("view", rule("*", "*", "*"), aggregationRule=selectors)
         kept.bind("view", user("alice"))
@@ -149,7 +155,7 @@ class TestDecision:
 
 
 class TestRefusal:
-    """The words are those of kube-apiserver v1.36.3 for the same requests."""
+    """The messages are those of kube-apiserver v1.36.3 for the same requests."""
 
     @pytest.mark.parametrize(
         ("asked", "told", "details"),
@@ -212,7 +218,7 @@ class TestRefusal:
             "code": 403,
         }
 
-    def test_says_what_could_not_be_found(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_says_what_could_not_be_found(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("gone", user("alice"))
         with pytest.raises(
             status.Refusal, match=r'cluster scope: RBAC: clusterrole\.rbac.* "gone" not found$'
@@ -221,7 +227,7 @@ class TestRefusal:
 
 
 class TestFollowing:
-    def test_changed_binding_takes_effect_at_once(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_changed_binding_takes_effect_at_once(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         kept.bind("reader", user("alice"), name="b")
         assert authorizer.decide(ALICE, pods()).allowed
@@ -233,7 +239,7 @@ class TestFollowing:
         kept.delete(f"clusterrolebindings.{GROUP}", "b")
         assert not authorizer.decide(User(name="bob"), pods("list")).allowed
 
-    def test_only_what_changed_is_read(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_only_what_changed_is_read(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         for index in range(20):
             kept.cluster_role(f"r{index}", rule("get", "core", "pods"))
             kept.bind(f"r{index}", user("alice"), name=f"b{index}")
@@ -243,7 +249,7 @@ class TestFollowing:
         authorizer.decide(ALICE, pods())
         assert kept.reads == [(f"clusterrolebindings.{GROUP}", "", "b7")]
 
-    def test_nothing_is_read_while_nothing_changes(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_nothing_is_read_while_nothing_changes(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         authorizer.decide(ALICE, pods())
         kept.reads.clear()
@@ -252,7 +258,7 @@ class TestFollowing:
         assert kept.reads == []
 
     def test_decision_cache_is_bounded(
-        self, kept: Kept, authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch
+        self, kept: FakeObjects, authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(authorization, "_REMEMBERED", 5)
         for index in range(30):
@@ -261,7 +267,7 @@ class TestFollowing:
         assert len(authorizer._grants) <= 5
         assert all(len(each._known) <= 5 for each in authorizer._grants.values())
 
-    def test_no_trace_of_deleted_bindings(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_no_trace_of_deleted_bindings(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("r", user("alice"), group("devs"), name="b", namespace="ns")
         authorizer.decide(ALICE, pods())
         kept.delete(f"rolebindings.{GROUP}", "b", "ns")
@@ -303,7 +309,7 @@ def steps(draw: st.DrawFn) -> tuple[str, str, str, Document | None]:
 
 @given(st.lists(steps(), max_size=12))
 def test_following_ends_where_reading_anew_does(changes: list[tuple[str, str, str, Document | None]]) -> None:
-    kept = Kept()
+    kept = FakeObjects()
     following = Authorizer(kept)
     asked = [
         (who, Attributes(verb=verb, resource=resource, namespace=place))
@@ -333,10 +339,10 @@ def binding(role: str, kind: str = "ClusterRole", **more: str) -> Document:
 
 
 class TestEscalation:
-    """Alice may write every role and binding; that must not help her."""
+    """Alice may write every role and binding; that must not give her more permissions."""
 
     @pytest.fixture(autouse=True)
-    def _alice(self, kept: Kept) -> None:
+    def _alice(self, kept: FakeObjects) -> None:
         writes = rule("create update patch get delete", GROUP, "*")
         kept.cluster_role("rolemaker", writes, rule("get", "core", "pods */status"))
         kept.bind("rolemaker", user("alice"))
@@ -404,7 +410,9 @@ class TestEscalation:
     def test_wildcards_and_other_ways_up(self, authorizer: Authorizer, sneaky: Document) -> None:
         assert "not currently held" in self.refused(authorizer, "clusterroles", grants(sneaky))
 
-    def test_what_is_hers_in_one_namespace_is_not_elsewhere(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_what_is_hers_in_one_namespace_is_not_elsewhere(
+        self, kept: FakeObjects, authorizer: Authorizer
+    ) -> None:
         kept.role("ns", "local", rule("*", "core", "secrets"))
         kept.bind("local", user("alice"), namespace="ns", kind="Role")
         wanted = grants(rule("get", "core", "secrets"))
@@ -412,7 +420,7 @@ class TestEscalation:
         self.refused(authorizer, "roles", wanted, ns="other")
         self.refused(authorizer, "clusterroles", wanted)
 
-    def test_named_objects_are_not_all_objects(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_named_objects_are_not_all_objects(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("one", rule("get", "core", "secrets", "mine"))
         kept.bind("one", user("alice"))
         authorizer.admit("clusterroles", grants(rule("get", "core", "secrets", "mine")), None, user=ALICE)
@@ -433,7 +441,7 @@ class TestEscalation:
         old["metadata"] |= {"finalizers": ["x"], "ownerReferences": [{"name": "o"}]}
         authorizer.admit("clusterroles", grants(rule("*", "*", "*")), old, user=ALICE)
 
-    def test_aggregation_rule_needs_cluster_admin(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_aggregation_rule_needs_cluster_admin(self, authorizer: Authorizer, kept: FakeObjects) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
         for new, old in (
             (grants() | {"aggregationRule": selectors}, None),
@@ -447,16 +455,16 @@ class TestEscalation:
         kept.bind("cluster-admin", user("alice"))
         authorizer.admit("clusterroles", grants() | {"aggregationRule": selectors}, None, user=ALICE)
 
-    def test_escalate_verb_allows_granting_more(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_escalate_verb_allows_granting_more(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("escalator", rule("escalate", GROUP, "clusterroles", "r"))
         kept.bind("escalator", user("alice"))
         wanted = grants(rule("*", "*", "*"))
         authorizer.admit("clusterroles", wanted, grants(), user=ALICE)
-        self.refused(authorizer, "clusterroles", wanted)  # a name isn't given before there is an object
+        self.refused(authorizer, "clusterroles", wanted)  # a name isn't granted before there is an object
         self.refused(authorizer, "roles", wanted, ns="ns")
         self.refused(authorizer, "clusterroles", grants(rule("*", "*", "*"), name="s"), grants(name="s"))
 
-    def test_binding_a_role_gives_its_permissions(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_binding_a_role_gives_its_permissions(self, authorizer: Authorizer, kept: FakeObjects) -> None:
         told = self.refused(authorizer, "clusterrolebindings", binding("cluster-admin"))
         assert told == (
             'clusterrolebindings.rbac.authorization.k8s.io "b" is forbidden: user "alice" '
@@ -467,7 +475,9 @@ class TestEscalation:
         kept.cluster_role("pods", rule("get", "core", "pods"))
         authorizer.admit("clusterrolebindings", binding("pods"), None, user=ALICE)
 
-    def test_binding_an_aggregated_role_needs_its_rules(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_binding_an_aggregated_role_needs_its_rules(
+        self, authorizer: Authorizer, kept: FakeObjects
+    ) -> None:
         selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": "x"}}]}
         kept.cluster_role("innocent", aggregationRule=selectors)
         authorizer.admit("clusterrolebindings", binding("innocent"), None, user=ALICE)
@@ -479,7 +489,7 @@ class TestEscalation:
         new = old | {"subjects": [*old["subjects"], user("mallory")]}
         self.refused(authorizer, "clusterrolebindings", new, old)
 
-    def test_bind_verb_allows_binding_more(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_bind_verb_allows_binding_more(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.cluster_role("binder", rule("bind", GROUP, "clusterroles", "cluster-admin"))
         kept.bind("binder", user("alice"), namespace="ns")
         authorizer.admit("rolebindings", binding("cluster-admin"), None, user=ALICE, namespace="ns")

@@ -1,4 +1,4 @@
-"""The roles a hub starts with: complete, valid, and enough for those who count on them."""
+"""The default roles: complete, valid, and sufficient for the components that need them."""
 
 from typing import Any
 
@@ -8,22 +8,22 @@ from fairway.hub.rbac import default_roles, roles
 from fairway.hub.rbac.authorizer import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Attributes, Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import User
-from hub.kept import Kept, rule, user
+from hub.fake_objects import FakeObjects, rule, user
 
 ANYBODY = User(name="alice", groups=("system:authenticated",))
 NOBODY = User(name="system:anonymous", groups=("system:unauthenticated",))
 
 
 @pytest.fixture
-def kept() -> Kept:
-    kept = Kept()
+def kept() -> FakeObjects:
+    kept = FakeObjects()
     for resource, document in default_roles.documents():
         kept.put(resource, document)
     return kept
 
 
 @pytest.fixture
-def authorizer(kept: Kept) -> Authorizer:
+def authorizer(kept: FakeObjects) -> Authorizer:
     return Authorizer(kept)
 
 
@@ -139,7 +139,7 @@ class TestPermissions:
         ],
     )
     def test_admin_edit_and_view_apply_to_a_namespace(
-        self, kept: Kept, authorizer: Authorizer, role: str, may: list[str], may_not: list[str]
+        self, kept: FakeObjects, authorizer: Authorizer, role: str, may: list[str], may_not: list[str]
     ) -> None:
         kept.bind(role, user("carol"), name="c", namespace="ns")
         carol = User(name="carol")
@@ -151,7 +151,7 @@ class TestPermissions:
         assert permitted(may_not) == []
         assert permitted(may, "other") == []
 
-    def test_custom_resources_join_the_usual_roles(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_custom_resources_join_the_usual_roles(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("admin", user("carol"), name="c", namespace="ns")
         carol = User(name="carol")
         assert not allowed(authorizer, carol, "get", "widgets.example.com")
@@ -159,7 +159,7 @@ class TestPermissions:
         kept.cluster_role("widgets", rule("get", "example.com", "widgets"), labels=labels)
         assert allowed(authorizer, carol, "get", "widgets.example.com")
 
-    def test_a_namespaces_admin_cannot_become_more(self, kept: Kept, authorizer: Authorizer) -> None:
+    def test_a_namespaces_admin_cannot_become_more(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("admin", user("carol"), name="c", namespace="ns")
         carol = User(name="carol", groups=("system:authenticated",))
         document: Document = {

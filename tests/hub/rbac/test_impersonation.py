@@ -1,4 +1,4 @@
-"""Acting as another: only with a permission for everything that is taken on."""
+"""Impersonation needs a permission for everything that the headers name."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from fairway.hub.rbac import impersonation
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.rbac.impersonation import Impersonation
 from fairway.hub.user import User
-from hub.kept import Kept, rule, user
+from hub.fake_objects import FakeObjects, rule, user
 
 ALICE = User(name="alice", uid="1", groups=("devs", "system:authenticated"), extra={"k": ("v",)})
 ROOT = User(name="root", groups=("system:masters", "system:authenticated"))
@@ -16,12 +16,12 @@ AUTHENTICATION = "authentication.k8s.io"
 
 
 @pytest.fixture
-def kept() -> Kept:
-    return Kept()
+def kept() -> FakeObjects:
+    return FakeObjects()
 
 
 @pytest.fixture
-def acting(kept: Kept) -> Impersonation:
+def acting(kept: FakeObjects) -> Impersonation:
     return Impersonation(Authorizer(kept))
 
 
@@ -32,7 +32,7 @@ def headers(name: str = "", *groups: str, uid: str = "", **extra: str) -> list[t
     return [*found, ("Impersonate-User", name)] if name else found
 
 
-def may(kept: Kept, *rules: dict[str, object]) -> None:
+def may(kept: FakeObjects, *rules: dict[str, object]) -> None:
     kept.cluster_role("may", *rules)
     kept.bind("may", user("alice"))
 
@@ -90,7 +90,7 @@ class TestHeaders:
 
 
 class TestWho:
-    """What one becomes, when one may."""
+    """The impersonated user, where permitted."""
 
     @pytest.mark.parametrize(
         ("named", "groups"),
@@ -114,7 +114,7 @@ class TestWho:
     ) -> None:
         assert acting.become(ROOT, named, PODS).groups == groups
 
-    def test_nothing_of_oneself_is_left(self, kept: Kept, acting: Impersonation) -> None:
+    def test_nothing_of_oneself_is_left(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))
         assert acting.become(ALICE, headers("bob"), PODS) == User(
             name="bob", groups=("system:authenticated",)
@@ -122,7 +122,7 @@ class TestWho:
 
 
 class TestOldMode:
-    def test_every_part_needs_its_permission(self, kept: Kept, acting: Impersonation) -> None:
+    def test_every_part_needs_its_permission(self, kept: FakeObjects, acting: Impersonation) -> None:
         parts = [
             rule("impersonate", "core", "users", "bob"),
             rule("impersonate", "core", "groups", "x"),
@@ -137,7 +137,7 @@ class TestOldMode:
             may(kept, *parts[:index], *parts[index + 1 :])
             refused(acting, *named)
 
-    def test_masters_cannot_be_had_with_users_alone(self, kept: Kept, acting: Impersonation) -> None:
+    def test_masters_cannot_be_had_with_users_alone(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users"))
         acting.become(ALICE, headers("bob"), PODS)
         assert refused(acting, *headers("bob", "system:masters")) == (
@@ -145,7 +145,7 @@ class TestOldMode:
             "at the cluster scope"
         )
 
-    def test_accounts_belong_to_their_namespace(self, kept: Kept, acting: Impersonation) -> None:
+    def test_accounts_belong_to_their_namespace(self, kept: FakeObjects, acting: Impersonation) -> None:
         kept.role("ns", "edit", rule("impersonate", "core", "serviceaccounts"))
         kept.bind("edit", user("alice"), namespace="ns", kind="Role")
         assert (
@@ -155,13 +155,13 @@ class TestOldMode:
         refused(acting, *headers("system:serviceaccount:kube-system:sa"))
         refused(acting, *headers("system:serviceaccount:ns:sa", "system:masters"))
 
-    def test_users_does_not_include_accounts(self, kept: Kept, acting: Impersonation) -> None:
+    def test_users_does_not_include_accounts(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users"))
         refused(acting, *headers("system:serviceaccount:ns:sa"))
 
 
 class TestConstrainedModes:
-    """Two permissions: to be them, and to do this while being them."""
+    """Two permissions: to be the user, and to do this while impersonating."""
 
     @pytest.mark.parametrize(
         ("mode", "name", "resource"),
@@ -172,7 +172,7 @@ class TestConstrainedModes:
         ],
     )
     def test_constrained_impersonation_needs_both_permissions(
-        self, kept: Kept, acting: Impersonation, mode: str, name: str, resource: str
+        self, kept: FakeObjects, acting: Impersonation, mode: str, name: str, resource: str
     ) -> None:
         being = rule(f"impersonate:{mode}", AUTHENTICATION, resource)
         doing = rule(f"impersonate-on:{mode}:list", "core", "pods")
@@ -187,7 +187,7 @@ class TestConstrainedModes:
         )
 
     def test_constrained_impersonation_excludes_system_masters(
-        self, kept: Kept, acting: Impersonation
+        self, kept: FakeObjects, acting: Impersonation
     ) -> None:
         may(
             kept,
@@ -198,7 +198,7 @@ class TestConstrainedModes:
         assert impersonation.MASTERS_GROUP in refused(acting, *headers("bob", "system:masters"))
         assert impersonation.EMPTY_GROUP in refused(acting, *headers("bob", ""))
 
-    def test_impersonation_rejects_empty_extras(self, kept: Kept, acting: Impersonation) -> None:
+    def test_impersonation_rejects_empty_extras(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(
             kept,
             rule("impersonate:user-info", AUTHENTICATION, "*"),
@@ -207,7 +207,7 @@ class TestConstrainedModes:
         assert impersonation.EMPTY_VALUE in refused(acting, *headers("bob", scopes=""))
         assert impersonation.EMPTY_KEY in refused(acting, *headers("bob"), ("Impersonate-Extra-", "x"))
 
-    def test_a_nodes_agent_may_be_its_own_node(self, kept: Kept, acting: Impersonation) -> None:
+    def test_a_nodes_agent_may_be_its_own_node(self, kept: FakeObjects, acting: Impersonation) -> None:
         agent = User(
             name="system:serviceaccount:ns:agent",
             extra={"authentication.kubernetes.io/node-name": ("n1",)},
@@ -226,7 +226,7 @@ class TestConstrainedModes:
 
 
 class TestWords:
-    """As kube-apiserver v1.36.3 refuses the same requests."""
+    """The messages are those of kube-apiserver v1.36.3 for the same requests."""
 
     @pytest.mark.parametrize(
         ("named", "told"),
@@ -264,7 +264,9 @@ class TestWords:
             'forbidden: User "alice" cannot impersonate-on:user-info:get path "/metrics"'
         )
 
-    def test_who_succeeded_in_the_old_way_reads_its_refusal(self, kept: Kept, acting: Impersonation) -> None:
+    def test_who_succeeded_in_the_old_way_reads_its_refusal(
+        self, kept: FakeObjects, acting: Impersonation
+    ) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))
         acting.become(ALICE, headers("bob"), PODS)
         assert refused(acting, *headers("carol")) == (

@@ -1,4 +1,4 @@
-"""Reviews, with the answers of kube-apiserver v1.36.3 to the same questions."""
+"""Reviews, with the answers of kube-apiserver v1.36.3 to the same requests."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from fairway.hub.rbac import default_roles, reviews
 from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.resource import Document
 from fairway.hub.user import User
-from hub.kept import Kept, user
+from hub.fake_objects import FakeObjects, user
 
 NOW = datetime(2026, 11, 15, 13, 4, 35, tzinfo=UTC)
 ALICE = User(name="alice", uid="alice-uid", groups=("devs", "ops", "system:authenticated"))
@@ -23,8 +23,8 @@ ROOT = User(name="root", groups=("system:masters",))
 
 
 @pytest.fixture
-def kept() -> Kept:
-    kept = Kept()
+def kept() -> FakeObjects:
+    kept = FakeObjects()
     for resource, document in default_roles.documents():
         kept.put(resource, document)
     kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns", "uid": "u"}})
@@ -32,12 +32,12 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-def authorizer(kept: Kept) -> Authorizer:
+def authorizer(kept: FakeObjects) -> Authorizer:
     return Authorizer(kept)
 
 
 @pytest.fixture
-def authenticator(kept: Kept, tmp_path: Path) -> Authenticator:
+def authenticator(kept: FakeObjects, tmp_path: Path) -> Authenticator:
     (tmp_path / "t").write_text('alice-token,alice,alice-uid,"devs,ops"\n')
     return Authenticator(
         authority=Authority.create(now=NOW),
@@ -77,7 +77,7 @@ class TestTokenReview:
     ) -> None:
         assert self.review(authenticator, **spec) == {"user": {}, "error": "invalid bearer token"}
 
-    def test_says_why_a_signed_token_is_bad(self, authenticator: Authenticator, kept: Kept) -> None:
+    def test_says_why_a_signed_token_is_bad(self, authenticator: Authenticator, kept: FakeObjects) -> None:
         token = authenticator.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
         assert self.review(authenticator, token=token, audiences=["zzz"])["error"] == (
             f'[invalid bearer token, token audiences ["{ISSUER}"] is invalid for the target audiences ["zzz"]]'
@@ -147,7 +147,7 @@ class TestAccess:
             answer = reviews.subject_access_review(document, authorizer=authorizer)
             assert answer["status"]["allowed"] is allowed
 
-    def test_of_a_group_without_a_user(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_of_a_group_without_a_user(self, authorizer: Authorizer, kept: FakeObjects) -> None:
         kept.bind("view", user(""), namespace="default")
         document: Document = {"spec": {"groups": ["g"], "resourceAttributes": PODS}}
         assert reviews.subject_access_review(document, authorizer=authorizer)["kind"] == "SubjectAccessReview"
@@ -158,7 +158,7 @@ class TestAccess:
         assert reviews.subject_access_review(document, authorizer=authorizer)["status"] == {"allowed": False}
 
     def test_local_subject_access_review_is_limited_to_its_namespace(
-        self, authorizer: Authorizer, kept: Kept
+        self, authorizer: Authorizer, kept: FakeObjects
     ) -> None:
         kept.bind("view", user("carol"), name="c", namespace="default")
         document: Document = {
@@ -325,7 +325,9 @@ class TestRules:
             },
         }
 
-    def test_of_a_namespace_and_what_could_not_be_found(self, authorizer: Authorizer, kept: Kept) -> None:
+    def test_of_a_namespace_and_what_could_not_be_found(
+        self, authorizer: Authorizer, kept: FakeObjects
+    ) -> None:
         kept.bind("view", user("alice"), name="v", namespace="default")
         kept.bind("gone", user("alice"))
         document: Document = {"spec": {"namespace": "default"}}

@@ -1,4 +1,4 @@
-"""Rules and roles: what they allow and cover, what they gather, and what makes them invalid."""
+"""Rules and roles: matching, coverage, aggregation, validation."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from fairway.hub import status
 from fairway.hub.rbac import roles
 from fairway.hub.rbac.roles import Rule
 from fairway.hub.resource import Document
-from hub.kept import paths, rule
+from hub.fake_objects import paths, rule
 
 VERBS = st.sampled_from(["*", "get", "list"])
 GROUPS = st.sampled_from(["*", "", "apps"])
@@ -33,7 +33,7 @@ def rules(draw: st.DrawFn) -> Rule:
 
 
 def everything_asked() -> list[tuple[str, ...]]:
-    """Requests that tell any two of those rules apart."""
+    """Requests that distinguish any two of those rules."""
     resources = [
         ("pods", ""),
         ("pods", "status"),
@@ -69,7 +69,7 @@ def allowed(held: list[Rule], asked: tuple[str, ...]) -> bool:
 
 @given(st.lists(rules(), max_size=3), st.lists(rules(), max_size=2))
 def test_who_lacks_nothing_may_do_all_of_it(held: list[Rule], wanted: list[Rule]) -> None:
-    """What can be granted without the grantor's doing it is an escalation, however it is written."""
+    """A grant that the author doesn't hold is an escalation, in whatever notation."""
     if not roles.missing(held, wanted):
         gained = [asked for asked in ASKED if allowed(wanted, asked) and not allowed(held, asked)]
         assert gained == []
@@ -128,7 +128,7 @@ class TestRule:
         assert Rule.of(paths("get", url)).opens("get", path) is expected
 
     def test_odd_rules_cover_nothing_more(self) -> None:
-        """Validation keeps these out; one that got in must not be of use."""
+        """Validation rejects these; a stored one must grant nothing."""
         both = Rule(verbs=("*",), urls=("*",), names=("a",))
         assert not both.covers(Rule(verbs=("get",), urls=("/x",)))
         slash = Rule(verbs=("*",), groups=("*",), resources=("*/",))
@@ -200,7 +200,7 @@ def told(causes: list[status.Cause]) -> list[str]:
 
 
 class TestValidation:
-    """The words are those of kube-apiserver v1.36.3 for the same objects."""
+    """The messages are those of kube-apiserver v1.36.3 for the same objects."""
 
     def test_invalid_role_is_rejected(self) -> None:
         bad = [

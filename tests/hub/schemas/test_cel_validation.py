@@ -250,7 +250,7 @@ def test_a_rule_may_cost_so_much_and_all_together_so_much(monkeypatch: pytest.Mo
 
 
 def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
-    """Whatever they cost: finding all matches costs next to nothing."""
+    """At any cost: finding all matches costs next to nothing."""
     busy = "self.findAll('a').size() > 0"
     scene = {"type": "object", "properties": {"a": with_rule(TEXT, busy), "b": with_rule(TEXT, busy)}}
     assert refusals(scene, {"a": "a" * 1000, "b": "a" * 1000}) == []

@@ -62,7 +62,7 @@ def test_invalid_duration_is_rejected(text: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({case["format"] for case in CASES}))
 def test_long_texts_are_judged_in_no_time(name: str) -> None:
-    """Nothing here may backtrack: each of these took forever if it did."""
+    """Nothing here may backtrack: with backtracking each of these would take forever."""
     has_format = text_format(name)
     assert has_format is not None
     for part in ("a", "a.", "-", "1", "1:", '"', "a@", " ", "((", "é"):

@@ -1,4 +1,4 @@
-"""Accepting and refusing, against an independent judge of JSON Schema, on what both mean the same by."""
+"""Validation compared with an independent JSON Schema validator, on keywords that mean the same in both."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-# What null means is Kubernetes' own matter.
+# Null has a meaning of its own in Kubernetes.
 COMMON = values(SCALARS)
 VALUES = values(SCALARS | st.none())
 BOUNDS = st.integers(-2, 6)

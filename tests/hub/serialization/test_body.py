@@ -1,4 +1,4 @@
-"""Bodies: what is read, and what is refused before it can do harm."""
+"""Request bodies: decoding, and the limits on size, depth and values."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_body_nesting_is_bounded() -> None:
         read(b'{"a":' + b"[" * body.DEPTH + b"]" * body.DEPTH + b"}")
     with pytest.raises(Refusal):
         read(b"[" * 100_000)
-    # Brackets inside of texts don't nest.
+    # Brackets in strings don't nest.
     assert read(json.dumps({"a": "[" * 10_000, "b": ["{", '"['] * 500}).encode())
 
 

@@ -1,4 +1,4 @@
-"""Protobuf bodies become the documents that JSON would have given, and no bytes whatever do harm."""
+"""Protobuf bodies decode to the documents that JSON gives, and arbitrary bytes do no harm."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from fairway.hub.serialization import protobuf
 from fairway.hub.status import Refusal
 from hub.drawn import documents, encoded
 
-# One line per kind, with every field of every type somewhere: what Kubernetes' own encoder wrote and its own JSON.
+# One line per kind, with every field of every type somewhere: the output of Kubernetes' own encoders.
 GOLDEN = [
     json.loads(line) for line in Path(__file__).with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
 ]

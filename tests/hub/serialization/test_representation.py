@@ -1,4 +1,4 @@
-"""Negotiation: which form a client gets."""
+"""Content negotiation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is served, as the documents of discovery tell it."""
+"""Discovery documents."""
 
 from fairway.hub import builtin
 from fairway.hub.registry import Registry

@@ -1,4 +1,4 @@
-"""Memory for bodies and answers: each user has a share of it."""
+"""Memory for bodies and responses: each user has a share."""
 
 import pytest
 

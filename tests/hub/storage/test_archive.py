@@ -1,4 +1,4 @@
-"""Backups, putting them back, finding damage, taking objects elsewhere."""
+"""Backup, restore, check and export."""
 
 import asyncio
 import sqlite3
@@ -92,7 +92,7 @@ async def test_a_backup_of_a_running_store_can_be_restored(tmp_path: Path, folde
 async def test_a_backup_of_a_folder_at_rest(tmp_path: Path) -> None:
     await (await some(tmp_path / "data")).close()
     assert backup(tmp_path / "data", tmp_path / "backup.db").objects == 2
-    # At rest in one file, so it can be read from where nothing can be written.
+    # A single file at rest, so it can be read from a read-only disk.
     assert (tmp_path / "backup.db").read_bytes()[18:20] == b"\1\1"
     assert files(tmp_path) == ["backup.db", "data"]
 

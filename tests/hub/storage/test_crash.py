@@ -1,7 +1,7 @@
-"""Kill the writer at any moment: what was acknowledged is there, what was seen is there, nothing is told twice.
+"""Kill the writer at any moment: acknowledged and observed writes survive, and no change is delivered twice.
 
-The parent keeps the record of all changes it has learnt from the reopened store over several crashes of the same
-folder, and compares it with what the killed processes said they did.
+The parent records all changes that it has read from the reopened store over several crashes of the same folder, and
+compares them with what the killed processes reported.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from hub import store_writer
 
 
 class Writer:
-    """The child, and everything it said."""
+    """The child process and its output."""
 
     def __init__(self, folder: Path, *, run: str, seed: int, changes: int) -> None:
         self.process = subprocess.Popen(
@@ -35,10 +35,10 @@ class Writer:
         self.saw: dict[str, int] = {}
 
     def listen(self, lines: int | None = None) -> None:
-        """To so many lines, or to the end."""
+        """Read this many lines, or to the end."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.endswith(b"\n"):  # the last one may be cut short
+            if line.endswith(b"\n"):  # the last one may be truncated
                 self._hear(*msgspec.json.decode(line))
             if lines is not None:
                 lines -= 1
@@ -90,7 +90,7 @@ def everything(store: Store, revision: int | None = None) -> dict[Key, Item]:
 
 
 async def handed_over(store: Store, *, since: int) -> list[Change]:
-    """All changes of both resources after ``since``, each watch being asked once."""
+    """Return all changes of both resources after ``since``, from one call per watch."""
     changes: list[Change] = []
     for resource in store_writer.RESOURCES:
         if store.touched(resource) > since:
@@ -145,7 +145,7 @@ def test_rows_being_removed_meanwhile_changes_nothing_of_that(tmp_path: Path) ->
             tail = await handed_over(store, since=store.oldest)
             assert len(tail) == 64
             assert tail[-1].revision == store.revision
-            # What happened between the last time and the history's beginning can only be judged by its outcome.
+            # Changes between the last reopening and the start of the history show only in their outcome.
             base = everything(store, store.oldest)
             assert everything(store) == replayed(tail, until=store.revision, onto=base)
             there = {token(item): item.revision for item in (*base.values(), *(c.item for c in tail))}
@@ -155,7 +155,7 @@ def test_rows_being_removed_meanwhile_changes_nothing_of_that(tmp_path: Path) ->
                     there.get(t) == revision for t, revision in said.items() if revision > store.oldest
                 )
                 assert max(said.values()) <= store.revision
-                # Nobody else used an acknowledged revision.
+                # No other write used an acknowledged revision.
                 assert all(said.get(t, revision) == revision for t, revision in there.items())
             with pytest.raises(TooOld):
                 store.watch(store_writer.RESOURCES[0], since=known)

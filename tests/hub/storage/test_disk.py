@@ -1,4 +1,4 @@
-"""The store on disk: reopening, locking, damage, and disks that are full."""
+"""The store on disk: reopening, locking, damage, and full disks."""
 
 import asyncio
 import os
@@ -131,12 +131,12 @@ async def test_superseded_rows_are_removed_after_eviction_from_the_watch_cache(t
                 store.watch(RESOURCE, since=8)
             for _ in range(6):
                 await put(store, "b")
-        # Besides the two changes still told and the other object: what b was before them.
+        # Besides the two changes still available and the other object: the state of b before them.
         assert rows(tmp_path) == [2, 15, 16, 17]
 
 
 async def test_a_forgotten_deletion_makes_its_past_too_old(tmp_path: Path) -> None:
-    """Of the resource only an untouched old object is left; that nothing else happened can't be concluded from it."""
+    """Only an untouched old object is left of the resource; that doesn't show that nothing else happened."""
     with mock.patch.object(group_commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
             await put(store, "kept")
@@ -180,7 +180,7 @@ async def test_rows_are_removed_under_constant_writes(tmp_path: Path) -> None:
 
 
 async def test_a_row_is_not_removed_before_the_older_ones_of_its_key(tmp_path: Path) -> None:
-    """A removal that fails must be made up for before later ones, or a deleted object would come back."""
+    """A failed removal must be repeated before later ones, or a deleted object would come back."""
     with mock.patch.object(group_commit, "TRIM", 1), mock.patch.object(group_commit, "STEP", 1):
         store = await Store.open(tmp_path, changes=1)
         await put(store, "a")
@@ -379,7 +379,7 @@ def files_limited_to(size: int) -> Iterator[None]:
 
 
 async def fill_up(store: Store) -> dict[str, object]:
-    """Writes until it fails; what was acknowledged."""
+    """Write until it fails; returns what was acknowledged."""
     acknowledged: dict[str, object] = {}
 
     async def write(writer: int) -> None:
@@ -465,7 +465,7 @@ async def test_a_full_disk_makes_the_store_read_only_until_there_is_room(disk: P
 
 
 async def test_a_torn_or_garbled_tail_costs_only_what_was_not_acknowledged(tmp_path: Path) -> None:
-    """As after a power cut: the write-ahead log ends anywhere, or in nonsense."""
+    """As after a power failure: the write-ahead log is truncated, or ends in garbage."""
     wal = tmp_path / "live" / (FILE + "-wal")
     sizes: list[int] = []
     async with await Store.open(tmp_path / "live") as store:

@@ -1,4 +1,4 @@
-"""Data that is copied, restored and put back: a client never resumes from a version of another life of it."""
+"""Copied and restored data: a client never resumes from a revision of another life."""
 
 import asyncio
 import shutil
@@ -42,7 +42,7 @@ def objects(store: Store) -> Objects:
 
 
 async def resumed(store: Store, since: int, known: Objects) -> Objects:
-    """What a client that listed ``known`` at ``since`` holds after its watch. Raises TooOld or Ahead."""
+    """Return what a client that listed ``known`` at ``since`` has after its watch. Raises TooOld or Ahead."""
     watch, found = store.watch(RESOURCE, since=since), dict(known)
     try:
         if store.touched(RESOURCE) > since:
@@ -79,7 +79,7 @@ def test_resumed_watch_is_complete_or_refused_whatever_is_restored(steps: Sequen
         clients: list[tuple[int, Objects]] = []
         for what, number in steps:
             seconds += 1
-            if what == "clock":  # forwards, backwards, or before the hub was made
+            if what == "clock":  # forwards, backwards, or before the hub was created
                 seconds = (seconds + 3600, seconds - 3600, 1.0)[number % 3]
             elif what == "copy" and folder.exists():
                 copies.append(root / f"copy{len(copies)}")
@@ -118,7 +118,7 @@ def test_resumed_watch_is_complete_or_refused_whatever_is_restored(steps: Sequen
 async def test_reopened_store_resumes_its_own_watches_and_refuses_skipped_revisions(tmp_path: Path) -> None:
     async with await Store.open(tmp_path, first=lambda last: last + 10) as store:
         last = await put(store, "a")
-    for _ in range(2):  # the gap is remembered
+    for _ in range(2):  # the gap is stored
         async with await Store.open(tmp_path, first=lambda last: last + 10) as store:
             since = await put(store, "a")
             assert [c.revision for c in await store.watch(RESOURCE, since=last).next()][-1] == since
@@ -153,7 +153,7 @@ def test_wrong_clock_still_skips_ahead_within_what_json_keeps(seconds: float) ->
     with at(seconds):
         first = first_revision(last)
         assert last < first < 2**53
-        # Two lives that follow the same past do not meet, though the clock is of no help.
+        # Two lives with the same past don't share revisions, even without help of the clock.
         assert first != first_revision(last)
 
 

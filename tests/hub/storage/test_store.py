@@ -1,4 +1,4 @@
-"""The store as its callers see it, in memory and on disk alike."""
+"""The store as its callers see it, in memory and on disk."""
 
 import asyncio
 from collections.abc import AsyncIterator

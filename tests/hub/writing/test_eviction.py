@@ -1,4 +1,4 @@
-"""Whether a pod may go is a matter of its disruption budget."""
+"""Evictions and disruption budgets."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -26,7 +26,7 @@ def request(*, dry_run: bool = False, subresource: str = "") -> WriteRequest:
 
 
 class Ship:
-    """A hub with one pod, and what may happen to it."""
+    """A hub with one pod."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub

@@ -1,4 +1,4 @@
-"""What is written with a point and need not be, and versions that are kept as others."""
+"""Whole numbers written with a decimal point, and the storage version."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Objects in a dict, as those who decide about access read them."""
+"""Objects in a dict, as an ``ObjectReader``."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,8 +7,8 @@ from fairway.hub.rbac.roles import GROUP
 from fairway.hub.resource import Document
 
 
-class Kept:
-    """``forgetful`` never tells what changed, so everything is read again."""
+class FakeObjects:
+    """``forgetful`` never reports what changed, so everything is read again."""
 
     def __init__(self, *, forgetful: bool = False) -> None:
         self.revision = 1
@@ -54,7 +54,7 @@ class Kept:
             (key[1], key[2]) for revision, key in self._changes if revision > since and key[0] == resource
         ]
 
-    # Roles and bindings in few words.
+    # Shorthands for roles and bindings
 
     def cluster_role(
         self, name: str, *rules: Document, labels: dict[str, str] | None = None, **more: Any
