@@ -1,6 +1,6 @@
 """Programs nobody wrote for the embedded hub: kube-controller-manager and kwok do on it what they do on a real one.
 
-The hub's own upkeep is off wherever a controller does the same, so what happens here is theirs.
+The hub's own controllers are off wherever one of these does the same, so the results here are theirs.
 """
 
 import asyncio

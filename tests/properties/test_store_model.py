@@ -62,7 +62,7 @@ class StoreMachine(RuleBasedStateMachine):
             (group_commit, "TRIM", 3),
             (group_commit, "STEP", 4),
             (group_commit, "BATCH", 3),
-            (index, "FEW", 2),
+            (index, "MAX_INSERTIONS", 2),
             (watch_cache, "RECENT", 3),
             (watch_cache, "STRIDE", 2),
         ):

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 _OF_NAMESPACES: Final = frozenset({"status", "finalize"})
 """Subresources of a namespace, as opposed to resources in it."""
-_MOST_SEGMENTS: Final = 32
+_MAX_SEGMENTS: Final = 32
 """Valid paths are shorter; the rest is kept as one segment, which is no valid name."""
 
 
@@ -32,7 +32,7 @@ class RequestInfo:
 def parse(raw_path: str) -> RequestInfo:
     """Parse a path. Segments are split before they are unquoted, so that an encoded slash can't change the target."""
     path = _origin(raw_path).partition("?")[0]
-    segments = [unquote(part) for part in path.strip("/").split("/", _MOST_SEGMENTS)]
+    segments = [unquote(part) for part in path.strip("/").split("/", _MAX_SEGMENTS)]
     whole = unquote(path)
     nowhere = path.startswith("//") or any(map(_no_name, segments))
     if segments[0] == "api" and len(segments) >= 2:

@@ -177,13 +177,13 @@ def bad_request(message: str) -> Refusal:
     return Refusal(code=400, reason="BadRequest", message=message)
 
 
-MOST_CAUSES: Final = 500
+MAX_CAUSES: Final = 500
 AND_MORE: Final = "and {} more"
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Refusal:
     """Build a 422. A single cause is the message itself, several are listed in brackets, up to a limit."""
-    left, causes = len(causes) - MOST_CAUSES, causes[:MOST_CAUSES]
+    left, causes = len(causes) - MAX_CAUSES, causes[:MAX_CAUSES]
     texts = [f"{c.field}: {c.message}" if c.field else c.message for c in causes]
     unique = list(dict.fromkeys(texts))
     if left > 0:

@@ -123,7 +123,7 @@ class TestCertificate:
     def test_verified_certificates_are_cached_within_a_bound(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(authenticator, "_REMEMBERED", 2)
+        monkeypatch.setattr(authenticator, "_CACHE_SIZE", 2)
         for index in range(5):
             world.ask(certificate=world.certificate((NameOID.COMMON_NAME, f"u{index}")))
         assert len(world.authenticator._certified) <= 2

@@ -436,7 +436,7 @@ class TestMemory:
         assert kept.reads == [("serviceaccounts", "ns", "sa")]
 
     def test_verified_token_cache_is_bounded(self, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(service_account_tokens, "_REMEMBERED", 3)
+        monkeypatch.setattr(service_account_tokens, "_CACHE_SIZE", 3)
         for _ in range(10):
             issuer.authenticate(token_of(issuer))
         assert len(issuer._remembered) <= 3

@@ -260,7 +260,7 @@ class TestFollowing:
     def test_decision_cache_is_bounded(
         self, kept: FakeObjects, authorizer: Authorizer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(authorization, "_REMEMBERED", 5)
+        monkeypatch.setattr(authorization, "_CACHE_SIZE", 5)
         for index in range(30):
             authorizer.decide(User(name=f"u{index}"), pods(namespace=f"n{index}"))
             authorizer.decide(ALICE, Attributes(verb="get", path=f"/{index}"))

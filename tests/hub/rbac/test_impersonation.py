@@ -277,7 +277,7 @@ class TestWords:
     def test_impersonation_cache_is_bounded(
         self, acting: Impersonation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(impersonation, "_REMEMBERED", 3)
+        monkeypatch.setattr(impersonation, "_CACHE_SIZE", 3)
         for index in range(9):
             acting.become(User(name=f"u{index}", groups=("system:masters",)), headers("bob"), PODS)
         assert len(acting._last) <= 3

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fairway.hub.storage.archive import backup, restore
 from fairway.hub.storage.entry import DELETED, Ahead
-from fairway.hub.storage.revisions import LATEST_CLOCK, MOST_GAPS, first_revision
+from fairway.hub.storage.revisions import LATEST_CLOCK, MAX_GAPS, first_revision
 from fairway.hub.storage.store import Key, Store, TooOld
 
 RESOURCE = "things.example.com"
@@ -132,7 +132,7 @@ async def test_reopened_store_resumes_its_own_watches_and_refuses_skipped_revisi
 async def test_oldest_lives_are_forgotten_with_all_that_came_before(tmp_path: Path) -> None:
     async with await Store.open(tmp_path, first=lambda last: last + 10) as store:
         first = await put(store, "a")
-    for _ in range(MOST_GAPS):
+    for _ in range(MAX_GAPS):
         await (await Store.open(tmp_path, first=lambda last: last + 10)).close()
     async with await Store.open(tmp_path, first=lambda last: last + 10) as store:
         with pytest.raises(TooOld):

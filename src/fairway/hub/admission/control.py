@@ -41,8 +41,8 @@ FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 _INVALID: Final = ("Invalid", 422)
-_MOST_FAILURES: Final = 50
-_REMEMBERED: Final = 4096
+_MAX_FAILURES: Final = 50
+_CACHE_SIZE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Admission:
         for hook in hooks:
             self._ask(hook, endpoint, subject, attempt, findings)
         if findings.failures:
-            listed = msgspec.json.encode(findings.failures[:_MOST_FAILURES])
+            listed = msgspec.json.encode(findings.failures[:_MAX_FAILURES])
             attempt.annotations[FAILURES] = listed.decode()
         attempt.annotations.update((key, ", ".join(values)) for key, values in findings.annotations.items())
         if findings.refused:
@@ -112,7 +112,7 @@ class Admission:
         key = (resource.group, resource.version, resource.plural, attempt.subresource, attempt.operation)
         known = self._concerning.get(key)
         if known is None:
-            if len(self._concerning) >= _REMEMBERED:
+            if len(self._concerning) >= _CACHE_SIZE:
                 self._concerning.clear()
             endpoint = Endpoint(
                 faces=tuple(self._faces(resource)),

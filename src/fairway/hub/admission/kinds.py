@@ -43,8 +43,8 @@ UNREADABLE_PARAMS: Final = (
     'user {user} does not have "{verb}" permission on the object referenced by paramRef'
 )
 
-MOST_CONDITIONS: Final = 64
-MOST_ANNOTATIONS: Final = 20
+MAX_CONDITIONS: Final = 64
+MAX_ANNOTATIONS: Final = 20
 REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
 
@@ -191,8 +191,8 @@ def _kind_causes(kind: Mapping[str, str]) -> Iterator[Cause]:
 
 def _condition_causes(compiler: Compiler, conditions: Sequence[Document]) -> Iterator[Cause]:
     place = "spec.matchConditions"
-    if len(conditions) > MOST_CONDITIONS:
-        yield status.too_many(place, len(conditions), MOST_CONDITIONS)
+    if len(conditions) > MAX_CONDITIONS:
+        yield status.too_many(place, len(conditions), MAX_CONDITIONS)
     for index, each in enumerate(conditions):
         here, text, name = f"{place}[{index}]", each.get("expression", "").strip(), each.get("name", "")
         if not text:
@@ -244,8 +244,8 @@ def _annotation_causes(
     compiler: Compiler, name: str, annotations: Sequence[Document], *, composed: bool
 ) -> Iterator[Cause]:
     place, seen = "spec.auditAnnotations", set[str]()
-    if len(annotations) > MOST_ANNOTATIONS:
-        message = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
+    if len(annotations) > MAX_ANNOTATIONS:
+        message = f"must not have more than {MAX_ANNOTATIONS} auditAnnotations"
         yield status.invalid_value(place, list(annotations), message)
     for index, each in enumerate(annotations):
         here, key, text = f"{place}[{index}]", each.get("key", ""), each.get("valueExpression", "").strip()

@@ -23,7 +23,7 @@ OPEN_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz", "/version", "/ve
 NOBODY: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
 
 _USER_UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
-_REMEMBERED: Final = 1024
+_CACHE_SIZE: Final = 1024
 
 
 class Authenticator:
@@ -103,7 +103,7 @@ class Authenticator:
                 extra={CREDENTIAL: (f"X509SHA256={digest.hex()}",)},
             )
         )
-        if len(self._certified) >= _REMEMBERED:
+        if len(self._certified) >= _CACHE_SIZE:
             self._certified.clear()
         end = min(certificate.not_valid_after_utc, self._authority.certificate.not_valid_after_utc)
         self._certified[digest] = (user, end)

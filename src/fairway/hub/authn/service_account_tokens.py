@@ -48,7 +48,7 @@ _GROUP: Final = "authentication.k8s.io"
 _BINDABLE: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _LEEWAY: Final = 60
 _DEFAULT_SECONDS: Final = 3600
-_REMEMBERED: Final = 4096
+_CACHE_SIZE: Final = 4096
 
 
 class Verified(Struct, frozen=True):
@@ -244,7 +244,7 @@ class Issuer:
             legacy = claims.iss == LEGACY_ISSUER
             steady = self._confirm_legacy(claims, token) if legacy else self._confirm(claims, now)
             if steady:
-                if len(self._remembered) >= _REMEMBERED:
+                if len(self._remembered) >= _CACHE_SIZE:
                     self._remembered.clear()
                 known.seen = seen
                 self._remembered[digest] = known

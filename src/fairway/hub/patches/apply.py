@@ -32,7 +32,7 @@ CONFLICT: Final = "conflict with {0}"
 ONE_CONFLICT: Final = "Apply failed with 1 conflict: conflict with {0}: {1}"
 CONFLICTS: Final = "Apply failed with {0} conflicts: {1}"
 CONFLICT_REASON: Final = "FieldManagerConflict"
-MOST_CONFLICTS: Final = 500
+MAX_CONFLICTS: Final = 500
 """Conflicts that the message lists; all are counted."""
 
 KUBECTL: Final = "kubectl"
@@ -212,7 +212,7 @@ def _pruned(schema: MergeSchema, result: Document, last: FieldSet, managers: Man
 def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
     identities = {key: entry.identity for key, entry in {c.entry.key: c.entry for c in conflicts}.items()}
     by_manager: dict[str, list[_Conflict]] = {}
-    for conflict in sorted(conflicts, key=lambda c: identities[c.entry.key])[:MOST_CONFLICTS]:
+    for conflict in sorted(conflicts, key=lambda c: identities[c.entry.key])[:MAX_CONFLICTS]:
         by_manager.setdefault(identities[conflict.entry.key], []).append(conflict)
     causes = [
         {

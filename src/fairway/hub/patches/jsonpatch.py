@@ -13,8 +13,8 @@ from fairway.hub.patches.merge import copied
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal, bad_request, invalid, invalid_value, too_large
 
-MOST_OPERATIONS: Final = 10_000
-MOST_COPIED: Final = 3 * 1024 * 1024
+MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024
 """Bytes of JSON that the copies of a patch may add; a few operations could double a document over and over."""
 
 REJECTED: Final = "the server rejected our request due to an error in our request"
@@ -53,8 +53,8 @@ def apply(document: Document, operations: Any) -> Document:
     """Return the patched document, which shares nothing with the given one. ``operations`` is the decoded,
     unchecked body. Raises Refusal."""
     checked = _checked(operations)
-    if len(checked) > MOST_OPERATIONS:
-        raise too_large(TOO_MANY.format(MOST_OPERATIONS, len(checked)))
+    if len(checked) > MAX_OPERATIONS:
+        raise too_large(TOO_MANY.format(MAX_OPERATIONS, len(checked)))
     try:
         result = _Patch(copied(document)).run(checked)
     except _Misfit:
@@ -152,7 +152,7 @@ class _Patch:
         value = _get(*self._place(_text(operation, "from")))
         holder, key = self._place(_text(operation, "path"))
         self._copied += len(msgspec.json.encode(value))
-        if self._copied > MOST_COPIED:
+        if self._copied > MAX_COPIED:
             raise _Misfit
         _add(holder, key, copied(value))
 

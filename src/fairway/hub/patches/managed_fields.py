@@ -23,7 +23,7 @@ ANCIENT: Final = "ancient-changes"
 """Owns the fields of the oldest updates, when there are too many entries."""
 BEFORE_APPLY: Final = "before-first-apply"
 """Owns all fields of an object that was written before its fields were tracked."""
-MOST_UPDATES: Final = 10
+MAX_UPDATES: Final = 10
 LONGEST_NAME: Final = 128
 
 UNOWNED: Final[Mapping[str, Any]] = {
@@ -247,10 +247,10 @@ def unowned(fields: FieldSet) -> FieldSet:
 
 def capped(managers: Managers) -> Managers:
     """Limit update entries to ten: the oldest are merged, per version."""
-    if len(managers) <= MOST_UPDATES:
+    if len(managers) <= MAX_UPDATES:
         return managers
     updates = [entry for entry in managers.values() if entry.operation == UPDATE]
-    surplus = len(updates) - MOST_UPDATES
+    surplus = len(updates) - MAX_UPDATES
     if surplus <= 0:
         return managers
     updates.sort(key=lambda entry: (entry.time, entry.identity))

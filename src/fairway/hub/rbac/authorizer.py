@@ -39,13 +39,13 @@ ESCALATION: Final = (
 AGGREGATION_NEEDS_ALL: Final = "must have cluster-admin privileges to use the aggregationRule"
 TOO_MANY_PERMISSIONS: Final = "expands to more than {most} single permissions; use wildcards or several roles"
 
-MOST_PERMISSIONS: Final = 50_000
+MAX_PERMISSIONS: Final = 50_000
 """More rules than legitimate roles have; few enough to compare them without delaying others."""
-_REMEMBERED: Final = 2048
+_CACHE_SIZE: Final = 2048
 _REMEMBERED_ANSWERS: Final = 128
 """Cached decisions of one user in one namespace. Clients choose the requests, so the cache is small."""
 _LONGEST: Final = 256
-_MOST_GROUPS: Final = 256
+_MAX_GROUPS: Final = 256
 """Groups of users whose rules are cached. A review can name a user with any number of them."""
 
 
@@ -272,8 +272,8 @@ class Authorizer:
     def _confirm(
         self, user: User, resource: str, name: str, namespace: str, wanted: tuple[Rule, ...]
     ) -> None:
-        if permissions(wanted) > MOST_PERMISSIONS:
-            detail = TOO_MANY_PERMISSIONS.format(most=MOST_PERMISSIONS)
+        if permissions(wanted) > MAX_PERMISSIONS:
+            detail = TOO_MANY_PERMISSIONS.format(most=MAX_PERMISSIONS)
             raise status.forbidden(GROUP, resource, name, detail)
         held, faults = self.rules_for(user, namespace)
         if lacking := missing(held, wanted):
@@ -288,8 +288,8 @@ class Authorizer:
         grants = self._grants.get(key)
         if grants is None:
             grants = self._gather(user, namespace)
-            if len(user.groups) <= _MOST_GROUPS and len(namespace) <= _LONGEST:
-                if len(self._grants) >= _REMEMBERED:
+            if len(user.groups) <= _MAX_GROUPS and len(namespace) <= _LONGEST:
+                if len(self._grants) >= _CACHE_SIZE:
                     self._grants.clear()
                 self._grants[key] = grants
         return grants

@@ -30,7 +30,7 @@ EMPTY_KEY: Final = "impersonating the empty string key in extra is not allowed"
 EMPTY_VALUE: Final = "impersonating the empty string value in extra is not allowed"
 
 _AUTHENTICATION: Final = "authentication.k8s.io"
-_REMEMBERED: Final = 4096
+_CACHE_SIZE: Final = 4096
 _MODES: Final = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "")
 """In the order in which they are tried; the last, without a name, is the legacy mode."""
 
@@ -82,7 +82,7 @@ class Impersonation:
             except status.Refusal as fault:
                 first = first or fault
                 continue
-            if len(self._last) >= _REMEMBERED:
+            if len(self._last) >= _CACHE_SIZE:
                 self._last.clear()
             self._last[user.name] = mode
             return became

@@ -36,7 +36,7 @@ FORBIDDEN_SCHEMA: Final = "{} must not validate the schema (not)"
 
 TOO_MUCH_TO_CHECK: Final = "the schema has too many alternatives for a document of this size"
 
-MOST_EFFORT: Final = 500_000
+MAX_EFFORT: Final = 500_000
 """Values checked and alternatives tried per document. Without alternatives every value is checked once; with them,
 once per alternative."""
 
@@ -59,7 +59,7 @@ class Constraints:
     """Compiles nodes on demand; they may be cyclic."""
 
     def __init__(self) -> None:
-        self.effort = Budget(MOST_EFFORT)
+        self.effort = Budget(MAX_EFFORT)
         """Renew it before a document is checked, which raises Exhausted beyond it."""
         self._checks: dict[int, Check | None] = {}
         # Checks are cached by the identity of their node, so the nodes must stay alive.

@@ -18,7 +18,7 @@ Prune = Callable[[Any, str, list[str]], None]
 """Takes a value, its path, and the paths dropped so far."""
 Default = Callable[[Any], None]
 
-MOST_GROWTH: Final = 3 * 1024 * 1024
+MAX_GROWTH: Final = 3 * 1024 * 1024
 """Bytes that defaults may add to a document: defaults of list items are added once per item."""
 
 _OF_A_FIELD: Final = 16
@@ -140,7 +140,7 @@ class Defaulting:
     """Compiles only nodes that lead to a default. Nodes may be cyclic."""
 
     def __init__(self, root: Node) -> None:
-        self.growth = Budget(MOST_GROWTH)
+        self.growth = Budget(MAX_GROWTH)
         """Renew it before a document is defaulted, which raises Exhausted beyond it."""
         self._root = root
         self._reach = reaching(root, _has_default)

@@ -16,13 +16,13 @@ from fairway.hub.schemas.correlation import ABSENT, same
 from fairway.hub.schemas.embedded_resources import embedded_faults
 from fairway.hub.schemas.fault import ROOT
 from fairway.hub.schemas.object_meta import tidy
-from fairway.hub.schemas.pruning import MOST_GROWTH, Defaulting, Pruning
+from fairway.hub.schemas.pruning import MAX_GROWTH, Defaulting, Pruning
 from fairway.hub.schemas.reachability import reaching
 from fairway.hub.schemas.uniqueness import duplicates
 from fairway.hub.status import Cause
 
 NESTED_TOO_DEEPLY: Final = "the document nests too deeply"
-TOO_MUCH_DEFAULTED: Final = f"Request entity too large: limit is {MOST_GROWTH} with defaults"
+TOO_MUCH_DEFAULTED: Final = f"Request entity too large: limit is {MAX_GROWTH} with defaults"
 RULES_NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to "
     "complete validation"

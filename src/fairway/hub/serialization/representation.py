@@ -33,7 +33,7 @@ BATCH: Final = 64
 ACCEPTED: Final = f"{JSON}, {YAML}"
 STREAMS: Final = f"only the following media types are accepted: {JSON};stream=watch, {PROTOBUF};stream=watch"
 
-_MOST_PARTS: Final = 64
+_MAX_PARTS: Final = 64
 """Parts of an Accept header, and of each of its media types; the rest is ignored."""
 
 _encode = msgspec.json.Encoder().encode
@@ -57,8 +57,8 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
     if not accept or accept in (JSON, "*/*"):
         return PLAIN_JSON
     include = query.get("includeObject") or "Metadata"
-    for part in accept.split(",", _MOST_PARTS)[:_MOST_PARTS]:
-        media, *rest = (piece.strip() for piece in part.split(";", _MOST_PARTS)[:_MOST_PARTS])
+    for part in accept.split(",", _MAX_PARTS)[:_MAX_PARTS]:
+        media, *rest = (piece.strip() for piece in part.split(";", _MAX_PARTS)[:_MAX_PARTS])
         parameters = dict(piece.partition("=")[::2] for piece in rest)
         if media == YAML or media == "text/yaml":
             written = True

@@ -40,7 +40,7 @@ TOO_MANY_HANDLES: Final = "too many %TAG directives"
 
 _UINT64_MAX: Final = (1 << 64) - 1
 _LONGEST_NUMBER: Final = 512
-_MOST_HANDLES: Final = 100
+_MAX_HANDLES: Final = 100
 """The parser compares every %TAG directive with all before it."""
 _STEP: Final = 64
 """Events that are read in one step."""
@@ -120,7 +120,7 @@ def load(raw: bytes, bounds: Bounds) -> Any:
 
 def steps(raw: bytes, bounds: Bounds) -> Generator[None, None, Any]:
     """The same in small steps."""
-    if raw.count(b"%TAG") > _MOST_HANDLES:
+    if raw.count(b"%TAG") > _MAX_HANDLES:
         raise Fault(TOO_MANY_HANDLES)
     loader = _LOADER(raw)
     reader = _Reader(bounds)

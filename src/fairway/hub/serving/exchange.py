@@ -18,7 +18,7 @@ ANSWER: Final = {"Cache-Control": "no-cache, private"}
 """Headers of every response."""
 _PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 """Go's texts; later Python versions have others."""
-_MOST_WARNINGS: Final = 4096
+_MAX_WARNINGS: Final = 4096
 """Characters; the same limit as in kube-apiserver."""
 
 
@@ -77,7 +77,7 @@ def reply(
 
 def _warning_headers(warnings: Iterable[str]) -> Iterator[str]:
     """Yield each warning once, as a valid header value, up to the size that clients accept."""
-    room = _MOST_WARNINGS
+    room = _MAX_WARNINGS
     for warning in dict.fromkeys(warnings):
         room -= len(warning)
         if room < 0:

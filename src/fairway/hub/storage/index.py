@@ -11,12 +11,12 @@ from typing import Final
 from fairway.hub.storage.entry import Item, Key, Listing
 
 # Up to this number, single insertions are cheaper than sorting again, which costs one pass over all keys.
-FEW: Final = 64
+MAX_INSERTIONS: Final = 64
 
 
 def mend(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
     """Add each of ``moved`` to ``keys`` or remove it, as ``present`` says. A few keys are changed in place."""
-    if len(moved) > FEW:
+    if len(moved) > MAX_INSERTIONS:
         gone = set(moved)
         return sorted([k for k in keys if k not in gone] + [k for k in gone if present(k)])
     for key in moved:

@@ -20,7 +20,7 @@ RANDOM_STEP: Final = 2**32
 LATEST_CLOCK: Final = 2**52
 """Microseconds, in the year 2112. A later clock is wrong; revisions stay below 2**53, which every JSON parser
 keeps."""
-MOST_GAPS: Final = 64
+MAX_GAPS: Final = 64
 """The number of lives whose gaps are kept; no client resumes from further back."""
 
 

@@ -44,7 +44,7 @@ from fairway.hub.storage.group_commit import Disk, GroupCommitter
 from fairway.hub.storage.index import ResourceIndex
 from fairway.hub.storage.lock import Lock
 from fairway.hub.storage.log import FILE, FIRST, Durability, Log, Row, prepare_folder
-from fairway.hub.storage.revisions import MOST_GAPS, Gap, find_gap
+from fairway.hub.storage.revisions import MAX_GAPS, Gap, find_gap
 from fairway.hub.storage.watch_cache import Watch, WatchCache
 
 __all__ = [
@@ -426,5 +426,5 @@ def _begin(log: Log, revision: int) -> tuple[int, int, tuple[Gap, ...]]:
     gaps = [gap for gap in log.gaps if gap.first > log.floor]
     if revision > log.revision:
         gaps.append(Gap(log.revision, revision))
-    floor = max([log.floor, *(gap.first for gap in gaps[:-MOST_GAPS])])
-    return revision, floor, tuple(gaps[-MOST_GAPS:])
+    floor = max([log.floor, *(gap.first for gap in gaps[:-MAX_GAPS])])
+    return revision, floor, tuple(gaps[-MAX_GAPS:])
