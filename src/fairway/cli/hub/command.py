@@ -133,7 +133,7 @@ def hub(
     # Imported here, so that `fairway --help` doesn't wait for a web server.
     from fairway.api import crds as definitions
     from fairway.cli.hub import process
-    from fairway.hub.hub import Settings
+    from fairway.hub import Settings
 
     settings = Settings(
         folder=data,

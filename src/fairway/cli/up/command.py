@@ -86,7 +86,7 @@ def up(
     from fairway.cli.run.config import configured
     from fairway.cli.up import services
     from fairway.controllers.manager import Settings as Controllers
-    from fairway.hub.hub import Settings
+    from fairway.hub import Settings
     from fairway.whatif.moving import Motion
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))

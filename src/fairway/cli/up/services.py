@@ -17,7 +17,7 @@ from fairway.cli.progress import progress
 from fairway.cli.up.tour import CLUSTERS, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
-from fairway.hub.hub import Hub
+from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
 from fairway.whatif.moving import Motion, create, moving
