@@ -221,7 +221,7 @@ def _become(order: dict[str, Any]) -> None:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
-    sys.argv = [str(Path(fairway.__file__).with_name("__main__.py")), *order["arguments"]]
+    sys.argv[:] = [str(Path(fairway.__file__).with_name("__main__.py")), *order["arguments"]]
 
 
 def _main() -> None:
