@@ -1,21 +1,20 @@
-"""The field tables: one ``.fields`` file per group version, read when one of its types is first asked for.
+"""The field tables: one ``.fields`` file per group version, read on first use of one of its types.
 
-A line of a type says
+The line of a field is
 
     <protobuf number> <JSON name><marks> <type> <options>
 
 Types: ``string int32 int64 bool double bytes Time MicroTime Quantity IntOrString RawExtension FieldsV1 JSON``, the
-name of a type of this file, or ``core.PodSpec`` for one of another; ``[T]`` a list, ``{T}`` a map from strings,
-``<T>`` a list that protobuf wraps into a message of its own. ``(Name)`` after a type is the name that the
-reference implementation gives it; its decoding errors show it, and an ``enum`` line may list its values. A field
-called ``*`` lies flat in its parent's JSON.
+name of a type of the same file, or ``core.PodSpec`` for one of another; ``[T]`` a list, ``{T}`` a map from strings,
+``<T>`` a list that protobuf wraps into a message. ``(Name)`` after a type is its Go name, which decoding errors
+contain; an ``enum`` line may list its values. The fields of a field called ``*`` are inlined in its parent's JSON.
 
-Marks say when a field is written: ``?`` whenever it was given, even if it is zero; ``!`` always; neither, unless it
-is empty. (A nested object without ``?`` is never empty, except with ``~``.) What is always written is also required
-in the published schema, unless an option says ``optional``; others are when it says ``required``.
+Marks say when a field is encoded: ``?`` if it is set, even to zero; ``!`` always; without a mark, unless it is empty.
+(A nested object without ``?`` is never empty, except with ``~``.) Fields that are always encoded are required in the
+published schema, except with the option ``optional``; others are required with the option ``required``.
 
 Options: ``atomic``, ``set`` and ``keys=`` are server-side apply's list and map types, ``merge=`` the key of a
-strategic merge, ``patch=`` its strategies where they aren't just ``merge``, ``default=`` a JSON value.
+strategic merge, ``patch=`` its strategies if they aren't just ``merge``, ``default=`` a JSON value.
 """
 
 import json

@@ -107,11 +107,8 @@ class Decoder:
             decoded, unknown = self._read(resource, document, applied=applied)
         except Malformed as fault:
             raise status.bad_request(f"{as_kind}: {fault}") from fault
-        faults = _unknown_field_faults(unknown)
-        if faults and request.options.validation == STRICT:
-            raise status.bad_request(f"{as_kind}: strict decoding error: {', '.join(faults)}")
-        if request.options.validation != IGNORE:
-            request.warnings.extend(faults)
+        if error := report_unknown(_unknown_field_faults(unknown), request):
+            raise status.bad_request(f"{as_kind}: {error}")
         return decoded
 
     def decode_patched(
@@ -123,10 +120,8 @@ class Decoder:
         except Malformed as fault:
             raise _invalid_patch(document, str(fault)) from fault
         faults = [*in_patch[:_MAX_UNKNOWN_FIELDS], *_unknown_field_faults(unknown)]
-        if faults and request.options.validation == STRICT:
-            raise _invalid_patch(document, f"strict decoding error: {', '.join(faults)}")
-        if request.options.validation != IGNORE:
-            request.warnings.extend(faults)
+        if error := report_unknown(faults, request):
+            raise _invalid_patch(document, error)
         return decoded
 
     def normalize(self, resource: Resource, document: Document) -> Document:
@@ -142,6 +137,15 @@ class Decoder:
     def blank(self, resource: Resource) -> Document | None:
         """Return the fields that a built-in kind encodes even for an empty object. No manager owns them."""
         return None if resource.custom else self._read(resource, {})[0]
+
+
+def report_unknown(faults: Sequence[str], request: WriteRequest) -> str:
+    """Return the error of strict field validation, or add warnings and return an empty string."""
+    if faults and request.options.validation == STRICT:
+        return f"strict decoding error: {', '.join(faults)}"
+    if request.options.validation != IGNORE:
+        request.warnings.extend(faults)
+    return ""
 
 
 def drop_duplicate_owners(document: Document, request: WriteRequest, *, patched: bool = False) -> None:

@@ -8,7 +8,6 @@ import msgspec
 
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
-from fairway.hub.options import IGNORE, STRICT
 from fairway.hub.patches import apply, fieldset, managed_fields, mergepatch
 from fairway.hub.patches import jsonpatch as operations
 from fairway.hub.patches.managed_fields import Managers
@@ -26,6 +25,7 @@ from fairway.hub.write_request import (
     Patch,
     WriteRequest,
 )
+from fairway.hub.writing.decoding import report_unknown
 from fairway.hub.writing.metadata import name_mismatch
 from fairway.hub.writing.writer import Writer
 
@@ -259,11 +259,8 @@ def _set_replicas(resource: Resource, document: Document, wanted: Document) -> N
 def _read(document: Document, request: WriteRequest) -> Document:
     """Decode a scale; reject unknown fields or warn, as ``fieldValidation`` says. Raises Malformed."""
     made = canonical(builtin.kind(SCALE.group, SCALE.version, SCALE.kind), document)
-    faults = [f'unknown field "{path}"' for path in made.unknown]
-    if faults and request.options.validation == STRICT:
-        raise Malformed(f"strict decoding error: {', '.join(faults)}")
-    if request.options.validation != IGNORE:
-        request.warnings.extend(faults)
+    if fault := report_unknown([f'unknown field "{path}"' for path in made.unknown], request):
+        raise Malformed(fault)
     return made.document
 
 
