@@ -207,7 +207,7 @@ async def test_a_secret_that_is_somebody_elses_is_left_alone(member: Joined, lab
         await install(member, add_on)
         rotated = await rotated_of(member, add_on)
     assert (rotated.status, rotated.reason) == ("False", UPDATE_FAILED)
-    assert f"Secret {namespace}/{name} is not labelled" in rotated.message
+    assert f"Secret {namespace}/{name} has no label" in rotated.message
     assert await member.cluster.get(SECRETS, name, namespace=namespace) == before
     # No certificate is asked for that could not be kept.
     assert not (await member.admin.list(SIGNING_REQUESTS, labels=f"{names.ADD_ON_LABEL}={add_on}")).items

@@ -111,7 +111,7 @@ def test_a_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) ->
     own = ("--name", NAME, "--kubeconfig", fleet.cluster, "--state", tmp_path / "state")
     first = ("--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path), "--lease-seconds", 2)
     with join(tmp_path, *own, *first, "--certificate-seconds", 600) as process:
-        process.until("waits for approval")
+        process.until("is waiting for approval")
         fleet.accept(NAME)
         process.until("has joined hub")
         asyncio.run(looked_after(fleet))

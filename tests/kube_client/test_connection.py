@@ -266,14 +266,14 @@ async def test_nobody_there() -> None:
         assert not caught.value.sent
         # And not where an object of Python is in memory, which is another place each time.
         assert str(caught.value) == (
-            f"{scheme}://127.0.0.1:1 cannot be reached: "
+            f"cannot reach {scheme}://127.0.0.1:1: "
             f"[Errno {errno.ECONNREFUSED}] Connect call failed ('127.0.0.1', 1)"
         )
 
 
 async def test_nobody_there_at_the_proxy() -> None:
     proxied = Connection(server="http://hub.example", proxy=Proxy("http://127.0.0.1:1"))
-    with pytest.raises(TransportError, match=r"the proxy 127\.0\.0\.1:1 cannot be reached: \[Errno"):
+    with pytest.raises(TransportError, match=r"cannot reach the proxy 127\.0\.0\.1:1: \[Errno"):
         await ask(proxied)
 
 

@@ -336,7 +336,7 @@ class TestRecorder:
             assert not shelf.events
             say(events, reason="Next")
         assert shelf.counts == [1]
-        assert "is given up after 3 tries" in caplog.text
+        assert "dropped after 3 attempts" in caplog.text
 
     @pytest.mark.parametrize(
         ("error", "level"),

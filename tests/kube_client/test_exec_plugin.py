@@ -213,11 +213,11 @@ class TestFailures:
     )
     async def test_its_answer_is_none(self, program: Program, answer: object) -> None:
         program.says(answer)
-        assert "did not answer with an ExecCredential" in await self.refusal(program.plugin())
+        assert "did not return an ExecCredential" in await self.refusal(program.plugin())
 
     async def test_its_answer_is_of_another_version(self, program: Program) -> None:
         program.answers(version=V1BETA1, token="secret")
-        assert f"answered with apiVersion '{V1BETA1}' where '{V1}'" in await self.refusal(program.plugin())
+        assert f"returned apiVersion '{V1BETA1}', expected '{V1}'" in await self.refusal(program.plugin())
 
     async def test_its_answer_has_nothing_in_it(self, program: Program) -> None:
         program.answers(expirationTimestamp="2026-03-01T12:10:00Z")
@@ -237,7 +237,7 @@ class TestFailures:
         program.path.write_text(f'#!/bin/sh\nexec 3>"{pipe}"\ntail -f /dev/null\n', encoding="utf-8")
         try:
             found = await self.refusal(program.plugin(timeout=0.3))
-            assert found.endswith("did not answer within 0.3 s")
+            assert found.endswith("timed out after 0.3 s")
             os.set_blocking(reader, True)
             assert os.read(reader, 1) == b""
         finally:

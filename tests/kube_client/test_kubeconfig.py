@@ -390,7 +390,7 @@ class TestRefusals:
             (
                 {"users": user(exec={"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "x"})},
                 "users[main].user.exec",
-                "is none Fairway speaks",
+                "is not supported",
                 "v1beta1",
             ),
             (

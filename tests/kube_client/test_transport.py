@@ -171,7 +171,7 @@ class TestDeadlines:
     async def test_an_answer_that_does_not_come(self, hub: FaultyHub, client: Client) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
-        with pytest.raises(DeadlineExceeded, match=f"GET {PATH}: no answer within 0.05 s"):
+        with pytest.raises(DeadlineExceeded, match=f"GET {PATH}: no response within 0.05 s"):
             await client.list(MANAGED_CLUSTERS, timeout=0.05)
         held.set()
 

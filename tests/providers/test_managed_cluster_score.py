@@ -175,7 +175,7 @@ async def test_what_is_no_score_any_more_goes(
 @pytest.mark.parametrize(
     ("labels", "whose"),
     [
-        ({}, "was not made by Fairway"),
+        ({}, "was not created by Fairway"),
         (
             {"app.kubernetes.io/managed-by": "fairway", "fairway.dev/provider": "other"},
             "belongs to the provider 'other'",

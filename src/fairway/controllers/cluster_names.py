@@ -23,15 +23,15 @@ EVERYBODY: Final = "managed-clusters"
 LONGEST: Final = 63
 
 NOT_A_NAMESPACE: Final = (
-    "{name!r} cannot be the name of a namespace, which every cluster gets: it must be at most 63 lower case letters, "
+    "{name!r} is not a valid namespace name, which a cluster name must be: at most 63 lower case letters, "
     "digits and '-', with a letter or digit at both ends; join the cluster under another name"
 )
-RESERVED: Final = "{name!r} is a name that {whose}; join the cluster under another name"
-KUBERNETES_OWN: Final = "Kubernetes has for namespaces of its own"
-OCM_OWN: Final = "Open Cluster Management has for namespaces of its own"
-FAIRWAY_OWN: Final = "Fairway has for its own namespace"
-ROLE_OF_ALL: Final = "would make the role of the cluster the one all clusters have in common"
-GROUP_OF_ALL: Final = "would make the group of its agent the one of all agents"
+RESERVED: Final = "{name!r} is reserved: {whose}; join the cluster under another name"
+KUBERNETES_OWN: Final = "Kubernetes uses it for its own namespaces"
+OCM_OWN: Final = "Open Cluster Management uses it for its own namespaces"
+FAIRWAY_OWN: Final = "Fairway uses it for its own namespace"
+ROLE_OF_ALL: Final = "the cluster's role would replace the role that all clusters share"
+GROUP_OF_ALL: Final = "its agent's group would be the group of all agents"
 
 _NAMESPACE: Final = re.compile(NAMESPACE.removesuffix("$"))
 _EXACT: Final = {

@@ -104,10 +104,10 @@ MANY: Final = 5000
 """Objects."""
 
 NOT_LISTED: Final = "{kind} not listed yet"
-OUT_OF_SIGHT: Final = "{kind} cannot be followed for {seconds:.0f} s"
-WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that read it find no score"
-WAITING: Final = "waiting for the lease %s/%s, held by %s since %s; until then not running: %s"
-NOTHING_TO_DO: Final = "the hub does not serve %s: the controller %s has nothing to do, and does not run"
+OUT_OF_SIGHT: Final = "{kind} has not been watched for {seconds:.0f} s"
+WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
+WAITING: Final = "waiting for the lease %s/%s, held by %s since %s; not running until then: %s"
+NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

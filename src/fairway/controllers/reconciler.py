@@ -30,8 +30,8 @@ RETRIES_EVERY: Final = 0.01
 as in client-go, keeps ten thousand placements waiting for a quarter of an hour after a hub refused them once.
 """
 
-FAILED: Final = "%s %s could not be dealt with: %s; it is tried again"
-BROKE: Final = "%s %s could not be dealt with in a way that was not foreseen; it is tried again"
+FAILED: Final = "reconcile failed, retrying  controller=%s key=%s error=%s"
+BROKE: Final = "unexpected error, retrying  controller=%s key=%s"
 
 
 class Outdated(KubeError):

@@ -28,7 +28,7 @@ NOT_FOUND: Final = "ManagedClusterAddOnLeaseNotFound"
 RENEWED_MESSAGE: Final = "{name} add-on is available."
 STOPPED_MESSAGE: Final = "{name} add-on is not available."
 NOT_FOUND_MESSAGE: Final = "The status of {name} add-on is unknown."
-NOT_TOLD: Final = "the health of add-on %s could not be told: %s"
+NOT_TOLD: Final = "cannot report the health of add-on %s: %s"
 
 
 class AddOnHealth:

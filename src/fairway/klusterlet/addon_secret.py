@@ -14,8 +14,8 @@ from fairway.kube.resource import Key
 OPAQUE: Final = "Opaque"
 
 SOMEBODY_ELSES: Final = (
-    "Secret {namespace}/{name} is not labelled {label}={cluster}, so it is somebody else's, perhaps that of another "
-    "hub; the add-on needs another namespace, or that Secret must go"
+    "Secret {namespace}/{name} has no label {label}={cluster}, so it has another owner, perhaps another hub; "
+    "install the add-on in another namespace, or delete that Secret"
 )
 
 

@@ -44,11 +44,11 @@ log: Final = logging.getLogger(__name__)
 ATTEMPTS: Final = 5
 RETRY_SECONDS: Final = 5.0
 
-REGISTERED: Final = "add-on %s: its identity is kept in Secret %s/%s"
-GONE: Final = "add-on %s: Secret %s/%s is removed"
-BROKE: Final = "the %s failed in a way that was not foreseen; it comes back with the next change of an add-on"
-NO_PLACE: Final = "add-on %s: its identity cannot be kept: %s"
-NOT_SETTLED: Final = "the identities of add-ons could not be put in order: %s"
+REGISTERED: Final = "add-on %s: stored its hub credentials in Secret %s/%s"
+GONE: Final = "add-on %s: deleted Secret %s/%s"
+BROKE: Final = "unexpected error in %s; retrying with the next change of an add-on"
+NO_PLACE: Final = "add-on %s: cannot store its hub credentials: %s"
+NOT_SETTLED: Final = "cannot sync the credentials of add-ons: %s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,9 @@ PAUSE_SECONDS: Final = 2.0
 
 WAS_DENIED: Final = "the hub denied certificate request {name}{why}"
 HAS_FAILED: Final = "the hub could not sign certificate request {name}{why}"
-VANISHED: Final = "certificate request %s is gone; another one is made"
-UNUSABLE: Final = "the certificate of request %s is of no use (%s); another one is asked for"
-OUT_OF_REACH: Final = "what became of certificate request %s cannot be told: %s"
+VANISHED: Final = "certificate request %s was deleted; creating another one"
+UNUSABLE: Final = "the certificate of request %s is not usable (%s); requesting another one"
+OUT_OF_REACH: Final = "cannot get certificate request %s: %s"
 
 _LETTERS: Final = string.ascii_lowercase + string.digits
 

@@ -58,10 +58,10 @@ NOT_READY: Final = "Deployment does not have minimum availability."
 WAITS: Final = "AgentWaits"
 RUNS: Final = "MinimumReplicasUnavailable"
 
-LOOKED_AFTER: Final = "Deployment %s/%s is looked after by a deployment controller: it is left to that"
-TOO_MANY: Final = f"{MOST_AGENTS} local agents run already, which is as many as there may be"
+LOOKED_AFTER: Final = "Deployment %s/%s is managed by a deployment controller; skipped"
+TOO_MANY: Final = f"the limit of {MOST_AGENTS} local agents is reached"
 NO_SECRET: Final = "Secret {name} is missing"
-BROKE: Final = "%s failed in a way that was not foreseen; it comes back when its Deployment changes"
+BROKE: Final = "unexpected error in %s; retrying when its Deployment changes"
 DISTURBED: Final = "local agent %s: %s"
 
 

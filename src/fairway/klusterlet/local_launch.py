@@ -24,16 +24,14 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 HEALTH_OPTION: Final = "--health-address"
 LOOPBACK: Final = "127.0.0.1"
 
-NO_VARIABLE: Final = (
-    "variable {name} of container {container} takes its value from a place a local agent has not"
-)
-NO_VOLUME: Final = "volume {name} is of a kind a local agent cannot have: use a secret or an emptyDir"
-BAD_VOLUME: Final = "{name!r} cannot be the name of a volume"
-BAD_ACCOUNT: Final = "{name!r} cannot be the name of a service account"
+NO_VARIABLE: Final = "variable {name} of container {container}: valueFrom is not supported by local agents"
+NO_VOLUME: Final = "volume {name}: type not supported by local agents: use a secret or an emptyDir"
+BAD_VOLUME: Final = "{name!r} is not a valid volume name"
+BAD_ACCOUNT: Final = "{name!r} is not a valid service account name"
 LONGEST: Final = 100_000
 TOO_LONG: Final = f"an argument or variable is longer than {LONGEST} characters, with others put into it"
-TOO_MANY_PORTS: Final = "it has more ports than a local agent can have"
-NO_PART: Final = "volume {name} is mounted in part (subPath), which a local agent cannot have"
+TOO_MANY_PORTS: Final = "too many ports for a local agent"
+NO_PART: Final = "volume {name}: subPath is not supported by local agents"
 
 _REFERENCE: Final = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))")
 _ADDRESS: Final = re.compile(

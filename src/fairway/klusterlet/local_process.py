@@ -25,8 +25,8 @@ LOG_SECONDS: Final = 30.0
 """Between looks at how long it is."""
 
 STARTED: Final = "agent %s runs as process %d; its log is %s"
-NOT_STARTED: Final = "agent %s could not be started (%s); it is tried again in %.1f s"
-ENDED: Final = "agent %s ended with status %s; it is started again in %.1f s"
+NOT_STARTED: Final = "cannot start agent %s (%s); retrying in %.1f s"
+ENDED: Final = "agent %s exited with status %s; restarting in %.1f s"
 
 _BACKOFF: Final = Backoff(base=0.5, cap=60.0)
 

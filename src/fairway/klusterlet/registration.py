@@ -18,19 +18,19 @@ from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Informer, NotFound
 
-MADE: Final = "ManagedCluster {name} is made on hub {server}"
-FOUND: Final = "ManagedCluster {name} is on hub {server} already"
+MADE: Final = "created ManagedCluster {name} on hub {server}"
+FOUND: Final = "ManagedCluster {name} already exists on hub {server}"
 ALIVE: Final = (
-    "ManagedCluster {name} is on hub {server} already, and an agent answers for it{where}: if that is another cluster, "
-    "end this and join under another name"
+    "ManagedCluster {name} already exists on hub {server}, with an active agent{where}: if that is another cluster, "
+    "stop this command and join under another name"
 )
 ELSEWHERE: Final = ", whose API is at {url}"
-BEING_REMOVED: Final = "cluster {name} is being removed from the hub; join it when it is gone"
-NOT_LET_IN: Final = "the hub does not let cluster {name} in: {why}"
-ASKED: Final = "certificate request {request} waits for approval; on the hub run: fairway accept {name}"
+BEING_REMOVED: Final = "cluster {name} is being deleted on the hub; join again once it is deleted"
+NOT_LET_IN: Final = "the hub does not accept cluster {name}: {why}"
+ASKED: Final = "certificate request {request} is waiting for approval; on the hub run: fairway accept {name}"
 SIGNED: Final = "the certificate is signed, valid until {ends}"
 
-NOT_YET: Final = "the hub does not let cluster {name} in yet: {why}; it goes on by itself as soon as it does"
+NOT_YET: Final = "the hub does not accept cluster {name} yet: {why}; retrying"
 WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
 
 _DENIED: Final = "HubClusterAdminDenied"

@@ -34,12 +34,12 @@ UPDATED_MESSAGE: Final = "client certificate rotated starting from {begins} to {
 FAILED_MESSAGE: Final = "Failed to rotate the client certificate: {why}"
 
 MISSING: Final = "there is none"
-FOR_ANOTHER: Final = "it is for another user or other groups"
+FOR_ANOTHER: Final = "it has another user or other groups"
 ENDS_SOON: Final = "it ends at {ends}"
-CHANGED: Final = "{name} beside it is not what it should be"
-RENEWING: Final = "the certificate of %s is renewed: %s"
+CHANGED: Final = "{name} does not match it"
+RENEWING: Final = "renewing the certificate of %s: %s"
 RENEWED: Final = "the certificate of %s is valid until %s"
-FAILED: Final = "the certificate of %s could not be renewed: %s"
+FAILED: Final = "cannot renew the certificate of %s: %s"
 
 _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 

@@ -39,17 +39,17 @@ OTHER_HUB: Final = (
     "--state, or leave that hub with fairway join leave"
 )
 IN_USE: Final = "{folder} is in use by another fairway join ({pid}); stop that one, or name another folder"
-NOT_A_FOLDER: Final = "{folder} cannot be used to keep the identity in ({why}); name another with --state"
+NOT_A_FOLDER: Final = "{folder} cannot store the identity ({why}); name another folder with --state"
 NOT_OURS: Final = (
     "{path} belongs to another user ({owner}), who could read or replace the identity of the cluster; "
     "name another folder with --state"
 )
 OPEN_TO_ALL: Final = (
-    "everybody may write to {path}, and so replace the identity of the cluster; name another folder with --state, or "
+    "{path} is writable by all users, who could replace the cluster's identity; name another folder with --state, or "
     "run: chmod o-w {path}"
 )
 BROKEN: Final = (
-    "{folder} holds something that is no identity of a cluster ({why}); "
+    "{folder} contains files that are not the identity of a cluster ({why}); "
     "name another folder with --state, or empty this one"
 )
 

@@ -59,9 +59,9 @@ IS_AVAILABLE: Final = Condition(
 UNAVAILABLE: Final = "ManagedClusterKubeAPIServerUnavailable"
 UNAVAILABLE_MESSAGE: Final = "The kube-apiserver is not ok, status code: {code}, {why}"
 
-LEFT_OUT: Final = "%d claims of cluster %s are not told to the hub: no more than %d are"
-NOT_WRITTEN: Final = "the status of cluster %s could not be written: %s"
-NOT_WELL: Final = "cluster %s is not well: %s"
+LEFT_OUT: Final = "%d claims of cluster %s not reported: the limit is %d"
+NOT_WRITTEN: Final = "cannot update the status of cluster %s: %s"
+NOT_WELL: Final = "cluster %s is unhealthy: %s"
 
 
 class _Version(Struct, frozen=True, rename="camel"):

@@ -31,9 +31,9 @@ log: Final = logging.getLogger(__name__)
 EVICT_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.5
 
-REMOVED: Final = "{what} is removed"
+REMOVED: Final = "removed {what}"
 LEFT_BEHIND: Final = (
-    "not all of ManifestWork {work} could be removed in {seconds:g} s; leave once more to go on"
+    "ManifestWork {work} was not fully removed within {seconds:g} s; run the command again to continue"
 )
 
 
@@ -77,7 +77,7 @@ async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
         if record.spec.hubHash == mine:
             work = record.spec.manifestWorkName
             if await _evicted(reconciler, record):
-                yield REMOVED.format(what=f"ManifestWork {work}, as far as it was applied,")
+                yield REMOVED.format(what=f"what ManifestWork {work} had applied")
             else:
                 yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
 

@@ -30,9 +30,7 @@ MOVE_USER: Final = "move them to the user's entry"
 WRITE_PROXY: Final = 'write an address like "http://proxy.example.com:3128"'
 CHOOSE_TRUST: Final = "remove one of them"
 GIVE_KUBECONFIG: Final = "give a kubeconfig, or run in a pod whose service account token is mounted"
-UNVERIFIED: Final = (
-    "the certificate of %s is not verified (insecure-skip-tls-verify): whoever is on the way can read along"
-)
+UNVERIFIED: Final = "TLS verification is off for %s (insecure-skip-tls-verify): traffic can be intercepted"
 
 _log = logging.getLogger(__name__)
 _warned: Final[set[str]] = set()

@@ -18,7 +18,7 @@ EMPTY_TOKEN_FILE: Final = "token file {path} is empty"
 BAD_TOKEN: Final = "the token has characters that no HTTP header can carry"
 BAD_HEADER: Final = "cannot be sent as an HTTP header: it has characters outside printable ASCII"
 WRITE_ASCII: Final = "write it in printable ASCII"
-IMPERSONATES_NOBODY: Final = "asks for groups, a uid or extra fields without saying which user to act as"
+IMPERSONATES_NOBODY: Final = "sets groups, a uid or extra fields without a user to act as"
 NAME_USER: Final = 'add "as: <user>" or remove the others'
 
 

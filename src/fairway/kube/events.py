@@ -219,7 +219,7 @@ class Recorder:
                 await self.flush()
         except TimeoutError:
             self._figures.dropped += self._pending
-            log.warning("%d events are lost: the hub did not take them in time", self._pending)
+            log.warning("%d events dropped: the hub did not accept them in time", self._pending)
         finally:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -249,7 +249,7 @@ class Recorder:
                     await self._write(entry)
                 except Exception:
                     self._figures.failed += 1
-                    log.exception("event %s could not be written in a way that was not foreseen", entry.name)
+                    log.exception("unexpected error while writing event %s", entry.name)
                 finally:
                     self._busy = False
             self._idle.set()
@@ -273,11 +273,11 @@ class Recorder:
                 self._refuse(entry, error)
                 return
         self._figures.failed += 1
-        log.warning("event %s is given up after %d tries", entry.name, self._tries)
+        log.warning("event %s dropped after %d attempts", entry.name, self._tries)
 
     def _refuse(self, entry: EventRecord, error: Exception) -> None:
         self._figures.refused += 1
-        log.log(retry_level(error), "event %s is not taken: %s", entry.name, error)
+        log.log(retry_level(error), "the hub refused event %s: %s", entry.name, error)
 
     async def _send(self, entry: EventRecord) -> None:
         if entry.written == entry.count:

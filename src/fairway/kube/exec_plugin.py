@@ -30,20 +30,18 @@ INFO_VARIABLE: Final = "KUBERNETES_EXEC_INFO"
 LONGEST_COMPLAINT: Final = 400
 
 NO_COMMAND: Final = "names no command"
-UNKNOWN_VERSION: Final = "apiVersion {given!r} is none Fairway speaks"
+UNKNOWN_VERSION: Final = "apiVersion {given!r} is not supported"
 UNKNOWN_MODE: Final = "interactiveMode {given!r} is unknown"
 NO_MODE: Final = "interactiveMode is missing"
 NOT_INSTALLED: Final = "exec plugin {command!r} is not installed"
-NEEDS_TERMINAL: Final = "exec plugin {command!r} must ask somebody, and there is no terminal"
+NEEDS_TERMINAL: Final = "exec plugin {command!r} needs a terminal for input, and there is none"
 NOT_STARTED: Final = "exec plugin {command!r} cannot be started ({why})"
 FAILED: Final = "exec plugin {command!r} failed with exit code {code}"
-TOO_SLOW: Final = "exec plugin {command!r} did not answer within {seconds:g} s"
-NO_CREDENTIAL: Final = "exec plugin {command!r} did not answer with an ExecCredential"
-OTHER_VERSION: Final = (
-    "exec plugin {command!r} answered with apiVersion {given!r} where {asked!r} was asked for"
-)
-NOTHING_IN_IT: Final = "exec plugin {command!r} answered with neither a token nor a certificate"
-HALF_A_PAIR: Final = "exec plugin {command!r} answered with only one of certificate and key"
+TOO_SLOW: Final = "exec plugin {command!r} timed out after {seconds:g} s"
+NO_CREDENTIAL: Final = "exec plugin {command!r} did not return an ExecCredential"
+OTHER_VERSION: Final = "exec plugin {command!r} returned apiVersion {given!r}, expected {asked!r}"
+NOTHING_IN_IT: Final = "exec plugin {command!r} returned neither a token nor a certificate"
+HALF_A_PAIR: Final = "exec plugin {command!r} returned only one of certificate and key"
 
 
 class ExecVariable(Struct, frozen=True, kw_only=True):

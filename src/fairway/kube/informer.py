@@ -47,18 +47,19 @@ from fairway.kube.rest import PAGE, Client
 from fairway.kube.watch import Stream
 
 HISTORY_WENT_BACK: Final = (
-    "the hub's history of %s went back from resource version %s to %s: its state is taken over as epoch %d"
+    "the hub's history of %s went back from resource version %s to %s, as after a restored backup; "
+    "starting epoch %d"
 )
-NOT_STREAMED: Final = "the hub does not list %s by a watch (%s): it is listed in pages from now on"
+NOT_STREAMED: Final = "the hub does not support streaming lists of %s (%s): using paged lists"
 UNREADABLE: Final = "unreadable fields dropped  kind=%s name=%s fields=%r"
-HANDLER_FAILED: Final = "%r failed on %d changes of %s (%s): it has not seen them"
-LOST: Final = "%s: %s; it is followed again from resource version %s"
-LISTED_ANEW: Final = "%s: %s; it is listed anew"
-LISTING_FAILED: Final = "%s cannot be listed: %s"
-BROKE: Final = "following %s failed in a way that was not foreseen; it is listed anew"
-HUB_IS_BEHIND: Final = "the hub is at resource version {got}, which is before {seen}"
-NOT_ALL_SENT: Final = "the watch ended before everything was sent"
-NO_END_SENT: Final = "nothing said that everything was sent"
+HANDLER_FAILED: Final = "handler %r failed and missed %d changes of %s (%s)"
+LOST: Final = "watch of %s closed: %s; resuming from resource version %s"
+LISTED_ANEW: Final = "watch of %s closed: %s; listing again"
+LISTING_FAILED: Final = "cannot list %s: %s"
+BROKE: Final = "unexpected error while watching %s; listing again"
+HUB_IS_BEHIND: Final = "the hub is at resource version {got}, older than {seen}"
+NOT_ALL_SENT: Final = "the watch ended before the initial list was complete"
+NO_END_SENT: Final = "the end of the initial list was not marked"
 
 HEALTHY_SECONDS: Final = 10.0
 """A watch that lived so long makes earlier failures forgotten."""

@@ -65,8 +65,8 @@ DELETED: Final = "the lease was deleted"
 STOPPED: Final = "was asked to stop"
 FAILED: Final = "the work of the leader failed"
 UNCONFIRMED: Final = "the hub did not confirm the lease in time"
-STUCK: Final = "the event loop of the leader did not answer for {seconds:g} s"
-DISTURBED: Final = "the lease is being changed by somebody else"
+STUCK: Final = "the event loop of the leader was blocked for {seconds:g} s"
+DISTURBED: Final = "another client keeps changing the lease"
 
 _TICK: Final = 0.001
 """Seconds. Timers run by another clock than the term; a shorter wait might end before the term and be repeated."""
@@ -400,7 +400,7 @@ class Elector:
                         if not await self._look_again(term):
                             return
         except (KubeError, TimeoutError) as error:
-            self._complain(f"could not give the lease back, others must wait: {str(error) or UNCONFIRMED}")
+            self._complain(f"could not release the lease, it expires instead: {str(error) or UNCONFIRMED}")
 
     def _complain(self, what: str) -> None:
         """Every retry says the same; once is enough."""

@@ -19,7 +19,7 @@ from fairway.kube.rest import Client
 T = TypeVar("T")
 
 NAME: Final = "fairway-leases"
-ENDED: Final = "the thread of the leases has ended"
+ENDED: Final = "the lease thread has stopped"
 
 
 class LeaseThread:

@@ -21,8 +21,8 @@ from fairway.api.work import AppliedManifestWork, ManifestWork
 BAD_SEGMENT: Final = (
     "{what} {given!r} cannot be part of a path: it must not be empty, '.', '..' or contain '/' or '%'"
 )
-NEEDS_NAMESPACE: Final = "{kind} lives in namespaces: say in which one {name!r} is"
-NO_NAMESPACE: Final = "{kind} does not live in namespaces: leave out {namespace!r}"
+NEEDS_NAMESPACE: Final = "{kind} is namespaced: give the namespace of {name!r}"
+NO_NAMESPACE: Final = "{kind} is not namespaced: leave out {namespace!r}"
 SUBRESOURCE_OF_WHAT: Final = "subresource {subresource!r} of which {kind}? give its name"
 
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)

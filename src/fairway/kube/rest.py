@@ -45,9 +45,9 @@ TYPED_UPDATE: Final = (
     "a typed {name} must not be written back: fields Fairway does not know would be lost; "
     "patch it, or update with a mapping"
 )
-FORCE_APPLIES: Final = "only an applied patch can take fields by force"
-APPLY_NEEDS_MANAGER: Final = "an applied patch needs the name of a field manager"
-NO_PROGRESS: Final = "the hub pages in circles: it gave the same continue token twice"
+FORCE_APPLIES: Final = "force is only valid for an apply patch"
+APPLY_NEEDS_MANAGER: Final = "an apply patch needs a field manager"
+NO_PROGRESS: Final = "the hub returned the same continue token twice"
 UNREADABLE: Final = "unreadable fields dropped  kind=%s name=%s fields=%r"
 
 _log = logging.getLogger(__name__)

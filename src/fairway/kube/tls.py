@@ -18,14 +18,14 @@ from typing import Final, NoReturn
 from fairway.kube.errors import ConfigError
 
 NO_FILE: Final = "cannot be read ({why})"
-NOT_PEM: Final = "holds no certificate in PEM form"
+NOT_PEM: Final = "contains no certificate in PEM format"
 NO_PAIR: Final = "certificate and key cannot be used together ({why})"
 ENCRYPTED_KEY: Final = "the private key is protected by a passphrase"
 
 CHECK_FILE: Final = "check the path and who may read the file"
 WRITE_PEM: Final = "give a file that begins with -----BEGIN CERTIFICATE-----"
 DECRYPT_KEY: Final = "give a key without a passphrase, or use an exec plugin"
-MATCH_PAIR: Final = "give the key that belongs to the certificate, both in PEM form"
+MATCH_PAIR: Final = "give the key of this certificate, both in PEM format"
 
 
 class File:

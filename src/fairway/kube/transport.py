@@ -41,14 +41,14 @@ from fairway.kube.errors import (
     error_of,
 )
 
-NOT_REACHED: Final = "{server} cannot be reached: {why}"
-PROXY_REFUSED: Final = "the proxy does not let us through to {server}: {code} {why}"
+NOT_REACHED: Final = "cannot reach {server}: {why}"
+PROXY_REFUSED: Final = "the proxy refused the connection to {server}: {code} {why}"
 NOT_TRUSTED: Final = (
     "the certificate of {server} is not trusted: {why}; "
     "check certificate-authority, and tls-server-name if the name differs"
 )
-NO_ANSWER: Final = "{request}: the connection ended before the answer did: {why}"
-TOO_LATE: Final = "{request}: no answer within {seconds:g} s"
+NO_ANSWER: Final = "{request}: the connection closed before the response was complete: {why}"
+TOO_LATE: Final = "{request}: no response within {seconds:g} s"
 NOT_OPEN: Final = "the client is not open: use it in 'async with'"
 
 GZIP: Final = "gzip"

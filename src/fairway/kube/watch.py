@@ -19,7 +19,7 @@ GRACE: Final = 15.0
 
 CUT_OFF: Final = "{name}: the connection ended in the middle of a line"
 BROKEN: Final = "{name}: the connection broke: {why}"
-SILENT: Final = "{name}: not ended by the hub {seconds:g} s after its time, so it is taken for dead"
+SILENT: Final = "{name}: the hub did not end the watch within {seconds:g} s after its timeout"
 
 
 class Stream(Generic[T]):

@@ -13,7 +13,7 @@ from fairway.providers.scales import clamped
 WELL: Final = "AddOnPlacementScoreUpdated"
 """The reason of a condition that is true."""
 NO_VALUES: Final = "NoValues"
-NOTHING_READ: Final = "the provider found no values"
+NOTHING_READ: Final = "the provider returned no values"
 SCALE_FAILED: Final = "the scale of {name} failed on {value:g}: {error}"
 
 

@@ -23,7 +23,7 @@ from fairway.providers.provider import Provider
 if TYPE_CHECKING:
     from fairway.kube import Client
 
-NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: say how to reach it with --managed-kubeconfig"
+NEEDS_LOCAL: Final = "{name} reads the cluster it runs on: give its kubeconfig with --managed-kubeconfig"
 NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 MOST: Final = 8
 """At a time: what hangs is handed on anew by every reading, and must not fill the process."""
-ALL_BUSY: Final = "all {count} threads it has handed something on to are still busy"
+ALL_BUSY: Final = "all {count} threads of the provider are busy"
 
 P = ParamSpec("P")
 R = TypeVar("R")

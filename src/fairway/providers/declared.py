@@ -32,15 +32,13 @@ UPSIDE_DOWN: Final = (
 )
 LIMITS_UNUSED: Final = "a {kind} scale has no low and high: remove them, or write kind: linear"
 BAD_NAME: Final = (
-    "{given!r} is no name of a provider: use 1 to 63 letters, digits, '-', '_' and '.', such as queue"
+    "{given!r} is not a valid provider name: use 1 to 63 letters, digits, '-', '_' and '.', such as queue"
 )
 BAD_RESOURCE: Final = (
-    "{given!r} is no resource: use lower-case letters, digits, '-' and '.', starting and ending with one of "
-    "the first two"
+    "{given!r} is not a valid resource name: use lower-case letters, digits, '-' and '.', starting and "
+    "ending with a letter or digit"
 )
-BAD_SCORE_NAME: Final = (
-    "{given!r} is no name for a score: use 1 to 100 letters, digits, '-', '_', '.' and ':', such as queueFree"
-)
+BAD_SCORE_NAME: Final = "{given!r} is not a valid score name: use 1 to 100 letters, digits, '-', '_', '.' and ':', such as queueFree"
 BAD_DEADBAND: Final = "must be from 0 to 200 points, not {given}"
 BAD_THRESHOLD: Final = "must be a score, from -100 to 100, not {given}"
 TWO_SCORES: Final = "the score {name!r} is declared twice"

@@ -32,7 +32,7 @@ TWICE: Final = "the key {key!r} is given twice"
 NO_KEY: Final = "a key must be text"
 NO_ANCHOR: Final = "the alias *{name} has no anchor &{name} before it"
 NOT_YAML: Final = "is not YAML: {why}"
-UNKNOWN_FIELD: Final = "is not known here{guess}"
+UNKNOWN_FIELD: Final = "is an unknown field{guess}"
 NO_SUCH_WORD: Final = "must be one of {choices}; got {given}"
 BAD_DURATION: Final = "expected a duration such as 30s, 5m or 1h30m, or a number of seconds, got {given!r}"
 

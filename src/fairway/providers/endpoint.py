@@ -36,29 +36,23 @@ NOT_JSON: Final = "AnswerNotJSON"
 TOO_LARGE: Final = "AnswerTooLarge"
 NO_CREDENTIALS: Final = "CredentialsUnreadable"
 
-CANNOT_REACH: Final = "{server} cannot be reached: {why}"
+CANNOT_REACH: Final = "cannot reach {server}: {why}"
 NOT_TRUSTED: Final = "the certificate of {server} is not trusted: {why}; check tls.caFile and tls.serverName"
-TOO_LATE: Final = "{server} gave no answer within {seconds:g} s"
-NO_WHOLE_ANSWER: Final = "{server}: the connection ended before the answer did: {why}"
-TOKEN_REJECTED: Final = (
-    "{server} rejects the credentials (401{said}); {what}. The next round asks again, with what is there then"
-)
-REREAD: Final = "the {what} file was read again and holds nothing newer"
-TOKEN_GIVEN: Final = "they are written in the configuration"
+TOO_LATE: Final = "{server} did not respond within {seconds:g} s"
+NO_WHOLE_ANSWER: Final = "{server}: the connection closed before the response was complete: {why}"
+TOKEN_REJECTED: Final = "{server} rejected the credentials (401{said}); {what}. Retrying in the next round"
+REREAD: Final = "the {what} file has not changed"
+TOKEN_GIVEN: Final = "they come from the configuration"
 NO_AUTH: Final = "none were given: see auth"
 NOT_ALLOWED: Final = "{server} does not allow {what} (403{said})"
 SENT_AWAY: Final = (
-    "{server} answers {status} with a redirection to {where}, which is not followed: "
+    "{server} returned {status}, a redirect to {where}, which is not followed: "
     "it is a login page, or the address has moved"
 )
-SERVER_FAILED: Final = "{server} answers {status}{said}"
-LOGIN_PAGE: Final = (
-    "{server} answers with a page ({kind}) where JSON is expected: is there a login in front of it?"
-)
-BROKEN_JSON: Final = "{server} answers with broken JSON: {why}"
-ANSWER_TOO_LARGE: Final = (
-    "{server} answers with more than {limit} bytes; narrow what is asked, or raise maxBytes"
-)
+SERVER_FAILED: Final = "{server} returned {status}{said}"
+LOGIN_PAGE: Final = "{server} returned {kind} instead of JSON: is there a login page in front of it?"
+BROKEN_JSON: Final = "{server} returned invalid JSON: {why}"
+ANSWER_TOO_LARGE: Final = "{server} returned more than {limit} bytes; narrow the query, or raise maxBytes"
 
 SHORTEST_SECRET: Final = 4
 """Characters; what is shorter is in every text."""

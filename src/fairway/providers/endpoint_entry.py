@@ -24,7 +24,7 @@ BAD_URL: Final = (
     "is not the address of a server: write one such as https://prometheus.example:9090, without ? and #"
 )
 USER_IN_URL: Final = "carries a user name or password: move them to auth"
-NO_TIME: Final = "must be more than 0: nobody answers at once"
+NO_TIME: Final = "must be greater than 0"
 NO_BYTES: Final = "must be at least 1"
 BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"

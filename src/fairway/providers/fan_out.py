@@ -18,7 +18,7 @@ from fairway.providers.sink import Sink, SinkError, StoredPublication
 
 log: Final = logging.getLogger(__name__)
 
-LEFT_BEHIND: Final = "%s published the scores of %s, but not as %s: %s"
+LEFT_BEHIND: Final = "%s published the scores of %s, but failed to publish them as %s: %s"
 
 
 class FanOutSink(AddOnPlacementScores):

@@ -24,12 +24,12 @@ PATH: Final = "/version"
 """What everybody may ask for."""
 
 BEHIND: Final = (
-    "the clock of this machine is %.0f s behind that of the hub, which decides when scores run out: they count for "
-    "so much less than they should. Set the clock, or make them valid for longer"
+    "this machine's clock is %.0f s behind the hub's, which decides when scores expire: they expire that much too "
+    "early. Set the clock, or make the scores valid for longer"
 )
 AHEAD: Final = (
-    "the clock of this machine is %.0f s ahead of that of the hub, which decides when scores run out: they count for "
-    "so much longer than they should. Set the clock"
+    "this machine's clock is %.0f s ahead of the hub's, which decides when scores expire: they expire that much too "
+    "late. Set the clock"
 )
 
 _HALF_SECOND: Final = timedelta(seconds=0.5)

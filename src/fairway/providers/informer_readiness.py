@@ -24,11 +24,11 @@ NOT_LISTED: Final = "NotListed"
 WATCH_LOST: Final = "WatchLost"
 UNREADABLE: Final = "Unreadable"
 
-CANNOT_LIST: Final = "{kind}s of the cluster cannot be listed: {why}"
-NOT_YET: Final = "they are not all here after {seconds:g} s"
-NO_ANSWER: Final = "the cluster does not answer ({why}): what is known of it may be old"
+CANNOT_LIST: Final = "cannot list {kind}s of the cluster: {why}"
+NOT_YET: Final = "the list is not complete after {seconds:g} s"
+NO_ANSWER: Final = "the cluster does not respond ({why}): the watched state may be stale"
 """Without a number that never is the same, for every other message is written anew."""
-NO_NEWS: Final = "{kind}s of the cluster have not been heard of for {seconds:.0f} s"
+NO_NEWS: Final = "{kind}s of the cluster have not been watched for {seconds:.0f} s"
 
 
 async def wait_until_current(client: Client, *informers: Informer[Any]) -> None:

@@ -26,7 +26,7 @@ GROUP: Final = "fairway.providers"
 
 NO_FILE: Final = "there is no file {path}"
 NOT_PYTHON: Final = "{path} is not a Python file: its name must end with .py"
-BAD_SYNTAX: Final = "{path}:{line}: this is not Python: {message}"
+BAD_SYNTAX: Final = "{path}:{line}: invalid Python: {message}"
 IMPORT_FAILED: Final = "{place}: running it failed: {error}"
 NO_MODULE: Final = "there is no module {module!r}"
 NO_ATTRIBUTE: Final = "{place} has no {name!r}{hint}"
@@ -44,7 +44,7 @@ NEEDS_ARGUMENTS: Final = "{place}:{name} cannot be made without arguments: {erro
 UNKNOWN_NAME: Final = "there is no provider {name!r}{hint}; `fairway provider list` shows those there are"
 TAKES_NO_OPTIONS: Final = "this provider takes no options; leave out --config"
 NEAR: Final = ", did you mean {near!r}?"
-AMONG: Final = "; there is {names}"
+AMONG: Final = "; it has {names}"
 
 _PREFIX: Final = "fairway_provider_file_"
 

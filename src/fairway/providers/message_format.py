@@ -12,7 +12,7 @@ from fairway.providers.provider import FAILED
 
 LONGEST_MESSAGE: Final = 2000
 """Characters. A condition may hold more, but nobody reads more."""
-SPEECHLESS: Final = "{kind} that cannot be written down"
+SPEECHLESS: Final = "{kind} without a printable message"
 
 _CONSIDERED: Final = 4 * LONGEST_MESSAGE
 """Of a text; what comes later is not even looked at."""

@@ -37,13 +37,11 @@ ATTEMPTS: Final = 4
 """At one write, while others change or delete the object."""
 
 FOREIGN: Final = (
-    "AddOnPlacementScore {namespace}/{name} {whose}; it is left alone. Publish under another resource, delete it, "
+    "AddOnPlacementScore {namespace}/{name} {whose}; not changed. Publish under another resource, delete it, "
     "or take it over with --adopt"
 )
-SILENCED: Final = (
-    "AddOnPlacementScore {namespace}/{name} was declared silent; there is nothing new to say about it"
-)
-DISTURBED: Final = "others keep changing AddOnPlacementScore {namespace}/{name}"
+SILENCED: Final = "AddOnPlacementScore {namespace}/{name} was marked silent; there is no newer reading"
+DISTURBED: Final = "other clients keep changing AddOnPlacementScore {namespace}/{name}"
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

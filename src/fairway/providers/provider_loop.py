@@ -52,13 +52,13 @@ PARTLY: Final = "%s could read only a part of %s: %s"
 RECOVERED: Final = "%s reads again"
 UNKNOWN_CLUSTERS: Final = "%s returned readings of clusters that the hub does not have, such as %s"
 NOT_WRITTEN: Final = "%s could not publish the scores of %s: %s"
-BROKE: Final = "%s could not publish the scores of %s in a way that was not foreseen"
-LEFT: Final = "%s publishes nothing for %s any more: %s"
+BROKE: Final = "unexpected error while %s published the scores of %s"
+LEFT: Final = "%s stopped publishing for %s: %s"
 
-SET_BACK: Final = "%s: the clock of this machine was set back by %.0f s"
+SET_BACK: Final = "%s: the system clock was set back by %.0f s"
 
-NOTHING_YET: Final = "{name}: nothing is published yet{why}"
-RAN_OUT: Final = "{name}: what was published ran out at {time}{why}"
+NOTHING_YET: Final = "{name}: nothing published yet{why}"
+RAN_OUT: Final = "{name}: the published scores expired at {time}{why}"
 
 
 class ProviderLoop:

@@ -38,11 +38,11 @@ JITTER: Final = 0.1
 """Share of the interval by which readings are spread, so that the agents of a fleet do not write all at once."""
 LONGEST_SECONDS: Final = 10 * 366 * 86400.0
 TOO_SHORT: Final = (
-    "scores valid for {valid_for:g} s would run out between two readings, which are {interval:g} s apart; "
+    "scores valid for {valid_for:g} s would expire between two readings, which are {interval:g} s apart; "
     "make them valid for {least:g} s or more, or read more often"
 )
 TOO_LONG: Final = (
-    "scores valid for {valid_for:g} s would hardly ever run out; make them valid for ten years or less"
+    "scores valid for {valid_for:g} s would practically never expire; make them valid for ten years or less"
 )
 
 TOLERANCE: Final = timedelta(seconds=5)

@@ -25,9 +25,9 @@ TOO_MANY: Final = "the provider returned {count} values; no more than {most} sco
 NOT_FINITE: Final = "{name} is {value}, which is no number to score"
 NOT_A_NUMBER: Final = "{name} is {kind}, not a number"
 NO_FLOAT: Final = "{name} is {kind}, which cannot be made a number: {error}"
-NOT_A_NAME: Final = "{name} is no name of a score"
+NOT_A_NAME: Final = "{name} is not a score name"
 UNKNOWN_NAME: Final = "there is no score {name}{hint}"
-DUPLICATE: Final = "{name} is there more than once"
+DUPLICATE: Final = "{name} is given more than once"
 NEAR: Final = " (did you mean {near!r}?)"
 MORE: Final = "and {count} more"
 

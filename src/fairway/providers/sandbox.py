@@ -22,10 +22,10 @@ from fairway.providers.provider import Provider, ProviderError, Wake
 TIMED_OUT: Final = "Timeout"
 BUSY: Final = "Busy"
 CLOSED: Final = "Closed"
-TOO_LATE: Final = "it was not done within {seconds:g} s"
-STILL_BUSY: Final = "it is still busy with what it should have done within {seconds:g} s"
-GAVE_UP: Final = "it was cancelled by its own doing"
-ENDED: Final = "what it opened has closed by itself{why}"
+TOO_LATE: Final = "timed out after {seconds:g} s"
+STILL_BUSY: Final = "still running a call that should have ended within {seconds:g} s"
+GAVE_UP: Final = "it cancelled itself"
+ENDED: Final = "its running() context ended early{why}"
 
 CLOSING_SECONDS: Final = 2.0
 

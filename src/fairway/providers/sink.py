@@ -20,9 +20,9 @@ SILENT: Final = "fairway.dev/Silent"
 """The condition of scores that were declared silent by whoever looks after the hub."""
 
 DETACHED: Final = "the hub has no namespace {namespace}: the cluster is not registered there, or no longer"
-NOT_SERVED: Final = "the hub does not serve what is to be written: {error}; are OCM's CRDs installed there?"
+NOT_SERVED: Final = "the hub does not serve the score kind: {error}; are OCM's CRDs installed?"
 REFUSED: Final = "the hub refuses: {error}"
-NOBODYS: Final = "was not made by Fairway"
+NOBODYS: Final = "was not created by Fairway"
 ANOTHERS: Final = "belongs to the provider {provider!r}"
 
 _Result = TypeVar("_Result")

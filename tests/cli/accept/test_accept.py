@@ -365,7 +365,7 @@ def test_a_cluster_that_would_be_somebody_else_is_not_let_in(
         ),
     )
     assert accept(hub, name, "--skip-approve-check") == 2
-    assert f"{name!r} is a name that" in capsys.readouterr().err
+    assert f"{name!r} is reserved" in capsys.readouterr().err
     assert state(hub) == ({"old"}, set())
 
 

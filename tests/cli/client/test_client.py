@@ -102,7 +102,7 @@ def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture
         url = f"https://127.0.0.1:{port}"
         path = kubeconfig(tmp_path, fairway_hub, url=url)
         said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
-    assert said.startswith(f"{url} cannot be reached: ")
+    assert said.startswith(f"cannot reach {url}: ")
     assert said.endswith(f"; is the hub of {path} running? --context names another one\n")
 
 
@@ -242,8 +242,8 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
     ("error", "expected"),
     [
         (
-            DeadlineExceeded("GET /x: no answer within 60 s"),
-            "hub H does not answer: GET /x: no answer within 60 s; ",
+            DeadlineExceeded("GET /x: no response within 60 s"),
+            "hub H does not answer: GET /x: no response within 60 s; ",
         ),
         (
             UnreadableError("the answer is not a list"),

@@ -87,7 +87,7 @@ def resuming(fleet: Fleet, folder: Path, name: str) -> tuple[object, ...]:
 
 
 def let_in(fleet: Fleet, name: str, process: JoinProcess) -> None:
-    process.until("waits for approval; on the hub run: fairway accept")
+    process.until("is waiting for approval; on the hub run: fairway accept")
     fleet.accept(name)
     process.until("has joined hub")
 
@@ -212,7 +212,7 @@ def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -
 def test_a_request_that_is_denied_ends_it(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        request = process.until("waits for approval").split()[2]
+        request = process.until("is waiting for approval").split()[2]
         act(fleet.hub, lambda admin: decide(admin, request, "Denied", "not this one"))
         assert process.process.wait() == 1
         assert (
@@ -275,9 +275,9 @@ def test_who_comes_again_while_the_namespace_of_before_goes_is_told_so(fleet: Fl
 
     act(fleet.hub, remove)
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        process.until("waits for approval; on the hub run: fairway accept")
+        process.until("is waiting for approval; on the hub run: fairway accept")
         fleet.accept(name)
-        told = process.until("does not let")
+        told = process.until("does not accept")
         before, after = NOT_YET.format(name=name, why="|").split("|")
         assert told.startswith(f"{before}{ENDING_MESSAGE.format(name=name)}")
         assert told.endswith(after)
@@ -329,7 +329,7 @@ def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> Non
 def test_two_cannot_use_one_folder(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        process.until("waits for approval")
+        process.until("is waiting for approval")
         second = ended(*joining(fleet, tmp_path, name))
         assert second.returncode == 2
         assert f"in use by another fairway join (process {process.process.pid})" in second.stderr
@@ -384,8 +384,8 @@ def refused(*arguments: object) -> str:
     ("arguments", "message"),
     [
         ([], NO_NAME),
-        (["--name", "kube-system"], "is a name that Kubernetes has"),
-        (["--name", "Not_A_Name"], "cannot be the name of a namespace"),
+        (["--name", "kube-system"], "is reserved: Kubernetes uses it"),
+        (["--name", "Not_A_Name"], "is not a valid namespace name"),
         (["--name", "c1", "token"], "for joining, not for `fairway join token`"),
         (["--name", "c1", "tokne"], "Did you mean 'token'?"),
         (["c1"], f"No such command 'c1'; there are token, leave, forget; {A_NAME.format(name='c1')}"),

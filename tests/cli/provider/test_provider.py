@@ -279,7 +279,7 @@ def test_adopting_needs_to_be_said(at_hub: Path, capsys: pytest.CaptureFixture[s
     act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="c1"))
     command = ["provider", "run", "worker.py", "--once", "--cluster-name", "c1"]
     assert run(command) == 1
-    assert "c1/worker-score was not made by Fairway" in capsys.readouterr().err
+    assert "c1/worker-score was not created by Fairway" in capsys.readouterr().err
     assert run([*command, "--adopt"]) == 0
     assert scores(at_hub) == {"c1/worker-score": {"free": 75}}
 

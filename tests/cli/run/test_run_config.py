@@ -97,8 +97,11 @@ scores:
         ("", r"fairway.yaml: is empty"),
         ("recovry: {}\n", r"fairway.yaml:1: recovry: is not known here.*recovery"),
         ("recovery:\n  dwell: soon\n", r"fairway.yaml:2: recovery.dwell: expected a duration"),
-        ("recovery:\n  above: -30\n", r"fairway.yaml:1: recovery: a cluster is well from -30"),
-        ("recovery:\n  health: a/b/c\n", r"names no score: write RESOURCE/SCORE"),
+        (
+            "recovery:\n  above: -30\n",
+            r"fairway.yaml:1: recovery: above must be greater than below; got above -30",
+        ),
+        ("recovery:\n  health: a/b/c\n", r"does not name a score: write RESOURCE/SCORE"),
         ("recovery:\n  fleet: {count: 3}\n", r"fairway.yaml:2: recovery.fleet: misses the field 'percent'"),
         ("bridge:\n  ttl: 0\n", r"fairway.yaml:1: bridge: ttl is 0"),
         ("bridge:\n  toAddOn: false\n", r"the bridge leads nowhere"),

@@ -284,9 +284,7 @@ class TestProcess:
             started.stop()
         refused = fairway("up", "--data", data, "--port", 0)
         assert refused.returncode == 1
-        assert refused.stderr.startswith(
-            "fairway: OCM's own placement controller is at work on this hub: them"
-        )
+        assert refused.stderr.startswith("fairway: OCM's own placement controller runs on this hub: them")
 
     @pytest.mark.parametrize(
         "arguments", [("--clusters", "-1"), ("--period", "0"), ("--clusters", "many"), ("--nonsense",)]

@@ -433,7 +433,7 @@ async def test_a_configuration_that_is_missing_is_named(client: Client, scene: S
     await scene.offer()
     await scene.enable(cluster)
     add_on = await scene.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_NOT_FOUND)
-    assert f"AddOnTemplate {scene.name} is named as a configuration, and is not there" in str(
+    assert f"AddOnTemplate {scene.name} is referenced as a configuration, but does not exist" in str(
         said(add_on, conditions.CONFIGURED)
     )
     await scene.template()

@@ -106,8 +106,8 @@ def test_a_template_is_not_changed_by_what_is_made_of_it() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("{{LIMITS}}", "manifest Deployment home/agent, spec.template.spec.containers[0].args[0]: nobody defines "
-         "the variable {{LIMITS}}; there are CLUSTER_NAME, HUB_KUBECONFIG, INSTALL_NAMESPACE, LIMIT"),
+        ("{{LIMITS}}", "manifest Deployment home/agent, spec.template.spec.containers[0].args[0]: undefined "
+         "variable {{LIMITS}}; defined are CLUSTER_NAME, HUB_KUBECONFIG, INSTALL_NAMESPACE, LIMIT"),
         ("{{ LIMIT }}", "{{ LIMIT }} cannot be a variable: write {{NAME}}"),
         ("{{}}", "{{}} cannot be a variable"),
         ("{{1ST}}", "{{1ST}} cannot be a variable"),
@@ -140,14 +140,14 @@ def test_without_a_registration_there_is_no_kubeconfig() -> None:
     ],
 )
 def test_a_manifest_that_is_no_object_is_refused(manifest: dict[str, Any], missing: str) -> None:
-    with pytest.raises(TemplateError, match=f"{missing} is missing or no text"):
+    with pytest.raises(TemplateError, match=f"{missing} is missing or not a string"):
         rendered(manifest)
 
 
 def test_a_template_needs_manifests_and_each_once() -> None:
     with pytest.raises(TemplateError, match=NO_MANIFESTS):
         rendered()
-    with pytest.raises(TemplateError, match="Deployment home/agent is there twice"):
+    with pytest.raises(TemplateError, match="Deployment home/agent is defined twice"):
         rendered(deployment(), deployment())
 
 

@@ -134,7 +134,7 @@ def test_without_a_time_or_after_it_nothing_is_bridged() -> None:
     assert status is not None
     assert values(status) == {"a": 1}
     assert status["conditions"][0]["reason"] == INCOMPLETE
-    assert status["conditions"][0]["message"] == "c1-b says nowhere when it was updated; a 1"
+    assert status["conditions"][0]["message"] == "c1-b has no lastUpdateTime; a 1"
 
 
 def test_score_that_cannot_be_read_is_not_bridged() -> None:
@@ -304,7 +304,7 @@ def test_a_name_that_no_object_can_have(score: str) -> None:
 def test_one_name_has_one_source() -> None:
     plan = to_managed(published("b", {"cpu": 2}), published("a", {"CPU": 1}))
     assert [(each.name, each.status["score"]) for each in plan.put] == [("c1-cpu", 1)]
-    assert plan.problems == ("score cpu of b is one of a already, and c1-cpu can be only one of them",)
+    assert plan.problems == ("score cpu of b and of a would both be copied to c1-cpu; only a's is",)
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def test_one_name_has_one_source() -> None:
         ({"to_add_on": False}, "leads nowhere: choose toAddOn, toManaged or both"),
         ({"ttl": 0}, "ttl is 0"),
         ({"ttl": float("nan")}, "ttl is nan"),
-        ({"ranges": {"a": Range(low=1, high=1)}}, "the range of a is from 1 to 1"),
+        ({"ranges": {"a": Range(low=1, high=1)}}, "range of a: low must be less than high; got 1 and 1"),
         ({"calculators": frozenset({"CPU"})}, "'CPU' is none"),
-        ({"names": {"a": "x", "b": "x"}}, "a and b would be one score 'x'"),
-        ({"names": {"a": ""}}, "a would be a score without a name"),
+        ({"names": {"a": "x", "b": "x"}}, "calculators a and b would get the same score name 'x'"),
+        ({"names": {"a": ""}}, "calculator a would get an empty score name"),
         ({"resource": "Scores"}, "'Scores' cannot be the name of an AddOnPlacementScore"),
         ({"resource": ""}, "'' cannot be the name"),
         ({"resource": "a..b"}, "'a..b' cannot be the name"),

@@ -118,7 +118,7 @@ async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnde
         assert (said.status, said.reason) == ("False", OVER_BUDGET)
         assert said.message == (
             "health-score/health is 10, below 40 since 2026-03-01T12:00:00Z, but it is not tainted: "
-            "1 of 1 clusters that may be tainted at once are"
+            "the budget of 1 tainted clusters is used up (1 tainted)"
         )
         assert (await here.event("a", HELD_EVENT)).type == "Warning"
         await here.publish("a", SO_SO)
@@ -181,7 +181,7 @@ async def test_an_override_that_means_nothing_is_told(here: Ward, caplog: pytest
     await here.override("a", "false")
     (told,) = [each for each in caplog.messages if "fairway.dev/recovery" in each]
     assert told.endswith(
-        "the annotation fairway.dev/recovery: false has no effect; write off to keep recovery from this cluster"
+        "annotation fairway.dev/recovery: false has no effect; write off to exempt this cluster from recovery"
     )
     await here.publish("a", SICK)
     await here.passes(300)

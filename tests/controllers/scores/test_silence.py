@@ -59,8 +59,8 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
         assert condition is not None
         assert (condition.status, condition.reason) == ("True", "ScoreExpired")
         assert condition.message == (
-            "usage expired at 2026-03-01T12:03:00Z and was not renewed. Its values are the worst there are until its "
-            "provider publishes again. It said: cpu 10, mem -30"
+            "usage expired at 2026-03-01T12:03:00Z and was not renewed. Its values are replaced by the worst until its "
+            "provider publishes again. Last values: cpu 10, mem -30"
         )
         assert json.loads(score.metadata.annotations[BEFORE]) == {
             "scores": {"cpu": 10, "mem": -30},
@@ -72,7 +72,7 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
                 "c",
                 "ScoreSilent",
                 "usage of cluster c expired at 2026-03-01T12:03:00Z and was not renewed; "
-                "its values are replaced by the worst",
+                "its values are replaced by the worst value",
             )
         ]
         await asyncio.sleep(2000)
@@ -314,8 +314,8 @@ async def test_when_most_fall_silent_nothing_is_done() -> None:
         assert hub.writes == []
         (told,) = {message for _, _, message in events.told}
         assert told == (
-            "10 of 10 scores usage are silent at once, more than 50%: that is hardly the clusters' fault, "
-            "so nothing is done about them until fewer are"
+            "10 of 10 scores usage are silent at once, more than 50%: probably a hub-side fault; "
+            "none is marked until fewer are silent"
         )
         figures = values(meters.expose())
         assert figures['fairway_scores_held{resource="usage"}'] == 1

@@ -94,7 +94,7 @@ async def test_a_failed_access_review_of_placements_is_a_500(
     questions.of_placements = TransportError("no answer within 10 s")
     path = PATH if method == "GET" else "/debug/placements/"
     answer = await ask(here, method, path, token="t", body={"spec": {}} if method == "POST" else None)
-    assert (answer.code, answer.error) == (500, "failed to check permissions: no answer within 10 s")
+    assert (answer.code, answer.error) == (500, "failed to check permissions: no response within 10 s")
     assert fleet.seen == []
 
 

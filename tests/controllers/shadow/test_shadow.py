@@ -152,18 +152,18 @@ async def _one_page_more(world: World) -> None:
 @pytest.mark.parametrize(
     ("happen", "words"),
     [
-        (_page_gone, f"decision {PAGE} is missing; it should name a, b"),
-        (_one_page_more, "decision p-decision-2 should not be there"),
+        (_page_gone, f"decision {PAGE} is missing; expected a, b"),
+        (_one_page_more, "decision p-decision-2 should not exist"),
         (_other_cluster, f"decision {PAGE}: lacks b, should not name z"),
         (_other_order, f"decision {PAGE} names the clusters in another order"),
         (_other_label, f"decision {PAGE} is labelled "),
-        (_other_condition, f"condition {SATISFIED} is False/NoManagedClusterMatched (none), should be True/"),
+        (_other_condition, f"condition {SATISFIED} is False/NoManagedClusterMatched (none), expected True/"),
         (
             _other_group,
             f"status.decisionGroups is a group without a name (3 on {PAGE}), "
             f"should be a group without a name (2 on {PAGE})",
         ),
-        (_other_number, "status.numberOfSelectedClusters is 7, should be 2"),
+        (_other_number, "status.numberOfSelectedClusters is 7, expected 2"),
     ],
     ids=["page missing", "page surplus", "cluster", "order", "label", "condition", "group", "number"],
 )
@@ -183,7 +183,7 @@ async def test_each_kind_of_difference_in_words_and_its_end(
     assert not [each for each in methods if not each.startswith("GET ")]
     async with start():  # somebody puts it right
         assert await told(manager, decided, differs=False) == ""
-    assert caplog.messages.count(f"placement {decided.namespace}/p: no difference any more") == 1
+    assert caplog.messages.count(f"placement {decided.namespace}/p: no difference left") == 1
     methods[:] = [each for each in methods if each.startswith("GET ")]
 
 
@@ -213,8 +213,8 @@ async def test_a_placement_that_nobody_decided(manager: Manager, decided: World)
         while key not in shadow.differences:
             await asyncio.sleep(0.005)
     missing, *rest = shadow.differences[key]
-    assert missing == f"decision q-decision-1 is missing; it should name {decided.full('a')}"
-    assert "status.decisionGroups is nothing, should be a group without a name" in rest
+    assert missing == f"decision q-decision-1 is missing; expected {decided.full('a')}"
+    assert "status.decisionGroups is nothing, expected a group without a name" in rest
     await decided.delete(PLACEMENTS, "q")
     async with asyncio.timeout(120):
         while key in shadow.differences:

@@ -113,7 +113,7 @@ def test_status_in_words() -> None:
     )
     texts = told(pages_of("a"), there_is(*pages_of("a")), status=status)
     assert texts == [
-        "condition PlacementSatisfied is not set, should be True/All (well)",
+        "condition PlacementSatisfied is not set, expected True/All (well)",
         OTHER_STATUS.format(field="numberOfSelectedClusters", got=0, want=2),
         OTHER_STATUS.format(field="decisionGroups", got="nothing", want="canary"),
     ]

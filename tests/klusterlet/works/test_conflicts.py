@@ -21,7 +21,8 @@ async def test_the_older_work_decides_and_the_younger_is_told(small_world: World
         message = await world.refused("b", 0)
         assert message == (
             f"Failed to apply manifest: manifest 0 (ConfigMap {world.name}/one): is also in ManifestWork "
-            f"{world.full('a')}, which was there first and says something else; {messages.RIVAL_REMEDY}"
+            f"{world.full('a')} with other content, which takes precedence because it is older; "
+            f"{messages.RIVAL_REMEDY}"
         )
         await agent.quiet()
         assert await world.there() == {"one": {"k": "old"}, "two": {}}

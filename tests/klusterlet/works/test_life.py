@@ -295,7 +295,7 @@ async def test_a_kind_that_comes_later(world: World) -> None:
         message = await world.refused("a", 0)
         assert message == (
             f"Failed to apply manifest: manifest 0 (Boat {world.name}/b): the server doesn't have a resource type "
-            f"'Boat' in {group}/v1; install its CustomResourceDefinition there, or put it into the work"
+            f"'Boat' in {group}/v1; install its CustomResourceDefinition on the cluster, or add it to the work"
         )
         assert world.says("a", "Applied", "True", manifest=1)
         await world.give("b", definition)

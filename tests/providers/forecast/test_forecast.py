@@ -85,7 +85,7 @@ async def test_before_enough_was_seen_nothing_is_forecast() -> None:
     assert isinstance(reading, Reading)
     assert not reading.values
     assert reading.reason == provider.NOT_ENOUGH
-    assert reading.problem == "freeForecast: 47 of 72 points that a forecast needs have been seen"
+    assert reading.problem == "a forecast needs 72 points; freeForecast: 47 are recorded"
 
 
 async def test_until_then_the_current_value_may_stand_in() -> None:
@@ -197,7 +197,7 @@ OF = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults"
             "of.provider",
             "resource-usage reads one cluster; a forecast needs a provider of the whole fleet",
         ),
-        ({"of": {"provider": "forecast"}}, "of.provider", "a forecast of a forecast is none"),
+        ({"of": {"provider": "forecast"}}, "of.provider", "a forecast cannot be based on a forecast"),
         ({"of": {**OF, "options": {"scores": []}}}, "of.options", "declares no score"),
         ({"of": {"provider": "static", "config": "no.yaml"}}, "of.config", "no.yaml: cannot be read"),
         ({"of": {**OF, "config": "x"}}, "of", "config and options exclude each other"),

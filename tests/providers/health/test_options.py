@@ -44,7 +44,7 @@ def test_everything_can_be_said() -> None:
         ({"window": "1s"}, "window: must be at least 60s"),
         ({"probeInterval": "20m"}, "probeInterval: must be shorter than the window"),
         ({"probeInterval": 0}, "probeInterval: must be at least 1s"),
-        ({"weights": {"nodes": 1}}, "weights.nodes: is no part of health; there are healthNodes"),
+        ({"weights": {"nodes": 1}}, "weights.nodes: is not a part of health; the parts are healthNodes"),
         ({"weights": {"healthApi": -1}}, "weights.healthApi: -1.0 is no weight"),
         ({"weights": dict.fromkeys(WEIGHTS, 0)}, "weights: leaves nothing"),
         ({"namespaces": []}, "namespaces: must name at least one"),

@@ -93,7 +93,7 @@ NAN = PARTLY.replace('"5"', '"NaN"').replace('"warnings"', '"notes"')
         (500, "boom", "answers 500: boom"),
         (401, "who?", "rejects the credentials"),
         (200, "<html>Sign in</html>", "is there a login in front of it?"),
-        (200, PARTLY, "the answer is not complete: store-3 did not answer"),
+        (200, PARTLY, "the result is incomplete: store-3 did not answer"),
         (200, NAN, "Prometheus answers with nan"),
     ],
 )

@@ -68,7 +68,7 @@ def test_what_is_wrong_with_an_answer_is_named(answer: Any, words: str) -> None:
     with pytest.raises(ProviderError) as caught:
         results_of(answer)
     assert caught.value.reason == BAD_ANSWER
-    assert str(caught.value).startswith(f"the answer of the scorer: {words}")
+    assert str(caught.value).startswith(f"response of the scorer: {words}")
 
 
 def test_a_score_that_is_none_takes_nothing_from_the_others() -> None:
@@ -77,7 +77,7 @@ def test_a_score_that_is_none_takes_nothing_from_the_others() -> None:
     )
     assert none.labels == {"cluster": "c1"}
     assert math.isnan(none.score)
-    assert none.problem == "the answer of the scorer: results[0].score: expected a number, got null"
+    assert none.problem == "response of the scorer: results[0].score: expected a number, got null"
     assert one == Result({"cluster": "c2"}, 5.0)
 
 

@@ -232,7 +232,7 @@ async def test_nonsense_is_named_and_counts_as_failure(scorer: Scorer) -> None:
     async with made.running(lambda: None):
         reason, words = await failure(made, fleet("c1"))
     assert reason == contract.BAD_ANSWER
-    assert words == "the answer of the scorer: results[0].score: expected a number, got 'high'"
+    assert words == "response of the scorer: results[0].score: expected a number, got 'high'"
     assert made.breaker.state == OPEN
 
 

@@ -46,7 +46,7 @@ async def test_wrong_promql_is_told_in_prometheus_own_words(monitoring: Monitori
     async with open_provider("prometheus", options(monitoring, "sum by (cluster (")) as found:
         reason, words = await failure(found, fleet("c1"))
     assert reason == api.QUERY_INVALID
-    assert words.startswith("free: Prometheus says: invalid parameter")
+    assert words.startswith("free: Prometheus returned an error: invalid parameter")
     assert "parse error" in words
 
 
@@ -61,7 +61,7 @@ async def test_a_query_that_fails_costs_its_own_score_only(monitoring: Monitorin
     assert dict(reading.values) == {"free": 40.0}
     assert reading.lost == ("wrong",)
     assert reading.reason == api.QUERY_INVALID
-    assert reading.problem.startswith("wrong: Prometheus says: ")
+    assert reading.problem.startswith("wrong: Prometheus returned an error: ")
 
 
 @pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (float("inf"), "inf")])
@@ -85,19 +85,19 @@ async def test_a_cluster_that_prometheus_does_not_know_is_named_missing(monitori
     async with open_provider("prometheus", options(monitoring, "missing_free")) as found:
         assert await problem(found, fleet("c1", "c2"), "c2") == (
             provider.MISSING,
-            "free: no series is about this cluster",
+            "free: no series for this cluster",
         )
         # With none at all, what the label says may show what was meant.
         assert await problem(found, fleet("c2"), "c2") == (
             provider.MISSING,
-            "free: no series is about this cluster: label cluster has the values c1",
+            "free: no series for this cluster: label cluster has the values c1",
         )
 
 
 async def test_an_empty_answer_says_so(monitoring: Monitoring) -> None:
     async with open_provider("prometheus", options(monitoring, "nobody_has_this_metric")) as found:
         _, words = await problem(found, fleet("c1"), "c1")
-    assert words == "free: no series is about this cluster: the answer to the query is empty"
+    assert words == "free: no series for this cluster: the query result is empty"
 
 
 async def test_two_series_of_one_cluster_are_not_chosen_among(monitoring: Monitoring) -> None:
@@ -163,7 +163,7 @@ async def test_clusters_are_found_by_claim_and_by_table(monitoring: Monitoring) 
         clusters["c4"] = claiming("c4", "same")
         reason, words = await problem(found, clusters, "c3")
     assert reason == provider.AMBIGUOUS
-    assert words == "free: label cluster is 'same', which is that of several clusters: c3, c4"
+    assert words == "free: label cluster is 'same', which several clusters have: c3, c4"
 
 
 async def test_a_sample_that_is_too_old_is_not_published(monitoring: Monitoring) -> None:

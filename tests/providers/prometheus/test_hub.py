@@ -44,7 +44,7 @@ async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fai
             assert condition(unknown) == (
                 "False",
                 provider.MISSING,
-                "hub_free: no series is about this cluster",
+                "hub_free: no series for this cluster",
             )
             async with asyncio.timeout(DEADLINE):  # it knows of its writes when the hub has answered
                 while runner.unready():

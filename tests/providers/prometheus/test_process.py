@@ -63,7 +63,7 @@ async def test_a_dry_run_prints_what_it_would_publish(config: Path, fairway_hub:
         await hub.cluster("c3")
         done = ran(command(config, fairway_hub, "--dry-run"))
         assert "ClusterMissing" in done.stdout
-        assert "could not read c3: free: no series is about this cluster" in done.stderr
+        assert "could not read c3: free: no series for this cluster" in done.stderr
 
 
 async def test_wrong_options_name_file_and_field(config: Path, fairway_hub: HubAddress) -> None:

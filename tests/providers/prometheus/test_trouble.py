@@ -43,7 +43,7 @@ GOOD = {"c1": {"free": 40.0}}
         (403, "no", endpoint.FORBIDDEN, "does not allow /api/v1/query (403: no)"),
         (200, "<html>Sign in</html>", endpoint.NOT_JSON, "is there a login in front of it?"),
         (200, '{"status":"success"', endpoint.NOT_JSON, "where JSON is expected"),
-        (200, '{"status":"odd"}', endpoint.REFUSED, "Prometheus says: status 200"),
+        (200, '{"status":"odd"}', endpoint.REFUSED, "Prometheus returned an error: status 200"),
         (200, '["what"]', api.UNREADABLE, "none of Prometheus' API"),
     ],
 )
@@ -64,7 +64,7 @@ async def test_a_slow_answer_ends_at_the_deadline(proxy: Proxy) -> None:
         proxy.behaviour = proxy.hang
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.TIMEOUT
-    assert said.endswith("gave no answer within 0.1 s")
+    assert said.endswith("did not respond within 0.1 s")
 
 
 async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
@@ -76,7 +76,7 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
     async with open_provider("prometheus", {**options(proxy), "url": url}) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.UNREACHABLE
-    assert said.startswith(f"free: {url} cannot be reached: [SSL: ")
+    assert said.startswith(f"cannot reach free: {url}: [SSL: ")
 
 
 async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:
@@ -109,7 +109,7 @@ async def test_no_more_is_read_than_allowed(proxy: Proxy) -> None:
     ("more", "words"),
     [
         ({"warnings": ["store-3 did not answer"]}, "store-3 did not answer"),
-        ({"isPartial": True, "warnings": None}, "the server says that it is partial"),
+        ({"isPartial": True, "warnings": None}, "the server marked it as partial"),
     ],
 )
 async def test_an_incomplete_answer_is_none_unless_that_is_accepted(
@@ -122,7 +122,7 @@ async def test_an_incomplete_answer_is_none_unless_that_is_accepted(
     async with open_provider("prometheus", options(proxy)) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == api.INCOMPLETE
-    assert said == f"free: the answer is not complete: {words}"
+    assert said == f"free: the result is incomplete: {words}"
     async with open_provider("prometheus", options(proxy, warnings="accept")) as found:
         assert await values(found, fleet("c1")) == GOOD
 
@@ -161,7 +161,7 @@ async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Pat
         accepted = "Bearer second"
         told, said = await failure(found, fleet("c1"))
         assert told == endpoint.UNAUTHORIZED
-        assert "(401: token expired); the token file was read again and holds nothing newer" in said
+        assert "(401: token expired); the token file has not changed" in said
         assert "first" not in said
         token.write_text("second\n")
         assert await values(found, fleet("c1")) == GOOD
@@ -186,7 +186,7 @@ async def test_a_password_is_read_again_when_it_changes(proxy: Proxy, tmp_path: 
         accepted = basic("reader", "second")
         told, said = await failure(found, fleet("c1"))
         assert told == endpoint.UNAUTHORIZED
-        assert "(401: wrong password); the password file was read again and holds nothing newer" in said
+        assert "(401: wrong password); the password file has not changed" in said
         assert "first" not in said
         password.write_text("second\n")
         assert await values(found, fleet("c1")) == GOOD

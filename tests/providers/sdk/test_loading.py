@@ -127,7 +127,7 @@ def test_options_for_a_provider_without_any(file: Path) -> None:
     [
         ("", "", "queue_provider.py has no provider; put @provider"),
         (TWO, "", r"has several providers: age, queue; say which one, as in .*queue_provider.py:age"),
-        ("x = 1\ndef f(:\n", "", r"queue_provider.py:2: this is not Python: invalid syntax"),
+        ("x = 1\ndef f(:\n", "", r"queue_provider.py:2: invalid Python: invalid syntax"),
         ("x = 1\n\n1 / 0\n", "", r"queue_provider.py:3: running it failed: ZeroDivisionError"),
         ("import sys\nsys.exit(4)\n", "", r"queue_provider.py:2: running it failed: SystemExit: 4"),
         ("import nosuchthing\n", "", r"queue_provider.py:1: .*No module named 'nosuchthing'"),

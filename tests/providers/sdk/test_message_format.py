@@ -19,7 +19,7 @@ class Mute(Exception):
         ("spool \udcff", "spool �"),
         ("größer 日本", "größer 日本"),
         (7, "7"),
-        (Mute(), "Mute that cannot be written down"),
+        (Mute(), "Mute without a printable message"),
     ],
 )
 def test_what_others_say_is_one_line_that_can_be_printed(given: object, words: str) -> None:
@@ -44,7 +44,7 @@ def test_any_text_can_be_stored_and_shown(text: str) -> None:
 def test_errors_are_named_by_their_kind() -> None:
     assert described(ValueError("one\ntwo")) == "ValueError: one two"
     assert described(KeyError()) == "KeyError"
-    assert described(Mute()) == "Mute: Mute that cannot be written down"
+    assert described(Mute()) == "Mute: Mute without a printable message"
 
 
 @pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é", "A\n", None, 7, b"A", ["A"]])

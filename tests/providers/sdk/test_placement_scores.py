@@ -138,9 +138,9 @@ async def test_conditions_of_others_stay(world: World, client: Client, sink: Add
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({}, "was not made by Fairway"),
-        ({"app.kubernetes.io/managed-by": "helm"}, "was not made by Fairway"),
-        ({"fairway.dev/provider": "queue"}, "was not made by Fairway"),
+        ({}, "was not created by Fairway"),
+        ({"app.kubernetes.io/managed-by": "helm"}, "was not created by Fairway"),
+        ({"fairway.dev/provider": "queue"}, "was not created by Fairway"),
         (labels_of("other"), "belongs to the provider 'other'"),
     ],
 )

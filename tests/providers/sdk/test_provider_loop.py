@@ -128,7 +128,7 @@ def figures(runner: Runner) -> dict[str, float]:
 async def test_every_reading_at_the_default_interval_renews_the_score() -> None:
     provider, sink = Told(), Hand()
     async with at_work(provider, sink) as runner:
-        assert runner.unready() == ["told: nothing is published yet"]
+        assert runner.unready() == ["told: nothing published yet"]
         await asyncio.sleep(0.1)
         assert runner.unready() == []
         await asyncio.sleep(600)
@@ -268,7 +268,7 @@ async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
     [
         (ZeroDivisionError("division by zero"), "CollectionFailed", "ZeroDivisionError: division by zero"),
         (ProviderError("odd", reason="not a reason!"), "CollectionFailed", "odd"),
-        (None, "Timeout", "it was not done within 30 s"),
+        (None, "Timeout", "timed out after 30 s"),
         (Reading(values={f"n{each}": 1 for each in range(10_000)}), "TooManyScores", "10000 values"),
     ],
 )
@@ -324,7 +324,7 @@ async def test_a_hub_that_is_away_is_tried_again_later_each_time() -> None:
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(70)
         assert sink.tries == [0, 1, 3, 7, 15, 31, 63]
-        assert runner.unready() == ["told: nothing is published yet: no route to the hub"]
+        assert runner.unready() == ["told: nothing published yet: no route to the hub"]
         assert figures(runner)['write_failures_total{provider="told",reason="TransportError"}'] == 7
         sink.error, value[0] = None, 20
         await asyncio.sleep(60)

@@ -46,7 +46,7 @@ def test_what_is_not_finite_is_left_out_and_named(value: object) -> None:
     found = taken({"queueFree": value, "queueAge": 4})
     assert found.values == {"queueAge": 4.0}
     assert found.problem.startswith("queueFree is ")
-    assert found.problem.endswith("which is no number to score")
+    assert found.problem.endswith("which is not a finite number")
     assert found.reason == BAD_VALUE
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_name_has_a_suggestion() -> None:
 def test_a_name_that_is_none() -> None:
     found = taken({7: 1})
     assert (found.values, found.reason) == ({}, UNKNOWN_SCORE)
-    assert found.problem == "7 is no name of a score"
+    assert found.problem == "7 is not a score name"
 
 
 class Unprintable:
@@ -84,7 +84,7 @@ class Unprintable:
 def test_a_name_that_cannot_even_be_written() -> None:
     found = taken({Unprintable(): 1, "queueFree": 2})
     assert found.values == {"queueFree": 2.0}
-    assert found.problem == "Unprintable that cannot be written down is no name of a score"
+    assert found.problem == "Unprintable without a printable message is not a score name"
     assert len(taken({"\udcff" * 100_000: 1}).problem) < 150
 
 
@@ -103,13 +103,13 @@ def test_a_mapping_that_says_a_name_twice() -> None:
         def items(self) -> Any:
             return [("queueFree", 1), ("queueFree", 2)]
 
-    with pytest.raises(ProviderError, match="queueFree is there more than once"):
+    with pytest.raises(ProviderError, match="queueFree is given more than once"):
         taken(Twice())
 
 
 def test_the_providers_own_problem_comes_first() -> None:
     found = taken({"queueFree": math.nan}, problem="the queue is draining", reason="Draining")
-    assert found.problem == "the queue is draining; queueFree is nan, which is no number to score"
+    assert found.problem == "the queue is draining; queueFree is nan, which is not a finite number"
     assert found.reason == "Draining"
     assert taken({}, problem="gone").reason == FAILED
 
@@ -179,6 +179,6 @@ def test_what_yields_need_not_have_an_end() -> None:
 
 
 def test_a_name_that_comes_twice_is_no_reading() -> None:
-    with pytest.raises(ProviderError, match="queueFree is there more than once") as caught:
+    with pytest.raises(ProviderError, match="queueFree is given more than once") as caught:
         reading_of([("queueFree", 1), ("queueFree", 2)])
     assert caught.value.reason == DUPLICATE_SCORE

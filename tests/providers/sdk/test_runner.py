@@ -378,7 +378,7 @@ async def test_somebody_elses_object_costs_only_its_cluster(world: World, client
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
         await world.scored(second, f"{name}-score", cheap=0)
-        await until(lambda: "was not made by Fairway" in runner.loops[name].problem)
+        await until(lambda: "was not created by Fairway" in runner.loops[name].problem)
         assert values_of(await world.get(first, f"{name}-score")) == {"theirs": 7}
         await until(lambda: runner.unready() == [])
     async with running([price], hub=client, settings=Settings(adopt=True)):

@@ -154,7 +154,7 @@ async def test_a_file_is_read_again_when_it_changes_and_kept_when_it_is_bad(tmp_
             assert dict(reading.values) == {"price": 4.0}
             assert reading.reason == INVALID
             assert reading.problem.startswith(f"{path}{words}")
-            assert reading.problem.endswith("; what it said before stays")
+            assert reading.problem.endswith("; keeping the last valid version")
         path.unlink()
         reading = await changed()
         assert dict(reading.values) == {"price": 4.0}

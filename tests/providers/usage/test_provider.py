@@ -203,7 +203,7 @@ async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
         await seen.until(cpuAvailable=0.0)
         monkeypatch.setattr(Informer, "lag", 61.0)
         with pytest.raises(
-            ProviderError, match=r"^Nodes of the cluster have not been heard of for 61 s$"
+            ProviderError, match=r"^Nodes of the cluster have not been watched for 61 s$"
         ) as refused:
             await seen.provider.read()
         assert refused.value.reason == "WatchLost"

@@ -15,11 +15,11 @@ NAMESPACE_ENDING: Final = "NamespaceTerminating"
 ACCEPTED_MESSAGE: Final = "Accepted by hub cluster admin"
 DENIED_MESSAGE: Final = "Denied by hub cluster admin"
 TAKEN_MESSAGE: Final = (
-    "namespace {name} exists and is not labelled {label}={name}, so it may be somebody else's; "
-    "if it is meant for the cluster, label it"
+    "namespace {name} exists without the label {label}={name}, so it may have another owner; "
+    "label it if it is for this cluster"
 )
-ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted when it is gone"
-KEPT_MESSAGE: Final = "{ending}. What keeps it: {why}"
+ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted once it is deleted"
+KEPT_MESSAGE: Final = "{ending}. Blocked by: {why}"
 
 GRANTED: Final = Condition(
     type=CONDITION_ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE

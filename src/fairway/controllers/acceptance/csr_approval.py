@@ -39,15 +39,15 @@ RETRY_SECONDS: Final = 5.0
 MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
 NOT_APPROVED: Final = "certificate request %s of cluster %s is not approved: %s"
 
-SOMEBODY_ELSES: Final = "certificate request %s is labelled as that of cluster %s, and %s made it"
+SOMEBODY_ELSES: Final = "certificate request %s has the label of cluster %s, but was created by %s"
 
 NOT_ACCEPTED: Final = "the cluster is not accepted"
-OTHER_SUBJECT: Final = "it asks for {asked}, which is not what {user} is already"
+OTHER_SUBJECT: Final = "its subject is {asked}, which differs from the current identity {user}"
 OTHER_GROUP: Final = "{user} is not in group {group}"
-OTHER_USAGES: Final = "it is for {usages}"
+OTHER_USAGES: Final = "its usages are {usages}"
 UNREADABLE: Final = "{field} cannot be read"
-NO_REQUEST: Final = "it holds no certificate request, or more than one"
-NO_RIGHT: Final = "{user} has no right to renew certificates"
+NO_REQUEST: Final = "spec.request must contain exactly one PEM certificate request"
+NO_RIGHT: Final = "{user} is not allowed to renew certificates"
 
 
 def cluster_of(request: CertificateSigningRequest) -> str | None:

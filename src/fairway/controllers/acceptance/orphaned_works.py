@@ -23,8 +23,8 @@ from fairway.kube import MANIFEST_WORKS, Client, Conflict, NotFound
 log: Final = logging.getLogger(__name__)
 
 RELEASED: Final = (
-    "ManifestWork %s/%s goes, though nobody has removed what it brought: the namespace is being deleted, and the "
-    "agent of the cluster has no rights there any more"
+    "removed the finalizer: the namespace is being deleted and the cluster's agent has no access; applied objects "
+    "stay on the cluster  manifestwork=%s/%s"
 )
 
 _KEPT_BY: Final = (

@@ -38,11 +38,11 @@ FAILED: Final = "Failed"
 
 HOOK_RUNS: Final = "HookManifestIsNotCompleted"
 
-CONFIGURED_MESSAGE: Final = "all configurations are there"
+CONFIGURED_MESSAGE: Final = "all configurations exist"
 APPLIED_MESSAGE: Final = "the manifests of the add-on are applied"
-WAITING_MESSAGE: Final = "the work agent of the cluster has not said anything about ManifestWork {work} yet"
-REGISTERED_MESSAGE: Final = "the agent may register, and has its rights on the hub"
-NOT_REGISTERED_MESSAGE: Final = "the add-on asks for no access to the hub"
+WAITING_MESSAGE: Final = "the work agent of the cluster has not reported on ManifestWork {work} yet"
+REGISTERED_MESSAGE: Final = "the agent may register, and its permissions on the hub are granted"
+NOT_REGISTERED_MESSAGE: Final = "the add-on does not request access to the hub"
 SINGLE_NAMESPACE: Final = (
     "hubPermissions of the type SingleNamespace are granted by OCM's addon-manager only: bind the role to the group "
     "{group} by hand, and leave the permission out of the template"
@@ -52,10 +52,10 @@ CUSTOM_SIGNER: Final = (
     "other means"
 )
 BIND_REFUSED: Final = (
-    "the hub does not let Fairway bind ClusterRole {role} to the agent: {why}; let it `bind` that role, as "
+    "Fairway may not bind ClusterRole {role} to the agent: {why}; grant it the verb `bind` on that role, as "
     "docs/how-to/addons.md shows"
 )
-ROLE_MISSING: Final = "ClusterRole {role}, which the template names, is not there"
+ROLE_MISSING: Final = "ClusterRole {role}, which the template references, does not exist"
 PROGRESS_MESSAGE: Final = "the cluster does not run the newest configuration yet"
 COMPLETED_MESSAGE: Final = "the cluster runs the newest configuration"
 AVAILABLE_MESSAGE: Final = "{name} add-on is available."

@@ -27,8 +27,8 @@ from fairway.api.kinds import encode
 from fairway.api.meta import unreadable_within
 from fairway.kube import ADD_ON_DEPLOYMENT_CONFIGS, ADD_ON_TEMPLATES
 
-NOT_FOUND: Final = "{kind} {name} is named as a configuration, and is not there"
-OTHER_ADD_ON: Final = "AddOnTemplate {name} is that of add-on {whose}, as its addonName says, not of {add_on}"
+NOT_FOUND: Final = "{kind} {name} is referenced as a configuration, but does not exist"
+OTHER_ADD_ON: Final = "AddOnTemplate {name} is for add-on {whose} (spec.addonName), not for {add_on}"
 UNREADABLE: Final = "{kind} {name}: {field} cannot be read: {reason}"
 NOT_SUPPORTED: Final = "the add-on does not support configurations of the kind {kind}"
 

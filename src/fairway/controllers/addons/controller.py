@@ -46,7 +46,7 @@ WAITING: Final = ":waiting"
 OCM: Final = ":ocm"
 AGAIN_SECONDS: Final = 2.0
 
-GONE: Final = "ManagedClusterAddOn %s/%s is gone; the news of that is on its way"
+GONE: Final = "ManagedClusterAddOn %s/%s was deleted meanwhile"
 
 
 class AddOnController(Reconciler):

@@ -40,8 +40,8 @@ from fairway.kube import (
 )
 
 HOSTED: Final = (
-    "the agent is to run on cluster {cluster} (annotation {annotation}); Fairway installs agents on the cluster they "
-    "are for, only OCM's addon-manager does otherwise"
+    "annotation {annotation} requests to run the agent on cluster {cluster}; Fairway installs an agent only on its own "
+    "cluster, OCM's addon-manager also on others"
 )
 
 

@@ -24,11 +24,12 @@ from fairway.kube.resource import Key
 
 log: Final = logging.getLogger(__name__)
 
-RELEASED: Final = "ManifestWork %s/%s goes, though nobody has removed what it brought: the cluster is gone"
+RELEASED: Final = (
+    "removed the finalizer: the cluster was deleted, its applied objects stay on it  manifestwork=%s/%s"
+)
 WAITS: Final = (
-    "ManifestWork %s/%s is deleted, and waits for an agent to remove what it brought; there is none, for the cluster "
-    "was removed from the hub. It goes with its namespace, when a cluster of this name is accepted again, or by: "
-    "fairway join forget %s"
+    "ManifestWork %s/%s is being deleted, and waits for the agent of a cluster that was removed from the hub. To "
+    "delete it now, run: fairway join forget %s"
 )
 
 

@@ -25,12 +25,12 @@ from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
 EVERYBODY: Final = "system:authenticated"
 """Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
 
-NOT_THE_KLUSTERLET: Final = "{user} made it, who is no agent of cluster {cluster}"
+NOT_THE_KLUSTERLET: Final = "created by {user}, which is not the agent of cluster {cluster}"
 UNREADABLE: Final = "{field} cannot be read"
-OTHER_SIGNER: Final = "it is for the signer {signer}"
-OTHER_USAGES: Final = "it is for {usages}"
-NO_REQUEST: Final = "it holds no certificate request, or more than one"
-OTHER_USER: Final = "it asks for {asked}, not for {wanted}"
+OTHER_SIGNER: Final = "its signer is {signer}"
+OTHER_USAGES: Final = "its usages are {usages}"
+NO_REQUEST: Final = "spec.request must contain exactly one PEM certificate request"
+OTHER_USER: Final = "its subject is {asked}, not {wanted}"
 
 
 def registrations(template: AddOnTemplate, *, cluster: str, add_on: str) -> tuple[RegistrationConfig, ...]:

@@ -18,17 +18,17 @@ from fairway.controllers.addons.pods import Mount, PodSettings
 Manifest = dict[str, Any]
 
 UNKNOWN_VARIABLE: Final = (
-    "manifest {manifest}, {path}: nobody defines the variable {{{{{name}}}}}; there are {known}"
+    "manifest {manifest}, {path}: undefined variable {{{{{name}}}}}; defined are {known}"
 )
 NO_VARIABLE: Final = (
     "manifest {manifest}, {path}: {{{{{text}}}}} cannot be a variable: write {{{{NAME}}}}, in letters, digits "
     "and '_', without blanks"
 )
 NO_MANIFESTS: Final = "the template has no manifests"
-NOT_AN_OBJECT: Final = "manifest {manifest}: {missing} is missing or no text"
-NOT_A_MAPPING: Final = "manifest {manifest}: {field} is no mapping"
-NOT_SUBJECTS: Final = "manifest {manifest}: subjects is no list of mappings"
-TWICE: Final = "manifest {manifest} is there twice"
+NOT_AN_OBJECT: Final = "manifest {manifest}: {missing} is missing or not a string"
+NOT_A_MAPPING: Final = "manifest {manifest}: {field} is not a mapping"
+NOT_SUBJECTS: Final = "manifest {manifest}: subjects is not a list of mappings"
+TWICE: Final = "manifest {manifest} is defined twice"
 TWO_KEYS: Final = "manifest {manifest}, {path}: two keys become {key!r}"
 LARGEST: Final = 1_000_000
 TOO_LARGE: Final = (

@@ -8,17 +8,17 @@ from typing import Final
 RESOURCE: Final = "managed-cluster-scores"
 TTL_SECONDS: Final = 300.0
 
-NO_DIRECTION: Final = "the bridge leads nowhere: choose toAddOn, toManaged or both"
-NO_TTL: Final = "ttl is {ttl:g}: scores are valid for a time, so it must be more than 0 seconds"
-NO_RANGE: Final = "the range of {calculator} is from {low} to {high}: the first must be the less"
-NOT_LOWER: Final = "calculators are written in lower case: {calculator!r} is none"
+NO_DIRECTION: Final = "the bridge has no direction: choose toAddOn, toManaged or both"
+NO_TTL: Final = "ttl must be greater than 0 seconds; got {ttl:g}"
+NO_RANGE: Final = "range of {calculator}: low must be less than high; got {low} and {high}"
+NOT_LOWER: Final = "calculator names are lower case; got {calculator!r}"
 NO_RESOURCE: Final = (
-    "{resource!r} cannot be the name of an AddOnPlacementScore: "
-    "use small letters, digits, '-' and '.', and begin and end with a letter or digit"
+    "{resource!r} is not a valid AddOnPlacementScore name: "
+    "use lower case letters, digits, '-' and '.', and begin and end with a letter or digit"
 )
-NO_SCORE: Final = "the calculator {calculator} would be a score without a name"
+NO_SCORE: Final = "calculator {calculator} would get an empty score name"
 SAME_SCORE: Final = (
-    "the calculators {one} and {other} would be one score {score!r}: give them different names"
+    "calculators {one} and {other} would get the same score name {score!r}: give them different names"
 )
 
 LONGEST_NAME: Final = 253

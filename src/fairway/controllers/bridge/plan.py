@@ -35,15 +35,17 @@ CALCULATED_MESSAGE: Final = "ManagedClusterScore updated successfully"
 INCOMPLETE: Final = "ScoresMissing"
 FAILING: Final = "CalculatorFailing"
 
-FAILS: Final = "{name} says: {message}"
-NO_TIME: Final = "{name} says nowhere when it was updated"
+FAILS: Final = "{name} reports: {message}"
+NO_TIME: Final = "{name} has no lastUpdateTime"
 TOO_OLD: Final = "{name} was last updated at {time}"
 UNREADABLE: Final = "{name}: status.score cannot be read"
-SAME_NAME: Final = "{name} would be the same score {score} as another one"
-TAKEN: Final = "{kind} {name} is somebody else's: it is left alone"
-NO_NAME: Final = "score {score} of {resource} cannot be part of an object's name"
-LONG_NAME: Final = "score {score} of {resource} would make a name of more than {longest} characters"
-ANOTHERS: Final = "score {score} of {resource} is one of {other} already, and {name} can be only one of them"
+SAME_NAME: Final = "{name} would get the same score name {score} as another one"
+TAKEN: Final = "{kind} {name} has another owner; skipped"
+NO_NAME: Final = "score {score} of {resource} is not valid in an object name"
+LONG_NAME: Final = "score {score} of {resource} would need an object name longer than {longest} characters"
+ANOTHERS: Final = (
+    "score {score} of {resource} and of {other} would both be copied to {name}; only {other}'s is"
+)
 
 _ORIGINAL: Final = Calculator(name="any")
 

@@ -22,12 +22,12 @@ USUAL_LEASE: Final = 137
 """Seconds; what OCM's lease lasts unless it says otherwise."""
 
 RUNS: Final = (
-    "OCM's own placement controller is at work on this hub: {holder} holds the lease {namespace}/{name}. "
-    "Two controllers that write the same decisions would undo each other's work. Stop that one first (see "
-    "docs/how-to/install.md), compare with it by --shadow, or, if you know that it does not write, say --beside-ocm"
+    "OCM's own placement controller runs on this hub: {holder} holds the lease {namespace}/{name}. "
+    "Two controllers that write the same decisions would overwrite each other. Stop OCM's first (see "
+    "docs/how-to/install.md), compare with it by --shadow, or, if it does not write, add --beside-ocm"
 )
 CANNOT_TELL: Final = (
-    "cannot find out whether OCM's own placement controller is at work here (%s); "
+    "cannot check whether OCM's own placement controller runs on this hub (%s); "
     "make sure that only one of the two writes"
 )
 

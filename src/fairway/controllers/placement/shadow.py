@@ -33,15 +33,15 @@ SETTLE_SECONDS: Final = 10.0
 NAMED: Final = 10
 
 DIFFERS: Final = "placement %s/%s: %s"
-AGREES: Final = "placement %s/%s: no difference any more"
-MISSING: Final = "decision {page} is missing; it should name {clusters}"
-SURPLUS: Final = "decision {page} should not be there"
+AGREES: Final = "placement %s/%s: no difference left"
+MISSING: Final = "decision {page} is missing; expected {clusters}"
+SURPLUS: Final = "decision {page} should not exist"
 OTHER_CLUSTERS: Final = "decision {page}: {changes}"
 OTHER_ORDER: Final = "decision {page} names the clusters in another order"
-OTHER_LABELS: Final = "decision {page} is labelled {got}, should be {want}"
-OTHER_CONDITION: Final = "condition {type} is {got}, should be {want}"
+OTHER_LABELS: Final = "decision {page} has labels {got}, expected {want}"
+OTHER_CONDITION: Final = "condition {type} is {got}, expected {want}"
 UNNAMED: Final = "a group without a name"
-OTHER_STATUS: Final = "status.{field} is {got}, should be {want}"
+OTHER_STATUS: Final = "status.{field} is {got}, expected {want}"
 
 
 class Shadow(Reconciler):

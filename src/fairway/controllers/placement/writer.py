@@ -42,7 +42,7 @@ class PlacementDeleted(Outdated):
     """A decision that was there is not any more."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"decision {name} is gone")
+        super().__init__(f"decision {name} was deleted")
 
 
 class PlacementTerminating(Outdated):

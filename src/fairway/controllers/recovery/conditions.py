@@ -19,25 +19,27 @@ ON: Final = "on"
 """What it is without the annotation."""
 
 LOW_SINCE: Final = "{health} is {score}, below {below} since {since}"
-MISSING_SINCE: Final = "{health} is not known since {since}"
+MISSING_SINCE: Final = "{health} is unknown since {since}"
 WELL_SINCE: Final = "{health} is {score}, at least {above} since {since}"
 TAINTED: Final = "{why}: the cluster is tainted {effect} until it is at least {above} for {dwell:g} s"
 TAINTED_BEFORE: Final = "the cluster is tainted {effect} until {health} is at least {above} for {dwell:g} s"
 RETURNED: Final = "{why}: the taint is removed"
-EXEMPTED: Final = "the annotation {override}: {off} keeps recovery from this cluster"
-NOT_LOW: Final = "{health} is {score}, which is not below {below}"
-UNHEARD: Final = "{health} is not known"
-TAKEN_AWAY: Final = "somebody else removed the taint: how long {health} is below {below} counts anew"
-OVER_FLEET: Final = "{why}, but it is not tainted: {used} of {limit} clusters that may be tainted at once are"
+EXEMPTED: Final = "annotation {override}: {off} exempts this cluster from recovery"
+NOT_LOW: Final = "{health} is {score}, not below {below}"
+UNHEARD: Final = "{health} is unknown"
+TAKEN_AWAY: Final = "another client removed the taint: the time that {health} is below {below} starts again"
+OVER_FLEET: Final = (
+    "{why}, but it is not tainted: the budget of {limit} tainted clusters is used up ({used} tainted)"
+)
 OVER_SET: Final = (
-    "{why}, but it is not tainted: in cluster set {scope}, "
-    "{used} of {limit} clusters that may be tainted at once are"
+    "{why}, but it is not tainted: the budget of {limit} tainted clusters in cluster set {scope} is used up "
+    "({used} are tainted)"
 )
 NOWHERE_TO_GO: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
 NOBODY_ELSE: Final = "{why}, but it is not tainted: no other cluster of {scope} is available"
 SUSPECTED: Final = (
     "{why}, but it is not tainted: {used} of {limit} clusters became unhealthy within {window:g} s, "
-    "which looks like a fault of whoever publishes {health}"
+    "probably a fault of the provider of {health}"
 )
 THE_FLEET: Final = "the fleet"
 A_SET: Final = "cluster set {name}"

@@ -85,11 +85,11 @@ UNHEALTHY_EVENT: Final = "ClusterUnhealthy"
 HELD_EVENT: Final = "ClusterUnhealthyNotTainted"
 RECOVERED_EVENT: Final = "ClusterRecovered"
 
-STRANGE: Final = (
-    "cluster %s: the annotation %s: %s has no effect; write %s to keep recovery from this cluster"
+STRANGE: Final = "cluster %s: annotation %s: %s has no effect; write %s to exempt this cluster from recovery"
+SUSPECTED: Final = (
+    "%d of %d clusters became unhealthy at once by %s, probably a provider fault: tainting is paused"
 )
-SUSPECTED: Final = "%d of %d clusters became unhealthy together by %s: no cluster is tainted while that is so"
-SUSPECTED_NO_MORE: Final = "whoever publishes %s is no longer suspected to fail"
+SUSPECTED_NO_MORE: Final = "provider of %s is no longer suspected: tainting resumes"
 
 
 class RecoveryController(Reconciler):

@@ -8,7 +8,7 @@ from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedC
 from fairway.fleet.scores import calculator_of, is_stand_in
 
 NO_COORDINATE: Final = (
-    "{text!r} names no score: write RESOURCE/SCORE, like health-score/health, "
+    "{text!r} does not name a score: write RESOURCE/SCORE, like health-score/health, "
     "or the calculator of a ManagedClusterScore, like health"
 )
 

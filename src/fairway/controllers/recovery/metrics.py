@@ -9,13 +9,13 @@ from fairway.observe.meters import Meters
 
 CLUSTERS: Final = "fairway_recovery_clusters"
 CLUSTERS_MEANING: Final = (
-    "Clusters by what recovery thinks of them: low (health below the threshold), tainted, "
+    "Clusters by recovery state: low (health below the threshold), tainted, "
     "held (low for long enough, but not tainted: over budget or the provider is suspected), "
     "exempt (by annotation), unknown (no health that is valid)."
 )
 SUSPECTED: Final = "fairway_recovery_provider_suspected"
 SUSPECTED_MEANING: Final = (
-    "1 while so many clusters became unhealthy together that nothing is tainted, 0 otherwise."
+    "1 while so many clusters became unhealthy at once that tainting is paused, 0 otherwise."
 )
 STATES: Final = ("low", "tainted", "held", "exempt", "unknown")
 

@@ -13,23 +13,16 @@ LOWEST, HIGHEST = -100, 100
 HEALTH: Final = HealthSource(resource="health-score", score="health")
 """What the health provider publishes: from 0 to 100."""
 
-ABOVE_BELOW: Final = (
-    "a cluster is well from {above} on and unhealthy below {below}: the first must be the greater"
-)
+ABOVE_BELOW: Final = "above must be greater than below; got above {above} and below {below}"
 RETURN_TOO_SOON: Final = (
-    "a cluster returns after {back:g} s and leaves after {dwell:g} s: "
-    "it must be well for longer than it was not"
+    "recoveryDwell must be longer than dwell; got recoveryDwell {back:g} s and dwell {dwell:g} s"
 )
-NOT_POSITIVE: Final = "{what} is {value:g}: it must be more than 0"
-NOT_A_PERCENTAGE: Final = "{what} is {value}: it must be from 1 to 100"
-WRONG_EFFECT: Final = "{effect!r} moves nothing: the effect must be {wanted}"
-UNREACHABLE_LOW: Final = (
-    "{health} is from {lowest} to 100, so no cluster is ever below {below}: write {least} or more"
-)
-UNREACHABLE_WELL: Final = (
-    "{health} is from {lowest} to 100, so no cluster ever returns at {above}: write 100 or less"
-)
-WRONG_MISSING: Final = "{missing!r} is nothing to do about missing health: it must be {wanted}"
+NOT_POSITIVE: Final = "{what} must be greater than 0; got {value:g}"
+NOT_A_PERCENTAGE: Final = "{what} must be from 1 to 100; got {value}"
+WRONG_EFFECT: Final = "effect must be {wanted}; got {effect!r}"
+UNREACHABLE_LOW: Final = "below must be at least {least}: {health} ranges from {lowest} to 100; got {below}"
+UNREACHABLE_WELL: Final = "above must be at most 100: {health} ranges from {lowest} to 100; got {above}"
+WRONG_MISSING: Final = "missing must be {wanted}; got {missing!r}"
 
 
 class RecoveryPolicyError(ValueError):

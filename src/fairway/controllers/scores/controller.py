@@ -75,20 +75,20 @@ UNUSED: Final = "BuiltInPrioritizer"
 """Reasons of events."""
 
 TOLD: Final = "{resource} of cluster {cluster} {why}; {what}"
-LEFT: Final = "it counts as missing where validUntil is minded"
-REPLACED: Final = "its values are replaced by the worst"
+LEFT: Final = "it is treated as missing by consumers that honour validUntil"
+REPLACED: Final = "its values are replaced by the worst value"
 DROPPED: Final = "it is deleted"
 BACK: Final = "{resource} of cluster {cluster} is published again"
-PUT_BACK: Final = "cluster {cluster} is available again before {resource} ran out; its values are put back"
+PUT_BACK: Final = "cluster {cluster} is available again before {resource} expired; its values are restored"
 TOO_MANY: Final = (
-    "{quiet} of {all} scores {resource} are silent at once, more than {share:.0%}: that is hardly the clusters' fault, "
-    "so nothing is done about them until fewer are"
+    "{quiet} of {all} scores {resource} are silent at once, more than {share:.0%}: probably a hub-side fault; "
+    "none is marked until fewer are silent"
 )
-FEWER: Final = "scores %s: fewer are silent now; those that stay silent are dealt with in %g s"
-ORPHAN: Final = "{resource} is about cluster {cluster}, which is gone; {what}"
+FEWER: Final = "scores %s: fewer are silent now; those still silent in %g s are marked"
+ORPHAN: Final = "{resource} belongs to cluster {cluster}, which was deleted; {what}"
 STAYS: Final = "it stays"
 NOT_READ: Final = (
-    "Placements do not read this score: {builtin} is a built-in prioritizer, which scores clusters by itself. "
+    "Placements do not read this score: {builtin} is a built-in prioritizer, which computes its own scores. "
     "Publish the score under the name of another calculator, and name that calculator in the placement."
 )
 

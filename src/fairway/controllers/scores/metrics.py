@@ -13,12 +13,12 @@ from fairway.observe.meters import Meters
 
 SCORES: Final = "fairway_scores"
 SCORES_MEANING: Final = (
-    "AddOnPlacementScores by resource and state: fresh, expired, silent (declared so, its values are not its "
-    "provider's), endless (without validUntil), orphan (its cluster is gone)."
+    "AddOnPlacementScores by resource and state: fresh, expired, silent (marked: its values are not its "
+    "provider's), endless (without validUntil), orphan (its cluster was deleted)."
 )
 HELD: Final = "fairway_scores_held"
 HELD_MEANING: Final = (
-    "1 while so many scores of the resource are silent at once that nothing is done about any, 0 otherwise."
+    "1 while so many scores of the resource are silent at once that none is marked, 0 otherwise."
 )
 STATES: Final = ("fresh", "expired", "silent", "endless", "orphan")
 MOST_RESOURCES: Final = 100

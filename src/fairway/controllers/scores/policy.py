@@ -13,12 +13,14 @@ KNOWN_WORST: Final = {"hosted-clusters-score/hostedClustersCount": 100}
 """Where less is better: placements give it a negative weight, and -100 would make a silent host the best of all."""
 LOWEST, HIGHEST = -100, 100
 
-UNKNOWN_POLICY: Final = "{text!r} is no policy for silent scores: write leave, worst or drop"
-NO_RESOURCE: Final = "{text!r} names no score: write it like resource-usage-score=worst"
-NO_SCORE: Final = "{text!r} names no score: write it like hosted-clusters-score/hostedClustersCount=100"
-NO_NUMBER: Final = "{text!r}: the worst score is a whole number from -100 to 100"
-NO_SHARE: Final = "share is {share:g}: it must be from 0 to 1"
-SAID_TWICE: Final = "{text!r}: something else was said before of the same"
+UNKNOWN_POLICY: Final = "{text!r} is not a policy for silent scores: write leave, worst or drop"
+NO_RESOURCE: Final = "{text!r} does not name a score: write it like resource-usage-score=worst"
+NO_SCORE: Final = (
+    "{text!r} does not name a score: write it like hosted-clusters-score/hostedClustersCount=100"
+)
+NO_NUMBER: Final = "{text!r}: the worst score must be an integer from -100 to 100"
+NO_SHARE: Final = "share must be from 0 to 1; got {share:g}"
+SAID_TWICE: Final = "{text!r}: duplicate setting"
 
 
 class SilencePolicyError(ValueError):

@@ -28,11 +28,9 @@ EXPIRED: Final = "ScoreExpired"
 UNAVAILABLE: Final = "ClusterUnavailable"
 """Reasons of the condition."""
 
-RAN_OUT: Final = "ran out at {since} and was not renewed"
-CLUSTER_AWAY: Final = "was not renewed since cluster {cluster} became unavailable at {since}"
-MESSAGE: Final = (
-    "{resource} {why}. Its values are the worst there are until its provider publishes again. It said: {said}"
-)
+RAN_OUT: Final = "expired at {since} and was not renewed"
+CLUSTER_AWAY: Final = "was not renewed after cluster {cluster} became unavailable at {since}"
+MESSAGE: Final = "{resource} {why}. Its values are replaced by the worst until its provider publishes again. Last values: {said}"
 NOTHING: Final = "nothing"
 
 

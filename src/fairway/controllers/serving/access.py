@@ -27,7 +27,7 @@ RULES: Final = (
 )
 """What the debug endpoint needs on the hub."""
 
-NO_REVIEW: Final = "the hub's answer is no review: {why}"
+NO_REVIEW: Final = "the hub's response is not a review: {why}"
 
 REVIEW_SECONDS: Final = 10.0
 REMEMBERED_SECONDS: Final = 10.0

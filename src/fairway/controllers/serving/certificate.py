@@ -26,9 +26,9 @@ from fairway.kube import SYSTEM_CLOCK, Clock
 log: Final = logging.getLogger(__name__)
 
 UNUSABLE: Final = "{certificate} and {key} cannot be used as a certificate with its key: {why}"
-KEPT: Final = "%s; the certificate read before is kept"
-RENEWED: Final = "the certificate of the debug endpoint was read again"
-NOT_PEM: Final = "they are not in PEM form"
+KEPT: Final = "%s; keeping the previous certificate"
+RENEWED: Final = "reloaded the certificate of the debug endpoint"
+NOT_PEM: Final = "not in PEM format"
 PASSPHRASE: Final = "the key is protected by a passphrase"
 
 LIFE: Final = timedelta(days=365)

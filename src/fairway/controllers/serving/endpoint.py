@@ -39,14 +39,14 @@ NOT_FOUND: Final = "placement '{name}' not found"
 NOT_JSON: Final = "failed to unmarshal placement JSON: {why}"
 TOO_LARGE: Final = f"request body too large: more than {LIMIT} bytes"
 UNCHECKED: Final = "failed to check permissions: {why}"
-NO_REVIEW: Final = "the hub could not be asked who this is"
-TOO_DEEP: Final = "it is nested too deeply"
-NO_OBJECT: Final = "it is not an object"
-OTHER_KIND: Final = "it is a {kind}, not a Placement"
+NO_REVIEW: Final = "the hub could not authenticate the request"
+TOO_DEEP: Final = "nested too deeply"
+NO_OBJECT: Final = "not an object"
+OTHER_KIND: Final = "kind is {kind}, not Placement"
 OUT_OF_RANGE: Final = "{where} does not fit into {bits} bits"
 TOO_MANY: Final = "too many requests, please try again later"
 NOT_READY: Final = "not ready: {reasons}"
-FAILED: Final = "the placement could not be looked at; the log of fairway says why"
+FAILED: Final = "the placement could not be evaluated; see the log of fairway"
 
 BURST: Final = 20
 EVERY: Final = 0.2
@@ -117,7 +117,7 @@ class DebugEndpoint:
         except TooManyReviews:
             raise _Refused(429, TOO_MANY, **{"Retry-After": "1"}) from None
         except KubeError as error:
-            log.warning("who asks for the debug endpoint could not be found out: %s", error)
+            log.warning("cannot authenticate a request to the debug endpoint: %s", error)
             # Its words are about us, and whoever asks is still a stranger.
             raise _Refused(500, UNCHECKED.format(why=NO_REVIEW)) from None
         if user is None:
@@ -156,7 +156,7 @@ class DebugEndpoint:
         try:
             placement = self._inspector.find(namespace, name)
         except Exception:
-            log.exception("placement %s/%s could not be looked up", namespace, name)
+            log.exception("cannot evaluate placement %s/%s", namespace, name)
             raise _Refused(500, FAILED) from None
         if placement is None:
             raise _Refused(404, NOT_FOUND.format(name=name))

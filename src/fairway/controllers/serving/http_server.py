@@ -30,8 +30,8 @@ FIELD_BYTES: Final = 32 * 1024
 HEADERS: Final = 64
 
 TEXT: Final = "text/plain; charset=utf-8"
-NOT_HTTP: Final = "this is not a request that can be read\n"
-BROKEN: Final = "something went wrong here; the log says what\n"
+NOT_HTTP: Final = "bad request\n"
+BROKEN: Final = "internal error; see the log of fairway\n"
 FAILED: Final = "%s of %s failed"
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
@@ -79,9 +79,9 @@ class _Connection(RequestHandler):
     ) -> web.StreamResponse:
         """For what is not HTTP. Its words are not repeated: among them may be a token."""
         del message
-        log.debug("a request of %s cannot be read: %s", request.remote, type(exc).__name__)
+        log.debug("cannot parse request  remote=%s error=%s", request.remote, type(exc).__name__)
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
+            raise ConnectionError("the response has already started")
         return _last(web.Response(status=status, text=NOT_HTTP if status < 500 else BROKEN))
 
 

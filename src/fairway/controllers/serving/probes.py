@@ -18,7 +18,7 @@ OK: Final = "ok\n"
 NOT_READY: Final = "not ready\n"
 NOT_ALIVE: Final = "not alive\n"
 REASON: Final = "- {reason}\n"
-UNKNOWN: Final = "it could not be found out; the log says why"
+UNKNOWN: Final = "the check failed; see the log"
 NO_SUCH_PAGE: Final = "404 page not found\n"
 NO_SUCH_METHOD: Final = "405 method not allowed\n"
 
@@ -63,7 +63,7 @@ def _health(request: web.BaseRequest, reasons: Reasons, otherwise: str) -> web.R
     try:
         found = tuple(reasons())
     except Exception:
-        log.exception("whether this process is well could not be found out")
+        log.exception("health check failed")
         found = (UNKNOWN,)
     if not found:
         return web.Response(text=OK, headers={"Content-Type": TEXT})

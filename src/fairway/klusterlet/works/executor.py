@@ -19,7 +19,7 @@ from fairway.kube.credentials import Impersonation
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RETRY_SECONDS: Final = 60.0
 
-NO_ACCOUNT: Final = "spec.executor names no service account"
+NO_ACCOUNT: Final = "spec.executor has no service account"
 NO_ACCOUNT_REMEDY: Final = (
     "write spec.executor.subject with type ServiceAccount and its namespace and name, or leave it out"
 )

@@ -16,7 +16,7 @@ from fairway.kube import Batch, Client, Deleted, Informer, Resource, Updated
 
 log: Final = logging.getLogger(__name__)
 
-TOO_MANY: Final = "%d kinds and namespaces are watched; changes of %s in %r are only found from time to time"
+TOO_MANY: Final = "limit of %d watches reached: changes of %s in %r are found at the next resync"
 
 Changed = Callable[[str], None]
 """Told the name of the work that an object belongs to."""

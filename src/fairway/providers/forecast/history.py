@@ -18,9 +18,9 @@ from fairway.providers.forecast.model import Matrix
 
 VERSION: Final = 1
 
-OTHER_FORM: Final = "{path} was not made by this version or with this step; the history begins anew"
-DAMAGED: Final = "{path} cannot be read ({why}); the history begins anew"
-FULL: Final = "there are more than {most} series; no more are recorded"
+OTHER_FORM: Final = "{path} was written by another version or with another step; starting a new history"
+DAMAGED: Final = "cannot read {path} ({why}); starting a new history"
+FULL: Final = "limit of {most} series reached; further series are not recorded"
 
 Key = tuple[str, str]
 """Cluster and score."""

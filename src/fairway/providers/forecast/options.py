@@ -20,7 +20,7 @@ LEAST_SEASONS: Final = 3
 
 UNKNOWN_PROVIDER: Final = "there is no provider {name!r}; there are {known}"
 NOT_OF_THE_HUB: Final = "{name} reads one cluster; a forecast needs a provider of the whole fleet"
-ITSELF: Final = "a forecast of a forecast is none"
+ITSELF: Final = "a forecast cannot be based on a forecast"
 BOTH: Final = "config and options exclude each other: keep one"
 NO_SUCH_SCORE: Final = "{provider} has no score {name!r}; it has {known}"
 FEW_SEASONS: Final = f"must be at least {LEAST_SEASONS}: two to learn from, and one to be tried on"

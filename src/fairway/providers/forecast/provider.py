@@ -25,7 +25,7 @@ from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wa
 NOT_ENOUGH: Final = "NotEnoughHistory"
 INACCURATE: Final = "ForecastInaccurate"
 
-TOO_SHORT: Final = "{points} of {needed} points that a forecast needs have been seen"
+TOO_SHORT: Final = "a forecast needs {needed} points; {points} are recorded"
 TOO_INACCURATE: Final = (
     "a forecast would be off by {error:.3g}{unit} on average ({relative:.0%}), more than {most:.0%}"
 )
@@ -37,8 +37,8 @@ FORECAST: Final = (
     "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative:.0%}) in the past season"
 )
 CURRENT: Final = "{score}: the current value, for {why}"
-NO_PAST: Final = "%s: of the past nothing is known: %s"
-NOT_SAVED: Final = "%s: the history is not saved: %s"
+NO_PAST: Final = "%s: cannot load past values: %s"
+NOT_SAVED: Final = "%s: cannot save the history: %s"
 
 ATTEMPTS: Final = 3
 """At learning of the past."""

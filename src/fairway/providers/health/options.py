@@ -33,12 +33,12 @@ PROBE: Final = "/api/v1/namespaces/kube-system"
 
 TOO_SHORT: Final = "must be at least {least:g}s"
 TOO_SLOW: Final = "must be shorter than the window, which is {window}"
-NO_PART: Final = "is no part of health; there are {known}"
-BAD_WEIGHT: Final = "{given!r} is no weight: write 0 or more"
-NO_WEIGHT: Final = "leaves nothing that health could consist of: give one part a weight"
+NO_PART: Final = "is not a part of health; the parts are {known}"
+BAD_WEIGHT: Final = "a weight must be 0 or more; got {given!r}"
+NO_WEIGHT: Final = "all weights are 0: give one part a weight"
 NO_NAMESPACES: Final = "must name at least one namespace, or a pattern like openshift-*"
-NO_PATH: Final = "{given!r} is no path of the API server: begin with /"
-BAD_THRESHOLD: Final = "{given} is no score: write -100 to 100"
+NO_PATH: Final = "{given!r} is not a path of the API server: begin with /"
+BAD_THRESHOLD: Final = "must be from -100 to 100; got {given}"
 
 
 class _HealthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

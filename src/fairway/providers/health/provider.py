@@ -35,14 +35,14 @@ PATIENCE_SECONDS: Final = 10.0
 PART_UNKNOWN: Final = "PartUnknown"
 ALL_UNKNOWN: Final = "NothingKnown"
 
-UNKNOWN: Final = "{part} is not known and left out: {why}"
-NOTHING: Final = "nothing is known of the cluster: {why}"
+UNKNOWN: Final = "{part} is unknown and left out: {why}"
+NOTHING: Final = "the state of the cluster is unknown: {why}"
 NO_NODES: Final = "the cluster has no nodes"
 NO_ADD_ONS: Final = "there are no pods in {namespaces}"
 NO_CONTAINERS: Final = "no container runs"
-NOT_ASKED: Final = "the API server has not been asked yet"
+NOT_ASKED: Final = "the API server has not been probed yet"
 CANNOT_LIST: Final = "{kind}s cannot be listed"
-NO_NEWS: Final = "{kind}s have not been heard of for {seconds:.0f} s"
+NO_NEWS: Final = "{kind}s have not been watched for {seconds:.0f} s"
 
 RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),

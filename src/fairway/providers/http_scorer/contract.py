@@ -22,12 +22,12 @@ from fairway.providers.provider import ProviderError
 BAD_CONFIG: Final = "ScorerConfigInvalid"
 BAD_ANSWER: Final = "ScorerAnswerInvalid"
 
-CONFIG_FIELD: Final = "the configuration the scorer gives of itself: {field}: {why}"
-ANSWER_FIELD: Final = "the answer of the scorer: {field}: {why}"
+CONFIG_FIELD: Final = "configuration returned by the scorer: {field}: {why}"
+ANSWER_FIELD: Final = "response of the scorer: {field}: {why}"
 NOT_A_MAPPING: Final = "expected an object, got {kind}"
 NOT_A_LIST: Final = "expected a list, got {kind}"
 NOT_A_NUMBER: Final = "expected a number, got {given}"
-NOT_FINITE: Final = "{given} is no number to score"
+NOT_FINITE: Final = "{given} is not a finite number"
 NOT_THERE: Final = "is missing"
 
 

@@ -18,7 +18,7 @@ WRONG_TYPE: Final = "QueryOfWrongType"
 INCOMPLETE: Final = "AnswerIncomplete"
 UNREADABLE: Final = "AnswerUnreadable"
 
-SAYS: Final = "Prometheus says: {error}"
+SAYS: Final = "Prometheus returned an error: {error}"
 NO_CLUSTERS: Final = (
     "the query gives a {kind}, which names no cluster: write one that gives a vector, "
     "such as sum by (cluster) (...)"
@@ -27,9 +27,9 @@ RANGE_VECTOR: Final = (
     "the query gives a range vector: remove the [...] at its end, put a function such as rate() around it, "
     "or write mode: range"
 )
-NOT_COMPLETE: Final = "the answer is not complete: {warnings}"
-PARTIAL: Final = "the server says that it is partial"
-NOT_UNDERSTOOD: Final = "{server} gives an answer that is none of Prometheus' API: {why}"
+NOT_COMPLETE: Final = "the result is incomplete: {warnings}"
+PARTIAL: Final = "the server marked it as partial"
+NOT_UNDERSTOOD: Final = "{server} returned a response that is not from the Prometheus API: {why}"
 
 _SPEAKING: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
 """Statuses with which Prometheus may send its own words."""

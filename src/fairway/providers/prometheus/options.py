@@ -29,7 +29,7 @@ MOST_POINTS: Final = 11_000
 """What Prometheus itself allows of one series."""
 NO_FRESHNESS: Final = "none"
 TOO_FEW: Final = "must be at least 1"
-NO_AGE: Final = "must be more than 0: no sample is newer than the question"
+NO_AGE: Final = "must be greater than 0"
 
 _SELECTOR: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(\s*\{[^{}]*\})?")
 

@@ -28,17 +28,17 @@ NOT_FINITE: Final = "ValueNotFinite"
 STALE: Final = "SampleTooOld"
 SPARSE: Final = "SeriesTooSparse"
 
-NO_SERIES: Final = "no series is about this cluster{hint}"
-ANSWER_EMPTY: Final = ": the answer to the query is empty"
+NO_SERIES: Final = "no series for this cluster{hint}"
+ANSWER_EMPTY: Final = ": the query result is empty"
 ANSWER_NAMES: Final = ": label {label} has the values {names}"
 NO_SUCH_LABEL: Final = "no series has the label {label}, which names the cluster; there are {labels}"
 SEVERAL_SERIES: Final = (
-    "{count} series are about this cluster: {series}; aggregate them, as in max by ({label}) (...)"
+    "{count} series for this cluster: {series}; aggregate them, as in max by ({label}) (...)"
 )
-SEVERAL_CLUSTERS: Final = "label {label} is {value!r}, which is that of several clusters: {clusters}"
+SEVERAL_CLUSTERS: Final = "label {label} is {value!r}, which several clusters have: {clusters}"
 NO_NUMBER: Final = "the value is {value}"
 TOO_OLD: Final = "the newest sample is {age:.0f} s old, more than {most:.0f} s"
-AGE_UNKNOWN: Final = "{query} does not tell how old the newest sample is"
+AGE_UNKNOWN: Final = "{query} does not return the age of the newest sample"
 TOO_SPARSE: Final = "{count} of {steps} points of the window have a value"
 
 

@@ -17,7 +17,7 @@ from fairway.api.selector import LabelSelector, Selector, SelectorError, compile
 from fairway.providers.document import Document
 from fairway.providers.static.schedule import Hours
 
-NOTHING_SAID: Final = "says nothing: write clusters, groups, defaults or schedule"
+NOTHING_SAID: Final = "is empty: write clusters, groups, defaults or schedule"
 NO_SUCH_SCORE: Final = "there is no score {name!r}{guess}"
 DID_YOU_MEAN: Final = "; did you mean {name!r}?"
 DECLARED_ARE: Final = "; declared are {names}"

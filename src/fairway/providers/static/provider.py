@@ -32,7 +32,7 @@ NAME: Final = "static"
 BOTH: Final = "{field} and file exclude each other: keep one"
 SHORTEST_CHECK: Final = 0.01
 TOO_OFTEN: Final = f"must be at least {SHORTEST_CHECK:g}s"
-KEPT: Final = "{error}; what it said before stays"
+KEPT: Final = "{error}; keeping the last valid version"
 NO_CLUSTER: Final = "%s: there is no managed cluster %s"
 
 UNITS: Final = {"cost": "per hour", "carbon": "gCO2e/kWh", "latency": "ms"}
