@@ -38,7 +38,10 @@ BAD_RESOURCE: Final = (
     "{given!r} is not a valid resource name: use lower-case letters, digits, '-' and '.', starting and "
     "ending with a letter or digit"
 )
-BAD_SCORE_NAME: Final = "{given!r} is not a valid score name: use 1 to 100 letters, digits, '-', '_', '.' and ':', such as queueFree"
+BAD_SCORE_NAME: Final = (
+    "{given!r} is not a valid score name: use 1 to 100 letters, digits, '-', '_', '.' and ':', "
+    "such as queueFree"
+)
 BAD_DEADBAND: Final = "must be from 0 to 200 points, not {given}"
 BAD_THRESHOLD: Final = "must be a score, from -100 to 100, not {given}"
 TWO_SCORES: Final = "the score {name!r} is declared twice"

@@ -30,7 +30,10 @@ UNAVAILABLE: Final = "ClusterUnavailable"
 
 RAN_OUT: Final = "expired at {since} and was not renewed"
 CLUSTER_AWAY: Final = "was not renewed after cluster {cluster} became unavailable at {since}"
-MESSAGE: Final = "{resource} {why}. Its values are replaced by the worst until its provider publishes again. Last values: {said}"
+MESSAGE: Final = (
+    "{resource} {why}. Its values are replaced by the worst until its provider publishes again. "
+    "Last values: {said}"
+)
 NOTHING: Final = "nothing"
 
 
