@@ -367,7 +367,7 @@ class TestRefusals:
                 {"users": user(token="secret\nsecret")},
                 "users[main].user.token",
                 "no HTTP header can carry",
-                "paste the token anew",
+                "paste the token again",
             ),
             (
                 {"users": user(token="t", **{"as-groups": ["x"]})},

@@ -37,8 +37,8 @@ REMOVED: Final = (
     "cluster {name} was removed from the hub; `fairway join leave` removes what is left of it here, and with a new "
     "token it can join again"
 )
-NOT_ACCEPTED: Final = "cluster %s is not accepted by the hub any more: it waits until it is"
-WAITS: Final = "whether cluster %s is let in cannot be told: %s"
+NOT_ACCEPTED: Final = "the hub no longer accepts cluster %s; waiting until it does"
+WAITS: Final = "cannot check whether cluster %s is accepted: %s"
 
 _BACKOFF: Final = Backoff(base=0.25, cap=5.0)
 

@@ -367,7 +367,7 @@ def _credentials(
         )
     except CredentialError as error:
         raise ConfigError(
-            str(error), place=place, field=f"{name}.token", remedy="paste the token anew"
+            str(error), place=place, field=f"{name}.token", remedy="paste the token again"
         ) from None
 
 

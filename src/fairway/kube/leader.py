@@ -384,7 +384,7 @@ class Elector:
         if (meta.uid, spec.holderIdentity, spec.leaseTransitions) == (term.uid, term.holder, term.token):
             term.version = meta.resourceVersion
             return True
-        term.end(TAKEN.format(holder=spec.holderIdentity or "nobody"))
+        term.end(TAKEN.format(holder=spec.holderIdentity or "an empty holder"))
         return False
 
     async def _release(self, term: Term) -> None:

@@ -95,19 +95,19 @@ CATALOGUE: Final[dict[str, CatalogueEntry]] = {
     ),
     "hosted-clusters": CatalogueEntry(
         "fairway.providers.hosted.provider:hosted_clusters",
-        "What a hosting cluster carries, and how many more hosted clusters it can.",
+        "Hosted clusters on a hosting cluster, and how many more fit.",
     ),
     "resource-usage": CatalogueEntry(
-        "fairway.providers.usage:resource_usage", "What is free on the cluster: CPU, memory, devices, pods."
+        "fairway.providers.usage:resource_usage", "Free CPU, memory, devices and pods of the cluster."
     ),
     "prometheus": CatalogueEntry(
         "fairway.providers.prometheus.provider:create",
-        "What a Prometheus or Thanos knows of the fleet: one query per score.",
+        "Metrics of the fleet from Prometheus or Thanos: one query per score.",
         fleet=True,
     ),
     "http-scorer": CatalogueEntry(
         "fairway.providers.http_scorer.provider:create",
-        "What an HTTP service answers that speaks OCM's Dynamic Scoring contract.",
+        "Scores from an HTTP service that implements OCM's Dynamic Scoring contract.",
         fleet=True,
     ),
     "static": CatalogueEntry(

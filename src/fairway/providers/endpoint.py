@@ -139,7 +139,7 @@ class Endpoint:
             raise self._rejected(raw)
         if 300 <= status < 400:
             # The rest of the address may carry what a login wants to remember.
-            where = re.split(r"[?#]", where, maxsplit=1)[0].rpartition("@")[2] or "nowhere"
+            where = re.split(r"[?#]", where, maxsplit=1)[0].rpartition("@")[2] or "an empty address"
             message = SENT_AWAY.format(server=self.server, status=status, where=where)
             raise ProviderError(message, reason=REDIRECTED)
         if 200 <= status < 300:

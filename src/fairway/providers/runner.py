@@ -52,18 +52,18 @@ WRITERS: Final = 16
 RESTART_SECONDS: Final = 5.0
 RELIST_SECONDS: Final = 3600.0
 
-NOTHING_TO_RUN: Final = "there is no provider to run"
-NEEDS_CLUSTER: Final = "provider {name} reads one cluster: say which one the hub knows it as"
-READS_FLEET: Final = "provider {name} reads the whole fleet: it runs without the name of a cluster"
+NOTHING_TO_RUN: Final = "no provider to run"
+NEEDS_CLUSTER: Final = "provider {name} reads one cluster: give the name of its ManagedCluster"
+READS_FLEET: Final = "provider {name} reads the whole fleet: leave out the cluster name"
 SAME_NAME: Final = "two providers are called {name}"
 SAME_RESOURCE: Final = (
-    "the providers {one} and {other} both publish as {resource}: they would undo each other"
+    "providers {one} and {other} both publish as {resource}: they would overwrite each other"
 )
 BAD_DEADLINE: Final = "the deadline must be a number of seconds greater than 0, not {given!r}"
-LANE_BROKE: Final = "%s broke in a way that was not foreseen; it is begun anew"
+PROVIDER_BROKE: Final = "unexpected error in provider %s; restarting it"
 WAITING: Final = "waiting for the lease %s/%s, held by %s since %s"
-NOT_COMPARED: Final = "the clock of the hub could not be compared with ours in a way that was not foreseen"
-NO_CLUSTERS_YET: Final = "the clusters of the hub are not known yet"
+NOT_COMPARED: Final = "unexpected error while comparing the hub's clock with ours"
+NO_CLUSTERS_YET: Final = "the clusters of the hub are not listed yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +339,7 @@ class Runner:
             try:
                 await loop.run()
             except Exception:
-                log.exception(LANE_BROKE, loop.name)
+                log.exception(PROVIDER_BROKE, loop.name)
                 await asyncio.sleep(RESTART_SECONDS)
 
     async def _write(self) -> None:

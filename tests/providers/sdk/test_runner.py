@@ -443,7 +443,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
 @pytest.mark.parametrize(
     ("providers", "settings", "words"),
     [
-        ([], Settings(cluster="c1"), "there is no provider to run"),
+        ([], Settings(cluster="c1"), "no provider to run"),
         ([one(lambda: 1)], Settings(), "reads one cluster"),
         ([Price({})], Settings(cluster="c1"), "reads the whole fleet"),
         ([one(lambda: 1), one(lambda: 1)], Settings(cluster="c1"), "two providers are called queue"),

@@ -16,10 +16,10 @@ USUAL_LEASE: Final = 137
 """Seconds; what OCM's lease lasts unless it says otherwise."""
 
 RUNS: Final = (
-    "OCM's addon-manager is at work on this hub (%s holds the lease %s/%s): add-ons are left to it, "
-    "until it has been gone for a while"
+    "OCM's addon-manager runs on this hub (%s holds the lease %s/%s): Fairway does not manage add-ons "
+    "until that lease expires"
 )
-GONE: Final = "OCM's addon-manager is at work no longer: add-ons are looked after from here"
+GONE: Final = "OCM's addon-manager has stopped: Fairway manages add-ons"
 
 
 def remaining(lease: Lease | None, now: datetime) -> float:

@@ -34,7 +34,7 @@ NAMED_PROBLEMS: Final = 5
 METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
 
 MORE_PROBLEMS: Final = "and {count} more"
-METRICS_BROKE: Final = "asking for what nodes use failed in a way that was not foreseen"
+METRICS_BROKE: Final = "unexpected error while reading node metrics"
 
 RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
