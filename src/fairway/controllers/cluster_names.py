@@ -1,9 +1,9 @@
-"""Clusters that cannot be let in, because of the name they have.
+"""Names of a cluster's RBAC objects, and cluster names that must not be accepted.
 
-A cluster gets a namespace of its own name, and rights under names made of it. The hub takes other names for clusters
-than for namespaces, and names that are somebody else's already. OCM takes the namespace ``kube-system`` for that of a
-cluster of this name, and hands its agent rights there; and the role of a cluster named ``work`` replaces the one all
-clusters have in common.
+A cluster gets a namespace of its name, and roles whose names contain it. The hub accepts cluster names that are not
+valid namespace names, or that already belong to others. OCM would use the namespace ``kube-system`` for a cluster of
+that name and grant its agent permissions there; and the role of a cluster named ``work`` would replace the role that
+all clusters share.
 """
 
 import re

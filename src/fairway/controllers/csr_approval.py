@@ -1,4 +1,4 @@
-"""Certificate requests that a controller approves: what they may be for, and the approval itself."""
+"""Approval of CertificateSigningRequests, shared by the controllers that approve them."""
 
 from typing import Any, Final
 

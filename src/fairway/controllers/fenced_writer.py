@@ -1,4 +1,4 @@
-"""What a controller writes: only while it leads, on the strength of what it saw, and counted."""
+"""Writes of a controller: only while it leads, only of the version it read, and counted in the metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

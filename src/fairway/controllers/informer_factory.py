@@ -1,4 +1,4 @@
-"""What controllers know of the hub: one informer per kind, shared by all who look at that kind."""
+"""Shared informers: one per kind and selector, for all controllers of a process."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds that controllers deal with: as much of them as they have a use for."""
+"""Kubernetes kinds that controllers use, with the fields they need."""
 
 from typing import Final
 

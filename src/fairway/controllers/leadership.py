@@ -1,4 +1,4 @@
-"""The right to write: checked before every batch of writes, and for free before each one of them."""
+"""Leadership of a controller: checked before every batch of writes, and locally before every write."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

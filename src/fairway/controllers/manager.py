@@ -1,7 +1,7 @@
-"""All controllers of one process: what they share, who of several processes may write, and how it ends.
+"""Run all controllers of one process: shared informers, leader election, readiness and shutdown.
 
-Sources run from the start, in every process, so that whoever becomes the leader knows everything already. Controllers
-that belong together share a Lease: a shard of placements has one of its own, all others have one together.
+Informers run in every process from the start, so a new leader has a complete view. A shard of the placement controller
+has its own Lease; all other controllers share one.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Events about objects of which fields cannot be read.
+"""Events about objects with fields that cannot be decoded.
 
-What cannot be read counts as the safest value it could have (see ``api.fallbacks``). The user who wonders why a cluster
-left a placement finds the field with ``kubectl describe``.
+Such a field counts as its safest value (see ``api.fallbacks``). The Event lets a user find the field with ``kubectl
+describe``.
 """
 
 from collections.abc import Callable

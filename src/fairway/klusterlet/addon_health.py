@@ -1,7 +1,7 @@
-"""Health of add-ons that show it by a lease, as those do that have no other way.
+"""Health of add-ons that report it by a Lease.
 
-An agent renews a Lease named like the add-on in its own namespace on the cluster. As with clusters, a renewal counts
-from when it is seen, on the running clock; the time written in it is believed only of a lease that nobody knew of.
+An agent renews a Lease with the add-on's name in its own namespace on the cluster. As for clusters, a renewal counts
+from when it is observed, on the monotonic clock; the time it contains is used only for a lease that is observed first.
 """
 
 import asyncio

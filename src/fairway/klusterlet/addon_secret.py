@@ -1,4 +1,4 @@
-"""The Secret an add-on's agent finds its identity on the hub in."""
+"""The Secret with an add-on agent's hub credentials."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,7 @@
-"""Identities of add-ons: for each ManagedClusterAddOn of the cluster that asks for one, a Secret on the cluster.
+"""Hub credentials of add-on agents: a Secret for each ManagedClusterAddOn with registrations.
 
-The Secret stays while the add-on is being deleted, for its agent may have to clean up on the hub; it goes with the
-add-on. Secrets of add-ons that went while nobody looked are found by their label.
+The Secret stays while the add-on is being deleted, because its agent may have to clean up on the hub. Secrets of
+add-ons that were deleted while the klusterlet did not run are found by their label.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Files that belong together and change together, laid out as the kubelet lays out a mounted Secret.
+"""Files that are replaced together, laid out as the kubelet lays out a mounted Secret.
 
-A key and its certificate are two files, and a reader that gets the one of yesterday and the other of today has neither.
-So the files of one state lie in a folder of their own, and what readers open are links through a link to that folder:
-replacing that one link replaces all of them at once. A process that is killed at any moment leaves either state whole.
+A key and its certificate are two files; a reader must not get one of them old and the other new. So the files of one
+version are in a folder of their own, and readers open links through a link to that folder. Replacing that link replaces
+all files at once, and a process that is killed at any moment leaves a complete version.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What a managed cluster must have before it can be worked on: two kinds of OCM's, and namespaces for add-ons.
+"""Install what the agent needs on a managed cluster: two CustomResourceDefinitions and the namespaces of add-ons.
 
-In OCM an operator installs these. What is there already is left as it is, for another version of OCM may need it so;
-what is made here is labelled, so that it can be taken away again.
+In OCM an operator installs these. Existing objects are not changed, because another version of OCM may need them;
+created objects are labelled, so that ``unjoin`` can delete them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Keys, requests and certificates: made, read, and judged by how much of their life is left."""
+"""Keys, certificate requests and certificates: create, parse, and compute when to renew."""
 
 import warnings
 from dataclasses import dataclass, field

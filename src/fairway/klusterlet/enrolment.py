@@ -1,7 +1,7 @@
-"""From a wish for a certificate to the certificate: a key, a request, and patience until somebody approves it.
+"""Obtain a certificate: create a key and a CertificateSigningRequest, and wait until it is approved and signed.
 
-The key and the name of the request are kept while it waits, so that a klusterlet that is killed meanwhile does not ask
-a second time: an administrator who finds ten requests of one cluster cannot tell which are meant.
+Key and request name are stored while the request is pending, so that a restarted klusterlet does not create another
+one: an administrator could not tell ten requests of one cluster apart.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What ends a klusterlet, beside being told to stop. Everything else is waited out and tried again."""
+"""Errors that end a klusterlet. Everything else is retried."""
 
 
 class KlusterletError(Exception):

@@ -1,4 +1,4 @@
-"""The lease by which the hub knows that the agent lives. The hub makes it; the agent only ever renews it."""
+"""Renew the cluster's Lease on the hub. The hub creates the Lease; the agent only renews it."""
 
 import asyncio
 import logging

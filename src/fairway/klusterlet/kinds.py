@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds that a klusterlet deals with on its cluster: as much of them as it has a use for."""
+"""Kubernetes kinds that a klusterlet uses on its cluster, with the fields it needs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""All that an agent does for its cluster once the hub knows it, beside one another."""
+"""Run all tasks of a registered agent."""
 
 import asyncio
 import logging

@@ -1,8 +1,8 @@
-"""Agents of add-ons as processes of this machine, for clusters on which nothing runs pods.
+"""Run add-on agents as local processes, for clusters without a kubelet.
 
-A klusterlet applies Deployments; where no kubelet makes pods of them they would stay words. Here those that run
-Fairway's own agent are started beside the klusterlet instead, with the files of their Secrets, the token of their
-service account, and what their readiness probe says written back as the status of the Deployment.
+A klusterlet applies Deployments, but without a kubelet nothing runs their pods. Deployments of Fairway's own agent are
+started as processes beside the klusterlet, with the files of their Secrets and the token of their service account; the
+result of their readiness probe is written to the status of the Deployment.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""From a Deployment to a process on this machine: what is started, with which arguments, variables and files.
+"""Translate a Deployment into a local process: arguments, environment and files.
 
-Whoever may give work to the cluster may write the Deployment, and need not be somebody who may run programs on the
-machine the klusterlet runs on. So exactly one program is ever started, Fairway itself, as an agent; it is told only
-what ``local_options`` lets through, reads only what is mounted, and listens only on the loopback.
+Users who may create works on the cluster may write the Deployment, without being allowed to run programs on this
+machine. So the only program that is ever started is Fairway, as an agent; it gets only options that ``local_options``
+allows, reads only mounted files, and listens only on the loopback address.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""What a Deployment may tell an agent that runs as a process of this machine.
+"""Options that a Deployment may pass to a local agent.
 
-In a pod an agent reaches what the pod reaches. Here it could reach whatever the person can who joined the cluster:
-files, programs, the network. A list of what is forbidden is never complete, so this is one of what is allowed.
+In a pod an agent reaches what the pod reaches. As a local process it could reach all that the user who runs the
+klusterlet can: files, programs, the network. A list of forbidden options is never complete, so this is a list of
+allowed ones.
 """
 
 import os

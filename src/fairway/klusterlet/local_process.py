@@ -1,4 +1,4 @@
-"""A child process that is started again when it ends, and ends when the klusterlet does, however that happens."""
+"""A child process that is restarted when it exits, and that ends with the klusterlet, however that ends."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The cluster as its hub knows it: whether it is let in, what is expected of it, and that it has not been removed."""
+"""The cluster's registration on the hub: whether it is accepted, its lease settings, and whether it was deleted."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Names that Open Cluster Management has for what an agent makes and keeps."""
+"""Open Cluster Management's names for objects, labels and conditions of an agent."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""The first contact: a cluster makes itself known to a hub, and gets an identity of its own there.
+"""Register a cluster on a hub, and obtain its first certificate.
 
-All of this is done with a bootstrap identity, which may introduce clusters and nothing else.
+All requests use a bootstrap identity, which may only register clusters.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""An identity on the hub that does not run out: asked for, kept, and replaced while the old one still counts.
+"""Keep a certificate valid: request it, store it, and replace it before it expires.
 
-Of a cluster it is kept in the state folder, of an add-on in a Secret; either is a ``CredentialStore`` here.
+A cluster's certificate is stored in the state folder, an add-on's in a Secret; both are a ``CredentialStore`` here.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a cluster tells its hub about itself, reckoned from its nodes and claims."""
+"""Compute the cluster status that is reported to the hub, from nodes and claims."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

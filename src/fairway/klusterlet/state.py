@@ -1,11 +1,11 @@
-"""What a klusterlet remembers between two runs: its name as an agent, its identity on the hub, what it waits for.
+"""State of a klusterlet between runs: agent name, hub credentials and pending certificate requests.
 
-It lies in a folder of the machine it runs on, not in a Secret of the managed cluster as OCM's does: that one runs in a
-pod, into which a Secret can be mounted, and this one does not. So the key to the hub is with whoever started it, and
-not with everybody who may read Secrets on the managed cluster.
+It is stored in a local folder, not in a Secret on the managed cluster as OCM's is: OCM's agent runs in a pod, into
+which a Secret can be mounted. So the hub credentials belong to the user who runs the klusterlet, and not to everyone
+who may read Secrets on the managed cluster.
 
     hub/        kubeconfig, tls.crt, tls.key, cluster-name, agent-name: replaced together
-    pending/    certificates asked for
+    pending/    pending certificate requests
     agents/     processes of add-ons, with --local-agents
     lock        held by the process that uses the folder
 """

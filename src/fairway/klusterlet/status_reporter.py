@@ -1,8 +1,8 @@
-"""Keeps the cluster's status on the hub true: health, version, resources, claims.
+"""Keep the cluster's status on the hub up to date: health, version, resources, claims.
 
-Written is only what the hub does not know already, compared with the ManagedCluster as it is followed: so whatever
-somebody else writes over it is put right, and a quiet cluster costs nothing. The facts are applied, so that amounts
-others have added stay and amounts that are gone from the cluster go; conditions are OCM's one list, see Membership.
+Only differences from the watched ManagedCluster are written: changes of other clients are repaired, and an unchanged
+cluster causes no requests. Resources are applied, so that amounts that others added stay and removed amounts are
+removed; conditions are one list shared with OCM, see Membership.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The end of a membership: what was made on the managed cluster is taken away again."""
+"""Remove from a managed cluster what the klusterlet created there."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What an informer tells: objects that came, changed and went, in the groups they became known in."""
+"""Batches of changes that an informer delivers: objects added, updated and deleted."""
 
 import asyncio
 from collections.abc import Iterable

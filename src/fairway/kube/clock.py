@@ -1,7 +1,7 @@
-"""The two clocks a client needs, and the two ways it paces itself by them.
+"""The two clocks of a client, and backoff and rate limits based on them.
 
-The wall clock is for people: it goes into timestamps, may be wrong, and may jump. Whether something has lasted long
-enough is asked of the other one, which only ever runs forward and keeps running while the machine is suspended.
+The wall clock is for timestamps: it may be wrong, and may jump. Durations are measured on the monotonic clock, which
+only runs forward and keeps running while the machine is suspended.
 """
 
 import math

@@ -1,9 +1,8 @@
-"""From the wire's bytes to typed objects, in as few steps as there can be.
+"""Decode responses into typed objects.
 
-A page, and all whole lines of a watch that arrived together, are decoded in one call. Go writes null where a list is
-nil, and one object in ten thousand may have a field that cannot be read: then, and only then, objects are decoded one
-by one. Fields that cannot be read are dropped and reported (see ``api.salvage``); the object and the order of events
-stay.
+A page, and all complete lines of a watch that arrived together, are decoded in one call. Go writes null where a list is
+nil, and one object in ten thousand may have a field that cannot be decoded: only then objects are decoded one by one.
+Fields that cannot be decoded are dropped and reported (see ``api.salvage``); the object and the order of events stay.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Everything needed to reach one hub: address, trust, identity, proxy."""
+"""Everything that is needed to reach one hub: address, trust, credentials, proxy."""
 
 import ipaddress
 import logging

@@ -1,7 +1,7 @@
-"""The connections of one client, none of which outlives it.
+"""The connections of one client; none outlives the client.
 
-TLS wants a farewell, and that waits for the other side, for half a minute if that is gone. Nobody here has anything to
-lose by going without.
+Closing a TLS connection properly waits for the peer, up to 30 seconds if the peer is dead. Connections are aborted
+instead: no data can be lost by that.
 """
 
 import asyncio

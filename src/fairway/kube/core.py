@@ -1,4 +1,4 @@
-"""The core resources that the accounting of a cluster follows."""
+"""Nodes and pods as resources."""
 
 from typing import Final
 

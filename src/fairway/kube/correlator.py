@@ -1,4 +1,4 @@
-"""Which events are the same, which are similar, and which are too many. Does no I/O and asks no clock."""
+"""Aggregate events: repeated, similar, and too many. No I/O and no clock."""
 
 import re
 from collections import OrderedDict

@@ -1,7 +1,7 @@
-"""Who we are to the hub: tokens, certificates, and where they come from.
+"""Credentials for the hub: tokens, certificates, and where they come from.
 
-Credentials change while a process runs: token files are rotated, plugins hand out what lasts an hour. So nobody holds
-a token; a request asks for the ``Proof`` of the moment, and after a 401 asks once whether there is a newer one.
+Credentials change while a process runs: token files are rotated, plugins return short-lived ones. So each request asks
+for the current ``Proof``, and after a 401 it asks once for a newer one.
 """
 
 from base64 import b64encode

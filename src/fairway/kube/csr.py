@@ -1,8 +1,8 @@
-"""Whom a certificate request is for, read so that what is judged is what will be signed.
+"""Parse certificate requests, so that what is checked is what is signed.
 
-The judge and the signer read the same bytes with different libraries. Text before a PEM block, or a second block, is
-enough to make them find different requests in it: one for who asks, and another for somebody else. So everything that
-could be read in two ways is no request at all here, though the hub takes it.
+Approver and signer parse the same bytes with different libraries. With text before a PEM block, or with a second block,
+they could find different requests in them. So everything that could be parsed in two ways is rejected here, though the
+hub accepts it.
 """
 
 import base64

@@ -1,8 +1,7 @@
-"""What can go wrong on the way to a hub, as one small tree.
+"""Errors of the client.
 
-Three branches, because callers do three different things: a ``ConfigError`` is for a person to repair, a
-``TransportError`` is waited out, and an ``ApiError`` is the hub's own answer, to be acted upon by its class. The
-classes are named as Kubernetes names its reasons.
+Three branches, for three reactions: a user has to fix a ``ConfigError``, a ``TransportError`` is retried, and an
+``ApiError`` is the hub's response, handled by its class. The classes are named like Kubernetes' reasons.
 """
 
 from collections.abc import Mapping

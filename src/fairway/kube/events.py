@@ -1,16 +1,13 @@
-"""Events about objects, for whoever runs ``kubectl describe``: many may happen, few are written.
+"""Record Events about objects: many occurrences, few writes.
 
-Recording one takes no time and never fails: it is put together with what is known already, and the rest is left to a
-background task.
+Recording is immediate and never fails: the occurrence is aggregated, and a background task writes.
 
-- The same thing again, within an hour: the event's count and time change, and not even that is written more than once
-  if the hub is slow.
-- The same reason with ever new messages: after ten of them, those that follow are one event, whose message begins with
+- The same event within an hour: count and time are updated, and a slow hub gets several updates as one write.
+- The same reason with different messages: after ten, further ones become one event, whose message begins with
   ``(combined from similar events)``.
-- Too much about one object: 25 writes at once, then one every five minutes. What is held back still counts.
+- Too many about one object: 25 writes at once, then one every five minutes. Suppressed occurrences are still counted.
 
-By default these are events of the core group, as kubectl and OCM's texts know them. Those of events.k8s.io say the same
-with a series in place of a count.
+By default these are core Events, as kubectl and OCM use them. Events of events.k8s.io have a series instead of a count.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Credentials from a program, as ``kubectl`` gets them: cloud logins, OIDC, certificates from a vault.
+"""Credentials from an exec plugin, as in kubectl: cloud logins, OIDC, certificates from a vault.
 
-The program is told what it is for in one environment variable, answers on its standard output with an ExecCredential,
-and what it answers is kept until it expires or the hub rejects it. However many requests wait, it runs once.
+The plugin gets its input in an environment variable and prints an ExecCredential. The result is kept until it expires
+or the hub rejects it. However many requests wait, the plugin runs once.
 """
 
 import asyncio

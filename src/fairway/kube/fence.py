@@ -1,4 +1,4 @@
-"""One term of leadership, as those see it who write on its strength. What it is good for: see ``leader``."""
+"""A leadership term, as seen by code that writes while it leads. See ``leader`` for the guarantees."""
 
 import asyncio
 import threading

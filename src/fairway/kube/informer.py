@@ -1,20 +1,20 @@
-"""A copy of one resource, kept true to the hub, that tells what changed.
+"""A local copy of one resource, kept up to date by list and watch; subscribers get the changes.
 
-The copy begins with a full list and follows a watch. Watches end: the hub ends them every few minutes, connections
-break, hubs restart. The informer then goes on from the last resource version it knows of, and if the hub has forgotten
-that one (410), it lists anew and tells the difference.
+The informer starts with a full list and continues with a watch. Watches end: the hub ends them every few minutes,
+connections break, hubs restart. The informer resumes from the last resource version it has, and if the hub has
+compacted that one (410), it lists again and delivers the difference.
 
 **Never backwards.** Resource versions are numbers that grow with every write (Kubernetes guarantees it since 1.35, and
-it was so before). The informer remembers the highest one it has seen. A watch that sends anything below it is not
-believed: nothing of that is told, the watch is ended, and a full list decides. All lists are consistent reads, not from
-the hub's memory, so a list below what was seen has one explanation: the hub's history went back, as when a backup is
-restored. Only then objects may get older, all at once, in one batch of a new ``epoch``. Since such a hub may wait in
-silence for a version it will reach in hours, the version it is at is asked for whenever a watch was opened.
+it was so before). The informer remembers the highest one. A watch that sends an older one is not trusted: it is closed,
+and a full list decides. All lists are consistent reads, not from the hub's cache, so a list that is older than what was
+delivered has one explanation: the hub's history went back, as after a restored backup. Only then may objects get older,
+all at once, in one batch of a new ``epoch``. Such a hub could hold a watch open silently until it reaches the old
+version, so the informer asks for the hub's version whenever a watch was opened.
 
-A history that went back *and* grew past the version seen before the informer came back cannot be told from one that
-just grew. The next full list puts that right, too: ``relist_after`` makes one from time to time.
+A history that went back *and* grew past the old version while the informer was disconnected looks like one that only
+grew. The next full list corrects that: ``relist_after`` requests one periodically.
 
-Versions that are not numbers are taken in the order in which they come.
+Versions that are not numbers are taken in the order in which they arrive.
 """
 
 import asyncio

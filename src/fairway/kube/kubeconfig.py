@@ -1,7 +1,7 @@
-"""Kubeconfig files: read, merged as kubectl merges them, and turned into a Connection.
+"""Kubeconfig files: parse them, merge them as kubectl does, and make a Connection.
 
-In a list of files the first one that has a cluster, user or context of a name wins, whole entries at a time; the first
-current context that is set wins; files that do not exist are passed over. Paths in a file are relative to its folder.
+In a list of files, the first one with a cluster, user or context of a name wins, whole entries at a time; so does the
+first current context. Missing files are skipped. Paths in a file are relative to its folder.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""Leases, one of them on a hub, and for how long it is held."""
+"""Leases on a hub, and the timing of leader election."""
 
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
-"""Lease requests on a thread of their own, with an event loop and a client of their own.
+"""Lease requests on a separate thread, with its own event loop and client.
 
-A leader whose event loop is busy, with a long cycle or a slow expression, must not lose its Lease for that: its renewal
-waits for nothing that the controllers do. What still stops it is the interpreter's lock, for as long as a single call
-into C holds it.
+A leader whose event loop is busy must not lose its Lease: renewals do not wait for the controllers. Only the
+interpreter's lock can delay them, while a single call into C holds it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Complaints that do not flood the log: a hub that is away for an hour is one line every now and then."""
+"""Log repeated problems at most once per period: an unreachable hub must not flood the log."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Between a work queue, which tells what happens to it, and the meter that counts it."""
+"""Metrics of a work queue."""
 
 from fairway.kube.workqueue import Observer
 from fairway.observe.meters import QueueMeter

@@ -1,4 +1,4 @@
-"""Rights that something needs on a Kubernetes API, kept beside its code: what is granted is compared with this."""
+"""Permissions that a component needs, kept beside its code; tests compare them with what is granted."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""The query parameters and bodies of the verbs."""
+"""Query parameters and bodies of requests."""
 
 import enum
 from collections.abc import Mapping

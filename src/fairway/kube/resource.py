@@ -1,4 +1,4 @@
-"""What the wire must know of a kind: where it is served, and the type its objects are read into."""
+"""Resources: the path of a kind, and the type its objects are decoded into."""
 
 import re
 from dataclasses import dataclass

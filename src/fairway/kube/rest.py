@@ -1,7 +1,7 @@
-"""The client: typed reads, writes of the fields we own, watches.
+"""The client: typed reads, writes of the fields we own, and watches.
 
-What is read is frozen and knows only the fields Fairway has a use for. So what is written is never a typed object that
-was read: it is an object that we create, a patch, or a plain mapping.
+Typed objects have only the fields that Fairway uses. So a typed object that was read is never written back: writes are
+creations, patches, or plain mappings.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: how an agent asks for its certificate, and what became of that."""
+"""The kind CertificateSigningRequest."""
 
 from typing import Final
 

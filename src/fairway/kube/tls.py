@@ -1,8 +1,7 @@
-"""PEM texts, and the TLS contexts made of them.
+"""PEM files, and TLS contexts made of them.
 
-Making a context costs milliseconds and two system calls per certificate, a connection is opened often, and certificates
-are replaced while a process runs: contexts are kept by what they were made of, so a rotated certificate gets a new
-one by itself.
+Creating a context costs milliseconds and two system calls per certificate, and certificates are replaced while a
+process runs. So contexts are cached by their content: a rotated certificate gets a new one.
 """
 
 import contextlib

@@ -1,12 +1,12 @@
-"""Requests that arrive: credentials, retries, deadlines, and the errors of HTTP put into words.
+"""Send requests: credentials, retries, deadlines, and errors.
 
-When a request is repeated depends on what is known about the first attempt:
+Whether a request is retried depends on what is known about the first attempt:
 
-- the hub said "later" (429, or a 5xx with Retry-After): always, after the time it asked for, up to a limit;
-- it was never sent: twice, at once, whatever it was;
-- it was sent and no whole answer came, or a 5xx without Retry-After: only if doing it twice is the same as doing it
-  once, which is so for reading, for applying and for merging;
-- 401: once, if the credentials have something new to show.
+- the hub asked to retry later (429, or a 5xx with Retry-After): always, after the requested time, up to a limit;
+- it was never sent: twice, at once;
+- it was sent and no complete response arrived, or a 5xx without Retry-After: only if it is idempotent, as reads,
+  applies and merge patches are;
+- 401: once, if the credentials have changed.
 
 All of it happens within one deadline.
 """

@@ -1,7 +1,7 @@
-"""A watch on the wire: chunks become lines, lines become events, and silence becomes an error.
+"""A watch stream: chunks to lines, lines to events, and a missing end to an error.
 
-Events come in the groups they arrived in. Under load that is hundreds at a time, so whoever follows the stream does its
-own work once per group.
+Events are delivered in the groups they arrived in. Under load that is hundreds at a time, so a consumer does its own
+work once per group.
 """
 
 import asyncio

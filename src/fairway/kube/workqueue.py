@@ -1,15 +1,14 @@
-"""What is to be looked at next: each item once, one worker per item, and not too often.
+"""A rate-limited work queue, as client-go's: each item once, and one worker per item.
 
-An item is a key, such as ``(namespace, name)``; the worker looks up what is true of it when its turn comes. So a
-thousand changes of one object that arrive while it waits are one item, and that is where bursts coalesce. An item
-stands in up to three places:
+An item is a key, such as ``(namespace, name)``; the worker looks up the current state when it takes the item. So a
+thousand changes of one object that arrive while it waits are one item. An item is in up to three places:
 
-- ``dirty``: something happened to it since a worker last took it;
+- ``dirty``: it changed since a worker last took it;
 - ``processing``: a worker has it;
-- the queue: dirty and not processing, first come, first served.
+- the queue: dirty and not processing, in order of arrival.
 
-An item that becomes dirty while a worker has it returns to the queue when the worker is done with it: no change is
-lost, and no two workers ever hold the same item. Time is that of the running loop. Not thread-safe.
+An item that becomes dirty while a worker has it returns to the queue when the worker is done: no change is lost, and no
+two workers have the same item. Time is the event loop's. Not thread-safe.
 """
 
 import asyncio

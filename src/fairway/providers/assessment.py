@@ -1,4 +1,4 @@
-"""A reading as scores: values through their scales, and what to say about it."""
+"""Turn a reading into scores, by the scales, and into a condition message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
-"""Readings of one round, assessed: for every cluster its scores, or why there are none.
+"""Assess the readings of one round: scores for every cluster, or the reason why there are none.
 
-What a provider returns is examined here and nowhere else, and here its scales are asked. All of that may run code of
-others: a mapping whose items are fetched when they are asked for, a scale that waits for a database. So it is done in
-the provider's room, within its deadline. What it found is plain data.
+All examination of a provider's result happens here, and may run the provider's code: a lazy mapping, a scale that
+queries a database. So it runs in the provider's sandbox, within its deadline. The result is plain data.
 """
 
 from collections.abc import Mapping, Sequence

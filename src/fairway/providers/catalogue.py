@@ -1,13 +1,13 @@
-"""The providers that come with Fairway, by the name ``fairway provider run NAME`` knows them by.
+"""The built-in providers, by the name that ``fairway provider run NAME`` takes.
 
-A line here is all that registers one: its name, where its factory is, and one sentence for people. Nothing is imported
-before it is asked for. The factory is called as ``factory(options, context)`` and returns a Provider:
+An entry here registers a provider: name, factory and a description. Modules are imported when needed. The factory is
+called as ``factory(options, context)`` and returns a Provider:
 
-- ``options`` is what ``--config FILE.yaml`` holds, as plain Python values; an empty mapping without a file. The factory
-  checks it and raises ``OptionsError`` for what it cannot use, with the path of the field: unknown keys, too.
-- ``context`` says where the provider runs. It is built inside the running event loop, with clients that are open.
-- The factory only builds. What needs the network happens in ``Provider.running`` and ``read``.
-- ``interval`` on the command line overrides the provider's own afterwards; a factory need not look at it.
+- ``options`` is the content of ``--config FILE.yaml`` as plain Python values; an empty mapping without a file. The
+  factory validates it and raises ``OptionsError`` with the path of the field, also for unknown keys.
+- ``context`` says where the provider runs. It is created inside the running event loop, with open clients.
+- The factory only constructs. What needs the network happens in ``Provider.running`` and ``read``.
+- ``--interval`` overrides the provider's own interval afterwards.
 """
 
 import os

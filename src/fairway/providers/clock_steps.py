@@ -1,10 +1,9 @@
-"""Whether the wall clock was set back: it then moved by less than the time that has passed.
+"""Detect that the wall clock was set back: it moved by less than the monotonic clock.
 
-A machine gets the right time long after it has started, an administrator corrects a clock. What was noted with the old
-time would be from the future by the new one, for hours or years: it would not age, and pauses would not end.
+A machine may get the correct time long after its start, or an administrator corrects it. Times recorded before would be
+in the future, for hours or years: they would not age, and pauses would not end.
 
-A clock that is set forward needs no such care. All seems older than it is, which costs a write. And it may be older:
-to a virtual machine that was paused, the pause looks the same.
+A clock that is set forward needs no correction: readings seem older than they are, which costs a write.
 """
 
 from datetime import datetime, timedelta

@@ -1,8 +1,8 @@
-"""How far our clock is from that of the hub, which decides when scores run out.
+"""Compare our clock with the hub's, which decides when scores expire.
 
-Every answer of the hub says what time it is there. An agent whose clock is ten minutes behind publishes scores that
-have run out before they arrive, and nothing else would tell: so this is compared from time to time, said in the log,
-and counted in readiness.
+Every response of the hub contains its time. An agent whose clock is ten minutes behind publishes scores that are
+expired on arrival, and nothing else would show it: so the clocks are compared periodically, and a difference is logged
+and reported in readiness.
 """
 
 import logging

@@ -1,10 +1,9 @@
-"""Objects of a cluster that a provider follows by watching: whether all of them are here, and as they are now.
+"""Wait until a provider's informers are complete and current.
 
-What is reckoned from half a list is wrong, and what is reckoned from an old one may be. So a reading waits for the
-first lists for a while and then says why they have not come, and it does not go by what was not heard of for long.
+A result from an incomplete or stale list would be wrong. So a reading waits a while for the first lists, and fails if a
+watch has been interrupted for long.
 
-A watch on which nothing comes is no news of that kind: its other end may hang, or hold a connection whose server is cut
-off. So the cluster is asked something from time to time, and must answer.
+A silent watch may be healthy, or its server may hang. So the cluster is also probed periodically, and must respond.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Providers by what a person calls them: a file, a module, or a name that an installed package gave one.
+"""Load a provider by file, by module, or by the name of an entry point.
 
-``queue.py``, ``queue.py:queue``, ``company.scores:queue``, or ``queue`` from the entry points of ``GROUP``. What is
-found may be a Provider, a class of one that takes no arguments, or a factory as in ``catalogue``. It is somebody else's
-code, so it runs isolated.
+``queue.py``, ``queue.py:queue``, ``company.scores:queue``, or ``queue`` from the entry points of ``GROUP``. The target
+may be a Provider, a Provider class without constructor arguments, or a factory as in ``catalogue``. It is third-party
+code, so it runs in a sandbox.
 """
 
 import importlib

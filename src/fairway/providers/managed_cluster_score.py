@@ -1,12 +1,11 @@
-"""Raw values on the hub as ManagedClusterScores: one object per score, named ``{cluster}-{calculator}``.
+"""Publish raw values as ManagedClusterScores: one object per score, named ``{cluster}-{calculator}``.
 
-What an AddOnPlacementScore cannot hold, this can: the value as it was read, in its own unit, and when. It can hold
-nothing else, so a value becomes the nearest whole number, and one that no int64 can hold is not published at all.
-There is no validity either: who reads it goes by ``lastUpdateTime``, which is when the value was read, not when it was
-written.
+Unlike an AddOnPlacementScore, it holds the value in its own unit, and when it was read. A value is rounded to an
+integer, and one outside of int64 is not published. It has no validity: readers use ``lastUpdateTime``, which is the
+time of the reading, not of the write.
 
-The name of the calculator is that of the score in lower case, as the API has it. An object of such a name without our
-labels is somebody else's and is left alone.
+The calculator is the score's name in lower case, as the API requires. An object of that name without our labels belongs
+to another client and is not changed.
 """
 
 import logging

@@ -1,8 +1,7 @@
-"""What others say, put so that a hub stores it, a log holds it in one line, and a terminal shows it.
+"""Make messages of third-party code safe for the hub, for a log line and for a terminal.
 
-Messages come from the code of providers and from what that code has met: of any length, over many lines, with
-characters that cannot be encoded, such as those of file names that are no text. To ask an exception for its message is
-to run somebody else's code, too. Nothing here raises.
+Such messages may be long, have many lines, or characters that cannot be encoded. Formatting an exception also runs
+third-party code. Nothing here raises.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A name and a password that lies in a file: whoever changes the file changes the password, as with a token."""
+"""User name and password, with the password read from a file again when the file changes."""
 
 from typing import Final
 

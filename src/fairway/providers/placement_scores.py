@@ -1,8 +1,7 @@
-"""Scores on the hub as AddOnPlacementScores: made first, then their status applied, for a status sent with a creation
-is dropped.
+"""Publish scores as AddOnPlacementScores: create the object, then apply its status.
 
-An object without our labels belongs to somebody else and is left alone, also one of another provider of ours: two
-that write the same object would undo each other for ever. Whoever knows better adopts it.
+The hub drops a status that is sent with a creation. An object without our labels belongs to another client, also one of
+another Fairway provider, and is not changed: two writers would overwrite each other forever. ``--adopt`` takes it over.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What a provider is: something that reads raw values of clusters, in their own units.
+"""The interface of a provider: reads raw values of clusters, in their own units.
 
-It knows nothing of hubs, validity or writing: what becomes of a reading is decided by its scores and by the
-publisher. A reading is what was seen at one moment; a provider never remembers its last one on behalf of others.
+It does not handle hubs, validity or writing; scales and the publisher do. A reading is what was observed at one moment;
+a provider never returns a remembered one.
 """
 
 import abc

@@ -1,7 +1,7 @@
-"""One provider at work: it reads when it is time or something woke it, and what is worth it is written.
+"""The loop of one provider: read at an interval or when woken, and publish what changed enough.
 
-Readings and writes go their own ways. A hub that is away stops no reading, and a reading that hangs stops no write of
-what was read before.
+Reading and writing are independent: an unreachable hub does not stop readings, and a hanging reading does not stop
+writes.
 """
 
 import asyncio

@@ -1,20 +1,19 @@
-"""When a reading is worth a write, decided without any I/O: events in, and out comes when to look and what to write.
+"""Decide when a reading is worth a write. No I/O: events in, next check and publication out.
 
-Every write of a score makes the hub schedule again, so most readings must not lead to one. Four things are worth it: a
-score that moved by its deadband or across a line that somebody may have drawn, other names, another condition, and a
-validity that is half over before the next reading. With the default validity of three intervals that is every reading
-at an interval; readings in between, which events cause, renew nothing. Validity always counts from the last reading
-that was true. While readings fail, nothing lengthens it: what was published runs out.
+Every write of a score makes placements schedule again, so most readings must not cause one. These do: a score that
+moved by its deadband or across a threshold, other score names, another condition, and a validity that would be half
+over before the next reading. With the default validity of three intervals, every regular reading renews; readings in
+between, caused by events, do not. Validity always counts from the last successful reading. While readings fail, nothing
+extends it: published scores expire.
 
-**The clocks.** Whether a score has run out is decided by the hub's clock, the times are made with ours. As scores are
-renewed when half their validity is left, the two may differ by that half less one interval before anybody notices.
-When our clock is set back, ``set_back`` moves what is remembered along: a reading gets no younger by that, and a pause
-no longer. What was published with the clock as it was before is too long valid, and is written again.
+**Clocks.** The hub's clock decides when a score expires, ours sets the times. As scores are renewed with half their
+validity left, the clocks may differ by that half minus one interval without effect. When our clock is set back,
+``set_back`` shifts recorded times: a reading gets no younger, and a pause no longer. Scores published with the old
+clock are valid for too long, and are written again.
 
-**Who else writes.** What the hub has is told by ``seen``, newer than what was written or not: a deleted object is
-made anew, a foreign value is corrected. But with nothing true at hand, the scores of the hub are left as they are. What
-was declared silent stays so and what was deleted stays away until there is something true to say: whoever did that
-would only do it again.
+**Other writers.** ``seen`` reports what the hub has: a deleted object is created again, a foreign value is corrected.
+But without a current reading, the hub's scores are not changed: scores that were marked silent or deleted stay so until
+there is a new reading.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What one provider publishes, for every cluster it reads. No I/O: readings in, and out comes when to look at whom."""
+"""Publications of one provider for all its clusters. No I/O: readings in, next checks out."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a provider may do on a hub: nothing it does not need."""
+"""Permissions of providers on a hub."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""What a provider returned, checked: it is somebody else's code, and nothing it returns may reach the hub unseen.
+"""Check what a provider returned: it is third-party code.
 
-One bad value costs that value; a reading that makes no sense as a whole is refused as a whole.
+An invalid value is dropped; a reading that is invalid as a whole is rejected.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""Any number of providers in one process, none of which can harm another.
+"""Run any number of providers in one process, isolated from each other.
 
-Each has a lane of its own. What they share is the client of the hub, the workers that write, and on a hub the list of
-its clusters. Whatever goes wrong in a lane stays in it: it is logged, counted, said in the condition of the scores
-and in the readiness of the process, and tried again.
+Each has a ``provider_loop``. They share the hub client, the write workers and, on a hub, the list of clusters. An error
+stays in its loop: it is logged, counted, reported in the scores' condition and in readiness, and retried.
 """
 
 import asyncio

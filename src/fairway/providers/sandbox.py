@@ -1,11 +1,11 @@
-"""Rooms: where a provider's code runs, so that what it does there harms nobody else.
+"""Sandboxes: run a provider's code so that it cannot block others.
 
-A provider may raise, hang, or block its thread for ever. In a room it has a deadline. What is not done by then is told
-to end and no longer waited for, and until it has ended nothing new begins in that room: a hundred readings that hang
-are one thread, not a hundred. Code of others gets a thread of its own with an event loop of its own; the thread is a
-daemon, and so are those that it hands something on to: they keep no process alive.
+A provider may raise, hang, or block its thread forever. In a sandbox every call has a deadline. A call that misses it
+is cancelled and abandoned, and until it has ended no other call starts: a hundred hanging readings are one thread, not
+a hundred. Third-party code gets a thread with its own event loop; the thread is a daemon, as are the threads it starts,
+so none keeps the process alive.
 
-One thing no room can help against is native code that holds the interpreter's lock.
+A sandbox does not help against native code that holds the interpreter's lock.
 """
 
 import abc

@@ -1,6 +1,6 @@
-"""Where publications go. The runner decides what to write and when; a sink knows how it is stored on a hub.
+"""Where publications are stored. The runner decides what to write and when; a sink knows how.
 
-``AddOnPlacementScores`` is the one that placements read. Another sink is a class with the same four methods.
+Placements read ``AddOnPlacementScores``. Another sink is a class with the same four methods.
 """
 
 from collections.abc import Awaitable, Mapping

@@ -1,4 +1,6 @@
-"""Smoothing: an old value weighs half as much as the newest after its half-life, however often it is read."""
+"""Exponential smoothing: an old value weighs half as much as the newest after its half-life, however often it is
+read.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

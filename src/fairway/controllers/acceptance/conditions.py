@@ -1,4 +1,4 @@
-"""What a cluster says about whether it was let in. The words of acceptance and denial are OCM's."""
+"""The condition HubAcceptedManagedCluster. Messages of acceptance and denial are OCM's."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""What becomes of ``spec.hubAcceptsClient``: a namespace for the cluster, rights for its agent, certificates renewed.
+"""Reconcile ``spec.hubAcceptsClient``: create the cluster's namespace and its agent's roles, approve renewals.
 
-Bindings are written once their roles are known to be there, for the hub asks what a role grants before it lets anybody
-bind it. Whatever of this is edited or deleted by somebody else is put right. The namespace stays when the cluster goes
-or is denied: it holds what users put there. If somebody deletes it, works must not keep it for ever.
+The controller writes bindings only after it has observed their roles, because the hub checks what a role grants before
+it allows a binding. It repairs what other clients edit or delete. The namespace stays when the cluster is deleted or
+denied, because it contains objects of users.
 """
 
 import logging

@@ -1,8 +1,8 @@
-"""Certificates that agents renew: approved if the agent asks for exactly what it is already.
+"""Approve certificate renewals: an agent may get a certificate for exactly the identity it already has.
 
-Who joins is for a person to judge, and `fairway accept` helps with that. Who is in has shown its certificate, and may
-have the same one again for as long as its cluster is accepted: so it is asked of the hub whether it may, by the right
-its acceptance comes with. Nothing is ever denied here; a request that is not approved waits for a person, or runs out.
+A person approves the first certificate of a cluster (``fairway accept``). After that the agent authenticates with its
+certificate, and a SubjectAccessReview checks that its cluster is still accepted. This module never denies a request:
+one that is not approved waits for a person, or expires.
 """
 
 import logging

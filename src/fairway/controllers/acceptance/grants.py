@@ -1,9 +1,8 @@
-"""What the agent of a cluster may do on the hub: as data, and the objects that say so.
+"""Permissions of a cluster's agent on the hub, as data and as RBAC objects.
 
-Names are OCM's, so that its agents and its users find what they look for. Everything that belongs to one cluster is
-owned by its ManagedCluster: when that goes, the hub's garbage collector takes it away, whether or not Fairway runs.
-OCM has a finalizer for that, ``cluster.open-cluster-management.io/api-resource-cleanup``, with which a cluster cannot
-be deleted any more once nobody is there to remove it.
+Names are OCM's, because its agents and users expect them. Everything that belongs to one cluster is owned by its
+ManagedCluster, so the hub's garbage collector deletes it even if Fairway does not run. OCM uses the finalizer
+``cluster.open-cluster-management.io/api-resource-cleanup`` instead, which blocks deletion while no OCM controller runs.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,12 @@
-"""Works that keep the namespace of a cluster from going, though nobody can do anything for them any more.
+"""Remove the finalizers of works that block the deletion of a cluster's namespace.
 
-A work that is deleted stays until the agent of its cluster has removed what it brought. For that the agent needs its
-rights in the namespace. Once these are gone and the namespace itself is being deleted, they cannot come again, for
-nothing is made in such a namespace: the work would stay for ever, the namespace with it, and no cluster of this name
-could join. OCM keeps the rights until all works are gone, and then its works wait for as long as a cluster that does
-not exist any more needs to answer.
+A deleted work waits until the cluster's agent has removed the applied objects. The agent needs its permissions in the
+namespace for that. Once they are deleted and the namespace is being deleted, they cannot be created again: work and
+namespace would stay forever, and no cluster of this name could join. OCM keeps the permissions until all works are
+deleted, so its works wait for an agent that may not exist.
 
-A work in a namespace that stays is not let go: a cluster that joins again under the name still removes what it
-brought, and `fairway join forget` is there for one that does not come again.
+In a namespace that is not being deleted, works keep their finalizers: a cluster that joins again under the name removes
+the applied objects, and ``fairway join forget`` is for a cluster that does not return.
 """
 
 import logging

@@ -1,7 +1,7 @@
-"""What the controller of acceptance may do on a hub.
+"""Permissions of the acceptance controller.
 
-Nobody can grant what they do not have: the hub lets the controller write an agent's role only if it has all the rights
-in it, too. To be allowed to grant more than one has would be a right to everything.
+RBAC lets a controller grant a role only if it has all of that role's permissions itself. The alternative, the verb
+``escalate``, would allow it everything.
 """
 
 from typing import Final

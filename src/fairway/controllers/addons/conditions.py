@@ -1,4 +1,4 @@
-"""What a ManagedClusterAddOn says about itself. Types and most reasons are OCM's."""
+"""Conditions of a ManagedClusterAddOn. Types and most reasons are OCM's."""
 
 from typing import Final
 

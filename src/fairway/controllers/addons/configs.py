@@ -1,7 +1,7 @@
-"""Which configurations apply to an add-on on a cluster.
+"""Select the configurations that apply to an add-on on a cluster.
 
-What the ManagedClusterAddOn names counts most, then what the Placement that chose the cluster brings, then the default
-of the ClusterManagementAddOn. One of each kind: that is all OCM's templates use, too.
+Configurations of the ManagedClusterAddOn take precedence, then those of the Placement that selected the cluster, then
+the defaults of the ClusterManagementAddOn. There is one of each kind, as in OCM's templates.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
-"""Add-ons on a hub where OCM's addon-manager does not run: where they are wanted they are installed, and looked after.
+"""Install and manage add-ons on a hub where OCM's addon-manager does not run.
 
-ClusterManagementAddOn → ManagedClusterAddOn in the namespace of every chosen cluster → ManifestWork with the agent, its
-registration and its rights on the hub → the state of the agent, back to the ManagedClusterAddOn and the cluster's
-labels. An add-on without an AddOnTemplate has a controller of its own: of this all, it gets only its
-ManagedClusterAddOns and the labels.
+ClusterManagementAddOn → ManagedClusterAddOn in the namespace of every selected cluster → ManifestWork with the agent,
+its registration and its permissions on the hub → conditions of the ManagedClusterAddOn and labels of the cluster. An
+add-on without an AddOnTemplate has its own controller; it only gets ManagedClusterAddOns and labels here.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Certificates for the agents of add-ons: requests are approved that the cluster itself made for its own agents."""
+"""Approve certificate requests that a cluster's klusterlet created for the agents of its add-ons."""
 
 import logging
 from typing import Final

@@ -1,4 +1,4 @@
-"""One add-on on one cluster: its rights on the hub, the work that brings its agent there, and what becomes of it."""
+"""Reconcile one add-on on one cluster: permissions on the hub, the ManifestWork of its agent, and its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

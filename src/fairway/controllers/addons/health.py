@@ -1,4 +1,4 @@
-"""Whether an agent is well, from what the work agent of its cluster reports of its Deployments and DaemonSets."""
+"""Availability of an add-on's agent, from the feedback on its Deployments and DaemonSets."""
 
 from typing import Final
 

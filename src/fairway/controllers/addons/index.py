@@ -1,4 +1,4 @@
-"""What the controller of add-ons knows of the hub, and finds without looking through all of it."""
+"""Informers of the add-on controller, and indexes over them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""On which clusters an add-on is wanted: those that the Placements of its ClusterManagementAddOn choose."""
+"""Create and delete ManagedClusterAddOns for the clusters that an add-on's Placements select."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""The labels of a cluster that say which add-ons it has and how they are, for Placements to choose by."""
+"""Publish the add-ons of a cluster and their state as labels of the cluster, for selectors of Placements."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Names that Open Cluster Management has for what belongs to an add-on; agents and users look for these."""
+"""Open Cluster Management's names for labels, annotations and objects of add-ons."""
 
 from typing import Final
 

@@ -1,7 +1,6 @@
-"""Is OCM's own addon-manager at work on this hub? Then everything about add-ons is left to it.
+"""Detect OCM's addon-manager by its Lease. While it runs, Fairway does not manage add-ons.
 
-It holds a Lease while it runs. Other than two placement controllers, the two would want the same, but each by its own
-lights: they would take turns in overwriting works and conditions.
+Both would render the same add-ons differently, and overwrite each other's works and conditions.
 """
 
 from datetime import datetime, timedelta

@@ -1,11 +1,11 @@
-"""Works of add-ons whose cluster was removed from the hub, and that wait to be gone.
+"""Remove the finalizers of add-on works whose cluster was removed from the hub.
 
-A work stays until the agent of its cluster has removed what it brought. Once the cluster is removed, that agent may do
-nothing here any more, and so the work would stay for ever, and with it the namespace: a cluster of this name could
-never join again. What the work brought stays where it is, until the cluster leaves or joins anew.
+A work waits until the cluster's agent has removed the applied objects. After the cluster is removed, its agent has no
+access, so the work and its namespace would stay forever and no cluster of this name could join. The applied objects
+stay on the cluster until it leaves or joins again.
 
-Works of users are theirs to let go, and the log says how. Those in a namespace that is being deleted are looked after
-where clusters are accepted.
+Works of users keep their finalizer, and the log says how to remove it. Works in a namespace that is being deleted are
+handled by the acceptance controller.
 """
 
 import logging

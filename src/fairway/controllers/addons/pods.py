@@ -1,4 +1,4 @@
-"""What the pods of an agent get besides what their template says: credentials, environment, and a place to run."""
+"""Settings that are added to an agent's pods: credentials, environment, scheduling and images."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""What the controller of add-ons may do on a hub.
+"""Permissions of the add-on controller.
 
-To grant an agent its role, the controller must be allowed to bind that role: by name, for the add-on that comes with
-Fairway. Whoever installs another add-on lets it bind that one's role; to bind any role would be a right to everything.
+To grant an agent its role, the controller needs the verb ``bind`` on that role. It has it for the add-on that ships
+with Fairway; an administrator grants it for other add-ons. ``bind`` on all roles would allow it everything.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""Who the agent of an add-on is on the hub, what it may do there, and which of its certificate requests are approved.
+"""Identity of an add-on's agent on the hub: its permissions, and which certificate requests are approved.
 
-The rights are granted to the group of the agents on this one cluster. OCM grants them to the group of all agents of
-the add-on, too, so that the agent of any cluster may write the scores of every other.
+Permissions are granted to the group of this add-on's agents on this cluster. OCM also grants them to the group of the
+add-on's agents on all clusters, so any agent may write the scores of every cluster.
 """
 
 from collections.abc import Iterator

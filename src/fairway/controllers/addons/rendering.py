@@ -1,7 +1,7 @@
-"""A template becomes the manifests of one cluster: variables are put in, and pods get what agents of add-ons get.
+"""Render a template into the manifests of one cluster.
 
-A variable nobody has defined is an error here; OCM puts nothing in its place, and an agent starts with half a flag.
-Variables are put into the texts of a manifest, not into its JSON, so that a value cannot change its structure.
+An undefined variable is an error here; OCM substitutes an empty string, and an agent starts with an incomplete flag.
+Variables are substituted in the strings of a manifest, not in its JSON, so a value cannot change the structure.
 """
 
 import re

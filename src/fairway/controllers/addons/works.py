@@ -1,4 +1,4 @@
-"""The ManifestWorks of an add-on: what the work agent of a cluster is asked to apply, and what it tells of that."""
+"""The ManifestWorks of an add-on: what they contain, and what their status reports."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

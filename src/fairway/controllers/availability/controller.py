@@ -1,13 +1,13 @@
-"""From the lease an agent renews, to whether its cluster is available, to the taints placements see.
+"""Set a cluster's availability from its Lease, and the taints that follow from it.
 
-Nothing is scanned. A renewal costs the noting down of a moment: the timer of the cluster is left running, and when it
-ends, it is set anew for as long as the last renewal lasts. So of thousands of clusters that renew every minute each is
-looked at once in five. Of a cluster that is silent no timer runs: its agent says when it is available again, and that
-is a change of the cluster.
+Nothing is scanned. A renewal only records a time; the cluster's timer keeps running, and when it fires it is set again
+for the rest of the last renewal. So of thousands of clusters that renew every minute, each is looked at once in five
+minutes. A silent cluster has no timer: its agent sets the condition when it is available again, which is a change of
+the cluster.
 
-Who does not hear anything need not be surrounded by the dead. While leases cannot be followed nobody is declared
-silent, and after a longer while without them every cluster has its patience anew: its agent may have been as unable
-to renew as this process was to see it, and a hub that comes back must not find its whole fleet tainted.
+While leases cannot be watched, no cluster is declared silent. After a longer watch gap every grace period starts again:
+agents may have been as unable to renew as this process was to watch, and a hub that recovers must not taint its whole
+fleet.
 """
 
 import asyncio

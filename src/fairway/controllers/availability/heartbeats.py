@@ -1,14 +1,12 @@
-"""When each cluster was last heard of, on this process's own running clock.
+"""The time of each cluster's last heartbeat, on this process's monotonic clock.
 
-An agent renews its lease by its own wall clock, and nobody says that it agrees with the hub's. OCM subtracts the one
-from the other: a cluster whose clock is some minutes slow is never available, and one whose clock is an hour fast is
-taken for alive an hour after it died. Here a renewal counts from the moment it is *seen*: that it happened is what the
-lease proves, whatever time is written in it. Only of a lease seen for the first time, after a start, nobody knows when
-it was renewed; then the time written is believed, but never more than that it was just now. So a ``renewTime`` in the
-future is as good as one of this moment, and no better. A slow clock matters only at a start: the cluster is found
-silent then, and its agent says that it is not.
+An agent renews its lease by its own wall clock, which may differ from the hub's. OCM subtracts one from the other: a
+cluster whose clock is some minutes slow is never available, and one whose clock is an hour fast counts as alive an hour
+after it died. Here a renewal counts from the moment it is *observed*, whatever time it contains. Only for a lease that
+is observed for the first time, after a start, the time it contains is used, and never one in the future. So a slow
+clock matters only at a start: the cluster is found silent, and its agent corrects that.
 
-A lease without a time that can be read counts from when it was created.
+A lease without a readable time counts from its creation.
 """
 
 from datetime import datetime

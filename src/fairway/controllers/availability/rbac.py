@@ -1,4 +1,4 @@
-"""What the controller of availability may do on a hub."""
+"""Permissions of the availability controller."""
 
 from typing import Final
 

@@ -1,7 +1,6 @@
-"""The taints that follow from whether a cluster is available, as changes of the list they share with others.
+"""The availability taints, as patches of a list that users also edit.
 
-Only single entries are touched, by their place in the list: the list is the user's, and what is not ours in it stays to
-the letter.
+Patches address single entries by index, so entries of users stay exactly as they are.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
-"""ManagedClusterScores and AddOnPlacementScores for readers of the other kind, kept up to date.
+"""Keep the bridge's copies of scores up to date.
 
-A change of an original has its cluster looked at; ``plan`` says what follows. Only where amounts are stretched over the
-fleet can a change of one cluster move another's scores: when the least or the greatest of a calculator's values
-changes, all its clusters are looked at.
+A change of an original reconciles its cluster. Where values are scaled over the fleet, a change of a calculator's
+smallest or largest value reconciles all clusters with that calculator.
 """
 
 import logging

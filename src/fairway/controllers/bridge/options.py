@@ -1,4 +1,4 @@
-"""Which scores are bridged, which way, and what is made of them."""
+"""Configuration of the bridge: which scores are copied, in which direction, and how."""
 
 import re
 from collections.abc import Mapping

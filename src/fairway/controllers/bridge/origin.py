@@ -1,4 +1,4 @@
-"""Which of two objects that say the same is the original: what the bridge makes is labelled, and never read by it."""
+"""Labels that distinguish the bridge's copies from originals: copies are never read by the bridge."""
 
 from typing import Final
 

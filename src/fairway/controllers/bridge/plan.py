@@ -1,7 +1,7 @@
-"""What the bridge would have on a hub, and what to write for it: from objects and the time to drafts. No I/O.
+"""Plan the copies that should exist, and the writes that lead there. No I/O.
 
-Only originals are read, only what the bridge made is written, and no object is both. So nothing it writes can make it
-write more, whichever ways it leads: after one round of writes a second finds nothing to do.
+Only originals are read, only copies are written, and no object is both. So the bridge's writes never cause further
+writes, in either direction: a second round finds nothing to do.
 """
 
 from collections.abc import Iterable, Mapping

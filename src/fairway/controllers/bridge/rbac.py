@@ -1,4 +1,4 @@
-"""What the bridge may do on a hub."""
+"""Permissions of the bridge."""
 
 from typing import Final
 

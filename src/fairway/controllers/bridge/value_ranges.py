@@ -1,4 +1,4 @@
-"""The least and the greatest of every calculator's values in the fleet, kept change by change."""
+"""The smallest and largest value of every calculator in the fleet, updated incrementally."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

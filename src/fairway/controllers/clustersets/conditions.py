@@ -1,8 +1,7 @@
-"""What sets and bindings say about themselves.
+"""Conditions of cluster sets and bindings.
 
-Types, reasons and messages are OCM's, to the letter: where its own controller runs beside this one, two that disagreed
-would overwrite each other for ever. That is why ``Bound`` has no message. Of a set with a broken selector OCM says
-nothing at all, so there the words are ours.
+Types, reasons and messages are exactly OCM's: two controllers that disagree would overwrite each other forever. That is
+why ``Bound`` has no message. OCM reports nothing for a set with an invalid selector; that message is ours.
 """
 
 from collections.abc import Iterator

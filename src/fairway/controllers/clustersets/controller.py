@@ -1,4 +1,4 @@
-"""The state of cluster sets and of the bindings to them, and the sets every hub has."""
+"""Reconcile the status of cluster sets and of their bindings, and the default sets."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The two sets every hub has: ``default``, of clusters nobody put elsewhere, and ``global``, of all clusters."""
+"""The two sets of every hub: ``default``, for clusters without another set, and ``global``, for all clusters."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,13 +1,12 @@
-"""Which clusters are in which sets, kept up to date change by change.
+"""The clusters of each set, updated incrementally.
 
-A set's members could be found by asking its selector about every cluster, and OCM does so whenever anything changes.
-With thousands of clusters and hundreds of sets that is a million questions for one new label. Here a change touches
-only what it is about. To be a member, a cluster must at least have some label the selector insists on, its *anchor*:
-a key with a value, or just a key. So clusters and sets are kept by anchor, and a cluster is asked only about sets whose
-anchor it has, a set only about clusters that have its anchor. Selectors that insist on nothing, such as the empty one,
-have no anchor: they are asked about everything that changes, for everything may be in them.
+OCM matches every set's selector against every cluster whenever anything changes: with thousands of clusters and
+hundreds of sets, a million matches for one new label. Here a change touches only what it can affect. A member must have
+some label that the selector requires, its *anchor*: a key with a value, or a key. Clusters and sets are indexed by
+anchor, and only pairs that share one are matched. Selectors without a requirement, such as the empty one, have no
+anchor: they are matched against every change.
 
-Labels that no selector insists on are not kept by: sets have few keys, clusters many.
+Labels that no selector requires are not indexed: sets have few keys, clusters many.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What the controller of cluster sets may do on a hub."""
+"""Permissions of the cluster set controller."""
 
 from typing import Final
 

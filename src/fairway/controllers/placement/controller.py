@@ -1,7 +1,7 @@
-"""Decisions of Placements, kept right: looks at a placement when something it depends on has changed, or its time came.
+"""Reconcile Placements: decide again when something a placement depends on changed, or when its time came.
 
-Looking is computing, one placement after the other; the writes of many placements are on their way at the same time.
-A look that takes much work for CEL expressions continues in the slow lane (see ``slow_lane``).
+Decisions are computed one after the other; the writes of many placements are in flight at the same time. A decision
+with expensive CEL expressions continues in ``slow_lane``.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""The decisions there are on the hub, as far as it has told us, be it by its watch or by its answers to our own writes.
+"""The PlacementDecisions of the hub, from its watch and from its responses to our own writes.
 
-The answers are news too, and come before the watch tells them. A decision therefore only ever gets newer here, by its
-resource version, whoever tells of it; what we deleted stays deleted.
+A response usually arrives before the watch event. So a decision here only ever gets newer, by its resource version, and
+a decision that we deleted stays deleted.
 """
 
 from collections.abc import Mapping

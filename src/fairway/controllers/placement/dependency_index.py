@@ -1,10 +1,11 @@
-"""Whom a change concerns: for every column, the placements whose answer depends on it.
+"""Which placements depend on which columns of the fleet, to requeue them when a column changes.
 
-There are two degrees. What a filter reads, and what is shared by all clusters, concerns a placement in any case: it
-may let another cluster in. What only a prioritizer reads concerns it if the cluster is in the running at all.
+There are two degrees. Columns that a filter reads, and columns shared by all clusters, always concern a placement: a
+change may make another cluster feasible. Columns that only a prioritizer reads concern it if the changed cluster is
+feasible.
 
-How often other placements chose a cluster is read by Balance but wakes nobody, here as in OCM: each decision would
-call for all others to be looked at again, and they would chase one another.
+Balance reads how often other placements selected a cluster, but that requeues no placement, as in OCM: each decision
+would requeue all others, endlessly.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Writes of ours that are on their way, and what is heard of the same objects meanwhile.
+"""Writes in flight, and watch events about the same objects meanwhile.
 
-A watch is often quicker than the answer: what it tells is the echo of our own write or somebody else's, and only when
-all answers are there can it be told which. Writes are known by the version they led to, deletions by the uid of what
-is gone; either is a *sign*.
+A watch event often arrives before the response. It is our own write or another client's; which one is known when all
+responses have arrived. A write is identified by its resource version, a deletion by the object's uid; either is a
+*sign*.
 """
 
 from collections.abc import Iterable

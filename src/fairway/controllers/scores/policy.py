@@ -1,4 +1,4 @@
-"""What is to be done about a score nobody renews."""
+"""What happens to a score that is not renewed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the controller of scores may do on a hub."""
+"""Permissions of the score controller."""
 
 from typing import Final
 

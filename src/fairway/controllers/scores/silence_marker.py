@@ -1,7 +1,7 @@
-"""What stands on a score that was declared silent: a condition for people, and what it said, to be put back.
+"""Mark a silent score: a condition for people, and an annotation with its values, to restore them.
 
-What was replaced is kept in an annotation, together with what was put in its place. So it can be told whether the
-object is still as it was left, or whether somebody has written to it since.
+The annotation holds the original values and the replacements, so it shows whether another client has written to the
+object since.
 """
 
 from collections.abc import Mapping

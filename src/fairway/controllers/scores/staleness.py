@@ -1,12 +1,11 @@
-"""Who is silent: a judgement from what was seen and when, without I/O.
+"""Decide which scores are silent, from what was observed and when. No I/O.
 
-A score has run out when its validUntil says so; it is given a grace beyond that, because clocks differ. One that is
-still good is given up too if its cluster has been unavailable for as long, unless it was written since: then its
-provider lives elsewhere and knows better.
+A score is silent when its validUntil has passed by more than a grace period, because clocks differ. A valid score is
+silent too, if its cluster has been unavailable for as long and nothing was written since: a write means that its
+provider runs elsewhere.
 
-Live providers are never fought. Whoever overwrites what was put in the place of his scores may not have been silent but
-slow: he is given twice as long from then on, until he renews in time. And who cannot see need not be surrounded by the
-dead: after a start, and after a while without sight of scores or clusters, everybody has his grace anew.
+A provider that overwrites the replacement values was slow, not dead: from then on its grace period is twice as long,
+until it renews in time. After a start, and after a watch gap of scores or clusters, all grace periods start again.
 """
 
 import math

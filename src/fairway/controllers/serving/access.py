@@ -1,7 +1,7 @@
-"""Who asks, and whether they may: the hub is asked for both, by a TokenReview and SubjectAccessReviews.
+"""Authenticate and authorize requests, by TokenReviews and SubjectAccessReviews on the hub.
 
-Whom a token belongs to is remembered for a few seconds. What somebody may do is asked each time, so that a right that
-was taken away is gone at once. Strangers can make us ask the hub about tokens they make up, so that is rationed.
+The user of a token is cached for a few seconds. Permissions are checked on every request, so that a revoked permission
+takes effect at once. Reviews are rate limited, because unauthenticated clients can cause them.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Where something listens."""
+"""Listen addresses."""
 
 import ipaddress
 import re

@@ -1,7 +1,7 @@
-"""The certificate of the debug endpoint: from files that somebody renews, or one of our own that nobody can check.
+"""The certificate of the debug endpoint: from files, or self-signed.
 
-Whether the files changed is looked up when a client comes, so a renewed certificate is shown to the next one. A pair
-that cannot be used, as when only one of two files was replaced so far, is not shown: the one before stays.
+Files are checked for changes when a client connects, so the next client gets a renewed certificate. An unusable pair,
+as when only one of two files is replaced yet, is ignored: the previous one stays.
 """
 
 import abc

@@ -1,6 +1,6 @@
-"""What OCM's debug endpoint tells of a placement: who passed each filter, and what each prioritizer gave.
+"""The document of OCM's debug endpoint: clusters that passed each filter, and scores of each prioritizer.
 
-Programs read this form, OCM's console among them, so its names and its order are OCM's.
+Field names and order are OCM's, because its console reads them.
 """
 
 from typing import Any, Final, Protocol

@@ -1,8 +1,8 @@
-"""OCM's debug endpoint over HTTP: from a request to what a placement would become, for those who may know.
+"""OCM's debug endpoint: evaluate a placement on request, for users who may get placements.
 
-The order of the questions is OCM's, and part of what clients see: who asks, whether they may use this path, what they
-ask about and whether it exists, whether they may see that. So somebody who may use the path learns that a placement
-does not exist before being told that they may not see it.
+The order of checks is OCM's, and visible to clients: authentication, access to the path, existence of the placement,
+access to the placement. So a user with access to the path learns that a placement does not exist, even without access
+to placements.
 """
 
 import logging

@@ -1,8 +1,7 @@
-"""Small HTTP servers beside the work, which nobody can use to hold the work up.
+"""Small HTTP servers that clients cannot use to slow down the controllers.
 
-What they serve is asked for every few seconds, so a connection carries one request and has one deadline, from its
-opening to the last byte of the answer. Whoever is slower than that, in whatever way, is cut off. There are only so many
-connections at a time.
+A connection carries one request and has one deadline, from its opening to the last byte of the response. Slower clients
+are disconnected, and the number of connections is limited.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The ports of the controllers, open while a block runs."""
+"""Open the endpoints of a process for the duration of a block."""
 
 import logging
 from collections.abc import AsyncIterator, Callable

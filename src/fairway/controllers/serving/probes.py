@@ -1,4 +1,4 @@
-"""Health and metrics: what a kubelet and a Prometheus ask for."""
+"""Handlers of health and metrics, for kubelets and Prometheus."""
 
 import logging
 from collections.abc import Callable, Sequence

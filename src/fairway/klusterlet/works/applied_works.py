@@ -1,7 +1,7 @@
-"""The AppliedManifestWork of a work: what is on the managed cluster for it, written down there.
+"""The AppliedManifestWork of a work: records which objects exist on the managed cluster for it.
 
-An object is on record before it is made. So whatever happens to the agent in between, there is nothing on the cluster
-that nobody knows of, and whoever comes after can finish or undo what was begun.
+An object is recorded before it is created. So an agent that dies in between leaves no unknown object, and the next
+agent can continue or remove what was applied.
 """
 
 import hashlib

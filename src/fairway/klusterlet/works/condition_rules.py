@@ -1,4 +1,4 @@
-"""Conditions that a work's own rules make of an object: expressions in CEL, or what is known of the kind."""
+"""Conditions computed by a work's condition rules: CEL expressions, or well-known rules of a kind."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache

@@ -1,8 +1,8 @@
-"""Several works with the same object: who decides what it says.
+"""Works that contain the same object: which of them decides its content.
 
-If they say the same, it belongs to all of them, and stays until the last one is gone; that is how an object moves from
-one work to another. If they differ, applying them in turn would never end. So one decides: a work that keeps the
-object before one that would leave it behind, then the older one. The others are told.
+If their manifests are equal, all of them own the object, and it stays until the last one is deleted; that is how an
+object moves from one work to another. If they differ, applying them in turn would never end. So one takes precedence: a
+work that owns the object before one that would orphan it, then the older one. The others report the conflict.
 """
 
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""From the apiVersion and kind a manifest names to where the managed cluster serves it."""
+"""Map the apiVersion and kind of a manifest to the resource that the managed cluster serves."""
 
 import asyncio
 import math

@@ -1,8 +1,8 @@
-"""Whether an object is still as it was applied.
+"""Compare an object with what was applied.
 
-What the cluster answered to an apply is what the manifest means there: quantities in their canonical form, defaults,
-what an admission plugin made of it. The part of the answer the manifest speaks about is remembered, and compared with
-what the object says later. Fields the manifest does not mention belong to others.
+The response to an apply shows what the manifest means on this cluster: canonical quantities, defaults, changes by
+admission plugins. The part that the manifest specifies is remembered, and compared with the object later. Fields that
+the manifest does not mention belong to others.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Whether the one in whose name a work is to be done may do what it asks.
+"""Check that the executor of a work may do what the work asks for.
 
-The agent asks the cluster before it applies, and applies with its own rights. A right may not be given by somebody who
-does not have it; that only the cluster can tell, when it is tried in the other's name without consequences.
+The agent asks the cluster before it applies, and applies with its own permissions. Whether the executor may grant a
+permission is known only to the cluster, by a dry run that impersonates the executor.
 """
 
 from dataclasses import replace

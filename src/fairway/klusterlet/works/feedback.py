@@ -1,4 +1,4 @@
-"""Which values of an object's status go back to the hub, as a work's feedback rules ask."""
+"""Select the status values that a work's feedback rules report to the hub."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final

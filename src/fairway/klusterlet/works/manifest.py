@@ -1,4 +1,4 @@
-"""From what a work says to what is to be done: which object, in what form, in which order."""
+"""Read the manifests of a work: which object each one is, its normalized content, and the order to apply them."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a user reads when a manifest cannot be applied: which one, what is wrong, and what to do about it."""
+"""Errors of manifests that cannot be applied: which manifest, what is wrong, and what to do."""
 
 from typing import Final
 

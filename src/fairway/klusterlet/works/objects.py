@@ -1,4 +1,4 @@
-"""Objects of any kind on the managed cluster, as they are: nothing is decoded into types, so nothing is lost."""
+"""Objects of any kind on the managed cluster, as plain JSON, so that no field is lost."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

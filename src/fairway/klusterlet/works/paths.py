@@ -1,7 +1,7 @@
-"""Where in an object fields are: Kubernetes' JSONPath, JSON pointers, and the paths of jq that people write.
+"""Field paths: Kubernetes JSONPath, JSON pointers, and simple jq paths.
 
-All three become the same steps. A step leads from one place to any number of places, and a place is the keys and
-indices on the way to it, so that what is found can be read as well as replaced.
+All three are parsed into the same steps. A step leads from one place to any number of places, and a place is a list of
+keys and indices, so that a result can be read and replaced.
 """
 
 import re

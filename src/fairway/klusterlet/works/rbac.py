@@ -1,4 +1,4 @@
-"""The rights the work agent needs, on both sides."""
+"""Permissions of the work agent, on the hub and on the managed cluster."""
 
 from typing import Final
 

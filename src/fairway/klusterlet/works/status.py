@@ -1,4 +1,4 @@
-"""What came of a work, as its status says it: a condition per manifest and question, and all of them together."""
+"""Compute a work's status: conditions per manifest, and their aggregation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Notices that applied objects change, without polling them one by one.
+"""Watch applied objects for changes.
 
-One watch per kind and namespace in which something was applied, of which only the metadata is read. What was applied
-into more places than are watched, or where watching is not allowed, is looked at when its work is looked at anyway.
+One metadata-only watch per kind and namespace with applied objects. Objects beyond the limit of watches, or where
+watching is not allowed, are checked when their work is reconciled anyway.
 """
 
 import asyncio

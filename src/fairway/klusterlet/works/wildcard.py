@@ -1,4 +1,4 @@
-"""Names with stars in them."""
+"""Names with ``*`` wildcards."""
 
 
 def matches(name: str, pattern: str) -> bool:

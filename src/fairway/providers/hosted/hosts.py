@@ -1,7 +1,7 @@
-"""Nodes that carry control planes, and what of each is free.
+"""Nodes that run hosted control planes, and their free resources.
 
-Where nodes are set aside for control planes, by a label, only those count. A node that belongs to one hosted cluster
-has no room for another.
+If nodes are reserved for control planes by a label, only those count. A node reserved for one hosted cluster has no
+room for another.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How busy the APIs of hosted clusters are, if the hosting cluster has a Prometheus that knows."""
+"""Request rates of hosted clusters' APIs, from a Prometheus on the hosting cluster."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The provider: follows HostedClusters, nodes and pods of a hosting cluster, and says what it carries and can."""
+"""The provider: watches HostedClusters, nodes and pods, and reports count and headroom."""
 
 import math
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""What the configuration of the provider says, checked."""
+"""Configuration of the provider."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The provider: sends what a Prometheus knows, or just the clusters' names, to a scorer, and publishes its answers.
+"""The provider: sends Prometheus data, or just cluster names, to a scorer, and publishes its response.
 
-A scorer is a program of somebody else that may hang, fail or answer nonsense. It has a deadline, and after some
-failures in a row a breaker gives it a pause. That the source of its data fails is not its fault and does not count.
+A scorer is another team's program that may hang, fail or return invalid data. Requests have a deadline, and after
+several failures in a row a circuit breaker pauses them. A failure of the data source does not count against the scorer.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The HTTP API of Prometheus, as far as scores need it: questions out, series in, every refusal in its own words."""
+"""The Prometheus HTTP API, as far as scores need it."""
 
 import math
 from collections.abc import Mapping

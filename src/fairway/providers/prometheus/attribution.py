@@ -1,7 +1,7 @@
-"""Which cluster a series is about. Never guessed: what two series claim, neither gets.
+"""Map series to clusters. Never guess: if two series map to the same cluster, neither is used.
 
-A label of the series holds a name, or something else that a ManagedCluster says of itself: the value of one of its
-labels, claims or annotations, such as a cluster ID.
+A label of the series contains the cluster's name, or the value of one of the ManagedCluster's labels, claims or
+annotations, such as a cluster ID.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the configuration of the provider says, checked."""
+"""Configuration of the provider."""
 
 import re
 from collections.abc import Mapping

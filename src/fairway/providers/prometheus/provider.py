@@ -1,7 +1,6 @@
-"""The provider: asks every question once per round, and says of every cluster what it knows and what it does not.
+"""The provider: runs every query once per round, and reports values and problems per cluster.
 
-What cannot be told for sure is left out: a score that is missing stays as it was until it runs out, which is known to
-everybody who reads it; a wrong one is known to nobody.
+Uncertain values are left out: a missing score expires visibly, a wrong one goes unnoticed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Many points of one series → one value, or the reason why there is none."""
+"""Reduce the points of one series to one value, or to the reason why there is none."""
 
 import math
 import re

@@ -1,7 +1,7 @@
-"""The provider. What is written in a file of its own is read again when that changes.
+"""The provider. A separate file with values is read again when it changes.
 
-A file that cannot be understood, because somebody is in the middle of editing it, changes nothing: what it said before
-stays true, is published on, and the condition says which line is wrong.
+An invalid file, as while it is being edited, changes nothing: the last valid version is published, and the condition
+names the invalid line.
 """
 
 import asyncio

@@ -1,10 +1,9 @@
-"""What is free on a cluster, kept up to date pod by pod.
+"""Free resources of a cluster, updated incrementally.
 
-A change of a pod moves the sums of one node, and that node is looked at again when somebody asks: nothing is counted
-anew. Whatever the order of events, also if some come twice, the result is what a full count of the last states gives.
+A changed pod updates the sums of one node, and that node is evaluated again on the next query. Whatever the order of
+events, and even if some arrive twice, the result equals a full count of the latest states.
 
-Pods may be bound to nodes that are not known, yet or any more: what they take is remembered and counts once the node
-is there.
+Pods may be bound to nodes that are not known yet, or deleted: their requests count once the node exists.
 """
 
 from collections import Counter

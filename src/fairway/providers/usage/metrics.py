@@ -1,4 +1,4 @@
-"""What nodes really use, as metrics-server or another implementation of metrics.k8s.io tells it."""
+"""Actual use of nodes, from metrics.k8s.io."""
 
 import logging
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""Pods and nodes as the accounting keeps them: a few hundred bytes each, whatever was on the wire.
+"""Pods and nodes as the accounting keeps them: a few hundred bytes each.
 
-An informer keeps every object it decodes, and a pod as served has kilobytes of labels, annotations and containers that
-matter only until its requests are known. So these types reckon while they are decoded and let go of the rest. Pods
-that ask for the same share one vector.
+An informer keeps every object it decodes, and a pod has kilobytes of labels, annotations and containers that matter
+only until its requests are summed up. So these types compute while they are decoded and drop the rest. Pods with equal
+requests share one vector.
 """
 
 from sys import intern

@@ -1,4 +1,4 @@
-"""Which nodes have room to give, and which pods take some."""
+"""Which nodes and which pods count."""
 
 import re
 from dataclasses import dataclass

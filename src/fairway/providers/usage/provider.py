@@ -1,4 +1,4 @@
-"""The provider of resource usage: follows nodes and pods, and says what is free."""
+"""The provider of resource usage: watches nodes and pods, and reports free resources."""
 
 import asyncio
 import logging
