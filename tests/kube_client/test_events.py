@@ -391,7 +391,7 @@ class TestRecorder:
         assert asyncio.get_running_loop().time() == 7
         assert shelf.counts == [1]
         assert events.figures().dropped == 3
-        assert "3 events are lost" in caplog.text
+        assert "3 events dropped" in caplog.text
         assert not say(events, reason="Late")
         assert events.figures().dropped == 4
 

@@ -147,7 +147,7 @@ class TestTerminals:
 
     async def test_one_that_must_ask_is_refused_without_a_terminal(self, program: Program) -> None:
         plugin = program.plugin(spec={"interactive_mode": "Always"}, terminal=lambda: False)
-        with pytest.raises(CredentialError, match="there is no terminal"):
+        with pytest.raises(CredentialError, match="needs a terminal"):
             await plugin.proof()
         assert program.calls == []
 

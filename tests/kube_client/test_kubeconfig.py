@@ -372,7 +372,7 @@ class TestRefusals:
             (
                 {"users": user(token="t", **{"as-groups": ["x"]})},
                 "as",
-                "without saying which user",
+                "without a user to act as",
                 "as: <user>",
             ),
             (

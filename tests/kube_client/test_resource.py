@@ -41,7 +41,7 @@ def test_names_that_lead_elsewhere_are_refused(where: str, name: str) -> None:
 
 
 def test_scopes_are_checked() -> None:
-    with pytest.raises(ValueError, match="does not live in namespaces"):
+    with pytest.raises(ValueError, match="is not namespaced"):
         MANAGED_CLUSTERS.path(namespace="n")
     with pytest.raises(ValueError, match="say in which one 'p' is"):
         PLACEMENTS.path(name="p")

@@ -183,7 +183,7 @@ class TestStreams:
         async with streaming(timeout=60) as (content, stream):
             asyncio.get_running_loop().call_later(50, content.chunks.put_nowait, event("ADDED"))
             assert len(await anext(stream)) == 1
-            with pytest.raises(DeadlineExceeded, match="taken for dead"):
+            with pytest.raises(DeadlineExceeded, match="did not end the watch"):
                 await anext(stream)
             assert asyncio.get_running_loop().time() == 60 + watch.GRACE
 

@@ -145,7 +145,7 @@ async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, worl
         assert await here.tainted() == ["a"]
         said = await here.condition("b")
         assert said is not None
-        assert f"in cluster set {world.full('s')}, 1 of 1 clusters" in said.message
+        assert f"tainted clusters in cluster set {world.full('s')} is used up" in said.message
         await here.passes(400)
         await here.publish("y", SICK)
         await here.passes(300)

@@ -99,7 +99,7 @@ async def test_silence_and_return(hub: HubUnderTest, client: Client) -> None:
         assert [each.type for each in found.status.conditions] == ["AddOnPlacementScoreUpdated", SILENT]
         condition = find_condition(found.status.conditions, SILENT)
         assert condition is not None
-        assert condition.message.endswith("It said: cpu 40, mem -7")
+        assert condition.message.endswith("Last values: cpu 40, mem -7")
         assert BEFORE in found.metadata.annotations
         await publish(client, cluster, lasts=LONG, cpu=41, mem=-100)
         back = await until(

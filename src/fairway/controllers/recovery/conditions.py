@@ -33,7 +33,7 @@ OVER_FLEET: Final = (
 )
 OVER_SET: Final = (
     "{why}, but it is not tainted: the budget of {limit} tainted clusters in cluster set {scope} is used up "
-    "({used} are tainted)"
+    "({used} tainted)"
 )
 NOWHERE_TO_GO: Final = "{why}, but it is not tainted: it is the only cluster of {scope}"
 NOBODY_ELSE: Final = "{why}, but it is not tainted: no other cluster of {scope} is available"
