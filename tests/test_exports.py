@@ -11,6 +11,47 @@ EXPORTS = {
         *("EvaluationError", "Function", "InstantiationError", "Library", "Outcome", "Overload", "Program"),
         *("ScoreSource", "Type", "Withheld", "WorkLimitExceeded", "cluster_environment", "rule_environment"),
     ],
+    "controllers.acceptance": ["AcceptanceController", "RULES"],
+    "controllers.addons": ["AddOnController", "RULES"],
+    "controllers.availability": ["AvailabilityController", "RULES"],
+    "controllers.bridge": ["BridgeController", "BridgeOptions", "BridgeOptionsError", "RULES", "Range"],
+    "controllers.clustersets": ["ClusterSetController", "RULES"],
+    "controllers.placement": ["PlacementController"],
+    "controllers.recovery": [
+        *("Budget", "HealthSource", "RULES", "RecoveryController", "RecoveryPolicy"),
+        *("RecoveryPolicyError",),
+    ],
+    "controllers.scores": [
+        *("Orphans", "RULES", "ScoreController", "Silence", "SilencePolicy", "SilencePolicyError"),
+        *("policy_of",),
+    ],
+    "controllers.serving": [
+        *("Address", "CertificateError", "CertificateFiles", "DebugServer", "Inspector", "Ports"),
+        *("RULES", "document", "open_ports"),
+    ],
+    "klusterlet.works": ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "WorkAgent", "hub_hash"],
+    "kube": [
+        *("ADD_ON_DEPLOYMENT_CONFIGS", "ADD_ON_PLACEMENT_SCORES", "ADD_ON_TEMPLATES"),
+        *("APPLIED_MANIFEST_WORKS", "Added", "AlreadyExists", "ApiError", "Backoff", "BadRequest"),
+        *("Batch", "CLUSTER_CLAIMS", "CLUSTER_MANAGEMENT_ADD_ONS", "Change", "Client", "Clock"),
+        *("ConfigError", "Conflict", "Connection", "CredentialError", "Deleted", "Elector"),
+        *("Expired", "Fence", "Forbidden", "HubEvents", "HubLease", "Informer", "Invalid"),
+        *("KubeError", "Kubeconfig", "LeaderError", "LeaseThread", "Listing", "Lost"),
+        *("MANAGED_CLUSTERS", "MANAGED_CLUSTER_ADD_ONS", "MANAGED_CLUSTER_SCORES"),
+        *("MANAGED_CLUSTER_SETS", "MANAGED_CLUSTER_SET_BINDINGS", "MANIFEST_WORKS", "NotFound"),
+        *("PLACEMENTS", "PLACEMENT_DECISIONS", "Patch", "Recorder", "Resource", "SYSTEM_CLOCK"),
+        *("ServerError", "ShutDown", "SystemClock", "Timing", "TokenBucket", "TooManyRequests"),
+        *("TransportError", "Unauthorized", "Unconfirmed", "Updated", "WorkQueue", "load"),
+    ],
+    "providers": [
+        *("ClusterProvider", "Context", "DefinitionError", "Direct", "FleetProvider"),
+        *("FleetScale", "Inverted", "Linear", "Logarithmic", "OptionsError", "Provider"),
+        *("ProviderError", "Quantile", "Reading", "Runner", "Scale", "Score", "Settings"),
+        *("Spread", "Wake", "fleet_provider", "provider", "running"),
+    ],
+    "providers.health": ["Health", "HealthOptions", "RULES", "health"],
+    "providers.hosted": ["HostedClusters", "NAME", "RESOURCE", "RULES", "owned_rules"],
+    "providers.usage": ["RULES", "ResourceUsage", "UsageOptions", "resource_usage"],
     "engine": [
         *(
             "Code",
@@ -54,7 +95,12 @@ def test_api_exports_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["api", "cel", "engine", "fleet", "hub", "observe", "plugins", "testing", "whatif"]
+    "package",
+    [
+        *("api", "cel", "controllers", "engine", "fleet", "hub", "klusterlet", "klusterlet.works", "kube"),
+        *("observe", "plugins", "providers", "testing", "whatif"),
+        *(each for each in EXPORTS if each.startswith(("controllers.", "providers."))),
+    ],
 )
 def test_package_documents_its_modules(package: str) -> None:
     text = import_module(f"fairway.{package}").__doc__ or ""

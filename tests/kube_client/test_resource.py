@@ -43,7 +43,7 @@ def test_names_that_lead_elsewhere_are_refused(where: str, name: str) -> None:
 def test_scopes_are_checked() -> None:
     with pytest.raises(ValueError, match="is not namespaced"):
         MANAGED_CLUSTERS.path(namespace="n")
-    with pytest.raises(ValueError, match="say in which one 'p' is"):
+    with pytest.raises(ValueError, match="give the namespace of 'p'"):
         PLACEMENTS.path(name="p")
     with pytest.raises(ValueError, match="give its name"):
         PLACEMENTS.path(namespace="n", subresource="status")
