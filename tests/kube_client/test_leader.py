@@ -665,7 +665,7 @@ class TestGuard:
         ("change", "why"),
         [
             ({"holderIdentity": "b"}, TAKEN.format(holder="b")),
-            ({"holderIdentity": None}, TAKEN.format(holder="nobody")),
+            ({"holderIdentity": None}, TAKEN.format(holder="an empty holder")),
             ({"leaseTransitions": 1}, TAKEN.format(holder="a")),
         ],
     )
