@@ -12,13 +12,13 @@ from typing import Final
 from fairway.api.annotation import NAMESPACE
 
 PREFIX: Final = "open-cluster-management:managedcluster:"
-"""Of the names of roles and bindings."""
+"""Prefix of the names of roles and bindings."""
 GROUP_PREFIX: Final = "system:open-cluster-management:"
-"""Of the groups that agents are in."""
+"""Prefix of the groups of agents."""
 REGISTRATION: Final = "registration"
 WORK: Final = "work"
 EVERYBODY: Final = "managed-clusters"
-"""The group of all agents is named as that of a cluster would be."""
+"""The group of all agents has the form of a cluster's group."""
 
 LONGEST: Final = 63
 
@@ -46,7 +46,7 @@ _PREFIXES: Final = {"kube-": KUBERNETES_OWN, "open-cluster-management-": OCM_OWN
 
 
 def refusal(name: str) -> str | None:
-    """Why a cluster of this name is not let in."""
+    """Return why a cluster of this name is not accepted."""
     if len(name) > LONGEST or not _NAMESPACE.fullmatch(name):
         return NOT_A_NAMESPACE.format(name=name)
     whose = _EXACT.get(name)

@@ -14,14 +14,14 @@ USAGES: Final = frozenset({"digital signature", "key encipherment", CLIENT})
 
 
 def is_client_certificate(spec: CsrSpec) -> bool:
-    """Whether the certificate tells the hub who its holder is, and is good for nothing else."""
+    """Whether the certificate is for client authentication only."""
     return CLIENT in spec.usages and set(spec.usages) <= USAGES
 
 
 async def approve(
     writes: FencedWriter, request: CertificateSigningRequest, *, message: str, leadership: Leadership
 ) -> None:
-    """The very one that was judged. Raises KubeErrors."""
+    """Approve the version that was checked. Raises KubeErrors."""
     approved = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
     before: list[dict[str, Any]] = [encode(each) for each in request.status.conditions]
     async with leadership.batch():

@@ -14,13 +14,13 @@ from fairway.observe.meters import Meters
 CHANGED: Final = "the object has changed since it was read"
 
 LONGEST_MESSAGE: Final = 2000
-"""Characters. A condition may hold more, but nobody reads more, and a selector can be as long as an object."""
+"""Characters. A condition may hold more, but a selector in it can be as long as an object."""
 
 
 def with_condition(
     conditions: Sequence[Condition] | None, condition: Condition, *, clock: Clock
 ) -> tuple[Condition, ...]:
-    """The conditions with this one among them, once: where a list is plain, a stranger may have added a second."""
+    """Return the conditions with this one set, once: in a plain list, another client may have added a second."""
     kept: list[Condition] = []
     for each in conditions or ():
         if each.type != condition.type or all(other.type != each.type for other in kept):
@@ -33,7 +33,7 @@ def truncate(text: str) -> str:
 
 
 class FencedWriter:
-    """Of one controller. Every patch and deletion is one of the very object that was seen: Conflict otherwise."""
+    """Writes of one controller. Patches and deletions apply to the version that was read; otherwise Conflict."""
 
     def __init__(self, client: Client, *, meters: Meters, controller: str) -> None:
         self._client, self._meters, self._controller = client, meters, controller
@@ -64,7 +64,7 @@ class FencedWriter:
             meta = {**body.get("metadata", {}), "uid": seen.uid, "resourceVersion": seen.resourceVersion}
             kind, content = Patch.MERGE, {**body, "metadata": meta}
         else:
-            # Written, not tested: a test that fails is an invalid request, another version a conflict.
+            # Replaced, not tested: a failed test is an invalid request, another version a conflict.
             first = [
                 {"op": "replace", "path": "/metadata/uid", "value": seen.uid},
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": seen.resourceVersion},
@@ -83,8 +83,9 @@ class FencedWriter:
                 )
             except Invalid as error:
                 if kind is Patch.JSON and not error.details.causes:
-                    # The hub applies the operations before it compares versions: they fit the object that was seen,
-                    # so it is another one now.
+                    # The hub applies the operations before it compares versions. They fit the object that was read, so
+                    # it has
+                    # changed since.
                     raise Conflict(CHANGED, code=409, reason="Conflict", request=error.request) from error
                 raise
 
@@ -100,7 +101,7 @@ class FencedWriter:
         return await self.patch(resource, seen, body, leadership=leadership, subresource="status")
 
     async def apply(self, resource: Resource[T], body: Mapping[str, Any], *, leadership: Leadership) -> T:
-        """Takes these fields by force, and leaves all others alone."""
+        """Take these fields by force, and leave all others unchanged."""
         leadership.ensure()
         meta = body["metadata"]
         with self._counted(resource, "apply"):

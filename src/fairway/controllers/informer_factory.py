@@ -10,11 +10,11 @@ from fairway.kube import Client, Informer, Resource
 from fairway.kube.resource import T
 
 RELIST_SECONDS: Final = 3600.0
-"""A full list from time to time finds what no watch could have told, such as a hub restored from a backup."""
+"""A periodic full list finds what a watch cannot deliver, such as a hub restored from a backup."""
 
 
 class InformerFactory:
-    """Ask for all informers before entering; they run while the block does."""
+    """Request all informers before entering; they run while the block does."""
 
     def __init__(self, client: Client, *, relist_after: float | None = RELIST_SECONDS) -> None:
         self._client = client
@@ -23,7 +23,7 @@ class InformerFactory:
         self._stack = AsyncExitStack()
 
     def of(self, resource: Resource[T], *, fields: str = "") -> Informer[T]:
-        """``fields`` is a field selector; who asks with another one gets another informer."""
+        """``fields`` is a field selector; each selector has its own informer."""
         name = f"{resource}:{fields.replace('=', ':')}" if fields else str(resource)
         informer = self._informers.get(name)
         if informer is None:
@@ -42,7 +42,7 @@ class InformerFactory:
         await self._stack.aclose()
 
     async def synced(self) -> None:
-        """Until everything there is has been seen once."""
+        """Wait for the first list of every informer."""
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers.values()))
 
     @property
@@ -54,18 +54,18 @@ class InformerFactory:
         return all(informer.synced.is_set() for informer in self._informers.values())
 
     def waiting(self) -> list[str]:
-        """Kinds of which the first list is still to come."""
+        """Kinds that are not listed yet."""
         return [name for name, informer in self._informers.items() if not informer.synced.is_set()]
 
     def lag(self) -> dict[str, float]:
-        """Seconds by kind for which what is known may be behind the hub; infinite before the first list."""
+        """Seconds by kind for which the store may be behind the hub; infinite before the first list."""
         return {name: informer.lag for name, informer in self._informers.items()}
 
     def counts(self) -> dict[str, int]:
         return {informer.resource.kind: len(informer.store) for informer in self._informers.values()}
 
     def unreadable(self) -> Counter[tuple[str, str]]:
-        """How many objects have a field that cannot be read, by kind and field."""
+        """Count objects with a field that cannot be decoded, by kind and field."""
         return Counter(
             (informer.resource.kind, field)
             for informer in self._informers.values()

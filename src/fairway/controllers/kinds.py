@@ -11,12 +11,12 @@ from fairway.kube.resource import T
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 
 CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
-"""Of everything on the hub that is there for one cluster."""
+"""Label of all objects on the hub that belong to one cluster."""
 
 
 class NamespaceStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: tuple[Condition, ...] | None = None
-    """What keeps one that is being deleted, where the hub tells."""
+    """What blocks the deletion of a namespace."""
 
 
 class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -25,7 +25,7 @@ class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
 
 
 class PolicyRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
-    """What may be done with which resources. No ``resource_names`` means all of them."""
+    """No ``resource_names`` means all of them."""
 
     api_groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()

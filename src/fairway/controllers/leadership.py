@@ -7,19 +7,20 @@ from typing import Final, Protocol
 from fairway.kube import Elector, Fence
 
 FRESH_SECONDS: Final = 1.0
-"""A lease confirmed so recently is proof enough: others leave it alone for many times longer."""
+"""A lease confirmed so recently needs no new confirmation: others wait many times longer before they take it."""
 
 
 class Leadership(Protocol):
     def batch(self) -> AbstractAsyncContextManager[None]:
-        """Around the writes that belong together. Raises Lost if somebody else leads, also when that begins within."""
+        """Wrap writes that belong together. Raises Lost if another process leads, also if that begins within the
+        block."""
 
     def ensure(self) -> None:
-        """Right before a write. Raises Lost. Costs no request."""
+        """Check right before a write. Raises Lost. Costs no request."""
 
 
 class _AlwaysLeading:
-    """Of a process that nobody competes with."""
+    """The only process."""
 
     @asynccontextmanager
     async def batch(self) -> AsyncIterator[None]:
@@ -32,7 +33,7 @@ ALONE: Final[Leadership] = _AlwaysLeading()
 
 
 class Elected:
-    """Of one term."""
+    """One leadership term."""
 
     def __init__(self, elector: Elector, fence: Fence, *, fresh: float = FRESH_SECONDS) -> None:
         self._elector, self._fence, self._fresh = elector, fence, fresh

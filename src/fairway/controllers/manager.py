@@ -70,11 +70,11 @@ SCORES: Final = "scores"
 BRIDGE: Final = "bridge"
 RECOVERY: Final = "recovery"
 DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS, SCORES})
-"""What runs unless somebody says otherwise. Who takes clusters out of service, or writes scores, must be asked for."""
+"""Controllers that run by default. Those that taint clusters or write scores must be enabled explicitly."""
 ALL: Final = DEFAULT | {BRIDGE, RECOVERY}
 
 EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY})
-"""Controllers whose rights include Events."""
+"""Controllers whose permissions include Events."""
 
 NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
     ADD_ONS: (
@@ -86,22 +86,22 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
     ),
     BRIDGE: (MANAGED_CLUSTER_SCORES,),
 }
-"""Kinds that not every hub serves, and without which a controller has nothing to do."""
+"""Kinds that not every hub serves, and that a controller needs."""
 
 NAMESPACE: Final = "fairway-system"
 LEASE: Final = "fairway-controllers"
 EVENTS_KEPT: Final = 5000
 FIELD_MANAGER: Final = "fairway"
 REPORTER: Final = "placement-controller"
-"""As OCM's controller calls itself in events: that is what people look for."""
+"""The name that OCM's controller uses in events, which users search for."""
 SCORES_REPORTER: Final = "fairway-scores"
 OCM_SECONDS: Final = 30.0
-"""Between looks whether OCM's placement controller has come."""
+"""Between checks for OCM's placement controller."""
 STALE_SECONDS: Final = 60.0
-"""What is known is taken for useless when the hub, or one kind on it, could not be followed for so long."""
+"""The process is not ready when the hub, or one kind, could not be watched for so long."""
 
-MANY: Final = 5000
-"""Objects."""
+GC_FREEZE_MIN_OBJECTS: Final = 5000
+"""Number of objects from which the garbage collector's view is frozen after the first sync."""
 
 NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_SIGHT: Final = "{kind} has not been watched for {seconds:.0f} s"
@@ -114,18 +114,18 @@ NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 class Settings:
     controllers: frozenset[str] = DEFAULT
     election: Timing | None = field(default_factory=Timing)
-    """None: this process is the only one, and asks nobody."""
+    """None: this process is the only one, without election."""
     identity: str = ""
-    """In the election; must be this process's own. Made up if empty."""
+    """Unique identity in the election; generated if empty."""
     namespace: str = NAMESPACE
-    """Where the Leases are."""
+    """Namespace of the Leases."""
     shard: Shard = field(default_factory=Shard)
     shadow: bool = False
-    """Compare placements with what is written, and write nothing at all."""
+    """Compare placements with what is written, and write nothing."""
     settle: float = SETTLE_SECONDS
-    """A difference must last so long to be told."""
+    """A difference must last so long to be reported."""
     beside_ocm: bool = False
-    """Write placements even if OCM's own controller seems to be at work."""
+    """Write placements even if OCM's own controller seems to run."""
     ocm_namespace: str = ocm_detection.NAMESPACE
     workers: int = WORKERS
     resync: float = RESYNC_SECONDS
@@ -163,7 +163,7 @@ class Manager:
         """By Lease."""
         self._leases, self._client, self._clock = leases, client, clock
         self.unreadable: UnreadableReporter | None = None
-        """None where no controller of this process may create Events."""
+        """None if no controller of this process may create Events."""
         self._task: asyncio.Task[None] | None = None
         self._electors: list[Elector] = []
 
@@ -173,13 +173,13 @@ class Manager:
         return found if isinstance(found, PlacementController | Shadow) else None
 
     def reports(self) -> bool:
-        """Whether this process, of several, creates Events about what all of them see."""
+        """Whether this process creates Events about objects that all processes watch."""
         if LEASE in self._groups():
             return self.leading.get(LEASE, False)
         return any(self.leading.values())
 
     def unready(self) -> list[str]:
-        """Why this process cannot do its work or stand in for another; empty when it can."""
+        """Return why this process is not ready, as leader or as standby; empty if it is."""
         waiting = self.informers.waiting()
         if waiting:
             return [NOT_LISTED.format(kind=kind) for kind in waiting]
@@ -191,7 +191,7 @@ class Manager:
         await self.informers.synced()
 
     async def quiet(self) -> None:
-        """Until no controller has anything to do. What the hub has not told yet does not count."""
+        """Wait until no controller has work left, of what informers have delivered."""
         while True:
             for controller in self.controllers.values():
                 await controller.quiet()
@@ -199,12 +199,12 @@ class Manager:
                 return
 
     async def over(self) -> None:
-        """Until it cannot go on; raises why. Ends with the block of ``running``."""
+        """Wait until a controller fails, and raise its error. Ends with the block of ``running``."""
         assert self._task is not None
         await asyncio.shield(self._task)
 
     def measure(self) -> None:
-        """Figures that are asked for rather than counted."""
+        """Update metrics that are computed on scrape."""
         for kind, count in self.informers.counts().items():
             self.meters.objects(kind=kind, count=count)
         for name, seconds in self.informers.lag().items():
@@ -213,8 +213,8 @@ class Manager:
 
     async def _run(self) -> None:
         await self.informers.synced()
-        if sum(self.informers.counts().values()) >= MANY:
-            # What is known by now mostly stays: the collector need not walk through it again and again.
+        if sum(self.informers.counts().values()) >= GC_FREEZE_MIN_OBJECTS:
+            # Most of these objects stay: exclude them from further garbage collections.
             gc.collect()
             gc.freeze()
         groups = self._groups()
@@ -237,7 +237,7 @@ class Manager:
     async def _lead(self, lease: str, members: Sequence[Reconciler]) -> None:
         timing = self.settings.election
         if self.settings.shadow:
-            # It needs no right to write, and nobody shall take it for who does.
+            # Shadow mode needs no permission to write, and must not look like a writer.
             await asyncio.gather(*(each.run(ALONE) for each in members))
             return
         if timing is None:
@@ -275,7 +275,7 @@ class Manager:
         if self.unreadable is not None:
             self.unreadable.report_all()
         try:
-            # Together or not at all: who goes on after the others have lost the term would be in the way of the next.
+            # All or none: a controller that continues after the term is lost would interfere with the next leader.
             async with asyncio.TaskGroup() as tasks:
                 for each in members:
                     tasks.create_task(each.run(leadership))
@@ -292,7 +292,7 @@ class Manager:
 
 
 async def refuse_ocm(client: Client, *, clock: Clock, namespace: str) -> None:
-    """Raises OcmRuns."""
+    """Raises OcmControllerRunning."""
     found = await ocm_detection.find(client, now=clock.wall(), namespace=namespace)
     if found is not None:
         raise OcmControllerRunning(found)
@@ -306,7 +306,8 @@ async def running(
     meters: Meters | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[Manager]:
-    """Controllers at work while the block runs. Raises OcmRuns, and KubeErrors if the hub cannot be reached at all."""
+    """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
+    unreachable."""
     meters = meters or Meters()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
@@ -318,7 +319,7 @@ async def running(
         of_scores = await stack.enter_async_context(_recorder(client, SCORES_REPORTER, clock=clock))
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
-        # Only if it matters: without these controllers there need not be a right to ask.
+        # Without these controllers, the permission to check is not needed.
         readers = settings.controllers & {PLACEMENT, SCORES}
         calculators = bool(readers) and await _serves(client, MANAGED_CLUSTER_SCORES)
         if PLACEMENT in settings.controllers and not calculators:

@@ -26,16 +26,15 @@ Key = tuple[str, str]
 BACKOFF: Final = Backoff(base=0.005, cap=60.0)
 RETRIES_BURST: Final = 1000
 RETRIES_EVERY: Final = 0.01
-"""Seconds between retries of different keys, once the burst is used up. What the queue does by itself, ten in a second
-as in client-go, keeps ten thousand placements waiting for a quarter of an hour after a hub refused them once.
-"""
+"""Seconds between retries of different keys, once the burst is used up. client-go's default of ten per second would
+keep ten thousand placements waiting for a quarter of an hour after a hub refused them once."""
 
 FAILED: Final = "reconcile failed, retrying  controller=%s key=%s error=%s"
 BROKE: Final = "unexpected error, retrying  controller=%s key=%s"
 
 
 class Outdated(KubeError):
-    """The hub has other objects than those a plan was made from; a watch will report them."""
+    """The hub has other objects than those the plan was made from; a watch will deliver them."""
 
     @property
     def is_race(self) -> bool:
@@ -60,18 +59,18 @@ class Reconciler(abc.ABC):
 
     @abc.abstractmethod
     def watch(self, informers: InformerFactory) -> None:
-        """Subscribe to what matters. Called once, before the sources run."""
+        """Subscribe to informers. Called once, before they run."""
 
     @abc.abstractmethod
     def keys(self) -> Iterable[Key]:
-        """Everything there is to look at."""
+        """Return all keys."""
 
     @abc.abstractmethod
     async def reconcile(self, key: Key, leadership: Leadership, /) -> None:
-        """Make the hub what it should be, as far as this key is concerned. Whatever it raises is tried again."""
+        """Reconcile one key. Errors are retried."""
 
     async def run(self, leadership: Leadership) -> None:
-        """Until cancelled. Raises Lost when the term is over."""
+        """Run until cancelled. Raises Lost when the term ends."""
         for key in self.keys():
             self.queue.add(key)
         try:
@@ -82,7 +81,7 @@ class Reconciler(abc.ABC):
             raise Lost(str(lost.exceptions[0])) from None
 
     async def quiet(self) -> None:
-        """Until nothing is queued or being looked at."""
+        """Wait until the queue is empty and no worker is busy."""
         await self.queue.join()
 
     async def _work(self, leadership: Leadership) -> None:

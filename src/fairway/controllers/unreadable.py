@@ -18,7 +18,7 @@ MESSAGE: Final = "Fields that cannot be read are ignored: {fields}"
 
 
 class UnreadableReporter:
-    """Follows all ``informers``. One of several processes is ``enabled``, so that each Event is created once."""
+    """Subscribes to all ``informers``. Only one process is ``enabled``, so that each Event is created once."""
 
     def __init__(
         self, informers: InformerFactory, recorder: Recorder, *, enabled: Callable[[], bool]
@@ -28,7 +28,7 @@ class UnreadableReporter:
             self._follow(informer)
 
     def report_all(self) -> None:
-        """For a process that was enabled just now."""
+        """Report everything, after this process was enabled."""
         if self._enabled():
             for informer in self._informers.all:
                 for key, fields in informer.unreadable.items():
@@ -36,7 +36,7 @@ class UnreadableReporter:
 
     def _follow(self, informer: Informer[Any]) -> None:
         def changed(batch: Batch[Any]) -> None:
-            # The usual case costs nothing: nothing is unreadable.
+            # In the usual case there is nothing to do.
             if not informer.unreadable or not self._enabled():
                 return
             for change in batch.changes:

@@ -7,7 +7,7 @@ from fairway.fleet.hostset import HostSet, host_set
 
 
 class SetsByCluster:
-    """A change of a cluster costs a look at every set, one of a set a look at every cluster; both are rare."""
+    """A changed cluster is matched against every set, a changed set against every cluster; both are rare."""
 
     def __init__(self) -> None:
         self._sets: dict[str, HostSet] = {}
@@ -29,7 +29,7 @@ class SetsByCluster:
         self._of.pop(name, None)
 
     def put_set(self, source: ManagedClusterSet) -> list[str]:
-        """The clusters that came or left."""
+        """Return the clusters that joined or left the set."""
         new = host_set(source)
         if self._sets.get(new.name) == new:
             return []

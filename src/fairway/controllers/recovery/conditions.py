@@ -11,12 +11,12 @@ HEALTHY: Final = "fairway.dev/Healthy"
 RELIEVED: Final = "HealthNotLow"
 NOT_KNOWN: Final = "HealthUnknown"
 RELEASED: Final = "TaintRemoved"
-"""Reasons for a cluster that is not tainted, and is not to be."""
+"""Reasons of a cluster that is not tainted and will not be."""
 
 OVERRIDE: Final = "fairway.dev/recovery"
 OFF: Final = "off"
 ON: Final = "on"
-"""What it is without the annotation."""
+"""The default without the annotation."""
 
 LOW_SINCE: Final = "{health} is {score}, below {below} since {since}"
 MISSING_SINCE: Final = "{health} is unknown since {since}"
@@ -46,7 +46,7 @@ A_SET: Final = "cluster set {name}"
 
 
 class ConditionMessages:
-    """Knows the policy, and what the running clock says at the same moment as the wall clock."""
+    """``now`` and ``wall`` are the monotonic and the wall clock at the same moment."""
 
     def __init__(self, policy: RecoveryPolicy, *, now: float, wall: datetime) -> None:
         self._policy, self._now, self._wall = policy, now, wall
@@ -62,7 +62,7 @@ class ConditionMessages:
         return _condition(FALSE, decision.reason, message)
 
     def tainted_before(self, reason: str) -> Condition:
-        """By a process that did not come to say so."""
+        """The taint was written by a process that ended before it wrote the condition."""
         policy = self._policy
         message = TAINTED_BEFORE.format(
             effect=policy.effect, health=policy.health, above=policy.above, dwell=policy.recovery_dwell

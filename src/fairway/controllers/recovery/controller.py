@@ -72,14 +72,14 @@ log: Final = logging.getLogger(__name__)
 
 REPORTER: Final = "fairway-recovery"
 FLEET: Final[Key] = ("", "")
-"""The key of what is about many clusters at once; no object has that name."""
+"""Key for work that concerns many clusters; no object has that name."""
 LOOK_SECONDS: Final = 1.0
-"""Between looks whether scores are followed."""
+"""Between checks whether scores are watched."""
 BLIND_SECONDS: Final = 5.0
-"""Watches end and are opened anew; not to follow scores for longer than this is to have missed some."""
+"""Watches are reopened regularly; a gap longer than this may have missed scores."""
 TOLD: Final = 20
-"""Of so many clusters that are held at a time a condition says so. A provider that fails must not make a write for
-every cluster there is; the figures tell how many there are."""
+"""At most so many clusters at a time get a condition that they are withheld. A failing provider must not cause a write
+for every cluster; the metrics count them all."""
 
 UNHEALTHY_EVENT: Final = "ClusterUnhealthy"
 HELD_EVENT: Final = "ClusterUnhealthyNotTainted"
@@ -156,7 +156,7 @@ class RecoveryController(Reconciler):
             self._clusters.observe(each)
 
     async def _look_around(self) -> None:
-        """From time to time: whether scores are followed, and what the figures are."""
+        """Periodically check whether scores are watched, and update the metrics."""
         blind = False
         while True:
             if self._published.lag > BLIND_SECONDS:
@@ -164,7 +164,7 @@ class RecoveryController(Reconciler):
                 self._tell(HealthUnobserved())
             elif blind:
                 blind = False
-                for name in self.machine.low():  # their time has begun anew, and nobody waits for its end
+                for name in self.machine.low():  # their times have restarted without a timer
                     self.queue.add(("", name))
             self._show()
             await asyncio.sleep(LOOK_SECONDS)
@@ -180,7 +180,7 @@ class RecoveryController(Reconciler):
             else:
                 log.info(SUSPECTED_NO_MORE, self.policy.health)
 
-    # What happens
+    # Events
 
     def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
         for change in batch.changes:
@@ -216,7 +216,7 @@ class RecoveryController(Reconciler):
                 if before is not None and before.at(wall) is None:
                     self._tell(
                         HealthReported(cluster=cluster, score=None)
-                    )  # it had run out, whether or not anybody looked
+                    )  # it had expired, whether or not a timer fired
             sick = self.machine.sick(cluster)
             self._hear(cluster, None if isinstance(change, Deleted) else self._read(new))
             if sick or self.machine.sick(cluster):
@@ -255,7 +255,7 @@ class RecoveryController(Reconciler):
         if self.machine.handle(event, now=self.clock.monotonic()):
             self.queue.add(FLEET)
 
-    # What is done about it
+    # Decisions
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         if key == FLEET:
@@ -282,7 +282,7 @@ class RecoveryController(Reconciler):
         return None if published is None else self._read(published)
 
     def _survey(self) -> None:
-        """Have those looked at whose turn may have come, and those of whom something is told that may be over."""
+        """Requeue clusters that may be tainted now, and clusters whose condition may be outdated."""
         now = self.clock.monotonic()
         due = self.machine.due(now=now)
         for name in {*self.machine.admitted(now=now), *due[:TOLD], *self._told}:
@@ -297,7 +297,7 @@ class RecoveryController(Reconciler):
             self._told.discard(name)
         match decision:
             case Taint() if self._published.lag > 0:
-                # It may be well again; we just do not know yet.
+                # Its health may have recovered during the watch gap.
                 self.queue.add_after(("", name), delay=LOOK_SECONDS)
             case Taint():
                 cluster = await self._taint(cluster, decision, leadership)
@@ -324,7 +324,7 @@ class RecoveryController(Reconciler):
         words: ConditionMessages,
         leadership: Leadership,
     ) -> None:
-        """Nothing new: what is said of it must still be true, and the taint what this process was told to set."""
+        """Nothing changed: update a wrong condition, and a taint with another effect than configured."""
         ours, sick = taints.ours(cluster.spec.taints), self.machine.sick(cluster.metadata.name)
         if ours is not None:
             made = taints.corrected(cluster.spec.taints, effect=self.policy.effect)
@@ -333,7 +333,7 @@ class RecoveryController(Reconciler):
             if said is None or said.status != FALSE or said.reason in HELD:
                 await self._say(cluster, words.tainted_before(ours.value), leadership)
         elif said is None:
-            return  # never did anybody worry about it
+            return  # it was never unhealthy
         elif exempt(cluster):
             await self._say(cluster, words.exempt(), leadership)
         elif sick and said.reason in REASONS:
@@ -362,7 +362,7 @@ class RecoveryController(Reconciler):
                         raise
                     written = await self._write(cluster, made(stamped=False), leadership)
             except (Conflict, ServerError):
-                # It may be done nevertheless: by the first of two attempts, of which only the second was answered.
+                # It may be written: by the first of two attempts, if only the second one got a response.
                 raise
             except ApiError:
                 self.machine.refused(cluster.metadata.name)
@@ -391,7 +391,7 @@ class RecoveryController(Reconciler):
     async def _say(
         self, cluster: ManagedCluster, condition: Condition, leadership: Leadership, *, event: str = ""
     ) -> None:
-        """Once: numbers that change afterwards are told by the score itself."""
+        """Write a condition and an event once per change; the score itself shows later values."""
         said = find_condition(cluster.status.conditions or (), HEALTHY)
         if said is not None and (said.status, said.reason) == (condition.status, condition.reason):
             return
@@ -414,7 +414,7 @@ def _override(cluster: ManagedCluster) -> str:
 
 
 def _about(cluster: ManagedCluster) -> tuple[object, ...]:
-    """All that matters here."""
+    """The fields that recovery reads."""
     meta, spec = cluster.metadata, cluster.spec
     said = find_condition(cluster.status.conditions or (), HEALTHY)
     return spec.taints, spec.hubAcceptsClient, meta.labels, _override(cluster), meta.deletionTimestamp, said

@@ -6,7 +6,7 @@ from typing import Final
 LOW: Final = "HealthLow"
 MISSING: Final = "HealthMissing"
 REASONS: Final = (LOW, MISSING)
-"""The values of the taint."""
+"""Values of the taint."""
 
 RECOVERED: Final = "HealthRecovered"
 EXEMPT: Final = "RecoveryOff"
@@ -18,8 +18,8 @@ HELD: Final = (OVER_BUDGET, SUSPECT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterObserved:
-    """A cluster as it is on the hub. ``tainted``: by us. ``exempt``: somebody wants it left alone. ``away``: it is not
-    available, so nothing could move there."""
+    """A cluster as the hub has it. ``tainted``: by recovery. ``exempt``: by annotation. ``away``: not available, so
+    placements could not move there."""
 
     cluster: str
     sets: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class ClusterDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReported:
-    """``score`` is None when there is none, or it has run out."""
+    """``score`` is None if it is missing or expired."""
 
     cluster: str
     score: int | None
@@ -43,7 +43,7 @@ class HealthReported:
 
 @dataclass(frozen=True, slots=True)
 class HealthUnobserved:
-    """For a while nobody could see what was published: nothing is known to have lasted."""
+    """Scores could not be watched for a while: no state is known to have lasted."""
 
 
 Event = ClusterObserved | ClusterDeleted | HealthReported | HealthUnobserved
@@ -51,7 +51,7 @@ Event = ClusterObserved | ClusterDeleted | HealthReported | HealthUnobserved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """``since`` is on the running clock."""
+    """``since`` is on the monotonic clock."""
 
     score: int | None
     since: float
@@ -59,7 +59,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecheckAfter:
-    """Nothing is to be done before ``until``, or before something happens."""
+    """Do nothing before ``until``, or before the next event."""
 
     until: float | None = None
 
@@ -74,7 +74,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untaint:
-    """``facts`` is None where somebody wants the cluster left alone."""
+    """``facts`` is None for an exempt cluster."""
 
     reason: str
     facts: Evidence | None = None
@@ -82,9 +82,9 @@ class Untaint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withheld:
-    """It would be tainted, but for the reason, one of HELD. Over budget: ``used`` of at most ``limit`` in ``scope``,
-    which is a set or, if empty, the fleet; ``alone``: no other cluster there is available. Suspect: ``used`` clusters
-    became unhealthy together of ``limit``."""
+    """It is not tainted for the reason, one of HELD. Over budget: ``used`` of at most ``limit`` in ``scope``, which is
+    a set or, if empty, the fleet; ``alone``: no other cluster there is available. Suspect: ``used`` of ``limit``
+    clusters became unhealthy at once."""
 
     reason: str
     facts: Evidence

@@ -14,19 +14,19 @@ NO_COORDINATE: Final = (
 
 
 class HealthSourceError(ValueError):
-    """What was written names no score."""
+    """The text does not name a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSource:
-    """``resource`` is empty if ``score`` is a calculator, which is lower-case then."""
+    """``resource`` is empty if ``score`` is a calculator, which is in lower case then."""
 
     resource: str = ""
     score: str
 
     @classmethod
     def parse(cls, text: str) -> "HealthSource":
-        """Raises CoordinateError."""
+        """Raises HealthSourceError."""
         resource, slash, score = (part.strip() for part in text.rpartition("/"))
         if not score or (slash and (not resource or "/" in resource)):
             raise HealthSourceError(NO_COORDINATE.format(text=text))
@@ -38,25 +38,25 @@ class HealthSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReading:
-    """What was published. ``expires`` None means never."""
+    """A published health score. ``expires`` None means never."""
 
     score: int
     expires: datetime | None = None
 
     def at(self, moment: datetime) -> int | None:
-        """None if it has run out by then."""
+        """Return None if it has expired by then."""
         return None if self.expires is not None and moment >= self.expires else self.score
 
 
 def read(
     published: AddOnPlacementScore | ManagedClusterScore, *, at: HealthSource, fresh: float | None
 ) -> HealthReading | None:
-    """None if the object does not tell this cluster's health."""
+    """Return None if the object does not contain this cluster's health."""
     if isinstance(published, AddOnPlacementScore):
-        # What the janitor put in the place of a silent score is nobody's word on the cluster's health.
+        # The replacement values of a silent score are not the cluster's health.
         if published.metadata.name != at.resource or is_stand_in(published):
             return None
-        for item in reversed(published.status.scores):  # as placements read it, the last of its name counts
+        for item in reversed(published.status.scores):  # as for placements, the last item of a name counts
             if item.name == at.score:
                 return HealthReading(score=item.value, expires=published.status.validUntil)
         return None
@@ -67,7 +67,7 @@ def read(
     if published.value is None:
         return None
     if not updated and (fresh is not None or status == ManagedClusterScoreStatus()):
-        return None  # it is yet to be written, or nobody knows how old it is
+        return None  # it is not written yet, or its age is unknown
     return HealthReading(
         score=published.value, expires=None if fresh is None else _later(max(updated), seconds=fresh)
     )
@@ -76,5 +76,5 @@ def read(
 def _later(moment: datetime, *, seconds: float) -> datetime | None:
     try:
         return moment + timedelta(seconds=seconds)
-    except OverflowError:  # after the end of times
+    except OverflowError:  # beyond the largest datetime
         return None

@@ -9,9 +9,9 @@ from fairway.controllers.recovery.health_source import HealthSource
 IGNORE: Final = "ignore"
 UNHEALTHY: Final = "unhealthy"
 LOWEST, HIGHEST = -100, 100
-"""What an AddOnPlacementScore can say."""
+"""The range of an AddOnPlacementScore."""
 HEALTH: Final = HealthSource(resource="health-score", score="health")
-"""What the health provider publishes: from 0 to 100."""
+"""The score of the health provider: from 0 to 100."""
 
 ABOVE_BELOW: Final = "above must be greater than below; got above {above} and below {below}"
 RETURN_TOO_SOON: Final = (
@@ -26,15 +26,15 @@ WRONG_MISSING: Final = "missing must be {wanted}; got {missing!r}"
 
 
 class RecoveryPolicyError(ValueError):
-    """It would not do what its author believes."""
+    """An invalid policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How many of a group of clusters may bear the taint at once: the lesser of both limits.
+    """How many clusters of a group may be tainted at once: the smaller of both limits.
 
-    Rounded down, but never to none, or groups of less than ten would have no recovery. And never the last one, for
-    there would be nowhere to move to.
+    Rounded down, but at least 1, so that groups of less than ten clusters have recovery. Never all clusters, because
+    placements need one to move to.
     """
 
     percent: int
@@ -49,28 +49,29 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
-    """Times are in seconds. Raises PolicyError."""
+    """Times are in seconds. Raises RecoveryPolicyError."""
 
     health: HealthSource = field(default=HEALTH)
     below: int = 40
-    """Less than this is unhealthy."""
+    """A score below this is unhealthy."""
     above: int = 60
-    """So much is well. What is between the two neither drives away nor brings back."""
+    """A score from here on is healthy. In between nothing changes."""
     dwell: float = 300.0
-    """For so long without a break a cluster must be unhealthy to be given up."""
+    """A cluster is tainted after being unhealthy for so long without interruption."""
     recovery_dwell: float = 900.0
-    """For so long without a break it must be well to be chosen again."""
+    """The taint is removed after being healthy for so long without interruption."""
     effect: str = NO_SELECT
-    """NoSelect moves placements off; NoSelectIfNew only keeps new ones away."""
+    """NoSelect moves placements away; NoSelectIfNew only keeps new ones away."""
     missing: str = IGNORE
-    """Whether no health, or one that has run out, is unhealthy. By default it is not: of silence availability knows."""
+    """Whether a missing or expired score is unhealthy. By default it is not, because availability handles silent
+    clusters."""
     fleet: Budget = field(default=Budget(percent=10))
     per_set: Budget = field(default=Budget(percent=34))
     suspect_percent: int = 50
-    """If so much of the fleet became unhealthy within the window, it is the provider that is believed to be ill."""
+    """If this percentage of the fleet became unhealthy within the window, the provider is suspected to fail."""
     suspect_window: float = 600.0
     fresh: float | None = None
-    """A ManagedClusterScore that was not updated for so long counts as missing; None: it never does."""
+    """A ManagedClusterScore that was not updated for so long counts as missing; None: never."""
 
     def __post_init__(self) -> None:
         if self.above <= self.below:
@@ -106,7 +107,7 @@ class RecoveryPolicy:
             self._check_range()
 
     def _check_range(self) -> None:
-        """Of AddOnPlacementScores; what a ManagedClusterScore says may be anything."""
+        """Check thresholds against the range of AddOnPlacementScores; ManagedClusterScores have no range."""
         lowest = 0 if self.health == HEALTH else LOWEST
         words = {"health": self.health, "lowest": lowest}
         if self.below <= lowest:

@@ -38,16 +38,16 @@ from fairway.controllers.recovery.decision import (
 from fairway.controllers.recovery.policy import UNHEALTHY, RecoveryPolicy
 
 _WORST: Final = -(2**63)
-"""Missing health, where that is unhealthy: no score is less."""
+"""Rank of a cluster with missing health, where that is unhealthy: below every score."""
 
 
 _Full = tuple[str, int, int, bool]
-"""A scope, how many are used of its budget, how many may be, and whether it is for want of others to move to."""
+"""A scope, how many of its budget are used, the budget, and whether no other cluster is available there."""
 
 
 @dataclass(slots=True)
 class _ClusterState:
-    """What is known of one cluster."""
+    """State of one cluster."""
 
     name: str
     present: bool = False
@@ -56,19 +56,20 @@ class _ClusterState:
     exempt: bool = False
     away: bool = False
     attempted: bool = False
-    """A taint was asked for, and nobody knows whether it is there."""
+    """A taint was requested, and its outcome is unknown."""
     refused: bool = False
-    """The hub did not take the taint, and nothing has changed about the cluster since."""
+    """The hub refused the taint, and the cluster has not changed since."""
     heard: bool = False
     score: int | None = None
     low_since: float | None = None
     well_since: float | None = None
     fell_at: float | None = None
-    """When it became low; None while it is not, and of one that was given up before anybody here heard of it."""
+    """When it became low. None while it is not low, and for a cluster that was tainted before this process observed
+    it."""
 
     @property
     def counts(self) -> bool:
-        """Against the budgets."""
+        """Whether it counts against the budgets."""
         return self.present and (self.tainted or self.attempted)
 
     @property
@@ -77,7 +78,8 @@ class _ClusterState:
         return self.present and not (self.counts or self.away)
 
     def rank(self) -> tuple[bool, int, float, str]:
-        """The most unhealthy first, then the one for the longest time. Who cannot be helped keeps nobody waiting."""
+        """Sort key: the most unhealthy first, then the longest unhealthy; refused ones last, so that they do not block
+        others."""
         assert self.low_since is not None
         return (self.refused, _WORST if self.score is None else self.score, self.low_since, self.name)
 
@@ -86,17 +88,18 @@ class _ClusterState:
 class Census:
     fleet: int
     known: int
-    """Of how many the health is known."""
+    """Clusters with known health."""
     low: int
     tainted: int
     exempt: int
 
 
 class RecoveryStateMachine:
-    """``handle`` what happens, then ask what to ``decide`` of a cluster. Time only ever runs forward.
+    """Pass events to ``handle``, then call ``decide`` for a cluster. Time only runs forward.
 
-    Whoever writes a taint says so before (``attempt``), and afterwards what came of it: by ``handle(Seen(...))``, or by
-    ``refused`` if the hub certainly did not do it. Until then it counts as done.
+    Before writing a taint, the controller calls ``attempt``; afterwards it reports the outcome by
+    ``handle(ClusterObserved(...))``, or by ``refused`` if the hub certainly did not write it. Until then the taint
+    counts as written.
     """
 
     def __init__(self, policy: RecoveryPolicy) -> None:
@@ -104,20 +107,20 @@ class RecoveryStateMachine:
         self._cases: dict[str, _ClusterState] = {}
         self._low: set[str] = set()
         self._sizes: Counter[str] = Counter()
-        """Clusters by set; those of the fleet are under the empty name."""
+        """Clusters per set; the fleet has the empty name."""
         self._used: Counter[str] = Counter()
-        """Those of them that count against the budgets."""
+        """Those that count against the budgets."""
         self._open: Counter[str] = Counter()
-        """Those of them that placements could move to."""
+        """Those that placements could move to."""
         self._known = 0
         self._exempt = 0
         self._together: int | None = None
-        """Cached: how many fell together, at most."""
+        """Cached: the largest number of clusters that became low within one window."""
 
     # Events
 
     def handle(self, event: Event, *, now: float) -> bool:
-        """Whether others than the cluster it is about may be decided upon differently now."""
+        """Process an event. Return whether decisions about other clusters may have changed."""
         match event:
             case ClusterObserved():
                 return self._seen(event, now=now)
@@ -140,12 +143,13 @@ class RecoveryStateMachine:
         case.attempted = case.refused = False
         self._count(case, 1)
         if first:
-            # What was published before it came, or about another one of its name, says nothing of how long.
+            # Health that was published before the cluster existed, or for an earlier one of its name, has no duration.
             self._again(case, now=now)
             self._fell(case, now if case.low_since is not None and not event.tainted else None)
         elif was != event.tainted:
-            # Given up: it has been out for no time yet, however well it is. Brought back by somebody, who had a
-            # reason: it has its time anew.
+            # Tainted: the time out of service starts now, however healthy it is. Untainted by another client, on
+            # purpose:
+            # its dwell time starts again.
             self._again(case, now=now)
         return others or (counted and not case.counts)
 
@@ -154,7 +158,7 @@ class RecoveryStateMachine:
         if case is None or not case.present:
             return False
         self._count(case, -1)
-        # What is published about it may outlive it, and be there before it comes back.
+        # Scores may outlive the cluster, and exist before it returns.
         case.present = case.tainted = case.exempt = case.away = case.attempted = case.refused = False
         case.sets = frozenset()
         self._forget(case)
@@ -195,7 +199,7 @@ class RecoveryStateMachine:
             self._count(case, 1)
 
     def uncertain(self, cluster: str) -> bool:
-        """Whether a taint was asked for of which nobody knows what became."""
+        """Whether a taint was requested and its outcome is unknown."""
         case = self._cases.get(cluster)
         return case is not None and case.attempted
 
@@ -226,7 +230,7 @@ class RecoveryStateMachine:
         return self._within_budget(case, facts, now=now)
 
     def _within_budget(self, case: _ClusterState, facts: Evidence, *, now: float) -> Decision:
-        # Only if there is room at all is it worth asking who comes first.
+        # Ranking is only needed if the budget has room.
         full = self._full(case, self._used, self._open) or self._admit(self.due(now=now), upto=case.name)[1]
         if full is not None:
             scope, used, limit, alone = full
@@ -234,11 +238,11 @@ class RecoveryStateMachine:
         return Taint(reason=LOW if case.score is not None else MISSING, facts=facts)
 
     def admitted(self, *, now: float) -> list[str]:
-        """Those to be tainted now, if nothing happens in between: the most unhealthy that the budgets have room for."""
+        """Return the clusters to taint now: the most unhealthy that the budgets allow."""
         return [] if self.suspicious else self._admit(self.due(now=now))[0]
 
     def _admit(self, due: Iterable[str], *, upto: str = "") -> tuple[list[str], _Full | None]:
-        """Who gets the places, in this order; and which budget is used up when the turn comes to one of them."""
+        """Return the clusters that fit the budgets, in order, and for the others the budget that is used up."""
         used, left = self._used.copy(), self._open.copy()
         found: list[str] = []
         for name in due:
@@ -255,8 +259,8 @@ class RecoveryStateMachine:
         return found, None
 
     def _full(self, case: _ClusterState, used: Counter[str], left: Counter[str]) -> _Full | None:
-        """``left``: how many clusters of each scope placements could move to."""
-        own = 1 if case.attempted else 0  # then its place is taken by itself
+        """``left``: clusters per scope that placements could move to."""
+        own = 1 if case.attempted else 0  # it occupies the slot itself
         for scope in ("", *sorted(case.sets)):
             limit = (self.policy.per_set if scope else self.policy.fleet).of(self._sizes[scope])
             if used[scope] - own >= limit:
@@ -266,7 +270,7 @@ class RecoveryStateMachine:
         return None
 
     def due(self, *, now: float) -> list[str]:
-        """Those to be tainted if nothing else stood in the way, the most unhealthy first."""
+        """Return the clusters to taint if no budget applied, the most unhealthy first."""
         cases = (self._cases[name] for name in self._low)
         found = [
             case
@@ -279,7 +283,7 @@ class RecoveryStateMachine:
         return [case.name for case in sorted(found, key=_ClusterState.rank)]
 
     def together(self) -> int:
-        """How many of those that are low now became so within one window, at most."""
+        """Return the largest number of clusters, of those low now, that became low within one window."""
         if self._together is None:
             low = (self._cases[name] for name in self._low)
             moments = sorted(each.fell_at for each in low if each.present and each.fell_at is not None)
@@ -294,7 +298,7 @@ class RecoveryStateMachine:
 
     @property
     def suspicious(self) -> bool:
-        """Whether so many fell together that it must be the provider."""
+        """Whether so many clusters became low at once that the provider is suspected."""
         return self._suspicious(self.together())
 
     def _suspicious(self, together: int) -> bool:
@@ -304,7 +308,7 @@ class RecoveryStateMachine:
         return self._sizes[""] if self.policy.missing == UNHEALTHY else self._known
 
     def sick(self, cluster: str) -> bool:
-        """Whether it is worth a look whenever something is heard of it."""
+        """Whether to reconcile the cluster whenever its health is reported."""
         case = self._cases.get(cluster)
         return case is not None and case.present and (case.low_since is not None or case.tainted)
 
@@ -321,7 +325,7 @@ class RecoveryStateMachine:
             fleet=self._sizes[""], known=self._known, low=low, tainted=self._used[""], exempt=self._exempt
         )
 
-    # Book-keeping
+    # Counters
 
     def _case(self, name: str) -> _ClusterState:
         case = self._cases.get(name)
@@ -331,7 +335,7 @@ class RecoveryStateMachine:
 
     @staticmethod
     def _again(case: _ClusterState, *, now: float) -> None:
-        """Whatever it is, it begins now."""
+        """Restart the times of its current state."""
         case.low_since = None if case.low_since is None else now
         case.well_since = None if case.well_since is None else now
 
@@ -354,7 +358,7 @@ class RecoveryStateMachine:
         self._together = None
 
     def _forget(self, case: _ClusterState) -> None:
-        """What nobody has ever to ask about again."""
+        """Drop a cluster without state."""
         if not case.present and not case.heard:
             self._low.discard(case.name)
             self._cases.pop(case.name, None)

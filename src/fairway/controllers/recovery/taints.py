@@ -15,12 +15,12 @@ Patch = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 
 
 def is_ours(taint: Taint) -> bool:
-    """Somebody may use our key for a taint of their own: with a value that we never give."""
+    """Users may use our key with a value that recovery never sets."""
     return taint.key == KEY and taint.value in REASONS and taint.effect in (NO_SELECT, NO_SELECT_IF_NEW)
 
 
 def is_away(taint: Taint) -> bool:
-    """Whether it says that the cluster is not available, as OCM's and our own controllers do."""
+    """Whether the taint marks an unavailable cluster, as OCM's and Fairway's controllers set it."""
     return taint.key in (TAINT_UNREACHABLE, TAINT_UNAVAILABLE) and taint.effect == NO_SELECT
 
 
@@ -29,22 +29,22 @@ def ours(taints: Sequence[Taint]) -> Taint | None:
 
 
 def added(taints: Sequence[Taint], *, reason: str, effect: str, now: datetime, stamped: bool = True) -> Patch:
-    """``stamped``: with its time, for toleration counts from it; without, that is left to a webhook."""
+    """``stamped``: with timeAdded, from which toleration counts; otherwise a webhook adds it."""
     time = {"timeAdded": format_time(now)} if stamped else {}
     new = {"key": KEY, "value": reason, "effect": effect, **time}
-    if not taints:  # maybe there is no list yet, nor all around it
+    if not taints:  # the list, or the whole spec, may be missing
         return {"spec": {"taints": [new]}}
     return [{"op": "add", "path": "/spec/taints/-", "value": new}]
 
 
 def removed(taints: Sequence[Taint]) -> Patch:
-    """All of ours; empty if there is none."""
+    """Return a patch that removes all of recovery's taints; empty if there are none."""
     places = [place for place, each in enumerate(taints) if is_ours(each)]
     return [{"op": "remove", "path": f"/spec/taints/{place}"} for place in reversed(places)]
 
 
 def corrected(taints: Sequence[Taint], *, effect: str) -> Patch:
-    """Ours with this effect, where an earlier process was told another; empty if they have it."""
+    """Return a patch that sets this effect, if an earlier process was configured with another; empty if it is set."""
     return [
         {"op": "replace", "path": f"/spec/taints/{place}/effect", "value": effect}
         for place, each in enumerate(taints)

@@ -57,15 +57,15 @@ from fairway.plugins.placement import built_in_named_like
 log: Final = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-"""Between looks whether scores and clusters are followed."""
+"""Between checks whether scores and clusters are watched."""
 BLIND_SECONDS: Final = 5.0
 SHOW_SECONDS: Final = 15.0
 LONGEST_WAIT: Final = 3600.0
-"""Times are written by other clocks; a timer that runs for years tells nobody that they jumped."""
+"""Other clocks write the times; a timer that runs for years would not notice that they jumped."""
 FEWEST: Final = 3
-"""Of two that are silent nobody can say that they are most."""
+"""With fewer scores, a share says nothing."""
 STALE_NEWS: Final = timedelta(hours=1)
-"""Hubs forget events after an hour. What fell silent before that was told by somebody else, or is told too late."""
+"""Hubs delete events after an hour. An older silence was reported by another process, or is too old to report."""
 
 SILENT: Final = "ScoreSilent"
 RETURNED: Final = "ScoreReturned"
@@ -111,7 +111,7 @@ class ScoreController(Reconciler):
         workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``calculators``: whether the hub has ManagedClusterScores."""
+        """``calculators``: whether the hub serves ManagedClusterScores."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self._policy = policy or SilencePolicy()
         self._recorder = recorder
@@ -119,15 +119,15 @@ class ScoreController(Reconciler):
         self._metrics = ScoreMetrics(meters)
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
         self._by_resource: defaultdict[str, set[str]] = defaultdict(set)
-        """Clusters, by the name of the scores they have."""
+        """Clusters by the name of their scores."""
         self._by_cluster: defaultdict[str, set[str]] = defaultdict(set)
         self._held: set[str] = set()
-        """Resources of which too many are silent at once."""
+        """Resources with too many silent scores at once."""
         self._looked: dict[str, float] = {}
         """When they were last counted."""
         self._calculators = calculators
         self._reported_unused: set[Key] = set()
-        """ManagedClusterScores that placements do not read, once an event has reported it."""
+        """ManagedClusterScores that placements do not read, after an event reported it."""
 
     def watch(self, informers: InformerFactory) -> None:
         self._scores = informers.of(ADD_ON_PLACEMENT_SCORES)
@@ -173,7 +173,7 @@ class ScoreController(Reconciler):
             self._metrics.show(counts, held=self._held)
             await asyncio.sleep(SHOW_SECONDS)
 
-    # What is seen
+    # Observations
 
     def _clusters_changed(self, batch: Batch[ManagedCluster]) -> None:
         now, wall = self.clock.monotonic(), self.clock.wall()
@@ -225,7 +225,7 @@ class ScoreController(Reconciler):
                 case Deleted(old):
                     self._reported_unused.discard((old.metadata.namespace, old.metadata.name))
 
-    # What is done
+    # Reconciliation
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
         """``key`` is that of an AddOnPlacementScore, of a ManagedClusterScore, or of both."""
@@ -251,7 +251,8 @@ class ScoreController(Reconciler):
             await self._forget_before(score, leadership)
 
     def _report_unused(self, key: Key) -> None:
-        """An event, not a condition: publishers replace the conditions of a ManagedClusterScore at every update."""
+        """Report by an event, not by a condition: publishers replace the conditions of a ManagedClusterScore at every
+        update."""
         if self._calculated is None or key in self._reported_unused:
             return
         score = self._calculated.get(key[1], namespace=key[0])
@@ -266,7 +267,7 @@ class ScoreController(Reconciler):
         if self._staleness.has_told(key):
             return
         if max(self._scores.lag, self._clusters.lag) > 0:
-            self.queue.add_after(key, delay=LOOK_SECONDS)  # it may have been renewed; we just do not know yet
+            self.queue.add_after(key, delay=LOOK_SECONDS)  # it may have been renewed during the watch gap
             return
         if self._too_many(score):
             self.queue.add_after(key, delay=max(LOOK_SECONDS, self._policy.grace / 2))
@@ -289,7 +290,7 @@ class ScoreController(Reconciler):
                 self._tell(score, SILENT, TOLD, why=why, what=DROPPED)
 
     async def _silence(self, score: AddOnPlacementScore, found: Silent, leadership: Leadership) -> None:
-        """First what it said is remembered, then it is replaced; whoever writes in between keeps both from it."""
+        """Write the annotation first, then the replacement values; a concurrent write makes either a conflict."""
         async with leadership.batch():
             note = {
                 "metadata": {"annotations": {BEFORE: silence_marker.remembered(score, self._policy) or None}}
@@ -342,7 +343,7 @@ class ScoreController(Reconciler):
             self._tell(score, ORPHANED, ORPHAN, what=STAYS)
 
     def _too_many(self, score: AddOnPlacementScore) -> bool:
-        """Counts at most once a second."""
+        """Count at most once a second."""
         resource, now = score.metadata.name, self.clock.monotonic()
         before = resource in self._held
         if now - self._looked.get(resource, -math.inf) < LOOK_SECONDS:
@@ -350,10 +351,12 @@ class ScoreController(Reconciler):
         words = self._count(resource)
         if words and not before:
             self._recorder.event(score, reason=HELD, message=words, type_=WARNING)
-        return before or bool(words)  # if it was and is no more, all are judged anew when the grace is over
+        return before or bool(
+            words
+        )  # when they are fewer again, all are decided again after the grace period
 
     def _count(self, resource: str) -> str:
-        """Says so if too many are silent at once."""
+        """Report whether too many are silent at once."""
         now = self._looked[resource] = self.clock.monotonic()
         there = (self._scores.get(resource, namespace=each) for each in self._by_resource[resource])
         known = (each for each in there if each is not None)
@@ -374,7 +377,7 @@ class ScoreController(Reconciler):
         return words
 
     def _too_many_orphans(self) -> bool:
-        """If clusters vanish by the hundred, the list of them is the more likely to be wrong."""
+        """If hundreds of clusters disappear at once, the list of clusters is probably wrong."""
         clusters = [name for name, resources in self._by_cluster.items() if resources]
         gone = sum(self._clusters.get(name) is None for name in clusters)
         return gone >= FEWEST and gone > self._policy.share * len(clusters)
@@ -398,7 +401,7 @@ class ScoreController(Reconciler):
         try:
             await self._writer.delete(ADD_ON_PLACEMENT_SCORES, seen.metadata, leadership=leadership)
         except NotFound:
-            return  # somebody was quicker
+            return  # another client was faster
 
     def _tell(
         self, score: AddOnPlacementScore, reason: str, words: str, *, type_: str = WARNING, **parts: str
@@ -408,7 +411,7 @@ class ScoreController(Reconciler):
 
 
 def _renewed(old: AddOnPlacementScore, new: AddOnPlacementScore) -> bool:
-    """Whether all that happened is that a score is good for longer: its timer, when it ends, finds that out."""
+    """Whether the only change is a later validUntil: the running timer notices that when it fires."""
     before, after = old.status.validUntil, new.status.validUntil
     return (
         before is not None

@@ -22,11 +22,11 @@ HELD_MEANING: Final = (
 )
 STATES: Final = ("fresh", "expired", "silent", "endless", "orphan")
 MOST_RESOURCES: Final = 100
-"""Of which figures are shown: anybody who may publish scores can make up names."""
+"""Limit of resources with metrics: any publisher can invent names."""
 
 
 def state_of(score: AddOnPlacementScore, *, clustered: bool, wall: datetime) -> str:
-    """``clustered``: whether its cluster is there."""
+    """``clustered``: whether its cluster exists."""
     until = score.status.validUntil
     if not clustered:
         return "orphan"

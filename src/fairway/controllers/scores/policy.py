@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Final
 
 GRACE: Final = 60.0
-"""Seconds. Clocks of clusters and hub may differ, and a provider that restarts needs a moment."""
+"""Seconds. Clocks of clusters and hub differ, and a provider needs time to restart."""
 SHARE: Final = 0.5
 WORST: Final = -100
 KNOWN_WORST: Final = {"hosted-clusters-score/hostedClustersCount": 100}
-"""Where less is better: placements give it a negative weight, and -100 would make a silent host the best of all."""
+"""Scores where less is better: placements give them a negative weight, and -100 would make a silent host the best."""
 LOWEST, HIGHEST = -100, 100
 
 UNKNOWN_POLICY: Final = "{text!r} is not a policy for silent scores: write leave, worst or drop"
@@ -24,20 +24,20 @@ SAID_TWICE: Final = "{text!r}: duplicate setting"
 
 
 class SilencePolicyError(ValueError):
-    """Something about a policy makes no sense; the text says what to write instead."""
+    """An invalid policy."""
 
 
 class Silence(StrEnum):
     LEAVE = "leave"
-    """It is only told."""
+    """Only report it."""
     WORST = "worst"
-    """Its values are replaced by the worst, for whoever knows nothing of validUntil; what it said is remembered."""
+    """Replace its values by the worst, for consumers that ignore validUntil; the original values are kept."""
     DROP = "drop"
-    """The object is deleted."""
+    """Delete the object."""
 
 
 class Orphans(StrEnum):
-    """What is done about scores of clusters that are gone."""
+    """What to do with scores of deleted clusters."""
 
     LEAVE = "leave"
     DROP = "drop"
@@ -48,11 +48,11 @@ class SilencePolicy:
     default: Silence = Silence.LEAVE
     by_resource: Mapping[str, Silence] = field(default_factory=dict)
     worst: Mapping[str, int] = field(default_factory=dict)
-    """By ``resource/score``, for scores of which less is better; of those not named, what is known, or else -100."""
+    """Worst values by ``resource/score``, for scores where less is better; for others the known ones, or -100."""
     grace: float = GRACE
-    """Seconds that a score may have run out, or its cluster be unavailable."""
+    """Seconds after expiry, or after its cluster became unavailable."""
     share: float = SHARE
-    """If more than this share of a provider's scores falls silent at once, clusters are hardly to blame: wait."""
+    """If more than this share of a provider's scores is silent at once, wait."""
     orphans: Orphans = Orphans.LEAVE
 
     def __post_init__(self) -> None:
@@ -80,9 +80,9 @@ def policy_of(
     share: float = SHARE,
     orphans: Orphans = Orphans.LEAVE,
 ) -> SilencePolicy:
-    """From words: ``worst`` or ``resource-usage-score=drop``; of ``worst``, ``resource/score=100``.
+    """Parse ``worst`` or ``resource-usage-score=drop``, and ``resource/score=100`` for worst values.
 
-    Raises PolicyError.
+    Raises SilencePolicyError.
     """
     policies: dict[str, Silence] = {}
     for text in silent:

@@ -20,9 +20,9 @@ from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import Clock
 
 BEFORE: Final = "fairway.dev/before-silence"
-"""Annotation of a score that was declared silent."""
+"""Annotation of a score that was marked silent."""
 LARGEST: Final = 200_000
-"""Bytes of that annotation; all of an object together may have 256 KiB. Beyond that only the condition tells."""
+"""Bytes of that annotation; all annotations of an object may have 256 KiB. Larger ones are not kept."""
 
 EXPIRED: Final = "ScoreExpired"
 UNAVAILABLE: Final = "ClusterUnavailable"
@@ -41,7 +41,7 @@ class OriginalScores(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     scores: dict[str, int] = {}
     valid_until: datetime | None = None
     written: dict[str, int] = {}
-    """What stands in their place."""
+    """The replacement values."""
 
 
 def why(score: AddOnPlacementScore, *, reason: str, since: datetime) -> str:
@@ -55,7 +55,7 @@ def stand_in(score: AddOnPlacementScore, policy: SilencePolicy) -> dict[str, int
 
 
 def remembered(score: AddOnPlacementScore, policy: SilencePolicy) -> str:
-    """The annotation; empty if it would be too long."""
+    """Return the annotation; empty if it would be too long."""
     text = msgspec.json.encode(
         OriginalScores(
             scores={each.name: each.value for each in score.status.scores},
@@ -67,7 +67,7 @@ def remembered(score: AddOnPlacementScore, policy: SilencePolicy) -> str:
 
 
 def before(score: AddOnPlacementScore) -> OriginalScores | None:
-    """None if nothing, or nothing that can be read, was remembered."""
+    """Return None if the annotation is missing or cannot be decoded."""
     text = score.metadata.annotations.get(BEFORE, "")
     try:
         return msgspec.json.decode(text, type=OriginalScores) if text else None
@@ -78,7 +78,7 @@ def before(score: AddOnPlacementScore) -> OriginalScores | None:
 def silenced(
     score: AddOnPlacementScore, policy: SilencePolicy, *, reason: str, since: datetime, clock: Clock
 ) -> dict[str, Any]:
-    """The status of a score that is declared silent."""
+    """Return the status of a score that is marked silent."""
     said = ", ".join(f"{each.name} {each.value}" for each in score.status.scores) or NOTHING
     message = MESSAGE.format(
         resource=score.metadata.name, why=why(score, reason=reason, since=since), said=said
@@ -94,7 +94,7 @@ def silenced(
 
 
 def restored(score: AddOnPlacementScore, original: OriginalScores) -> dict[str, Any]:
-    """The status it had."""
+    """Return the original status."""
     moment = original.valid_until
     return {
         "scores": _items(original.scores),
@@ -108,7 +108,7 @@ def without_mark(score: AddOnPlacementScore) -> list[Any]:
 
 
 def untouched(score: AddOnPlacementScore, policy: SilencePolicy) -> bool:
-    """Whether a silent score is as it was left."""
+    """Whether no client has written to a score since it was marked silent."""
     known = before(score)
     written = stand_in(score, policy) if known is None else known.written
     values = {each.name: each.value for each in score.status.scores}

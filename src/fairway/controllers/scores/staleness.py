@@ -25,7 +25,7 @@ from fairway.fleet.scores import is_silent
 
 LONGEST_AWAY: Final = 10 * 365 * 86400.0
 WINDOW: Final = 900.0
-"""Seconds. Scores of many clusters that lose their hub at once do not run out at once: each was renewed at its time."""
+"""Seconds. When many clusters lose their hub at once, their scores expire within this time, each at its own."""
 
 Key = tuple[str, str]
 """(cluster, resource)"""
@@ -33,7 +33,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RecheckAfter:
-    """Nothing to do for so many seconds, if nothing changes."""
+    """Check again after so many seconds, if nothing changes."""
 
     seconds: float
 
@@ -46,24 +46,24 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Somebody has written to a score that was declared silent."""
+    """The provider has written to a score that was marked silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """Its cluster is back, and what it said still holds."""
+    """Its cluster is available again, and the original values are still valid."""
 
     original: OriginalScores
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Its cluster is gone."""
+    """Its cluster was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoAction:
-    """Nothing to do at all."""
+    """Nothing to do."""
 
 
 StalenessVerdict = RecheckAfter | Silent | Returned | Restorable | Orphan | NoAction
@@ -71,10 +71,10 @@ StalenessVerdict = RecheckAfter | Silent | Returned | Restorable | Orphan | NoAc
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Of the scores of one resource that may run out, without those that were given up a while ago."""
+    """Counts of one resource's scores with validUntil, without those marked a while ago."""
 
     quiet: int
-    """Have run out, or are of clusters that became unavailable, or were given up just now."""
+    """Expired, or of unavailable clusters, or marked within the window."""
     live: int
 
     @property
@@ -82,12 +82,12 @@ class Census:
         return self.quiet + self.live
 
     def too_many(self, share: float, *, least: int) -> bool:
-        """Whether so many are quiet at once that it is hardly their clusters' fault."""
+        """Whether so many are silent at once that a hub-side fault is likely."""
         return self.quiet >= least and self.quiet > share * self.all
 
 
 class StalenessTracker:
-    """``now`` is always of the running clock, ``wall`` what the hub's clock says at that moment."""
+    """``now`` is the monotonic clock, ``wall`` the hub's clock at that moment."""
 
     def __init__(self, policy: SilencePolicy) -> None:
         self._policy = policy
@@ -97,23 +97,23 @@ class StalenessTracker:
         self._patience: dict[Key, float] = {}
         self._told: dict[Key, datetime | None] = {}
         self._given_up: dict[str, deque[float]] = {}
-        """When, by resource, within the window."""
+        """Times of marking within the window, by resource."""
         self._unrest: dict[str, float] = {}
         self._blind = -math.inf
 
-    # What was seen
+    # Observations
 
     def blinded(self, now: float) -> None:
-        """Nothing was seen up to this moment."""
+        """Scores or clusters could not be watched until now."""
         self._blind = now
 
     def unsettled(self, resource: str, now: float) -> None:
-        """Up to this moment, too many of its scores were quiet at once."""
+        """Too many of the resource's scores were silent until now."""
         self._unrest[resource] = now
 
     def heard(self, key: Key, score: AddOnPlacementScore, *, now: float, in_time: bool) -> bool:
-        """Of a change of its status. ``in_time``: before what it said ran out. Whether it must be judged anew, for it
-        may be silent sooner than it could have been before."""
+        """Record a changed status. ``in_time``: before the previous one expired. Return whether to decide again,
+        because the score may become silent sooner than before."""
         if is_silent(score):
             return True
         self._heard[key] = now
@@ -129,7 +129,7 @@ class StalenessTracker:
             self._away.pop(name, None)
         elif name not in self._away:
             moment = available.lastTransitionTime
-            # An agent may write any moment, and one of year 1 cannot be reckoned with.
+            # An agent may write any time, and year 1 causes overflows.
             self._away[name] = now - min(max(0.0, (wall - (moment or wall)).total_seconds()), LONGEST_AWAY)
 
     def left(self, cluster: str) -> None:
@@ -141,25 +141,25 @@ class StalenessTracker:
         self._told.pop(key, None)
 
     def told(self, key: Key, score: AddOnPlacementScore) -> None:
-        """That it is silent has been said, which is all there is to do."""
+        """Record that the silence was reported, where nothing else is to be done."""
         self._told[key] = score.status.validUntil
 
     def has_told(self, key: Key) -> bool:
         return key in self._told
 
     def gave_up(self, resource: str, *, now: float) -> None:
-        """One more."""
+        """Count a marked score."""
         self._given_up.setdefault(resource, deque()).append(now)
 
     def overtaken(self, key: Key, *, now: float, silent_for: float) -> None:
-        """The provider has come back after so many seconds."""
+        """The provider published again after so many seconds."""
         self._heard[key] = now
         self._patience[key] = max(self.patience(key), 2 * silent_for)
 
     def patience(self, key: Key) -> float:
         return self._patience.get(key, self._policy.grace)
 
-    # What follows
+    # Decisions
 
     def judge(
         self, score: AddOnPlacementScore, cluster: ManagedCluster | None, *, now: float, wall: datetime
@@ -203,7 +203,7 @@ class StalenessTracker:
         return NoAction()
 
     def _away_since(self, key: Key) -> float | None:
-        """Since when the cluster is unavailable, if the score was not written since."""
+        """Return since when the cluster is unavailable, if the score was not written since."""
         away = self._away.get(key[0])
         return None if away is None or self._heard.get(key, -math.inf) > away else away
 
