@@ -315,7 +315,7 @@ def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) 
         (
             "prometheus",
             "url: http://p\nscores: []\ntiemout: 5s\n",
-            "3: tiemout: is not known here; did you mean",
+            "3: tiemout: is an unknown field; did you mean",
         ),
     ],
 )

@@ -95,7 +95,7 @@ scores:
     ("text", "told"),
     [
         ("", r"fairway.yaml: is empty"),
-        ("recovry: {}\n", r"fairway.yaml:1: recovry: is not known here.*recovery"),
+        ("recovry: {}\n", r"fairway.yaml:1: recovry: is an unknown field.*recovery"),
         ("recovery:\n  dwell: soon\n", r"fairway.yaml:2: recovery.dwell: expected a duration"),
         (
             "recovery:\n  above: -30\n",

@@ -107,7 +107,7 @@ async def test_two_series_of_one_cluster_are_not_chosen_among(monitoring: Monito
     async with open_provider("prometheus", options(monitoring, "twice_free")) as found:
         reason, words = await problem(found, fleet("c1"), "c1")
     assert reason == provider.AMBIGUOUS
-    assert "2 series are about this cluster" in words
+    assert "2 series for this cluster" in words
     assert 'node="a"' in words
     assert "max by (cluster) (...)" in words
     async with open_provider("prometheus", options(monitoring, "max by (cluster) (twice_free)")) as found:

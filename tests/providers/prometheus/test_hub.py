@@ -67,7 +67,7 @@ async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged
             proxy.behaviour = answering(500, "compacting")
             failed = await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "False")
             assert condition(failed)[1] == endpoint.UNAVAILABLE
-            assert "answers 500: compacting" in condition(failed)[2]
+            assert "returned 500: compacting" in condition(failed)[2]
             assert scores(failed) == scores(before) == {"kept_free": 40, "kept_used": 10}
             assert before.status.validUntil is not None
             assert failed.status.validUntil is not None

@@ -71,7 +71,7 @@ async def test_wrong_options_name_file_and_field(config: Path, fairway_hub: HubA
     done = ran(command(config, fairway_hub, "--dry-run"))
     assert done.returncode == 2
     assert str(config) in done.stderr
-    assert "scores[0].qery: is not known here; did you mean 'query'?" in done.stderr
+    assert "scores[0].qery: is an unknown field; did you mean 'query'?" in done.stderr
 
 
 async def test_the_process_publishes_until_it_is_told_to_stop(

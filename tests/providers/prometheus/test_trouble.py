@@ -36,15 +36,15 @@ GOOD = {"c1": {"free": 40.0}}
 @pytest.mark.parametrize(
     ("status", "text", "reason", "words"),
     [
-        (500, "boom", endpoint.UNAVAILABLE, "answers 500: boom"),
-        (502, "<html>Bad gateway</html>", endpoint.UNAVAILABLE, "answers 502"),
-        (429, "slow down", endpoint.UNAVAILABLE, "answers 429: slow down"),
-        (404, "404 page not found", endpoint.REFUSED, "answers 404: 404 page not found"),
+        (500, "boom", endpoint.UNAVAILABLE, "returned 500: boom"),
+        (502, "<html>Bad gateway</html>", endpoint.UNAVAILABLE, "returned 502"),
+        (429, "slow down", endpoint.UNAVAILABLE, "returned 429: slow down"),
+        (404, "404 page not found", endpoint.REFUSED, "returned 404: 404 page not found"),
         (403, "no", endpoint.FORBIDDEN, "does not allow /api/v1/query (403: no)"),
-        (200, "<html>Sign in</html>", endpoint.NOT_JSON, "is there a login in front of it?"),
-        (200, '{"status":"success"', endpoint.NOT_JSON, "where JSON is expected"),
+        (200, "<html>Sign in</html>", endpoint.NOT_JSON, "is there a login page in front of it?"),
+        (200, '{"status":"success"', endpoint.NOT_JSON, "instead of JSON"),
         (200, '{"status":"odd"}', endpoint.REFUSED, "Prometheus returned an error: status 200"),
-        (200, '["what"]', api.UNREADABLE, "none of Prometheus' API"),
+        (200, '["what"]', api.UNREADABLE, "not from the Prometheus API"),
     ],
 )
 async def test_errors_are_told_apart_and_pass(
@@ -71,7 +71,7 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
     async with open_provider("prometheus", {**options(proxy), "url": "http://127.0.0.1:9"}) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.UNREACHABLE
-    assert "http://127.0.0.1:9 cannot be reached" in said
+    assert "cannot reach http://127.0.0.1:9" in said
     url = proxy.url.replace("http://", "https://")  # which speaks no TLS
     async with open_provider("prometheus", {**options(proxy), "url": url}) as found:
         told, said = await failure(found, fleet("c1"))

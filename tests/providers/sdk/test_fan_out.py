@@ -45,7 +45,7 @@ async def test_the_second_form_costs_the_first_nothing(
             assert runner.loops["queue"].problem.startswith("ManagedClusterScores: the hub refuses")
     assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Forbidden"}'] == 1
     assert exposed['fairway_provider_writes_total{provider="queue"}'] == 1
-    assert "but not as ManagedClusterScores: the hub refuses" in caplog.text
+    assert "but failed to publish them as ManagedClusterScores: the hub refuses" in caplog.text
 
 
 def test_names_that_cannot_be_objects(client: Client) -> None:

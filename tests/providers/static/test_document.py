@@ -86,8 +86,8 @@ class Whole(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ("text", "words"),
     [
         ("parts:\n- aName: x\n- aName: 7", "f.yaml:3: parts[1].aName: expected text, got a whole number"),
-        ("parts:\n- {}\n- aname: 7", "f.yaml:3: parts[1].aname: is not known here; did you mean 'aName'?"),
-        ("one:\n  zzz: 7", "f.yaml:2: one.zzz: is not known here; known are aName, wait"),
+        ("parts:\n- {}\n- aname: 7", "f.yaml:3: parts[1].aname: is an unknown field; did you mean 'aName'?"),
+        ("one:\n  zzz: 7", "f.yaml:2: one.zzz: is an unknown field; known are aName, wait"),
         ("one:\n  wait: soon", f"f.yaml:2: one.wait: {document.BAD_DURATION.format(given='soon')}"),
         ("one:\n  wait: -5", "f.yaml:2: one.wait: expected a duration"),
         ("numbers:\n  x: y", "f.yaml:1: numbers: expected a number, got text"),

@@ -88,7 +88,7 @@ def test_what_everybody_means_the_same_by_needs_no_words() -> None:
     ("more", "field", "words"),
     [
         ({}, "", "says nothing"),
-        ({"cluster": {}}, "cluster", "is not known here; did you mean 'clusters'?"),
+        ({"cluster": {}}, "cluster", "is an unknown field; did you mean 'clusters'?"),
         ({"clusters": {"c1": {"prise": 3}}}, "clusters.c1.prise", "no score 'prise'; did you mean 'price'?"),
         ({"clusters": {"c1": {"zzz": 3}}}, "clusters.c1.zzz", "declared are price, rank"),
         ({"clusters": {"c1": {"price": "3"}}}, "clusters.c1.price", "expected a finite number, got '3'"),
@@ -109,7 +109,7 @@ def test_what_everybody_means_the_same_by_needs_no_words() -> None:
         ({"defaults": {"price": 1}, "file": "x"}, "file", "defaults and file exclude each other"),
         ({"file": "nowhere.yaml"}, "file", "nowhere.yaml: cannot be read"),
         ({"defaults": {"price": 1}, "interval": "0s"}, "interval", "must be at least 1s"),
-        ({"defaults": {"price": 1}, "name": "No Name"}, "name", "is no name"),
+        ({"defaults": {"price": 1}, "name": "No Name"}, "name", "is not a valid provider name"),
         ({"defaults": {"price": 1}, "checkEvery": 0}, "checkEvery", "must be at least 0.01s"),
     ],
 )

@@ -60,7 +60,7 @@ def test_everything_said() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"bassis": "usage"}, "bassis: is not known here; did you mean 'basis'?"),
+        ({"bassis": "usage"}, "bassis: is an unknown field; did you mean 'basis'?"),
         ({"basis": "used"}, "basis: must be one of both, requests, usage"),
         ({"controlPlane": "no"}, "controlPlane: must be one of by-taint, count, ignore"),
         ({"parity": True}, "parity: expected text, got true or false"),
@@ -84,7 +84,7 @@ def test_everything_said() -> None:
         ({"limits": {"cpu": "1e2147483647"}}, "limits.cpu: '1e2147483647' must be greater than 0"),
         ({"limits": {"cpus": 4}}, "limits.cpus: there is no score 'cpus' and none begins with it, did you mean 'cpu'?"),
         ({"scores": ["cpuavailable"]}, "scores[0]: there is no score 'cpuavailable', did you mean 'cpuAvailable'?"),
-        ({"scales": {"avail": "linear"}}, "scales.avail: is not known here; did you mean 'available'?"),
+        ({"scales": {"avail": "linear"}}, "scales.avail: is an unknown field; did you mean 'available'?"),
         ({"parity": "upstream", "limits": {"cpu": 4}}, "limits: parity decides that; remove this"),
     ],
 )  # fmt: skip
