@@ -505,7 +505,7 @@ def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) 
         server, where = load(fleet.hub).context().server, ELSEWHERE.format(url="https://first")
         for url, told in (("https://second", where), ("https://first", "")):
             with join(tmp_path, *other, *here, "--cluster-url", url) as second:
-                said = second.until("is on hub")
+                said = second.until("on hub")
                 assert said == ALIVE.format(name=name, server=server, where=told)
                 assert second.stop() == 0
         assert process.stop() == 0

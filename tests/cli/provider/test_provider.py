@@ -310,7 +310,7 @@ def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) 
     [
         ("static", "scores:\n- name: a\n- name: b c\ndefaults: {a: 1}\n", "3: scores[1].name: 'b c' is no"),
         ("static", "scores:\n- name: a\ndefaults:\n  a: much\n", "4: defaults.a: expected a finite number"),
-        ("static", "scores:\n- name: a\n", "1: says nothing: write clusters"),
+        ("static", "scores:\n- name: a\n", "1: is empty: write clusters"),
         ("prometheus", "url: http://p\nscores:\n- name: a\n  query: ' '\n", "3: scores[0]: misses the field"),
         (
             "prometheus",
@@ -356,7 +356,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
             ["worker.py", "--dry-run", "--interval", "0"],
             "interval must be a number of seconds greater than 0",
         ),
-        (["worker.py", "--dry-run", "--valid-for", "10ms"], "would run out between two readings"),
+        (["worker.py", "--dry-run", "--valid-for", "10ms"], "would expire between two readings"),
         (["worker.py", "fleet.py", "--config", "value"], "--config is for one provider"),
         (["worker.py", "--config", "nosuch.yaml"], "does not exist"),
         (["worker.py", "--dry-run", "--config", "value"], "options must be a mapping"),

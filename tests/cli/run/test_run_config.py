@@ -103,10 +103,10 @@ scores:
         ),
         ("recovery:\n  health: a/b/c\n", r"does not name a score: write RESOURCE/SCORE"),
         ("recovery:\n  fleet: {count: 3}\n", r"fairway.yaml:2: recovery.fleet: misses the field 'percent'"),
-        ("bridge:\n  ttl: 0\n", r"fairway.yaml:1: bridge: ttl is 0"),
-        ("bridge:\n  toAddOn: false\n", r"the bridge leads nowhere"),
+        ("bridge:\n  ttl: 0\n", r"fairway.yaml:1: bridge: ttl must be greater than 0"),
+        ("bridge:\n  toAddOn: false\n", r"the bridge has no direction"),
         ("scores:\n  silent: wrost\n", r"fairway.yaml:2: scores.silent: "),
-        ("scores:\n  worst: {a/b: 101}\n", r"the worst score is a whole number from -100 to 100"),
+        ("scores:\n  worst: {a/b: 101}\n", r"the worst score must be an integer from -100 to 100"),
         ("- recovery\n", r"fairway.yaml:1: expected a mapping"),
     ],
 )

@@ -310,9 +310,9 @@ def test_one_name_has_one_source() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"to_add_on": False}, "leads nowhere: choose toAddOn, toManaged or both"),
-        ({"ttl": 0}, "ttl is 0"),
-        ({"ttl": float("nan")}, "ttl is nan"),
+        ({"to_add_on": False}, "has no direction: choose toAddOn, toManaged or both"),
+        ({"ttl": 0}, "ttl must be greater than 0 seconds; got 0"),
+        ({"ttl": float("nan")}, "ttl must be greater than 0 seconds; got nan"),
         ({"ranges": {"a": Range(low=1, high=1)}}, "range of a: low must be less than high; got 1 and 1"),
         ({"calculators": frozenset({"CPU"})}, "'CPU' is none"),
         ({"names": {"a": "x", "b": "x"}}, "calculators a and b would get the same score name 'x'"),

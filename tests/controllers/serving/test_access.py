@@ -213,5 +213,5 @@ async def test_a_denial_outweighs(clock: Ticking) -> None:
 async def test_what_is_no_review_is_no_permission(clock: Ticking, raw: bytes) -> None:
     hub = Hub()
     hub.raw = raw
-    with pytest.raises(UnreadableError, match="the hub's answer is no review"):
+    with pytest.raises(UnreadableError, match="the hub's response is not a review"):
         await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")

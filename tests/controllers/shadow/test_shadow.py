@@ -161,7 +161,7 @@ async def _one_page_more(world: World) -> None:
         (
             _other_group,
             f"status.decisionGroups is a group without a name (3 on {PAGE}), "
-            f"should be a group without a name (2 on {PAGE})",
+            f"expected a group without a name (2 on {PAGE})",
         ),
         (_other_number, "status.numberOfSelectedClusters is 7, expected 2"),
     ],

@@ -72,4 +72,4 @@ async def test_a_past_that_cannot_be_told_is_asked_for_a_few_times(
             assert isinstance(reading, Reading)
             assert dict(reading.values) == {"freeForecast": 40.0}
     assert len(caplog.records) == provider.ATTEMPTS
-    assert "of the past nothing is known" in caplog.text
+    assert "cannot load past values" in caplog.text

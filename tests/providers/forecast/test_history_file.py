@@ -103,7 +103,7 @@ def test_a_damaged_file_is_a_new_beginning(tmp_path: Path, content: bytes) -> No
     path = tmp_path / "state"
     path.write_bytes(content)
     found = book()
-    assert "the history begins anew" in found.load(path)
+    assert "starting a new history" in found.load(path)
     assert not found.keys
 
 
@@ -125,7 +125,7 @@ def test_another_step_is_another_history(tmp_path: Path) -> None:
     found = book()
     found.record({KEY: 1}, moment=100)
     found.save(path)
-    assert "with this step" in book(step=20).load(path)
+    assert "with another step" in book(step=20).load(path)
     longer = book(columns=9)
     assert longer.load(path) == ""
     longer.record({KEY: 2}, moment=110)

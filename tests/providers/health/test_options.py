@@ -46,7 +46,7 @@ def test_everything_can_be_said() -> None:
         ({"probeInterval": 0}, "probeInterval: must be at least 1s"),
         ({"weights": {"nodes": 1}}, "weights.nodes: is not a part of health; the parts are healthNodes"),
         ({"weights": {"healthApi": -1}}, "weights.healthApi: a weight must be 0 or more; got -1.0"),
-        ({"weights": dict.fromkeys(WEIGHTS, 0)}, "weights: leaves nothing"),
+        ({"weights": dict.fromkeys(WEIGHTS, 0)}, "weights: all weights are 0"),
         ({"namespaces": []}, "namespaces: must name at least one"),
         ({"namespaces": [""]}, "namespaces: must name at least one"),
         ({"probe": "readyz"}, "probe: 'readyz' is not a path"),

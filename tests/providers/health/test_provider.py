@@ -118,11 +118,9 @@ async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client)
         found = await eventually(provider, woken)
     assert set(found.values) == {HEALTH, API}
     assert found.problem == ""
-    assert "healthNodes is not known and left out: the cluster has no nodes" in found.note
-    assert (
-        "healthAddOns is not known and left out: there are no pods in kube-system, openshift-*" in found.note
-    )
-    assert "healthRestarts is not known and left out: no container runs" in found.note
+    assert "healthNodes is unknown and left out: the cluster has no nodes" in found.note
+    assert "healthAddOns is unknown and left out: there are no pods in kube-system, openshift-*" in found.note
+    assert "healthRestarts is unknown and left out: no container runs" in found.note
 
 
 async def test_what_may_not_be_seen_is_left_out_as_a_problem(
@@ -140,8 +138,8 @@ async def test_what_may_not_be_seen_is_left_out_as_a_problem(
     assert set(found.values) == {HEALTH, NODES, API}  # a refusal is an answer, and took its time
     assert found.reason == "PartUnknown"
     assert found.problem == (
-        "healthAddOns is not known and left out: Pods cannot be listed; "
-        "healthRestarts is not known and left out: Pods cannot be listed"
+        "healthAddOns is unknown and left out: Pods cannot be listed; "
+        "healthRestarts is unknown and left out: Pods cannot be listed"
     )
 
 
@@ -160,7 +158,7 @@ async def test_without_anything_known_nothing_is_published(monkeypatch: pytest.M
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
     async with Client(Connection(server="http://127.0.0.1:9")) as client:
         provider = Health(client)
-        with pytest.raises(ProviderError, match="nothing is known of the cluster") as refused:
+        with pytest.raises(ProviderError, match="the state of the cluster is unknown") as refused:
             await provider.read()  # it does not run
     assert refused.value.reason == "NothingKnown"
 

@@ -91,7 +91,7 @@ NAN = PARTLY.replace('"5"', '"NaN"').replace('"warnings"', '"notes"')
     ("status", "text", "words"),
     [
         (500, "boom", "returned 500: boom"),
-        (401, "who?", "rejects the credentials"),
+        (401, "who?", "rejected the credentials"),
         (200, "<html>Sign in</html>", "is there a login page in front of it?"),
         (200, PARTLY, "the result is incomplete: store-3 did not answer"),
         (200, NAN, "Prometheus answers with nan"),

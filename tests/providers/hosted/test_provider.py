@@ -28,7 +28,7 @@ HOSTED_RULE = Rule(
 )
 ZONE = "topology.kubernetes.io/zone"
 SET_ASIDE = "hypershift.openshift.io/control-plane"
-NOT_HERE_YET = "HostedClusters of the cluster cannot be listed: they are not all here"
+NOT_HERE_YET = "cannot list HostedClusters of the cluster: the list is not complete"
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest
                 with pytest.raises(ProviderError) as error:
                     await provider.read()
                 told = str(error.value)
-    assert re.match(r"^Nodes of the cluster cannot be listed: .*forbidden", told)
+    assert re.match(r"^cannot list Nodes of the cluster: .*forbidden", told)
     assert error.value.reason == "NotListed"
 
 

@@ -34,7 +34,7 @@ def test_what_a_scorer_answers_is_a_score_already() -> None:
         (options(source={"url": "p", "query": "a"}), "source.url", "is not the address of a server"),
         (options(lastGood="forget"), "lastGood", "'forget'"),
         (options(timeout=0), "timeout", "must be greater than 0"),
-        (options(source={"url": "http://p", "query": "a", "timeout": 0}), "source.timeout", "more than 0"),
+        (options(source={"url": "http://p", "query": "a", "timeout": 0}), "source.timeout", "greater than 0"),
     ],
 )
 def test_what_is_wrong_is_named(given: dict[str, Any], field: str, words: str) -> None:

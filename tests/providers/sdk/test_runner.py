@@ -98,15 +98,15 @@ async def test_whatever_one_does_harms_no_other(world: World, client: Client) ->
         "raises": (raises, "CollectionFailed", "RuntimeError: no queue"),
         "leaves": (leaves, "CollectionFailed", "SystemExit: 3"),
         "cancels": (cancels, "CollectionFailed", "cancelled"),
-        "blocks": (blocks, "Timeout", "done within"),
-        "waits": (waits, "Timeout", "done within"),
+        "blocks": (blocks, "Timeout", "timed out after"),
+        "waits": (waits, "Timeout", "timed out after"),
         "nan": (lambda: float("nan"), "InvalidValue", "free is nan"),
         "text": (lambda: {"free": "much"}, "InvalidValue", "free is str, not a number"),
         "none": (lambda: None, "InvalidResult", "None instead of values"),
         "twice": (lambda: [("free", 1), ("free", 2)], "DuplicateScore", "more than once"),
         "many": (lambda: {f"n{n}": 1 for n in range(10_000)}, "TooManyScores", "10000 values"),
         "wrong": (lambda: {"fre": 1}, "UnknownScore", "did you mean 'free'?"),
-        "empty": (lambda: Reading(), "NoValues", "found no values"),
+        "empty": (lambda: Reading(), "NoValues", "returned no values"),
     }
     providers: list[Provider] = [one(read, name=name) for name, (read, _, _) in odd.items()]
     providers += [one(lambda: 1e9, name="large"), one(lambda: 7, name="good")]
@@ -450,7 +450,7 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
         ([one(lambda: 1)], Settings(cluster="c1", interval=0), "interval must be"),
         ([one(lambda: 1)], Settings(cluster="c1", deadline=-1), "deadline must be"),
         ([one(lambda: 1)], Settings(cluster="c1", deadline=math.nan), "deadline must be"),
-        ([one(lambda: 1)], Settings(cluster="c1", valid_for=60), "would run out between two readings"),
+        ([one(lambda: 1)], Settings(cluster="c1", valid_for=60), "would expire between two readings"),
     ],
 )
 def test_what_cannot_run(providers: list[Provider], settings: Settings, words: str) -> None:

@@ -87,7 +87,7 @@ def test_what_everybody_means_the_same_by_needs_no_words() -> None:
 @pytest.mark.parametrize(
     ("more", "field", "words"),
     [
-        ({}, "", "says nothing"),
+        ({}, "", "is empty"),
         ({"cluster": {}}, "cluster", "is an unknown field; did you mean 'clusters'?"),
         ({"clusters": {"c1": {"prise": 3}}}, "clusters.c1.prise", "no score 'prise'; did you mean 'price'?"),
         ({"clusters": {"c1": {"zzz": 3}}}, "clusters.c1.zzz", "declared are price, rank"),
