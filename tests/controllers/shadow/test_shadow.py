@@ -156,7 +156,7 @@ async def _one_page_more(world: World) -> None:
         (_one_page_more, "decision p-decision-2 should not exist"),
         (_other_cluster, f"decision {PAGE}: lacks b, should not name z"),
         (_other_order, f"decision {PAGE} names the clusters in another order"),
-        (_other_label, f"decision {PAGE} is labelled "),
+        (_other_label, f"decision {PAGE} has labels "),
         (_other_condition, f"condition {SATISFIED} is False/NoManagedClusterMatched (none), expected True/"),
         (
             _other_group,
