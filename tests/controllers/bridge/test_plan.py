@@ -167,7 +167,7 @@ def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None
     assert status["validUntil"] == "2031-05-05T12:03:20Z"
     (condition,) = status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", FAILING)
-    assert condition["message"] == "c1-a says: disk broken; a 1, b 2"
+    assert condition["message"] == "c1-a reports: disk broken; a 1, b 2"
 
 
 def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
@@ -314,13 +314,13 @@ def test_one_name_has_one_source() -> None:
         ({"ttl": 0}, "ttl must be greater than 0 seconds; got 0"),
         ({"ttl": float("nan")}, "ttl must be greater than 0 seconds; got nan"),
         ({"ranges": {"a": Range(low=1, high=1)}}, "range of a: low must be less than high; got 1 and 1"),
-        ({"calculators": frozenset({"CPU"})}, "'CPU' is none"),
+        ({"calculators": frozenset({"CPU"})}, "got 'CPU'"),
         ({"names": {"a": "x", "b": "x"}}, "calculators a and b would get the same score name 'x'"),
         ({"names": {"a": ""}}, "calculator a would get an empty score name"),
-        ({"resource": "Scores"}, "'Scores' cannot be the name of an AddOnPlacementScore"),
-        ({"resource": ""}, "'' cannot be the name"),
-        ({"resource": "a..b"}, "'a..b' cannot be the name"),
-        ({"resource": "x" * 254}, "cannot be the name"),
+        ({"resource": "Scores"}, "'Scores' is not a valid AddOnPlacementScore name"),
+        ({"resource": ""}, "'' is not a valid AddOnPlacementScore name"),
+        ({"resource": "a..b"}, "'a..b' is not a valid AddOnPlacementScore name"),
+        ({"resource": "x" * 254}, "is not a valid AddOnPlacementScore name"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:

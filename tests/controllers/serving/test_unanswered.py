@@ -77,7 +77,7 @@ async def test_a_failed_token_review_is_a_500_without_its_words(
     assert fleet.seen == []
 
 
-@pytest.mark.parametrize("error", [Forbidden(WORDS, code=403), TransportError("no answer within 10 s")])
+@pytest.mark.parametrize("error", [Forbidden(WORDS, code=403), TransportError("no response within 10 s")])
 async def test_a_failed_access_review_of_the_path_is_a_500(
     here: Address, questions: Questions, fleet: Fleet, error: KubeError
 ) -> None:
@@ -91,7 +91,7 @@ async def test_a_failed_access_review_of_the_path_is_a_500(
 async def test_a_failed_access_review_of_placements_is_a_500(
     here: Address, questions: Questions, fleet: Fleet, method: str
 ) -> None:
-    questions.of_placements = TransportError("no answer within 10 s")
+    questions.of_placements = TransportError("no response within 10 s")
     path = PATH if method == "GET" else "/debug/placements/"
     answer = await ask(here, method, path, token="t", body={"spec": {}} if method == "POST" else None)
     assert (answer.code, answer.error) == (500, "failed to check permissions: no response within 10 s")

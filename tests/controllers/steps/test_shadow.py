@@ -95,7 +95,7 @@ def test_each_difference_in_words() -> None:
     assert told(pages_of("a"), there_is(*pages_of("a", "b"))) == [SURPLUS.format(page=page_name(2))]
     relabelled = Page(first, labels_of(3, "x"), pages_of("a")[0].decisions)
     (text,) = told(pages_of("a"), there_is(relabelled))
-    assert text.startswith(f"decision {first} is labelled")
+    assert text.startswith(f"decision {first} has labels")
     assert "decision-group-index=3" in text
 
 

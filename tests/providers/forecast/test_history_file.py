@@ -116,7 +116,7 @@ def test_half_a_file_is_a_damaged_one(tmp_path: Path) -> None:
     for length in range(0, len(content), 97):
         path.write_bytes(content[:length])
         other = book()
-        assert "begins anew" in other.load(path)
+        assert "starting a new history" in other.load(path)
         assert not other.keys
 
 

@@ -76,7 +76,7 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
     async with open_provider("prometheus", {**options(proxy), "url": url}) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.UNREACHABLE
-    assert said.startswith(f"cannot reach free: {url}: [SSL: ")
+    assert said.startswith(f"free: cannot reach {url}: [SSL: ")
 
 
 async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:

@@ -431,9 +431,7 @@ def test_validity_by_rule(interval: float, seconds: float) -> None:
 def test_validity_must_outlast_the_interval() -> None:
     assert horizon(interval=60, valid_for=75) == 75
     for valid_for in (60, 74, 0, math.nan):
-        with pytest.raises(
-            ValueError, match=r"would run out between two readings, .* valid for 75 s or more"
-        ):
+        with pytest.raises(ValueError, match=r"would expire between two readings, .* valid for 75 s or more"):
             horizon(interval=60, valid_for=valid_for)
 
 
