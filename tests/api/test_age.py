@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fairway.hub.printing import age
+from fairway.api import age
 
 HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 

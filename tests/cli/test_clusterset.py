@@ -63,7 +63,7 @@ DEFAULT = {("ns1", "default"): "default"}
 def test_bind_and_unbind(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2") == 0
     assert capsys.readouterr() == (
-        "set apps is bound to namespace ns1\nset apps is bound to namespace ns2\n",
+        "set apps bound to namespace ns1\nset apps bound to namespace ns2\n",
         "",
     )
     assert bindings(hub) == DEFAULT | {("ns1", "apps"): "apps", ("ns2", "apps"): "apps"}
@@ -71,7 +71,7 @@ def test_bind_and_unbind(hub: HubAddress, capsys: Capture) -> None:
     assert capsys.readouterr().out.count("already\n") == 2
     assert clusterset(hub, "unbind", "apps", "-n", "ns2", "-n", "ns1") == 0
     assert capsys.readouterr().out == (
-        "set apps is no longer bound to namespace ns2\nset apps is no longer bound to namespace ns1\n"
+        "set apps unbound from namespace ns2\nset apps unbound from namespace ns1\n"
     )
     assert bindings(hub) == DEFAULT
     assert clusterset(hub, "unbind", "apps", "-n", "ns1") == 0
@@ -86,7 +86,7 @@ def test_without_a_namespace_that_of_the_context_is_meant(
     other = tmp_path / "elsewhere"
     other.write_text(json.dumps(config))
     assert run(["clusterset", "bind", "apps", "--kubeconfig", str(other)]) == 0
-    assert capsys.readouterr().out == "set apps is bound to namespace ns2\n"
+    assert capsys.readouterr().out == "set apps bound to namespace ns2\n"
     assert run(["clusterset", "unbind", "apps", "--kubeconfig", str(other)]) == 0
     assert bindings(hub) == DEFAULT
 
@@ -97,18 +97,18 @@ def test_a_binding_of_a_set_that_is_gone_can_be_removed(hub: HubAddress, capsys:
     assert bindings(hub) == {}
     capsys.readouterr()
     assert clusterset(hub, "unbind", "default", "-n", "ns1") == 2
-    assert "there is no cluster set default; " in capsys.readouterr().err
+    assert "cluster set default not found; " in capsys.readouterr().err
 
 
 def test_clusters_move_between_sets(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "set", "apps", "--clusters", "c1,c2") == 0
     assert capsys.readouterr() == (
-        "cluster c1 is in set apps, no longer in default\ncluster c2 is in set apps\n",
+        "cluster c1 moved from set default to set apps\ncluster c2 added to set apps\n",
         "",
     )
     assert members(hub) == {"c1": "apps", "c2": "apps"}
     assert clusterset(hub, "set", "apps", "--clusters", "c1", "--clusters", "c1, c2") == 0
-    assert capsys.readouterr().out == "cluster c1 is in set apps already\ncluster c2 is in set apps already\n"
+    assert capsys.readouterr().out == "cluster c1 already in set apps\ncluster c2 already in set apps\n"
 
 
 def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
@@ -117,11 +117,11 @@ def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capt
     assert clusterset(hub, "set", "apps", "--clusters", "c1,c2", "--dry-run") == 0
     assert clusterset(hub, "bind", "default", "-n", "ns1", "--dry-run") == 0
     assert capsys.readouterr().out == (
-        "set apps is bound to namespace ns2 (dry run)\n"
-        "set default is no longer bound to namespace ns1 (dry run)\n"
-        "cluster c1 is in set apps, no longer in default (dry run)\n"
-        "cluster c2 is in set apps (dry run)\n"
-        "set default is bound to namespace ns1 already\n"
+        "set apps bound to namespace ns2 (dry run)\n"
+        "set default unbound from namespace ns1 (dry run)\n"
+        "cluster c1 moved from set default to set apps (dry run)\n"
+        "cluster c2 added to set apps (dry run)\n"
+        "set default already bound to namespace ns1\n"
     )
     assert (bindings(hub), members(hub)) == (DEFAULT, {"c1": "default", "c2": ""})
 
@@ -129,19 +129,19 @@ def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bind", "aps", "-n", "ns2"], "there is no cluster set aps; did you mean apps?"),
-        (["bind", "apps", "-n", "ns2,ns3"], "there is no namespace ns3; did you mean ns2 or ns1?"),
+        (["bind", "aps", "-n", "ns2"], "cluster set aps not found; did you mean apps?"),
+        (["bind", "apps", "-n", "ns2,ns3"], "namespace ns3 not found; did you mean ns2 or ns1?"),
         (["bind", "apps", "-n", "c1"], "namespace c1 belongs to the cluster of that name"),
-        (["unbind", "defalut", "-n", "ns1"], "there is no cluster set defalut; did you mean default?"),
-        (["set", "apps", "--clusters", "c2,c3x"], "there is no cluster c3x; "),
-        (["set", "aps", "--clusters", "c2"], "there is no cluster set aps; did you mean apps?"),
+        (["unbind", "defalut", "-n", "ns1"], "cluster set defalut not found; did you mean default?"),
+        (["set", "apps", "--clusters", "c2,c3x"], "cluster c3x not found; "),
+        (["set", "aps", "--clusters", "c2"], "cluster set aps not found; did you mean apps?"),
         (
             ["set", "global", "--clusters", "c2"],
-            "set global selects its clusters by their labels (all of them)",
+            "set global selects clusters by label (all clusters)",
         ),
         (
             ["set", "europe", "--clusters", "c2"],
-            "by their labels (region in (eu)), so none can be put into it",
+            "by label (region in (eu)), so clusters cannot be added by name",
         ),
     ],
 )
@@ -158,9 +158,9 @@ def test_a_wrong_name_changes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["set", "apps"], "which clusters? name them with --clusters a,b"),
-        (["set", "apps", "--clusters", "c1,,c2"], "--clusters: a name is empty"),
-        (["bind", "apps", "-n", ""], "-n: a name is empty"),
+        (["set", "apps"], "no cluster named; for example: --clusters a,b"),
+        (["set", "apps", "--clusters", "c1,,c2"], "--clusters: empty name"),
+        (["bind", "apps", "-n", ""], "-n: empty name"),
         (["bind"], "Missing argument 'SET'"),
     ],
 )

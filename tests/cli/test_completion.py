@@ -17,7 +17,7 @@ import pytest
 from cli.live_hub import act, fill
 from fairway.cli import completion
 from fairway.cli.client.names import NAMESPACES
-from fairway.cli.completion import INSTALL, PATIENCE_SECONDS, SHELLS
+from fairway.cli.completion import INSTALL, SHELLS, TIMEOUT_SECONDS
 from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import cluster, cluster_set, placement, score
@@ -41,7 +41,7 @@ def offered(words: str, *, patience: float = 60.0, **environment: str) -> list[s
     }
     with (
         mock.patch.dict(os.environ, asked),
-        mock.patch.object(completion, "PATIENCE_SECONDS", patience),
+        mock.patch.object(completion, "TIMEOUT_SECONDS", patience),
         redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as output,
         redirect_stderr(io.StringIO()) as errors,
     ):
@@ -158,7 +158,7 @@ def test_nothing_is_offered_or_said_without_a_hub_that_answers(hub: HubAddress, 
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
         write_kubeconfig(path, url=url, ca_file=hub.authority, user="eve", token="none")
-        assert offered(words, patience=PATIENCE_SECONDS, KUBECONFIG=str(path)) == []
+        assert offered(words, patience=TIMEOUT_SECONDS, KUBECONFIG=str(path)) == []
     assert offered(words, KUBECONFIG=str(path)) == []
     write_kubeconfig(path, url=hub.url, ca_file=hub.authority, user="eve", token="none")
     assert offered(words, KUBECONFIG=str(path)) == []
@@ -186,4 +186,4 @@ contexts: [{{name: x, context: {{cluster: x, user: x}}}}]
 current-context: x
 """
         )
-        assert offered("fairway get clusters c", patience=PATIENCE_SECONDS, KUBECONFIG=str(path)) == []
+        assert offered("fairway get clusters c", patience=TIMEOUT_SECONDS, KUBECONFIG=str(path)) == []

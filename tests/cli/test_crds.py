@@ -46,7 +46,7 @@ def test_into_a_file_whole_or_not_at_all(tmp_path: Path, capsys: Capture) -> Non
     assert run(["crds", "--out", str(tmp_path / "missing" / "crds.yaml")]) == 2
     assert capsys.readouterr().err.startswith("fairway: cannot write ")
     assert run(["crds", "-o", "table", "--out", str(file)]) == 2
-    assert "--out goes with -o yaml or -o json" in capsys.readouterr().err
+    assert "--out requires -o yaml or -o json" in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == ["crds.yaml"]
 
 
@@ -54,7 +54,7 @@ def test_unknown_kinds(capsys: Capture) -> None:
     assert run(["crds", "placement", "managedclutser"]) == 2
     assert capsys.readouterr() == (
         "",
-        "fairway: there is no kind 'managedclutser'; did you mean managedclusters?\n",
+        "fairway: unknown kind 'managedclutser'; did you mean managedclusters?\n",
     )
     assert run(["crds", "pods"]) == 2
     assert "there are managedclusters, managedclustersets, " in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_what_is_hidden_is_counted(tmp_path: Path, hub: Path, capsys: pytest.Cap
     file = tmp_path / "placement.yaml"
     file.write_text(WARNED)
     assert lint("-f", hub, "-f", file, "--severity", "error") == 0
-    assert capsys.readouterr().out == "2 warnings; 2 not shown (--severity info shows all)\n"
+    assert capsys.readouterr().out == "2 warnings; 2 hidden (show all with --severity info)\n"
 
 
 def as_list(indent: int) -> str:
@@ -173,7 +173,7 @@ def test_only_the_rules_asked_for(tmp_path: Path, hub: Path, capsys: pytest.Capt
 def test_an_unknown_rule_is_bad_input(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", hub, "--rule", "no-bindings") == 2
     assert capsys.readouterr().err == (
-        "fairway: there is no rule 'no-bindings'; did you mean no-binding? fairway lint --list-rules lists them\n"
+        "fairway: unknown rule 'no-bindings'; did you mean no-binding? list the rules with fairway lint --list-rules\n"
     )
 
 

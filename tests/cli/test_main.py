@@ -229,8 +229,8 @@ def test_yaml_and_json_are_utf8_whatever_the_terminal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("redirection", "message"),
     [
-        ("<&-", "fairway: <stdin>: is closed; pipe something in, or give a file to -f\n"),
-        (">&-", "fairway: standard output is closed, so there is nowhere to print the answer\n"),
+        ("<&-", "fairway: <stdin>: is closed; pipe objects in, or name a file with -f\n"),
+        (">&-", "fairway: standard output is closed\n"),
         ("</dev/null 2>&-", ""),
     ],
 )

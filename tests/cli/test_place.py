@@ -197,10 +197,10 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) 
         "    to do: fairway explain -f … placement ns1/few says who was turned away and why\n"
         "ns1/odd: Misconfigured: incorrect prioritizer policy mode: Odd\n"
         "    to do: correct spec.prioritizerPolicy\n"
-        "ns1/off: left alone: scheduling is disabled by annotation\n"
+        "ns1/off: skipped: scheduling is disabled by annotation\n"
     )
     assert place("-f", file, "--reasons", "--placement", "off") == 0
-    assert capsys.readouterr().out == "ns1/off: left alone, scheduling is disabled by annotation\n"
+    assert capsys.readouterr().out == "ns1/off: skipped, scheduling is disabled by annotation\n"
 
 
 @pytest.mark.parametrize(("wanted", "code"), [("good", 0), ("few", 1), ("odd", 1), ("off", 0)])
@@ -222,14 +222,14 @@ def test_no_placement_in_the_input(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE / "clusters.yaml")) == 2
     assert capsys.readouterr() == (
         "",
-        "fairway: no Placement in the input; give a file that has one to -f\n",
+        "fairway: no Placement in the input; name a file with one with -f\n",
     )
 
 
 def test_a_name_that_is_not_there(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--placement", "ns1/trainning") == 2
     assert capsys.readouterr().err == (
-        "fairway: there is no placement ns1/trainning; did you mean ns1/training?\n"
+        "fairway: placement ns1/trainning not found; did you mean ns1/training?\n"
     )
 
 
@@ -265,6 +265,6 @@ def test_a_placement_of_another_api_is_named_where_there_is_no_other(
     )
     assert run([*verb, "-f", str(file)]) == 2
     assert capsys.readouterr().err == (
-        "fairway: no Placement in the input; give a file that has one to -f; "
-        "passed over, as of other APIs, were Placement (1)\n"
+        "fairway: no Placement in the input; name a file with one with -f; "
+        "ignored objects of other APIs: Placement (1)\n"
     )

@@ -169,10 +169,10 @@ def test_an_empty_hub_has_no_placement(fairway_hub: HubAddress, capsys: Capture)
     assert place(fairway_hub) == 2
     assert capsys.readouterr() == (
         "",
-        f"fairway: hub {fairway_hub.url} has no Placement; give a file that has one to -f, with --hub\n",
+        f"fairway: hub {fairway_hub.url} has no Placement; name a file with one with -f and --hub\n",
     )
 
 
 def test_unknown_placements_are_named_with_those_that_are_like_them(hub: HubAddress, capsys: Capture) -> None:
     assert place(hub, "--placement", "ns1/idlst") == 2
-    assert "there is no placement ns1/idlst; did you mean ns1/idlest?" in capsys.readouterr().err
+    assert "placement ns1/idlst not found; did you mean ns1/idlest?" in capsys.readouterr().err

@@ -12,9 +12,9 @@ import pytest
 
 from clients.talk import Talk
 from disks import small_disk
-from fairway.cli.hub.pki import replace_keys
 from fairway.hub import hub as hub_module
 from fairway.hub.hub import Hub
+from fairway.hub.key_replacement import replace_keys
 from fairway.hub.pki.certificates import CertificateFault
 from fairway.kube.errors import UntrustedError
 from fairway.kube.kubeconfig import load

@@ -19,7 +19,7 @@ from fairway.api.addon import (
 )
 from fairway.api.lease import format_micro_time
 from fairway.api.meta import Condition, ObjectMeta, find_condition
-from fairway.cli.accept.requests import Request, approve
+from fairway.controllers.acceptance.requests import Request, approve
 from fairway.klusterlet import names
 from fairway.klusterlet.addon_health import NOT_FOUND, RENEWED, STOPPED, AddOnHealth
 from fairway.klusterlet.addons import AddOnCredentials, identities

@@ -8,8 +8,8 @@ import pytest
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import ManagedClusterScore
-from fairway.cli.provider.health import Entry, Health, State
-from fairway.cli.provider.report import AddOn, Published, Registry, age, document
+from fairway.providers.freshness import Entry, Health, State
+from fairway.providers.report import AddOn, Published, Registry, age, document
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GROUP = ("AddOnPlacementScore", "usage-score")
@@ -97,47 +97,47 @@ UPDATED = "AddOnPlacementScoreUpdated"
         (
             score("c1", until=-180, written=-360),
             State.EXPIRED,
-            "usage-score ran out 3m ago (last written 6m ago by fairway-provider-usage); cluster is available",
+            "usage-score expired 3m ago (last written 6m ago by fairway-provider-usage); cluster available",
         ),
         (
             score("c1", until=-180, written=None),
             State.EXPIRED,
-            "usage-score ran out 3m ago (nobody knows when it was written); cluster is available",
+            "usage-score expired 3m ago (last write unknown); cluster available",
         ),
         (
             score("c1", conditions=(condition(UPDATED, "False", message="no\nnodes"),)),
             State.FAILING,
-            "usage-score is valid, but its provider says: no nodes (last written 2m ago by fairway-provider-usage); "
-            "cluster is available",
+            "usage-score is valid, but its provider reports: no nodes (last written 2m ago by fairway-provider-usage); "
+            "cluster available",
         ),
         (
             score("c1", until=-1, conditions=(condition(UPDATED, "False", reason="Broken"),)),
             State.EXPIRED,
-            "usage-score ran out 1s ago, and its provider says: Broken (last written 2m ago by "
-            "fairway-provider-usage); cluster is available",
+            "usage-score expired 1s ago, and its provider reports: Broken (last written 2m ago by "
+            "fairway-provider-usage); cluster available",
         ),
         (
             score("c1", until=None, conditions=(condition("fairway.dev/Silent", "True", at=-30),)),
             State.SILENT,
-            "usage-score was declared silent 30s ago (last written 2m ago by fairway-provider-usage); "
-            "cluster is available",
+            "usage-score marked silent 30s ago (last written 2m ago by fairway-provider-usage); "
+            "cluster available",
         ),
         (
             score("c1", until=None),
             State.ENDLESS,
-            "usage-score has no end, so nobody would notice if it were no longer written "
+            "usage-score has no validUntil: a dead publisher would go unnoticed "
             "(last written 2m ago by fairway-provider-usage)",
         ),
         (
             score("c1", values=()),
             State.EMPTY,
-            "usage-score holds no score yet (last written 2m ago by fairway-provider-usage); cluster is available",
+            "usage-score contains no score yet (last written 2m ago by fairway-provider-usage); cluster available",
         ),
         (
             score("c1", values=(), until=-120, conditions=(condition(UPDATED, "False", message="no nodes"),)),
             State.FAILING,
-            "usage-score holds no score yet, and its provider says: no nodes (last written 2m ago by "
-            "fairway-provider-usage); cluster is available",
+            "usage-score contains no score yet, and its provider reports: no nodes (last written 2m ago by "
+            "fairway-provider-usage); cluster available",
         ),
     ],
 )
@@ -149,15 +149,15 @@ def test_states_and_reasons(published: Published, state: State, why: str) -> Non
 @pytest.mark.parametrize(
     ("things", "ending"),
     [
-        ((addon("c1", "False", "pod crashes"),), "add-on usage is not available: pod crashes"),
-        ((addon("c1", "True"),), "add-on usage is available"),
+        ((addon("c1", "False", "pod crashes"),), "add-on usage not available: pod crashes"),
+        ((addon("c1", "True"),), "add-on usage available"),
         ((addon("c1", None),), "add-on usage has not reported yet"),
-        ((addon("c2", "False", "elsewhere"),), "cluster is available"),
-        ((addon("c1", "False", "gone", called="usage-score"),), "add-on usage-score is not available: gone"),
+        ((addon("c2", "False", "elsewhere"),), "cluster available"),
+        ((addon("c1", "False", "gone", called="usage-score"),), "add-on usage-score not available: gone"),
         ((cluster("c1", ""),), "cluster has not reported yet"),
         (
             (cluster("c1", "Unknown", at=-600),),
-            "cluster is not available (Lease) since 2026-03-01T11:50:00Z",
+            "cluster not available (Lease) since 2026-03-01T11:50:00Z",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_what_else_may_be_the_reason(things: tuple[object, ...], ending: str) ->
 def test_the_add_on_of_a_provider_may_be_called_otherwise() -> None:
     late = score("c1", until=-1, provider="resource-usage")
     found = entry(late, addon("c1", "False", "pod crashes", called="resource-usage-collect"))
-    assert found.why.endswith("add-on resource-usage-collect is not available: pod crashes")
+    assert found.why.endswith("add-on resource-usage-collect not available: pod crashes")
 
 
 def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
@@ -178,24 +178,22 @@ def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
         ("c2", State.MISSING),
         ("c1", State.FRESH),
     ]
-    assert found.entries[0].why.endswith("there is no such cluster")
-    assert found.entries[1].why == "there is no usage-score; cluster is available"
+    assert found.entries[0].why.endswith("no such cluster")
+    assert found.entries[1].why == "no usage-score; cluster available"
     assert (found.published, found.fleet) == (1, 2)
 
 
 def test_a_score_of_a_cluster_that_is_gone_is_told_however_fresh_it_is() -> None:
     found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone"))
-    assert found.problem == "gone: there is no such cluster"
+    assert found.problem == "gone: no such cluster"
     assert (found.published, found.fleet) == (1, 2)
     endless = health(cluster("c1"), score("gone", until=None))
-    assert endless.problem.endswith("; there is no such cluster")
+    assert endless.problem.endswith("; no such cluster")
 
 
 def test_scores_without_an_end_are_told_of() -> None:
     found = health(*map(cluster, ("c1", "c2", "c3")), score("c1"), score("c2", until=None))
-    assert found.problem == (
-        "none for c3; 1 of 2 have no end, so nobody would notice if they were no longer written"
-    )
+    assert found.problem == ("none for c3; 1 of 2 have no validUntil: a dead publisher would go unnoticed")
 
 
 def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it() -> None:
@@ -213,8 +211,8 @@ def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it(
     found = registry.health(group, now=NOW)
     assert (found.provider, found.published, found.fleet) == ("resource-usage", 0, 2)
     assert found.problem == (
-        "c2: there is no resource-usage-score; cluster is available; "
-        "add-on resource-usage-collect is not available: pod crashes"
+        "c2: no resource-usage-score; cluster available; "
+        "add-on resource-usage-collect not available: pod crashes"
     )
     registry.put(score("c1", resource="resource-usage-score"))
     assert registry.groups() == [group]
@@ -224,10 +222,10 @@ def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it(
 def test_clocks_that_differ_are_told_of() -> None:
     late = entry(score("c1", until=-180, written=-120))
     assert late.why.startswith(
-        "usage-score ran out 3m ago, before it was even written: the clock of its provider is behind "
+        "usage-score expired 3m ago, before it was written: the provider's clock is behind "
         "(last written 2m ago by "
     )
-    assert entry(score("c1", until=-180, written=-175)).why.startswith("usage-score ran out 3m ago (")
+    assert entry(score("c1", until=-180, written=-175)).why.startswith("usage-score expired 3m ago (")
     ahead = health(cluster("c1"), calculated("c1", at=7200), group=("ManagedClusterScore", "ratio"))
     assert "(last written in 120m)" in ahead.entries[0].why
     assert age(NOW + timedelta(seconds=9), NOW) == "0s"
@@ -279,7 +277,7 @@ def test_scores_of_a_calculator() -> None:
         ("c2", State.FAILING, ("ratio",)),
         ("c1", State.ENDLESS, ("ratio",)),
     ]
-    assert "its provider says: no CPU (last written 15m ago)" in found.entries[0].why
+    assert "its provider reports: no CPU (last written 15m ago)" in found.entries[0].why
     assert found.oldest == NOW - timedelta(seconds=900)
     assert found.provider == "ratio"
 
@@ -290,7 +288,7 @@ def test_an_object_that_nobody_has_written_to() -> None:
     (found,) = health(cluster("c1"), made, group=("ManagedClusterScore", "ratio")).entries
     assert (found.state, found.why) == (
         State.EMPTY,
-        "ratio holds no score yet (made 10m ago, and never written); cluster is available",
+        "ratio contains no score yet (created 10m ago, never written); cluster available",
     )
 
 
@@ -302,7 +300,7 @@ def test_what_comes_and_goes() -> None:
     assert registry.groups() == [("ManagedClusterScore", "ratio"), GROUP]
     assert registry.names() == {"ratio", "usage", "usage-score"}
     registry.drop(things[2])
-    assert registry.health(GROUP, now=NOW).entries[0].why.endswith("cluster is available")
+    assert registry.health(GROUP, now=NOW).entries[0].why.endswith("cluster available")
     registry.drop(things[1])
     registry.drop(things[3])
     assert registry.groups() == []

@@ -241,14 +241,14 @@ def test_names_are_found_or_suggested() -> None:
     assert find_placement(world, "web") == ("ns1", "web")
     assert find_cluster(world, "apps-fra") == "apps-fra"
     for text, message in (
-        ("ns1/wbe", "there is no placement ns1/wbe; did you mean ns1/web?"),
-        ("db", "there are placements named db in several namespaces: ns1/db, ns2/db"),
-        ("zzz", "there is no placement zzz; known are ns1/db, ns1/web, ns2/db"),
+        ("ns1/wbe", "placement ns1/wbe not found; did you mean ns1/web?"),
+        ("db", "placement db exists in several namespaces: ns1/db, ns2/db"),
+        ("zzz", "placement zzz not found; known: ns1/db, ns1/web, ns2/db"),
     ):
         with pytest.raises(UnknownNameError) as caught:
             find_placement(world, text)
         assert str(caught.value) == message
-    with pytest.raises(UnknownNameError, match=r"there is no cluster app-fra; did you mean apps-fra\?"):
+    with pytest.raises(UnknownNameError, match=r"cluster app-fra not found; did you mean apps-fra\?"):
         find_cluster(world, "app-fra")
     assert suggestion("x", []) == "the input has none"
     assert suggestion("x", list("abcdefg")) == "known are a, b, c, d, e and 2 more"

@@ -1,6 +1,6 @@
-"""`fairway clusterset`: which namespaces may use a set, and which clusters are in it.
+"""`fairway clusterset`: bind cluster sets to namespaces, and add clusters to them.
 
-Everything named is looked up before anything is written, so that a misspelt name changes nothing.
+All names are checked before anything is written, so that a misspelt name changes nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,30 +16,30 @@ from fairway.cli.output import say
 if TYPE_CHECKING:
     from fairway.kube import Client
 
-BOUND: Final = "set {name} is bound to namespace {namespace}"
-ALREADY_BOUND: Final = "set {name} is bound to namespace {namespace} already"
-UNBOUND: Final = "set {name} is no longer bound to namespace {namespace}"
+BOUND: Final = "set {name} bound to namespace {namespace}"
+ALREADY_BOUND: Final = "set {name} already bound to namespace {namespace}"
+UNBOUND: Final = "set {name} unbound from namespace {namespace}"
 NOT_BOUND: Final = "set {name} is not bound to namespace {namespace}"
-JOINED: Final = "cluster {cluster} is in set {name}"
-MOVED: Final = "cluster {cluster} is in set {name}, no longer in {before}"
-ALREADY_IN: Final = "cluster {cluster} is in set {name} already"
+ADDED: Final = "cluster {cluster} added to set {name}"
+MOVED: Final = "cluster {cluster} moved from set {before} to set {name}"
+ALREADY_IN: Final = "cluster {cluster} already in set {name}"
 DRY_RUN: Final = " (dry run)"
 
 CLUSTER_NAMESPACE: Final = (
-    "namespace {name} belongs to the cluster of that name, whose agent may read there; bind another one"
+    "namespace {name} belongs to the cluster of that name, whose agent can read it; bind another namespace"
 )
 SELECTS: Final = (
-    "set {name} selects its clusters by their labels ({selector}), so none can be put into it; "
-    "label the clusters so that it selects them"
+    "set {name} selects clusters by label ({selector}), so clusters cannot be added by name; "
+    "label the clusters to match the selector"
 )
-NO_CLUSTERS: Final = "which clusters? name them with --clusters a,b"
-EMPTY_NAME: Final = "{option}: a name is empty"
+NO_CLUSTERS: Final = "no cluster named; for example: --clusters a,b"
+EMPTY_NAME: Final = "{option}: empty name"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def names_in(texts: Iterable[str], *, option: str) -> list[str]:
-    """One by one or separated by commas, each once. Raises click's usage error for an empty name."""
+    """Split names at commas and drop duplicates. Raises click's usage error for an empty name."""
     names = [name.strip() for text in texts for name in text.split(",")]
     if not all(names):
         raise click.UsageError(EMPTY_NAME.format(option=option))
@@ -47,7 +47,7 @@ def names_in(texts: Iterable[str], *, option: str) -> list[str]:
 
 
 dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Ask the hub whether it would work, and write nothing."
+    "--dry-run", is_flag=True, help="Send dry-run requests and write nothing."
 )
 
 
@@ -59,7 +59,7 @@ def _namespaces(command: _Command) -> _Command:
         multiple=True,
         metavar="NAME",
         shell_complete=complete("namespaces"),
-        help="The namespace; may be repeated, or several separated by commas.  [default: the context's]",
+        help="Namespaces, separated by commas. Can be repeated.  [default: the context's]",
     )
     return option(command)
 
@@ -68,7 +68,7 @@ _set_argument: Final = click.argument("name", metavar="SET", shell_complete=comp
 
 
 @click.group(
-    short_help="Bind sets to namespaces, and put clusters into them.",
+    short_help="Bind cluster sets to namespaces, and add clusters.",
     epilog="""\b
 Examples:
   fairway clusterset bind default -n ns1
@@ -78,11 +78,11 @@ Examples:
 """,
 )
 def clusterset() -> None:
-    """Bind cluster sets to namespaces, and put clusters into them."""
+    """Bind cluster sets to namespaces, and add clusters to them."""
 
 
 @clusterset.command(
-    short_help="Let placements of a namespace choose from a set.",
+    short_help="Let the placements of a namespace use a set.",
     epilog="""\b
 Examples:
   fairway clusterset bind default -n ns1
@@ -94,7 +94,7 @@ Examples:
 @dry_run_option
 @hub_options
 def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """Let the placements of a namespace choose from the clusters of a set."""
+    """Let the placements of a namespace select clusters of a set."""
 
     async def work(client: "Client") -> None:
         from fairway.cli.client.names import NAMESPACES
@@ -114,7 +114,7 @@ def bind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) 
                 raise BadInputError(CLUSTER_NAMESPACE.format(name=each))
         for each in wanted:
             done = await _bind(client, name, each, dry_run=dry_run)
-            _tell(BOUND if done else ALREADY_BOUND, dry_run=done and dry_run, name=name, namespace=each)
+            _report(BOUND if done else ALREADY_BOUND, dry_run=done and dry_run, name=name, namespace=each)
 
     talk(hub, work)
     return EXIT_OK
@@ -132,7 +132,7 @@ async def _bind(client: "Client", name: str, namespace: str, *, dry_run: bool) -
 
 
 @clusterset.command(
-    short_help="End that.",
+    short_help="Remove the binding of a set to a namespace.",
     epilog="""\b
 Examples:
   fairway clusterset unbind default -n ns1
@@ -143,9 +143,9 @@ Examples:
 @dry_run_option
 @hub_options
 def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """End that the placements of a namespace may choose from a set. Their decisions lose its clusters.
+    """Remove the binding of a set to a namespace. Its placements lose the clusters of the set.
 
-    The set itself may be gone already.
+    This also works for a set that was deleted.
     """
 
     async def work(client: "Client") -> None:
@@ -168,7 +168,7 @@ def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice
                     await client.delete(MANAGED_CLUSTER_SET_BINDINGS, name, namespace=each, dry_run=dry_run)
                 except NotFound:
                     done = False
-            _tell(UNBOUND if done else NOT_BOUND, dry_run=done and dry_run, name=name, namespace=each)
+            _report(UNBOUND if done else NOT_BOUND, dry_run=done and dry_run, name=name, namespace=each)
 
     talk(hub, work)
     return EXIT_OK
@@ -176,14 +176,14 @@ def unbind(name: str, namespaces: tuple[str, ...], dry_run: bool, hub: HubChoice
 
 @clusterset.command(
     "set",
-    short_help="Put clusters into a set.",
+    short_help="Add clusters to a set.",
     epilog="""\b
 Examples:
   fairway clusterset set apps --clusters c1,c2
   fairway clusterset set apps --clusters c1 --clusters c2 --dry-run
 
 \b
-A cluster is in one such set at a time; putting it into another takes it out of the first.
+A cluster belongs to one such set at a time; adding it to another removes it from the first.
 """,
 )
 @_set_argument
@@ -192,12 +192,12 @@ A cluster is in one such set at a time; putting it into another takes it out of 
     multiple=True,
     metavar="NAMES",
     shell_complete=complete("clusters"),
-    help="The clusters, separated by commas; may be repeated.",
+    help="Clusters, separated by commas. Can be repeated.",
 )
 @dry_run_option
 @hub_options
 def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) -> int:
-    """Put clusters into a set."""
+    """Add clusters to a set."""
     wanted = names_in(clusters, option="--clusters")
     if not wanted:
         raise click.UsageError(NO_CLUSTERS)
@@ -213,7 +213,7 @@ def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) ->
         if name not in sets:
             raise unknown("cluster set", name, sets)
         if sets[name].spec.clusterSelector.selectorType == LABEL_SELECTOR:
-            selector = members(sets[name]) or "all of them"
+            selector = members(sets[name]) or "all clusters"
             raise BadInputError(SELECTS.format(name=name, selector=selector))
         there = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}
         for each in wanted:
@@ -222,18 +222,18 @@ def fill(name: str, clusters: tuple[str, ...], dry_run: bool, hub: HubChoice) ->
         for each in wanted:
             before = there[each].metadata.labels.get(CLUSTER_SET_LABEL, "")
             if before == name:
-                _tell(ALREADY_IN, cluster=each, name=name)
+                _report(ALREADY_IN, cluster=each, name=name)
                 continue
-            # Of the very cluster that was looked at: one that was made anew since may be somebody else's.
+            # With the uid: a new cluster of the same name may belong to another owner.
             metadata = {"uid": there[each].metadata.uid, "labels": {CLUSTER_SET_LABEL: name}}
             await client.patch(
                 MANAGED_CLUSTERS, each, {"metadata": metadata}, kind=Patch.MERGE, dry_run=dry_run
             )
-            _tell(MOVED if before else JOINED, dry_run=dry_run, cluster=each, name=name, before=before)
+            _report(MOVED if before else ADDED, dry_run=dry_run, cluster=each, name=name, before=before)
 
     talk(hub, work)
     return EXIT_OK
 
 
-def _tell(text: str, *, dry_run: bool = False, **parts: str) -> None:
+def _report(text: str, *, dry_run: bool = False, **parts: str) -> None:
     say(text.format(**parts) + (DRY_RUN if dry_run else ""))

@@ -1,7 +1,7 @@
-"""`fairway completion`, and the names that a shell offers because a hub has them.
+"""`fairway completion`, and completion of names from a hub.
 
-A key pressed in a shell must never wait, ask for a password or print an error: the hub gets a moment to answer, and
-whatever goes wrong means that there is nothing to offer.
+Completion must never block the shell, prompt for a password or print an error: the hub has one second to respond, and
+every failure means no suggestions.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ Shell = Literal["bash", "zsh", "fish"]
 Kind = Literal["clusters", "clustersets", "placements", "scores", "namespaces"]
 
 SHELLS: Final[tuple[Shell, ...]] = ("bash", "zsh", "fish")
-PATIENCE_SECONDS: Final = 1.0
+TIMEOUT_SECONDS: Final = 1.0
 INSTALL: Final = {
     "bash": "echo 'source <(fairway completion bash)' >> ~/.bashrc",
     "zsh": "echo 'source <(fairway completion zsh)' >> ~/.zshrc",
     "fish": "fairway completion fish > ~/.config/fish/completions/fairway.fish",
 }
-HOW_TO: Final = "# Completion of fairway for {shell}. To have it in every new shell:\n#   {install}\n"
+HOW_TO: Final = "# Completion of fairway for {shell}. To install it for every new shell:\n#   {install}\n"
 
 
 @click.command(
@@ -39,19 +39,19 @@ Examples:
   fairway completion fish > ~/.config/fish/completions/fairway.fish
 
 \b
-Completes commands and options, and names of clusters, sets, placements and namespaces if the hub of the
-kubeconfig answers within a second.
+Completes commands and options, and the names of clusters, sets, placements and namespaces if the hub of the
+kubeconfig responds within one second.
 """,
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: Shell) -> int:
-    """Print the script that makes a shell complete what is typed after fairway."""
+    """Print the completion script of a shell."""
     from fairway.cli.main import COMPLETION_VARIABLE, fairway
 
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(fairway, {}, "fairway", COMPLETION_VARIABLE)
-    # Not its source(), which asks the bash of this machine for its version; the script may be for another one.
+    # Not source(), which checks the version of the local bash; the script may be for another machine.
     say(HOW_TO.format(shell=shell, install=INSTALL[shell]) + script.source_template % script.source_vars())
     return EXIT_OK
 
@@ -60,13 +60,13 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def complete(kind: Kind) -> Complete:
-    """Offers the names of a kind that the hub has."""
+    """Return a completer for the names of a kind."""
 
     def offered(context: click.Context, _parameter: click.Parameter, typed: str) -> list[str]:
-        # Neither an exception nor a warning may be printed over what is being typed, and nobody may be asked.
+        # No exception, warning or prompt may appear in the command line being typed.
         before, comma, last = typed.rpartition(",")
         try:
-            _hush()
+            _silence()
             names = asyncio.run(_names(context, kind, last))
         except Exception:
             return []
@@ -79,11 +79,11 @@ async def _names(context: click.Context, kind: Kind, typed: str) -> list[str]:
     from fairway.cli.client.names import names_of
 
     given = context.params
-    # Where no option says which namespace, the name has to.
+    # Without a namespace option, names are NAMESPACE/NAME.
     qualified = "/" in typed or "namespace" not in given or bool(given.get("everywhere"))
-    # Scores are in the namespaces of clusters, none of which is a context's.
+    # Scores are in the namespaces of clusters, never in that of a context.
     qualified |= kind == "scores" and given.get("namespace") is None
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         return await names_of(
             kind,
             kubeconfig=given.get("kubeconfig"),
@@ -93,7 +93,7 @@ async def _names(context: click.Context, kind: Kind, typed: str) -> list[str]:
         )
 
 
-def _hush() -> None:
+def _silence() -> None:
     logging.disable(logging.CRITICAL)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)

@@ -1,4 +1,4 @@
-"""`fairway conformance`: are the answers of this version those of the reference implementations?"""
+"""`fairway conformance`: compare this version with recorded answers of the reference implementations."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,17 +41,17 @@ Exit status: 0 all passed, 1 some failed, 2 a file could not be used.
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="How many failed rows to print in full.",
+    help="Maximum number of failed rows to print in full.",
 )
 @output_option
 def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
     """Run recorded answers and compare field by field.
 
     Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling),
-    one JSON object per line, plain or gzipped. The family is told from the content.
+    one JSON object per line, plain or gzipped. The family is detected from the content.
     """
     try:
-        # All are opened before any is run: a file that cannot be used is known at once, not after minutes.
+        # Open all files before running the first: an unusable file is reported at once, not after minutes.
         tallies = [_run(recording) for recording in [open_recording(file) for file in files]]
     except ConformanceError as error:
         raise BadInputError(str(error)) from None

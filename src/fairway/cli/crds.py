@@ -1,4 +1,4 @@
-"""`fairway crds`: the definitions a hub needs to know the kinds."""
+"""`fairway crds`: print the CustomResourceDefinitions of OCM's and Fairway's kinds."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal
@@ -11,8 +11,8 @@ from fairway.cli.output import emit
 if TYPE_CHECKING:
     from fairway.api.crd import Resource
 
-UNKNOWN: Final = "there is no kind {word!r}; {hint}"
-TABLE_TO_FILE: Final = "--out goes with -o yaml or -o json"
+UNKNOWN: Final = "unknown kind {word!r}; {hint}"
+TABLE_TO_FILE: Final = "--out requires -o yaml or -o json"
 _FORMATS: Final = ("yaml", "json", "table")
 Format = Literal["yaml", "json", "table"]
 
@@ -33,7 +33,7 @@ Examples:
   fairway crds -o table
 
 \b
-A hub of Open Cluster Management has all of them but managedclusterscores already: leave its own as they are.
+A hub with Open Cluster Management has all of them except managedclusterscores; do not replace them there.
 """,
 )
 @click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=_offered)
@@ -43,11 +43,11 @@ A hub of Open Cluster Management has all of them but managedclusterscores alread
     type=click.Choice(_FORMATS),
     default="yaml",
     show_default=True,
-    help="table lists them, the others are the definitions.",
+    help="table lists the kinds; yaml and json print the definitions.",
 )
-@click.option("--out", metavar="FILE", help="Write there instead, whole or not at all.")
+@click.option("--out", metavar="FILE", help="Write to this file atomically instead of standard output.")
 def crds(kinds: tuple[str, ...], output: Format, out: str | None) -> int:
-    """Print the CustomResourceDefinitions of all kinds that placement is about, or of the named ones."""
+    """Print the CustomResourceDefinitions of all kinds, or of the named ones."""
     from fairway.api.crd import RESOURCES, crd
 
     wanted = [_meant(word) for word in kinds]
@@ -75,7 +75,7 @@ def _row(resource: "Resource") -> dict[str, object]:
 
 
 def _meant(word: str) -> "Resource":
-    """By any name kubectl knows the kind by."""
+    """Find a kind by any name that kubectl accepts. Raises BadInputError."""
     from fairway.api.crd import RESOURCES
 
     names = {
@@ -87,6 +87,6 @@ def _meant(word: str) -> "Resource":
     if found is None:
         near = get_close_matches(word.lower(), names, n=1)
         known = ", ".join(each.plural for each in RESOURCES)
-        hint = f"did you mean {names[near[0]].plural}?" if near else f"there are {known}"
+        hint = f"did you mean {names[near[0]].plural}?" if near else f"known: {known}"
         raise BadInputError(UNKNOWN.format(word=word, hint=hint))
     return found

@@ -1,8 +1,7 @@
-"""The errors a command may end with, each knowing its exit code.
+"""Errors that end a command, with their exit codes.
 
-A user's mistake must read as one screen of text that says what is wrong, where, and what to do. Commands
-raise these; only `main` prints them and turns them into an exit status, so no command prints an error or
-exits by itself.
+A message names what failed, where, and what to do, on at most one screen. Commands raise these errors; only `main`
+prints them and turns them into an exit status.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ MORE_PROBLEMS = "and {count} more"
 
 
 class CommandError(Exception):
-    """Ends a command with a message; the base of everything a command raises on purpose."""
+    """Base class of errors that end a command with a message."""
 
     exit_code: ClassVar[int] = EXIT_BAD_INPUT
 
@@ -29,18 +28,18 @@ class CommandError(Exception):
 
 
 class NegativeAnswerError(CommandError):
-    """The question was understood and the answer is no: a failed check, findings at error level."""
+    """The answer is no: a failed check, findings of severity error, a timeout."""
 
     exit_code = EXIT_NO
 
 
 class BadInputError(CommandError):
-    """The input or the way the command was called cannot be used."""
+    """The input or the command line is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with the input. `line` counts from 1; 0 means the place is not known."""
+    """A problem in the input. `line` counts from 1; 0 means unknown."""
 
     file: str
     message: str
@@ -57,7 +56,7 @@ class Problem:
 
 
 class InputProblemsError(BadInputError):
-    """Everything wrong with the input, found in one go."""
+    """All problems in the input."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(problems)

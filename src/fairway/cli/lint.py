@@ -1,4 +1,4 @@
-"""`fairway lint`: mistakes in placements and what surrounds them, each with its place and a remedy."""
+"""`fairway lint`: find mistakes in placements and their surroundings, with position and remedy."""
 
 import os
 from bisect import bisect_right
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from fairway.documents.reader import Document
     from fairway.whatif.lint import Finding
 
-UNKNOWN_RULE: Final = "there is no rule {rule!r}; {remedy}"
-SEE_RULES: Final = "fairway lint --list-rules lists them"
+UNKNOWN_RULE: Final = "unknown rule {rule!r}; {remedy}"
+SEE_RULES: Final = "list the rules with fairway lint --list-rules"
 DID_YOU_MEAN: Final = "did you mean {meant}?"
 NOTHING: Final = "No findings"
-HIDDEN: Final = "{count} not shown (--severity info shows all)"
+HIDDEN: Final = "{count} hidden (show all with --severity info)"
 
 _SEVERITIES: Final = ("error", "warning", "info")
 _PLURALS: Final = {"error": "errors", "warning": "warnings", "info": "infos"}
 
 
 @click.command(
-    short_help="Find mistakes before they cost a decision.",
+    short_help="Find mistakes in placements.",
     epilog="""\b
 Examples:
   fairway lint -f examples/fleet
@@ -43,22 +43,22 @@ Examples:
   fairway lint -f new-placement.yaml --hub
 
 \b
-Give placements together with the clusters, sets, bindings and scores of their hub: most mistakes show only there.
-Without -f everything on the hub is looked at; with -f and --hub, the files as they would be on the hub.
-Exit status: 0 no error, 1 errors (with --strict: or warnings), 2 bad input.
+Include the clusters, sets, bindings and scores of the hub: most mistakes are visible only with them.
+Without -f, all objects of the hub are checked; with -f and --hub, the files as they would be on the hub.
+Exit status: 0 no errors, 1 errors (with --strict, also warnings), 2 bad input.
 """,
 )
-@click.option("--now", type=moment, metavar="TIME", help="The moment to look at scores.  [default: now]")
+@click.option("--now", type=moment, metavar="TIME", help="Check scores at this time.  [default: now]")
 @click.option(
     "--severity",
     type=click.Choice(_SEVERITIES),
     default="warning",
     show_default=True,
-    help="Show findings from this severity up.",
+    help="Minimum severity to show.",
 )
-@click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. May be repeated.")
-@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
-@click.option("--list-rules", is_flag=True, help="List all rules and exit; needs no input.")
+@click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. Can be repeated.")
+@click.option("--strict", is_flag=True, help="Fail on warnings.")
+@click.option("--list-rules", is_flag=True, help="List all rules and exit.")
 @output_option
 @input_options
 def lint(
@@ -85,9 +85,11 @@ def lint(
     _check_rules(rules)
     given = load_input(files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub)
     micros = to_micros(now or datetime.now(UTC))
-    found = _asked(apply((each.object for each in given.objects), now=micros, only=rules), given)
+    found = _requested(apply((each.object for each in given.objects), now=micros, only=rules), given)
     least = Severity(severity)
-    shown = _placed([each for each in found if each.severity.reaches(least)], given.objects, max_file_size)
+    shown = _with_positions(
+        [each for each in found if each.severity.reaches(least)], given.objects, max_file_size
+    )
     counts = Counter(each.severity.value for each in found)
     if output == "table":
         _print(shown, counts, hidden=len(found) - len(shown))
@@ -97,8 +99,8 @@ def lint(
     return EXIT_NO if any(each.severity.reaches(failing) for each in found) else EXIT_OK
 
 
-def _asked(found: Sequence["Finding"], given: Input) -> Sequence["Finding"]:
-    """Whoever has a file checked against a hub wants to know about the file."""
+def _requested(found: Sequence["Finding"], given: Input) -> Sequence["Finding"]:
+    """With files and a hub, keep only findings about the files."""
     if given.files is None or not given.server:
         return found
     from fairway.whatif.lint import identity_of
@@ -132,10 +134,10 @@ def _print(shown: Sequence["Finding"], counts: Mapping[str, int], *, hidden: int
         path = f"{each.path}: " if each.path else ""
         place = f"{each.place}: " if each.place else ""
         say(f"{place}{each.severity}: {each.subject}: {path}{each.message} [{each.rule}]")
-        say(f"    to do: {each.remedy}")
-    said = ", ".join(_count(counts.get(name, 0), name) for name in _SEVERITIES if counts.get(name))
+        say(f"    remedy: {each.remedy}")
+    summary = ", ".join(_count(counts.get(name, 0), name) for name in _SEVERITIES if counts.get(name))
     more = HIDDEN.format(count=hidden) if hidden else ""
-    say("; ".join(part for part in (said or NOTHING, more) if part))
+    say("; ".join(part for part in (summary or NOTHING, more) if part))
 
 
 def _count(number: int, severity: str) -> str:
@@ -163,24 +165,26 @@ def _document(shown: Sequence["Finding"], counts: Mapping[str, int]) -> dict[str
     }
 
 
-def _placed(found: Iterable["Finding"], loaded: "LoadedObjects", max_file_size: int) -> list["Finding"]:
-    """By file, then line; what is on the hub by name."""
+def _with_positions(
+    found: Iterable["Finding"], loaded: "LoadedObjects", max_file_size: int
+) -> list["Finding"]:
+    """Add positions and sort by file and line; objects of the hub by name."""
     from fairway.whatif.lint import identity_of
 
     origins = {identity_of(each.object): each.origin for each in loaded}
     lines: dict[str, _Lines] = {}
-    placed: list[Finding] = []
+    positioned: list[Finding] = []
     for each in found:
         origin = origins[each.identity]
         if not origin.line:
-            placed.append(each)  # an object of the hub is known by its name
+            positioned.append(each)  # objects of a hub have no position
             continue
         in_file = lines.get(origin.file)
         if in_file is None:
             starts = [other.origin.line for other in loaded if other.origin.file == origin.file]
             in_file = lines[origin.file] = _Lines(origin.file, starts, max_file_size)
-        placed.append(replace(each, file=origin.file, line=in_file.of(origin, each.path)))
-    return sorted(placed, key=_order)
+        positioned.append(replace(each, file=origin.file, line=in_file.of(origin, each.path)))
+    return sorted(positioned, key=_order)
 
 
 def _order(found: "Finding") -> tuple[object, ...]:
@@ -189,7 +193,7 @@ def _order(found: "Finding") -> tuple[object, ...]:
 
 
 class _Lines:
-    """Lines of fields in one file, which is read a second time. What cannot be is known by the object's line."""
+    """Lines of fields in one file, which is read again. If that fails, the line of the object is used."""
 
     def __init__(self, file: str, starts: list[int], max_file_size: int) -> None:
         from fairway.cli.files import sources
@@ -197,7 +201,7 @@ class _Lines:
         self._starts = sorted(set(starts))
         self._data = b""
         self._places: dict[int, Places] = {}
-        # Standard input and pipes are gone once read.
+        # Standard input and pipes cannot be read again.
         if os.path.isfile(file):
             try:
                 self._data = sources.read(file, max_bytes=max_file_size).data
@@ -233,11 +237,11 @@ class _Lines:
         if self._json:
             document = self._json.get(origin.document)
             return {} if document is None else places_of(self._data, document)
-        # Up to where the next object starts is enough, and a list's item stands there by itself.
+        # Read up to the start of the next object; an item of a list is then a list by itself.
         after = bisect_right(self._starts, origin.line)
         end = self._starts[after] - 1 if after < len(self._starts) else len(self._text)
         text = b"".join(self._text[origin.line - 1 : end])
         places = places_of(text, Document(value=None, number=origin.document, line=1))
         shifted = {path: Place(each.line + origin.line - 1) for path, each in places.items()}
-        # An item of a list begins with a dash, so that it is the first of a list here as well.
+        # The item starts with a dash, so its fields are below index 0.
         return {path[1:] if path[0] == 0 else path: place for path, place in shifted.items() if path != (0,)}

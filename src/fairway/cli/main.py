@@ -1,9 +1,9 @@
-"""The `fairway` command: finds the verb, runs it, and turns whatever happens into a message and an exit code.
+"""The `fairway` command: run a verb, and turn errors into messages and exit codes.
 
-Verbs are imported when they are called or when their own help is asked for, so that `fairway --help` stays
-quick. A verb is one module in this package with a click command in it, and one line in `VERBS`.
+Verbs are imported on first use, so that `fairway --help` is fast. To add a verb, write a module with a click command
+and add a line to `VERBS`.
 
-Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. A traceback is shown only with
+Exit codes: 0 ok, 1 the answer is no, 2 bad input or usage, 130 interrupted. Tracebacks are shown only with
 FAIRWAY_DEBUG=1.
 """
 
@@ -31,48 +31,50 @@ from fairway.cli.output import say
 
 INTERNAL_ERROR = (
     "fairway: internal error: {error}\n"
-    f"This is a fault in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see where it happened."
+    f"This is a bug in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see the traceback."
 )
 COMPLETION_VARIABLE = "_FAIRWAY_COMPLETE"
 INTERRUPTED = "fairway: interrupted"
 OUT_OF_MEMORY = "fairway: not enough memory for this input"
 SYSTEM_ERROR = "fairway: {error}"
-NO_STDOUT = "fairway: standard output is closed, so there is nowhere to print the answer"
+NO_STDOUT = "fairway: standard output is closed"
 UNPRINTABLE = "fairway-unprintable"
 
 
-_SPELT: Final = {"…": "...", "×": "x"}
+_REPLACEMENTS: Final = {"…": "...", "×": "x"}
 
 
 class Verb(NamedTuple):
-    """Where a verb lives (`module:attribute`) and what the list of verbs says about it."""
+    """The click command of a verb (`module:attribute`) and its summary."""
 
     target: str
     help: str
 
 
 VERBS: Final[dict[str, Verb]] = {
-    "accept": Verb("fairway.cli.accept.command:accept", "Let clusters in that ask to join."),
+    "accept": Verb("fairway.cli.accept.command:accept", "Accept clusters that request to join."),
     "addon": Verb("fairway.cli.addon.command:addon", "Install Fairway's add-on on managed clusters."),
-    "agent": Verb("fairway.cli.agent.command:agent", "Run the agent of the add-on on a managed cluster."),
-    "clusterset": Verb("fairway.cli.clusterset:clusterset", "Bind sets to namespaces, and fill them."),
+    "agent": Verb("fairway.cli.agent.command:agent", "Run the add-on's agent on a managed cluster."),
+    "clusterset": Verb(
+        "fairway.cli.clusterset:clusterset", "Bind cluster sets to namespaces, and add clusters."
+    ),
     "completion": Verb("fairway.cli.completion:completion", "Print the completion script of a shell."),
     "conformance": Verb(
         "fairway.cli.conformance:conformance", "Check this version against recorded answers."
     ),
-    "crds": Verb("fairway.cli.crds:crds", "Print the CRDs, ready for kubectl apply."),
-    "explain": Verb("fairway.cli.explain.command:explain", "Say why, why not, and what would change it."),
-    "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets and look at what files hold."),
-    "get": Verb("fairway.cli.get.command:get", "Show clusters, sets, placements, scores and decisions."),
-    "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API, and look after its data."),
-    "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and look after it there."),
-    "lint": Verb("fairway.cli.lint:lint", "Find mistakes before they cost a decision."),
+    "crds": Verb("fairway.cli.crds:crds", "Print the CRDs, for kubectl apply."),
+    "explain": Verb("fairway.cli.explain.command:explain", "Explain a decision, and what would change it."),
+    "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets, and apply them to a hub."),
+    "get": Verb("fairway.cli.get.command:get", "List clusters, sets, placements, scores and decisions."),
+    "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API server, and manage its data."),
+    "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),
+    "lint": Verb("fairway.cli.lint:lint", "Find mistakes in placements."),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
     "provider": Verb(
-        "fairway.cli.provider.command:provider", "Run score providers, and look after their scores."
+        "fairway.cli.provider.command:provider", "Run score providers, and manage their scores."
     ),
     "run": Verb("fairway.cli.run.command:run", "Run the controllers against a hub."),
-    "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers, and a fleet to try things on."),
+    "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers and a synthetic fleet."),
 }
 
 
@@ -120,21 +122,21 @@ Examples:
   fairway place -f examples/fleet --reasons
   fairway fleet generate --clusters 1000 --seed 7 --out fleet.json
 
-Every command explains itself: fairway COMMAND --help.
+For the options of a command: fairway COMMAND --help
 """,
 )
 @click.version_option(__version__, prog_name="fairway")
 def fairway() -> None:
-    """Decides where work should run across many Kubernetes clusters, and can prove why."""
+    """Decide where work runs across many Kubernetes clusters, and explain why."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; messages go to stderr."""
+    """Run a command line and return its exit code. Messages go to stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not _can_print():
         return EXIT_BAD_INPUT
     try:
-        # click's own main would make exit status 1 of a broken pipe, which here means that the answer is no.
+        # click's main returns 1 for a broken pipe, which here means that the answer is no.
         instruction = os.environ.get(COMPLETION_VARIABLE)
         if instruction:
             return shell_complete(fairway, {}, "fairway", COMPLETION_VARIABLE, instruction)
@@ -144,29 +146,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except CommandError as error:
-        _tell("\n".join(f"fairway: {line}" for line in error.lines()))
+        _print_error("\n".join(f"fairway: {line}" for line in error.lines()))
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return EXIT_BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
-        _tell(INTERRUPTED)
+        _print_error(INTERRUPTED)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return EXIT_OK
     except MemoryError:
-        _tell(OUT_OF_MEMORY)
+        _print_error(OUT_OF_MEMORY)
         return EXIT_BAD_INPUT
     except OSError as error:
         if _debugging():
             raise
-        _tell(SYSTEM_ERROR.format(error=error.strerror or error))
+        _print_error(SYSTEM_ERROR.format(error=error.strerror or error))
         return EXIT_BAD_INPUT
     except Exception as error:
         if _debugging():
             raise
-        _tell(INTERNAL_ERROR.format(error=f"{type(error).__name__}: {error}"))
+        _print_error(INTERNAL_ERROR.format(error=f"{type(error).__name__}: {error}"))
         return EXIT_BAD_INPUT
     return result if isinstance(result, int) else EXIT_OK
 
@@ -176,34 +178,36 @@ def main() -> None:
 
 
 def _can_print() -> bool:
-    """Makes the streams take any text. False when the command was started without standard output."""
+    """Make the streams accept any text. False if standard output is closed."""
     if sys.stderr is None:
-        # Messages are for nobody, but must not stop an answer that is for somebody.
+        # stderr is closed: discard messages.
         sys.stderr = io.StringIO()
     if sys.stdout is None:
-        _tell(NO_STDOUT)
+        _print_error(NO_STDOUT)
         return False
-    codecs.register_error(UNPRINTABLE, _spell)
+    codecs.register_error(UNPRINTABLE, _replace_unencodable)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=UNPRINTABLE)
     return True
 
 
-def _spell(error: UnicodeError) -> tuple[str, int]:
-    """What stands for characters that the terminal's encoding does not have."""
+def _replace_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that the terminal's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
-    spelt = "".join(_SPELT.get(char) or char.encode("ascii", "backslashreplace").decode() for char in found)
-    return spelt, error.end
+    replaced = "".join(
+        _REPLACEMENTS.get(char) or char.encode("ascii", "backslashreplace").decode() for char in found
+    )
+    return replaced, error.end
 
 
 def _debugging() -> bool:
     return os.environ.get(DEBUG_VARIABLE, "") == "1"
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         say(text, stream=sys.stderr)
         sys.stderr.flush()
@@ -212,7 +216,7 @@ def _tell(text: str) -> None:
 
 
 def _silence_stdout() -> None:
-    # The reader went away. Python flushes stdout once more at exit and would complain on stderr.
+    # The reader closed the pipe. Python flushes stdout at exit and would print an error.
     try:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -1,8 +1,8 @@
-"""One way to print rows: a table for people, YAML and JSON for programs.
+"""Print rows as a table, YAML or JSON.
 
-A table on a terminal is drawn by rich and folds long cells. Anywhere else it is plain text with aligned
-columns, never cut and never coloured, so that it can be piped, compared and tested. YAML and JSON sort their
-keys: the same answer is the same bytes.
+On a terminal, rich draws the table with colours and wraps long cells. Elsewhere it is plain text with aligned columns,
+never cut and never coloured, so that it can be piped and compared. YAML and JSON have sorted keys, so that the same
+answer gives the same bytes.
 """
 
 import io
@@ -24,20 +24,20 @@ _CONTROL: Final = {
 }
 
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""Control characters that JSON allows as they are, and some terminals act on. They occur within strings only."""
+"""Control characters that JSON does not escape, but some terminals interpret. They occur only in strings."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def output_option(command: _Command) -> _Command:
-    """The `-o` every command has; the value arrives as `output`."""
+    """Add `-o`, passed as `output`."""
     option = click.option(
         "-o",
         "--output",
         type=click.Choice(FORMATS),
         default="table",
         show_default=True,
-        help="How to print the answer.",
+        help="Output format.",
     )
     return option(command)
 
@@ -50,14 +50,13 @@ def emit(
     document: object = None,
     stream: IO[str] | None = None,
 ) -> None:
-    """Print `rows`; `columns` maps a row's key to its heading, in order.
+    """Print `rows`; `columns` maps keys of rows to headings, in order.
 
-    YAML and JSON print `document` when there is one, otherwise every key of every row, also those that are no
-    column.
+    YAML and JSON print `document` if given, otherwise all keys of all rows.
     """
     target = sys.stdout if stream is None else stream
     if output != "table" and isinstance(target, io.TextIOWrapper):
-        # YAML and JSON are UTF-8 wherever they go: the next program reads them, not the terminal.
+        # YAML and JSON are always UTF-8: they are read by programs.
         target.reconfigure(encoding="utf-8")
     if output == "json":
         target.write(to_json(rows if document is None else document))
@@ -70,17 +69,17 @@ def emit(
 
 
 def say(text: str = "", *, stream: IO[str] | None = None) -> None:
-    """Print a line for people. Unlike click's echo it leaves the encoding to the stream, as `emit` does."""
+    """Print a line of text. Unlike click's echo, it leaves the encoding to the stream, as `emit` does."""
     (sys.stdout if stream is None else stream).write(f"{visible(text)}\n")
 
 
 def visible(text: str) -> str:
-    """Control characters spelt out: what a cluster says about itself must not steer the reader's terminal."""
+    """Escape control characters: text from clusters must not control the user's terminal."""
     return text.translate(_CONTROL)
 
 
 def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
-    """Aligned columns, two spaces apart, no trailing blanks; numbers to the right."""
+    """Format aligned columns, two spaces apart, without trailing blanks; numbers are right-aligned."""
     if not rows:
         return f"{NOTHING_FOUND}\n"
     grid, widths = _grid(rows, columns)
@@ -96,14 +95,14 @@ def plain_table(rows: Sequence[Row], *, columns: Mapping[str, str]) -> str:
 
 
 def _grid(rows: Sequence[Row], columns: Mapping[str, str]) -> tuple[list[list[str]], list[int]]:
-    """All cells, the headings first, and how wide each column is."""
+    """Return all cells, the headings first, and the width of each column."""
     cells = [[cell(row.get(key)) for key in columns] for row in rows]
     grid = [[title.upper() for title in columns.values()], *cells]
     return grid, [max(len(line[index]) for line in grid) for index in range(len(columns))]
 
 
 def cell(value: object) -> str:
-    """One value as one line of text."""
+    """Format a value as one line of text."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

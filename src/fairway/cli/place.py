@@ -1,4 +1,4 @@
-"""`fairway place`: schedule the placements of files or of a hub, and print the decisions. It never writes any."""
+"""`fairway place`: decide the placements of files or of a hub, and print the decisions without writing them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from fairway.whatif.advice import Advice
     from fairway.whatif.world import Key, World
 
-LEFT_ALONE: Final = "left alone"
+SKIPPED: Final = "skipped"
 NOT_DECIDED: Final = "not decided yet"
-SAME: Final = "the same"
+SAME: Final = "unchanged"
 MORE: Final = "… and {count:,} more"
 NOTE: Final = "{placement}: {kind}: {message}"
-REMEDY: Final = "    to do: {remedy}"
+REMEDY: Final = "    remedy: {remedy}"
 HEADING: Final = "{placement}: {clusters}, {satisfied}"
 
 SHOWN_IN_ROW: Final = 4
@@ -32,7 +32,7 @@ SHOWN_WITH_REASONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One placement after it was looked at. ``idle`` says why it was left alone, empty if it was not."""
+    """The result for one placement. ``idle`` is the reason for skipping it, or empty."""
 
     key: "Key"
     found: "Verdict"
@@ -41,7 +41,7 @@ class Placed:
     reason: str
     advice: "tuple[Advice, ...]"
     before: "list[str] | None" = None
-    """What was decided for it before; None if nothing was."""
+    """The recorded decision; None if there is none."""
 
     @property
     def name(self) -> str:
@@ -49,20 +49,20 @@ class Placed:
 
     @property
     def clusters(self) -> str:
-        """How many of how many."""
+        """Selected and wanted number of clusters."""
         wanted = self.found.outcome.context.workload.wanted
         count = f"{self.found.selected:,}"
         return count if wanted is None else f"{count} of {wanted:,}"
 
     @property
     def change(self) -> str:
-        """What would be different on the hub."""
+        """The difference from the decision on the hub."""
         if self.before is None:
             return NOT_DECIDED
         now = self.found.outcome.selected
-        come = [f"+{name}" for name in now if name not in self.before]
-        gone = [f"-{name}" for name in self.before if name not in now]
-        changes = come + gone
+        added = [f"+{name}" for name in now if name not in self.before]
+        removed = [f"-{name}" for name in self.before if name not in now]
+        changes = added + removed
         shown = ", ".join(changes[:SHOWN_IN_ROW])
         more = len(changes) - SHOWN_IN_ROW
         return f"{shown} {MORE.format(count=more)}" if more > 0 else shown or SAME
@@ -80,14 +80,14 @@ Examples:
   fairway place -f new-placement.yaml --hub
 
 \b
-Without -f, the placements of the hub are decided with what the hub has; with -f and --hub, those of the files
-are, or all of the hub if the files have none, with what the hub would have after kubectl apply. Nothing is
-written. ON THE HUB is then what would be different from what is decided there.
+Without -f, the placements of the hub are decided; with -f and --hub, those of the files, or all of the hub if the files
+have none, on the hub as it would be with the files applied. Nothing is written. ON THE HUB is the difference from the
+hub's decisions.
 
 \b
-Placements are decided in the order of namespace and name; each sees what the earlier ones decided.
+Placements are decided in the order of namespace and name; each sees the earlier decisions.
 -o yaml and -o json print a v1 List: each Placement with its status, then its PlacementDecisions.
-Exit status: 0 decided, 1 with --strict when one is not satisfied or misconfigured, 2 bad input.
+Exit status: 0 decided, 1 with --strict if a placement is not satisfied or misconfigured, 2 bad input.
 """,
 )
 @click.option(
@@ -96,12 +96,12 @@ Exit status: 0 decided, 1 with --strict when one is not satisfied or misconfigur
     multiple=True,
     metavar="NS/NAME",
     shell_complete=complete("placements"),
-    help="Decide only this one. May be repeated.",
+    help="Decide only this placement. Can be repeated.",
 )
-@click.option("--now", type=moment, metavar="TIME", help="The moment to decide for.  [default: now]")
-@click.option("--reasons", is_flag=True, help="Say of each chosen cluster why.")
-@click.option("--all", "everything", is_flag=True, help="Show all chosen clusters, however many.")
-@click.option("--strict", is_flag=True, help="Fail when a placement does not get all it wants.")
+@click.option("--now", type=moment, metavar="TIME", help="Decide at this time.  [default: now]")
+@click.option("--reasons", is_flag=True, help="Show the reason for each selected cluster.")
+@click.option("--all", "everything", is_flag=True, help="Show all selected clusters.")
+@click.option("--strict", is_flag=True, help="Fail if a placement is not satisfied.")
 @output_option
 @input_options
 def place(
@@ -117,7 +117,7 @@ def place(
     strict: bool,
     output: OutputFormat,
 ) -> int:
-    """Decide placements against the clusters and scores around them, in files or on a hub."""
+    """Decide placements with the clusters and scores of files or of a hub."""
     from fairway.cli.progress import tracked
     from fairway.fleet.instant import to_micros
     from fairway.whatif.names import UnknownNameError, find_placement
@@ -130,7 +130,11 @@ def place(
     if not world.placements:
         raise no_placements(given)
     try:
-        keys = sorted({find_placement(world, text) for text in wanted} or _asked(given) or world.placements)
+        keys = sorted(
+            {find_placement(world, text) for text in wanted}
+            or _placements_of_files(given)
+            or world.placements
+        )
     except UnknownNameError as error:
         raise BadInputError(str(error)) from None
     micros = to_micros(now or datetime.now(UTC))
@@ -143,8 +147,8 @@ def place(
     return EXIT_NO if strict and not all(each.idle or each.satisfied for each in placed) else EXIT_OK
 
 
-def _asked(given: Input) -> "set[Key]":
-    """The placements that files hold."""
+def _placements_of_files(given: Input) -> "set[Key]":
+    """Return the placements in files."""
     from fairway.api.placement import Placement
 
     placements = given.files.of(Placement) if given.files else ()
@@ -180,7 +184,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool, live: bool)
         {
             "placement": each.name,
             "clusters": "" if each.idle else each.clusters,
-            "satisfied": LEFT_ALONE if each.idle else each.reason,
+            "satisfied": SKIPPED if each.idle else each.reason,
             "change": "" if each.idle else each.change,
             "chosen": "" if each.idle else _chosen(each, everything=everything),
         }
@@ -191,7 +195,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool, live: bool)
         "clusters": "Clusters",
         "satisfied": "Satisfied",
         **({"change": "On the hub"} if live else {}),
-        "chosen": "Chosen (score)",
+        "chosen": "Selected (score)",
     }
     emit(rows, columns=columns)
     notes = [line for each in placed for line in _notes(each, everything=everything)]
@@ -214,7 +218,7 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool, live: bool)
     if not first:
         say()
     if placed.idle:
-        say(f"{placed.name}: {LEFT_ALONE}, {placed.idle}")
+        say(f"{placed.name}: {SKIPPED}, {placed.idle}")
         return
     noun = "cluster" if placed.found.selected == 1 else "clusters"
     heading = HEADING.format(
@@ -238,7 +242,7 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool, live: bool)
 
 
 def _groups(found: "Verdict") -> dict[str, str]:
-    """The decision group of each cluster, as its index and name; nothing where there is only one without name."""
+    """Return the decision group of each cluster, as index and name; empty for a single unnamed group."""
     from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
 
     if len(found.groups) == 1 and not found.groups[0].decisionGroupName:
@@ -252,7 +256,7 @@ def _groups(found: "Verdict") -> dict[str, str]:
 
 def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:
     if placed.idle:
-        yield NOTE.format(placement=placed.name, kind=LEFT_ALONE, message=placed.idle)
+        yield NOTE.format(placement=placed.name, kind=SKIPPED, message=placed.idle)
     for each in placed.advice:
         yield NOTE.format(
             placement=placed.name, kind=each.kind, message=each.message if everything else each.brief
@@ -262,7 +266,7 @@ def _notes(placed: Placed, *, everything: bool) -> Iterator[str]:
 
 
 def _document(world: "World", placed: list[Placed]) -> dict[str, Any]:
-    """A Placement is followed by its decisions, in the order of their pages."""
+    """Return each Placement followed by its PlacementDecisions."""
     from fairway.api.kinds import encode
 
     items: list[dict[str, Any]] = []
@@ -284,7 +288,7 @@ def _decisions(world: "World", key: "Key") -> Iterator[dict[str, Any]]:
     ]
     for each in sorted(mine, key=lambda each: (len(each.metadata.name), each.metadata.name)):
         document = encode(each)
-        # A Placement out of a file has no uid yet, and the API server refuses owners without one.
+        # A Placement from a file has no uid, and the API server rejects owners without one.
         owners = [owner for owner in document["metadata"].pop("ownerReferences", ()) if owner.get("uid")]
         if owners:
             document["metadata"]["ownerReferences"] = owners

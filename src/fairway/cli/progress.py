@@ -1,4 +1,4 @@
-"""A progress bar on stderr for work that takes a while, and nothing at all when nobody is watching."""
+"""Progress bars on stderr for long work; none if stderr is not a terminal."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final, Protocol, TypeVar
 
 _Item = TypeVar("_Item")
-_PATIENCE: Final = 0.5  # seconds; what is done sooner needs no bar
+_QUIET_SECONDS: Final = 0.5  # shorter work needs no bar
 _STEPS: Final = 100
 
 
@@ -18,10 +18,8 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterator[Advance]:
-    """Yields a function that moves the bar on. The bar goes away at the end and rich is only imported to draw
-    one.
-    """
-    # A terminal that cannot move its cursor would keep every state of the bar.
+    """Yield a function that advances the bar. The bar is removed at the end. rich is imported only to draw it."""
+    # A dumb terminal would keep every state of the bar.
     if not wanted or not sys.stderr.isatty() or os.environ.get("TERM") in ("dumb", "unknown"):
         yield lambda _amount: None
         return
@@ -42,14 +40,14 @@ def progress(title: str, *, total: float | None, wanted: bool = True) -> Iterato
 
 
 def tracked(items: Iterable[_Item], title: str, *, total: int) -> Iterator[_Item]:
-    """`items`, counted on a progress bar if they take long enough to wonder."""
+    """Yield `items`, with a progress bar if they take long."""
     started = monotonic()
     step = max(1, total // _STEPS)
     advance: Advance | None = None
     with ExitStack() as stack:
         for count, item in enumerate(items, start=1):
             yield item
-            if advance is None and monotonic() - started > _PATIENCE:
+            if advance is None and monotonic() - started > _QUIET_SECONDS:
                 advance = stack.enter_context(progress(title, total=total))
                 advance(count - count % step)
             elif advance is not None and count % step == 0:

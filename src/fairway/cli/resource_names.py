@@ -1,4 +1,4 @@
-"""The names that kubectl accepts for the kinds of this command line: one or many, short or in full, in any case."""
+"""Names of kinds as kubectl accepts them: singular, plural, short or full, in any case."""
 
 import re
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ ALIASES: Final = {
     "scores": ("score", "addonplacementscore", "addonplacementscores"),
     "providers": ("provider",),
 }
-"""By the name of the subcommand of ``fairway get``."""
+"""By subcommand of ``fairway get``."""
 NAMES: Final = {alias: name for name, aliases in ALIASES.items() for alias in (name, *aliases)}
 
 _QUALIFIER: Final = re.compile(r"(?:\.v\d+(?:(?:alpha|beta)\d+)?)?\.cluster\.open-cluster-management\.io")
 
 
 def resource_of(word: str) -> str | None:
-    """The kind that kubectl would understand; None for a word that names none."""
+    """Return the kind that a word names; None if it names none."""
     name, dot, rest = word.lower().partition(".")
     if dot and not _QUALIFIER.fullmatch(f".{rest}"):
         return None
@@ -27,14 +27,14 @@ def resource_of(word: str) -> str | None:
 
 
 def split_name(word: str) -> tuple[str, str] | None:
-    """The kind and the name of kubectl's TYPE/NAME; None for a word of another form."""
+    """Split kubectl's TYPE/NAME; None for other words."""
     kind, slash, name = word.partition("/")
     found = resource_of(kind) if slash and name else None
     return None if found is None else (found, name)
 
 
 def separate_names(words: Sequence[str]) -> list[str]:
-    """``placement/a placement/b`` as ``placements a b``. Words of another form stay as they are."""
+    """Turn ``placement/a placement/b`` into ``placements a b``. Other words are kept."""
     first = split_name(words[0]) if words else None
     if first is None:
         return list(words)

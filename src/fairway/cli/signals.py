@@ -1,4 +1,4 @@
-"""Processes that run until they are told to stop: Ctrl-C and SIGTERM end the work in order, a second one at once."""
+"""Stop long-running commands on Ctrl-C and SIGTERM: the first signal stops in order, the second at once."""
 
 import asyncio
 import signal
@@ -11,28 +11,28 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def listening() -> Iterator[asyncio.Event]:
-    """An event that is set by the first signal; the next one does what it does to any program."""
+    """Yield an event that the first signal sets; the second signal has its default effect."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def heed() -> None:
+    def handle() -> None:
         stop.set()
-        unlisten()
+        remove_handlers()
 
-    def unlisten() -> None:
+    def remove_handlers() -> None:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, heed)
+        loop.add_signal_handler(number, handle)
     try:
         yield stop
     finally:
-        unlisten()
+        remove_handlers()
 
 
 async def until(stop: asyncio.Event, work: Coroutine[Any, Any, None], *, on_stop: Callable[[], None]) -> None:
-    """Runs ``work`` until it ends, or is cancelled because of ``stop``. Raises what it raises."""
+    """Run ``work`` until it ends or ``stop`` is set. Raises the exceptions of ``work``."""
     working = asyncio.create_task(work)
     stopping = asyncio.create_task(stop.wait())
     try:

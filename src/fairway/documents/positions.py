@@ -1,7 +1,6 @@
-"""Where a field stands in its file, for messages such as `fleet.yaml:12`.
+"""Find the lines of fields, for messages such as `fleet.yaml:12`.
 
-Reading keeps no positions. Only when a document has a problem is its text read a second time, here, from its
-own first line, and every field's line noted.
+The reader keeps no positions. A document with a problem is parsed again here, from its first line.
 """
 
 import re
@@ -22,7 +21,7 @@ _MOST_TOKENS: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line, counted from 1, and the text of the value there if it was written without quotes."""
+    """A line, counted from 1, and the text of an unquoted value."""
 
     line: int
     plain: str = ""
@@ -32,7 +31,7 @@ Places = dict[Path, Place]
 
 
 def find(places: Places, path: str, *, default: Place) -> Place:
-    """The place of `path` or of the nearest field around it that the file has."""
+    """Return the place of `path`, or of the nearest enclosing field."""
     steps = parse_path(path)
     while steps:
         if steps in places:
@@ -42,7 +41,7 @@ def find(places: Places, path: str, *, default: Place) -> Place:
 
 
 def parse_path(path: str) -> Path:
-    """`spec.taints[0].key` and `metadata.labels[example.com/zone]` as steps."""
+    """Split `spec.taints[0].key` or `metadata.labels[example.com/zone]` into steps."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path):
         index, key, name = match.groups()
@@ -51,7 +50,7 @@ def parse_path(path: str) -> Path:
 
 
 def places_of(data: bytes, document: Document) -> Places:
-    """Every field of a document of `data`; empty when its text cannot be read by itself."""
+    """Return the places of all fields of a document; empty if its text cannot be parsed."""
     if document.raw is not None:
         return _json_places(bytes(document.raw), document.line)
     start = _line_start(data, document.line)
@@ -64,7 +63,7 @@ def places_of(data: bytes, document: Document) -> Places:
         loader.dispose()
     places: Places = {}
     if node is not None:
-        _note(node, (), document.line, places, set())
+        _collect(node, (), document.line, places, set())
     return places
 
 
@@ -75,7 +74,7 @@ def _line_start(data: bytes, line: int) -> int:
     return position
 
 
-def _note(node: Any, path: Path, first: int, places: Places, seen: set[int]) -> None:
+def _collect(node: Any, path: Path, first: int, places: Places, seen: set[int]) -> None:
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -84,17 +83,17 @@ def _note(node: Any, path: Path, first: int, places: Places, seen: set[int]) -> 
             inner = (*path, str(key.value))
             plain = value.value if isinstance(value, yaml.ScalarNode) and not value.style else ""
             places[inner] = Place(first + key.start_mark.line, plain)
-            _note(value, inner, first, places, seen)
+            _collect(value, inner, first, places, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             inner = (*path, index)
             plain = value.value if isinstance(value, yaml.ScalarNode) and not value.style else ""
             places[inner] = Place(first + value.start_mark.line, plain)
-            _note(value, inner, first, places, seen)
+            _collect(value, inner, first, places, seen)
 
 
 def _json_places(text: bytes, line: int) -> Places:
-    """`text` is known to be valid JSON, so the tokens need no checking."""
+    """`text` is valid JSON, so the tokens are not checked."""
     places: Places = {}
     path: list[str | int] = []
     mapping: list[bool] = []

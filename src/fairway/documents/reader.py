@@ -1,9 +1,8 @@
-"""Text → documents: YAML and JSON, many documents to a file, each knowing where it starts.
+"""Parse YAML and JSON text into documents, each with its first line.
 
-YAML is built straight from libyaml's events rather than by PyYAML's constructor. That is several times
-faster, resolves scalars by our rules, keeps timestamps as text, survives deep nesting, and puts a ceiling on
-what aliases may expand to. Where each field stands is not kept while reading, because files are large and
-errors are rare: `fairway.documents.positions` reads one document again when somebody asks.
+YAML values are built from libyaml's events instead of by PyYAML's constructor. That is several times faster, resolves
+scalars as kubectl does, keeps timestamps as text, survives deep nesting, and limits the expansion of aliases. Positions
+of fields are not kept, because files are large and errors are rare: `positions` parses one document again.
 """
 
 import re
@@ -20,29 +19,29 @@ MAX_DEPTH: Final = 100
 MAX_ALIAS_NODES: Final = 100_000
 
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
-ALIAS_BOMB = f"the aliases of one document expand to more than {MAX_ALIAS_NODES} values"
+ALIAS_BOMB = f"the aliases of one document expand to more than {MAX_ALIAS_NODES:,} values"
 ALIAS_UNKNOWN = "the alias *{name} has no anchor &{name} before it"
 ALIAS_OF_ITSELF = "the alias *{name} is inside its own anchor"
-DUPLICATE_KEY = "the key {key!r} is given twice"
+DUPLICATE_KEY = "duplicate key {key!r}"
 KEY_NOT_TEXT = "a mapping key must be text"
-MERGE_NOT_MAPPING = "<< takes a mapping or a list of mappings"
+MERGE_NOT_MAPPING = "<< requires a mapping or a list of mappings"
 UNKNOWN_TAG = "the tag {tag} is not supported"
-TAB = "a tab, where YAML wants spaces"
+TAB = "tab in the indentation"
 
 LAYOUT_REMEDY = "check indentation, quotes and brackets on this line and the one before"
 JSON_REMEDY = "check commas, quotes and brackets here"
-DEPTH_REMEDY = "no Kubernetes object is that deep; check that the file is the right one"
+DEPTH_REMEDY = "no Kubernetes object is that deep; check that this is the right file"
 EXPANSION_REMEDY = "write the values out, or use fewer aliases"
-ANCHOR_REMEDY = "put &{name} before the value it stands for"
-DUPLICATE_REMEDY = "remove one of the two; between two objects there must be a line ---"
+ANCHOR_REMEDY = "define the anchor &{name} before the alias"
+DUPLICATE_REMEDY = "remove one of the two; separate two objects with a line ---"
 KEY_REMEDY = "put the key in quotes"
-MERGE_REMEDY = "give it an alias of a mapping, such as <<: *defaults"
-TAG_REMEDY = "remove the tag; text can be put in quotes"
+MERGE_REMEDY = "use an alias of a mapping, such as <<: *defaults"
+TAG_REMEDY = "remove the tag; put text in quotes"
 TAB_REMEDY = "indent with spaces"
 
 
 class DocumentError(ValueError):
-    """Text that is no YAML or JSON. `line` and `column` count from 1, 0 is unknown."""
+    """Text that is not valid YAML or JSON. `line` and `column` count from 1; 0 is unknown."""
 
     def __init__(
         self,
@@ -62,10 +61,10 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One value out of a file. `number` and `line` count from 1, `offset` is in bytes.
+    """One value of a file. `number` and `line` count from 1, `offset` is in bytes.
 
-    `raw` is the JSON text of a value that was not decoded yet; `value` is then None. `item_lines` says where
-    the items of a YAML list of objects start.
+    `raw` is the JSON text of a value that is not decoded yet; `value` is then None. `item_lines` are the first lines of
+    the items of a YAML list of objects.
     """
 
     value: Any
@@ -77,7 +76,7 @@ class Document:
 
 
 def yaml_documents(data: bytes) -> Iterator[Document]:
-    """The documents of a YAML text that hold something; the empty ones are counted all the same."""
+    """Yield the non-empty documents of a YAML text; empty ones are counted in `number`."""
     loader = yaml.CSafeLoader(data)
     try:
         for number, (value, line, item_lines) in enumerate(_build(loader), start=1):
@@ -104,9 +103,9 @@ def _is_tab(data: bytes, line: int, column: int) -> bool:
 
 
 _OPEN: Final = object()
-"""What an anchor stands for until its node is complete."""
+"""Value of an anchor until its node is complete."""
 _MERGE: Final = object()
-"""The key of a merge until its mapping is complete; a quoted "<<" is a key like any other."""
+"""Key of a merge until its mapping is complete; a quoted "<<" is an ordinary key."""
 _WANTED: Final = object()
 """The pending key of a mapping that expects a key next."""
 _TEXT_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:timestamp"})
@@ -115,10 +114,9 @@ _CONTAINER_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,
 
 
 def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
-    """Yield value, line and the lines of list items of each document.
+    """Yield value, first line and the lines of list items of each document.
 
-    One loop without recursion and with everything in locals: this is where loading a large file spends its
-    time.
+    One loop with local variables, because loading a large file spends its time here.
     """
     scalar, alias = yaml.ScalarEvent, yaml.AliasEvent
     mapping, mapping_end = yaml.MappingStartEvent, yaml.MappingEndEvent
@@ -126,7 +124,7 @@ def _build(loader: Any) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     get_event = loader.get_event
     # The outer container, its pending key, its own anchor, and the nodes before.
     stack: list[tuple[Any, Any, str | None, int]] = []
-    anchors: dict[str, tuple[Any, int]] = {}  # value and the number of nodes it stands for
+    anchors: dict[str, tuple[Any, int]] = {}  # value and its number of nodes
     container: Any = None
     key: Any = None  # None in a list
     root: Any = None
@@ -218,7 +216,7 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int]]) -> tuple[Any, int]
 
 
 def _merge(event: Any, mapping: dict[Any, Any]) -> dict[Any, Any]:
-    """`<<` brings in the keys a mapping does not have; of several sources the earlier wins."""
+    """Add the keys that a mapping lacks from `<<`; of several sources the first wins."""
     sources = mapping.pop(_MERGE)
     merged: dict[Any, Any] = {}
     for source in reversed(sources if isinstance(sources, list) else [sources]):
@@ -234,7 +232,7 @@ def _error(event: Any, message: str, remedy: str) -> DocumentError:
 
 
 class _ListEnvelope(msgspec.Struct):
-    """The outside of a Kubernetes list: its items stay JSON text until each is decoded on its own."""
+    """A Kubernetes list with undecoded items."""
 
     kind: msgspec.Raw = msgspec.Raw()
     items: list[msgspec.Raw] | None = None
@@ -247,10 +245,9 @@ _POSITION: Final = re.compile(r" ?\(byte (\d+)\)")
 
 
 def json_documents(data: bytes) -> Iterator[Document]:
-    """The values of a JSON text, undecoded: one value, a Kubernetes list's or an array's items, or one value
-    per line.
+    """Yield the undecoded values of a JSON text: one value, the items of a list or array, or one value per line.
 
-    A list of a hundred thousand objects never exists as Python dictionaries all at once.
+    Items stay undecoded, so that a list of 100,000 objects does not become dictionaries all at once.
     """
     try:
         _validator.decode(data)
@@ -266,7 +263,7 @@ def json_documents(data: bytes) -> Iterator[Document]:
             value=None, number=1, line=data.count(b"\n", 0, start) + 1, offset=start, raw=data[start:]
         )
         return
-    # The items come in order and unaltered, so finding each one again costs a comparison and gives its place.
+    # Items are in order and unaltered, so a search from the last position finds each one.
     position, line = start, data.count(b"\n", 0, start) + 1
     for number, item in enumerate(items, start=1):
         text = bytes(item)
@@ -277,7 +274,7 @@ def json_documents(data: bytes) -> Iterator[Document]:
 
 
 def _items(data: bytes) -> list[msgspec.Raw] | None:
-    """The items when `data` is an array or an object of a kind that ends in List, otherwise None."""
+    """Return the items of an array or of an object whose kind ends in List, otherwise None."""
     if data.lstrip()[:1] == b"[":
         return _arrays.decode(data)
     try:
@@ -296,8 +293,7 @@ def _json_lines(data: bytes, why: msgspec.DecodeError) -> Iterator[Document]:
             try:
                 _validator.decode(stripped)
             except (msgspec.DecodeError, RecursionError) as error:
-                # When not even the first line stands by itself this is no line-by-line file; the first
-                # complaint holds.
+                # If the first line is not valid JSON, the text is not JSON lines: raise the first error.
                 raise _json_error(data, why, 0) if first else _json_error(text, error, number - 1) from None
             indent = len(text) - len(text.lstrip())
             yield Document(value=None, number=number, line=number, offset=offset + indent, raw=stripped)
@@ -318,7 +314,7 @@ def _json_error(data: bytes, error: Exception, lines_before: int) -> DocumentErr
 
 
 def value_of(document: Document) -> Any:
-    """The value of a document, decoding its JSON text when that is still to do."""
+    """Return the value of a document, decoding its JSON text if necessary."""
     if document.raw is None:
         return document.value
     try:

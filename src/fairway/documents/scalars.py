@@ -1,9 +1,8 @@
-"""What an unquoted YAML word means, the way Kubernetes' own tools read it.
+"""Resolve unquoted YAML scalars as kubectl does.
 
-PyYAML follows YAML 1.1 and its traps; kubectl reads the same files a little differently, and files written
-for kubectl are what we are given. The rules here: `yes`, `no`, `on` and `off` are booleans (kubectl agrees,
-so an unquoted label value `on` is an error in both); a leading 0 means octal; `1e3` is a number; `1:30` and
-dates are text; a float without a fraction is an integer, as it is after a trip through JSON.
+PyYAML follows YAML 1.1, and kubectl differs from it. The rules here: `yes`, `no`, `on` and `off` are booleans (so an
+unquoted label value `on` is an error, as in kubectl); a leading 0 means octal; `1e3` is a number; `1:30` and dates are
+text; a float without a fraction is an integer, as after a conversion to JSON.
 """
 
 import math
@@ -29,7 +28,7 @@ _LONGEST_NUMBER: Final = 400
 
 
 def resolve(text: str) -> Scalar:
-    """The value of a plain (unquoted, untagged) scalar."""
+    """Return the value of a plain (unquoted, untagged) scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMERIC_START or len(text) > _LONGEST_NUMBER:

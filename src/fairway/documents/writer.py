@@ -1,7 +1,7 @@
-"""Data → YAML that means the same to kubectl, to PyYAML and to us.
+"""Write YAML that kubectl, PyYAML and this package read the same way.
 
-PyYAML leaves text such as `1e3` unquoted because YAML 1.1 does not see a number there; kubectl does. Here
-every text that anybody could take for something else is quoted. Anchors are never written.
+PyYAML leaves text such as `1e3` unquoted, which kubectl reads as a number. Here every ambiguous text is quoted. Anchors
+are never written.
 """
 
 from typing import Any
@@ -25,6 +25,6 @@ _Dumper.add_representer(str, _text)
 
 
 def dump_yaml(document: object, *, sort_keys: bool = True) -> str:
-    """One document, in block style, without a document marker."""
+    """Format one document in block style, without a document marker."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=True, width=110)
     return text

@@ -1,7 +1,7 @@
-"""A backup: the hub's objects and its keys in one file, so that kubeconfigs and tokens go on working.
+"""Back up and restore a hub's objects and keys in one file, so that kubeconfigs and tokens stay valid.
 
-The file is the SQLite file of the objects, as `archive` makes it, with one more table that holds the files of the
-folder `pki`. So everything that reads the objects reads it as it is. All of it blocks.
+The file is the SQLite file that `storage.archive` writes, with one more table for the files of the folder `pki`, so
+whatever reads the objects reads a backup, too. All functions block.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairway.cli.hub.faults import private
 from fairway.hub.authn.jwt import KEY_FILE
 from fairway.hub.pki.certificates import write_private
 from fairway.hub.pki.hub_certificates import AUTHORITY_FILE
@@ -26,17 +25,17 @@ from fairway.hub.storage.log import FILE, sync_folder
 
 PKI: Final = "pki"
 
-NO_DATA: Final = "{path} holds no hub's data; name the folder that `fairway hub --data` was given"
+NO_DATA: Final = "{path} contains no hub data; name the folder that was given to `fairway hub --data`"
 NO_BACKUP: Final = (
-    "{path} is not a backup of a hub, or its beginning is lost; manifests are for `kubectl apply`"
+    "{path} is not a hub backup, or its first bytes are damaged; apply manifests with `kubectl apply` instead"
 )
 NOT_A_FILE: Final = "{path} is a folder; name a file in it"
-KEY_DAMAGED: Final = "{name} doesn't match its checksum"
+KEY_DAMAGED: Final = "{name} does not match its checksum"
 KEY_MISSING: Final = "{name} is missing"
-KEY_UNREADABLE: Final = "{name} can't be read: {reason}"
-KEYS_LEFT: Final = (
-    "the objects are restored, but the keys are not: {reason}. Stop what uses {folder} and restore again with "
-    "--force"
+KEY_UNREADABLE: Final = "cannot read {name}: {reason}"
+KEYS_NOT_RESTORED: Final = (
+    "the objects were restored, but the keys were not: {reason}. Stop the process that uses {folder}, then restore "
+    "again with --force"
 )
 
 _MAGIC: Final = b"SQLite format 3\x00"
@@ -48,8 +47,8 @@ class NoData(StoreError):
     pass
 
 
-class KeysLeft(StoreError):
-    """Half done. Doing it again finishes it."""
+class KeysNotRestored(StoreError):
+    """Only the objects were restored. Restoring again completes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +57,30 @@ class Outcome:
     keys: tuple[str, ...]
 
 
+@contextlib.contextmanager
+def private_files() -> Iterator[None]:
+    """Create files readable by their owner only."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def require_data(folder: Path) -> None:
     if not (folder / FILE).exists():
         raise NoData(NO_DATA.format(path=folder))
 
 
 def save(folder: Path, target: Path, *, force: bool) -> Outcome:
-    """``target`` appears when it is complete, or not at all; also while a hub uses the folder."""
+    """Write ``target`` atomically, also while a hub uses ``folder``."""
     require_data(folder)
     if target.is_dir():
         raise Unreadable(target, detail=NOT_A_FILE.format(path=target))
     if target.exists() and not force:
         raise archive.Occupied(archive.EXISTS, path=target)
     draft = target.with_name(_UNFINISHED.format(name=target.name))
-    with private():
+    with private_files():
         draft.unlink(missing_ok=True)
         try:
             summary = archive.backup(folder, draft)
@@ -87,7 +96,7 @@ def save(folder: Path, target: Path, *, force: bool) -> Outcome:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Hidden ones are still being written."""
+    """Read the files of a folder, without hidden ones, which are still being written."""
     if not folder.is_dir():
         return {}
     return {
@@ -99,7 +108,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def _add(file: Path, keys: Mapping[str, bytes]) -> None:
     with _connected(file, "rw") as connection:
-        # One file at rest, whatever the log it was copied from used.
+        # Without a write-ahead log beside it, the backup is one file.
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN")
@@ -124,7 +133,7 @@ def _connected(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 
 def key_problems(path: Path) -> list[str]:
-    """What is wrong with the keys of a backup, or of a folder."""
+    """List the problems of the keys in a backup or a folder."""
     if path.is_dir():
         needed = (path / PKI / name for name in (AUTHORITY_FILE, KEY_FILE))
         missing = [KEY_MISSING.format(name=f"{PKI}/{each.name}") for each in needed if not each.exists()]
@@ -137,7 +146,7 @@ def key_problems(path: Path) -> list[str]:
 
 
 def _kept(file: Path) -> list[tuple[str, bytes, bool]]:
-    """None in a backup of objects only."""
+    """Read the keys in a backup: name, content, and whether the checksum matches."""
     with _connected(file, "ro") as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone():
             return []
@@ -149,9 +158,9 @@ def _kept(file: Path) -> list[tuple[str, bytes, bool]]:
 
 
 def load(file: Path, folder: Path, *, force: bool) -> Outcome:
-    """The objects are replaced at once or not at all, then the keys one by one.
+    """Restore a backup: the objects atomically, then the keys one by one.
 
-    A backup without keys leaves the folder's own.
+    A backup without keys leaves the folder's keys unchanged.
     """
     with file.open("rb") as start:
         if start.read(len(_MAGIC)) != _MAGIC:
@@ -161,7 +170,7 @@ def load(file: Path, folder: Path, *, force: bool) -> Outcome:
         if not good or Path(name).name != name:
             raise Damaged(file, detail=KEY_DAMAGED.format(name=f"{PKI}/{name}"))
         keys[name] = content
-    with private():
+    with private_files():
         summary = archive.restore(file, folder, force=force)
         (folder / FILE).chmod(0o600)
         if keys:
@@ -182,4 +191,4 @@ def _put(keys: Mapping[str, bytes], folder: Path) -> None:
         finally:
             lock.release()
     except (OSError, StoreError) as error:
-        raise KeysLeft(KEYS_LEFT.format(reason=error, folder=folder)) from error
+        raise KeysNotRestored(KEYS_NOT_RESTORED.format(reason=error, folder=folder)) from error

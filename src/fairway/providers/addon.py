@@ -1,4 +1,4 @@
-"""What `fairway addon install` writes to a hub, as plain documents in the order they are needed in."""
+"""The objects of the add-on that runs providers on managed clusters, in the order to write them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from fairway.api.addon import ADD_ON_GROUP, INSTALL_NAMESPACE
 Document = dict[str, Any]
 
 ADD_ONS: Final[Mapping[str, str]] = {"resource-usage": "resource-usage-collect"}
-"""What can be installed: the provider, and what OCM calls the add-on."""
+"""Installable add-ons: name of the provider to name of the add-on."""
 
 NAMESPACE: Final = "open-cluster-management-addon"
 IMAGE: Final = f"fairway:{__version__}"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 FAIRWAY: Final = "fairway"
 PART_OF: Final = "fairway.dev/addon"
-"""Of all that was written for an add-on; its value is the add-on."""
+"""Label of every object of an add-on; the value is the add-on's name."""
 SCORE_LABEL: Final = "fairway.dev/provider"
 
 VARIABLES: Final[Mapping[str, str]] = {
@@ -34,7 +34,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "RATIOS": "",
     "LOG_FORMAT": "json",
 }
-"""What --set may say, and what holds otherwise. An empty value leaves the choice to the agent."""
+"""Variables of --set and their defaults. With an empty value the agent uses its own default."""
 ENVIRONMENT: Final = ("MAXCPUCOUNT", "MAXMEMCOUNT", "SCORES", "SCORE_FLOOR", "PARITY", "SCORE_NAME", "RATIOS")
 """Settings that the agent's providers read from its environment."""
 
@@ -52,10 +52,10 @@ GRANTED: Final = (
     },
     {"kind": "ServiceAccount", "name": "fairway", "namespace": "fairway-system"},
 )
-"""Who may hand the role of the agents on to them: OCM's addon-manager, and Fairway's controllers."""
+"""Service accounts that may bind the agents' role: OCM's addon-manager and Fairway's controllers."""
 
 READERS: Final = ("health", "hosted-clusters", "resource-usage")
-"""Providers that come with Fairway and read the cluster they run on."""
+"""Built-in providers that read the cluster they run on."""
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8080
 
@@ -65,7 +65,7 @@ _PLACEMENT: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-.a-z0-9]{0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """``placement`` is one that is there already; otherwise one is made, for the clusters ``selector`` selects."""
+    """``placement`` is an existing one; otherwise one is created for the clusters that ``selector`` selects."""
 
     provider: str
     namespace: str = NAMESPACE
@@ -93,12 +93,12 @@ class Plan:
 
 
 def agent_of(add_on: str) -> str:
-    """The name of an add-on's agent, and of its ClusterRole, on a managed cluster."""
+    """Return the name of an add-on's agent and of its ClusterRole on a managed cluster."""
     return f"{add_on}-agent"
 
 
 def placement_of(text: str) -> tuple[str, str] | None:
-    """Namespace and name."""
+    """Parse NAMESPACE/NAME; None if it is not one."""
     found = _PLACEMENT.fullmatch(text)
     return None if found is None else (found[1], found[2])
 
@@ -108,10 +108,10 @@ def documents(plan: Plan) -> Iterator[Document]:
     if plan.placement is None:
         yield _binding_of_set(plan)
         yield _placement(plan)
-    yield from _rights(plan)
+    yield from _roles(plan)
     yield _template(plan)
     yield _deployment_config(plan)
-    yield _offer(plan)
+    yield _cluster_management_add_on(plan)
 
 
 def _object(version: str, kind: str, name: str, plan: Plan, **more: Any) -> Document:
@@ -146,8 +146,8 @@ def _placement(plan: Plan) -> Document:
     return _object(f"{CLUSTER}/v1beta1", "Placement", plan.name, plan, namespace=plan.namespace, spec=spec)
 
 
-def _rights(plan: Plan) -> Iterator[Document]:
-    """Of an agent in the namespace of its cluster; and the right to hand just these on."""
+def _roles(plan: Plan) -> Iterator[Document]:
+    """Roles of an agent in its cluster's namespace, and the permission to bind exactly these."""
     from fairway.providers.rbac import RAW_RULES
 
     scores = "addonplacementscores"
@@ -158,20 +158,20 @@ def _rights(plan: Plan) -> Iterator[Document]:
     if plan.managed_cluster_scores:
         rules += [each.document() for each in RAW_RULES]
     yield _object(f"{RBAC}/v1", "ClusterRole", plan.role, plan, rules=rules)
-    handing_on = f"open-cluster-management:{plan.name}:bind-agent"
+    binder = f"open-cluster-management:{plan.name}:bind-agent"
     rule = {
         "apiGroups": [RBAC],
         "resources": ["clusterroles"],
         "resourceNames": [plan.role],
         "verbs": ["bind"],
     }
-    yield _object(f"{RBAC}/v1", "ClusterRole", handing_on, plan, rules=[rule])
+    yield _object(f"{RBAC}/v1", "ClusterRole", binder, plan, rules=[rule])
     yield _object(
         f"{RBAC}/v1",
         "ClusterRoleBinding",
-        handing_on,
+        binder,
         plan,
-        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": handing_on},
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": binder},
         subjects=[dict(each) for each in GRANTED],
     )
 
@@ -197,7 +197,7 @@ def _template(plan: Plan) -> Document:
 
 
 def _manifests(plan: Plan) -> Iterator[Document]:
-    """On the managed cluster."""
+    """Objects on the managed cluster."""
     account = f"{plan.agent}-sa"
     subject = {"kind": "ServiceAccount", "name": account, "namespace": INSTALL_NAMESPACE}
 
@@ -215,21 +215,21 @@ def _manifests(plan: Plan) -> Iterator[Document]:
         )
 
     yield manifest("v1", "ServiceAccount", account)
-    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=_reading(plan))
+    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=_reader_rules(plan))
     yield bound("ClusterRoleBinding", everywhere=True)
-    # To create something, no name can be required.
+    # RBAC cannot restrict create by resource name.
     leases: Document = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-    renewing = [
+    lease_rules = [
         {**leases, "verbs": ["create"]},
         {**leases, "resourceNames": [plan.name], "verbs": ["get", "patch", "update"]},
     ]
-    yield manifest(f"{RBAC}/v1", "Role", plan.agent, rules=renewing)
+    yield manifest(f"{RBAC}/v1", "Role", plan.agent, rules=lease_rules)
     yield bound("RoleBinding", everywhere=False)
     yield manifest("apps/v1", "Deployment", plan.agent, spec=_deployment(plan, account))
 
 
-def _reading(plan: Plan) -> list[Document]:
-    """What the providers say they need on the managed cluster, each once. One of your own says it elsewhere."""
+def _reader_rules(plan: Plan) -> list[Document]:
+    """Rules that the built-in providers need on the managed cluster. Custom providers bring their own role."""
     from fairway.providers import health, hosted, usage
 
     rules = {each: module.RULES for each, module in zip(READERS, (health, hosted, usage), strict=True)}
@@ -248,7 +248,7 @@ def _deployment(plan: Plan, account: str) -> Document:
     labels = {"app.kubernetes.io/name": plan.agent}
     return {
         "replicas": 1,
-        # Two at a time would write the same scores.
+        # Two agents at a time would write the same scores.
         "strategy": {"type": "Recreate"},
         "selector": {"matchLabels": labels},
         "template": {
@@ -310,7 +310,7 @@ def container(plan: Plan) -> Document:
 def _deployment_config(plan: Plan) -> Document:
     values = {**VARIABLES, "PROVIDERS": plan.provider, **plan.variables}
     if plan.managed_cluster_scores and not values["PARITY"] and not values["RATIOS"]:
-        values["RATIOS"] = "true"  # calculators that placements know by name
+        values["RATIOS"] = "true"  # calculators that placements refer to by name
     return _object(
         f"{ADD_ON_GROUP}/v1alpha1",
         "AddOnDeploymentConfig",
@@ -324,7 +324,7 @@ def _deployment_config(plan: Plan) -> Document:
     )
 
 
-def _offer(plan: Plan) -> Document:
+def _cluster_management_add_on(plan: Plan) -> Document:
     namespace, placement = plan.chosen_by
     return _object(
         f"{ADD_ON_GROUP}/v1alpha1",
@@ -335,7 +335,7 @@ def _offer(plan: Plan) -> Document:
         spec={
             "addOnMeta": {
                 "displayName": plan.name,
-                "description": "Publishes what is free on a cluster as scores that placements can use.",
+                "description": "Publishes free resources of a cluster as scores for placements.",
             },
             "supportedConfigs": [
                 {

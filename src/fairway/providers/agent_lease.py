@@ -1,4 +1,7 @@
-"""The pulse of an agent: a Lease on its own cluster that is renewed as long as the agent does what it is there for."""
+"""The Lease that an add-on's agent renews on its own cluster while it is healthy.
+
+OCM reports an add-on as available while its Lease is renewed.
+"""
 
 import asyncio
 import logging
@@ -18,16 +21,16 @@ log: Final = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 60.0
 FIRST_SECONDS: Final = 2.0
-"""Between looks whether it is well, as long as it never was."""
+"""Pause between health checks until the agent is healthy for the first time."""
 JITTER: Final = 0.25
-"""Of the time between renewals: a thousand agents that were started together do not stay together."""
+"""Fraction of the renewal interval; spreads the renewals of agents that started together."""
 LASTS_SECONDS: Final = 60
 
-NOT_RENEWED: Final = "Lease %s/%s could not be renewed: %s"
+NOT_RENEWED: Final = "cannot renew Lease %s/%s: %s"
 
 
-class Pulse:
-    """Use it in ``async with``. ``well`` is asked before every renewal."""
+class AgentLease:
+    """Renews the Lease within ``async with``. Calls ``is_healthy`` before every renewal."""
 
     def __init__(
         self,
@@ -35,17 +38,17 @@ class Pulse:
         *,
         name: str,
         namespace: str,
-        well: Callable[[], bool],
+        is_healthy: Callable[[], bool],
         every: float = EVERY_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._client, self._name, self._namespace = client, name, namespace
-        self._well, self._every, self._clock = well, every, clock
+        self._is_healthy, self._every, self._clock = is_healthy, every, clock
         self._identity = unique_identity(name)
         self._throttle = LogThrottle(log, every=3600.0)
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Pulse":
+    async def __aenter__(self) -> "AgentLease":
         self._task = asyncio.create_task(self._run(), name=f"lease {self._name}")
         return self
 
@@ -60,14 +63,14 @@ class Pulse:
     async def _run(self) -> None:
         renewed = False
         while True:
-            if self._well():
+            if self._is_healthy():
                 await self.renew()
                 renewed = True
             pause = self._every if renewed else min(self._every, FIRST_SECONDS)
             await asyncio.sleep(pause * (1 + random.uniform(-JITTER, 0)))
 
     async def renew(self) -> None:
-        """A cluster that does not let it is complained about, but goes on being scored."""
+        """Apply the Lease. Failures are logged: the agent goes on publishing scores."""
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": LASTS_SECONDS,

@@ -1,4 +1,4 @@
-"""How the scores of one provider fare, cluster by cluster, and what is worst about them."""
+"""The state of a provider's scores for each cluster, and the most severe problem."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from fairway.api.score import AddOnPlacementScore
 
 MORE: Final = "{first} (and {count:,} more)"
 WITHOUT: Final = "none for {names}"
-WITHOUT_END: Final = "{count:,} of {all:,} have no end, so nobody would notice if they were no longer written"
+WITHOUT_END: Final = "{count:,} of {all:,} have no validUntil: a dead publisher would go unnoticed"
 NAMED: Final = 3
 
 
 class State(StrEnum):
-    """In the order of how bad it is."""
+    """States, the most severe first."""
 
     SILENT = "silent"
     EXPIRED = "expired"
@@ -36,7 +36,10 @@ ORDER: Final = {state: at for at, state in enumerate(State)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One cluster and one provider. ``stray``: there is no such cluster. ``promised``: an add-on is there for it."""
+    """The scores of one provider for one cluster.
+
+    ``stray``: no such cluster exists. ``expected``: an installed add-on should publish them.
+    """
 
     cluster: str
     state: State
@@ -46,19 +49,19 @@ class Entry:
     writer: str = ""
     scores: tuple[str, ...] = ()
     stray: bool = False
-    promised: bool = False
+    expected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """One provider, for the whole fleet."""
+    """The scores of one provider for the whole fleet."""
 
     provider: str
     resource: str
     kind: str
     fleet: int
     entries: tuple[Entry, ...]
-    """The worst first, then by name."""
+    """Sorted by severity, then by cluster."""
 
     @property
     def counts(self) -> Counter[State]:
@@ -66,7 +69,7 @@ class Health:
 
     @property
     def published(self) -> int:
-        """For so many clusters of the fleet."""
+        """The number of clusters with a score."""
         return sum(each.state is not State.MISSING and not each.stray for each in self.entries)
 
     @property
@@ -83,11 +86,11 @@ class Health:
 
     @property
     def problem(self) -> str:
-        """The worst there is, in words; empty if all is well. Not to be meant for a cluster is nothing bad."""
+        """The most severe problem; empty if there is none. A missing score counts only where one is expected."""
         bad = [
             each
             for each in self.entries
-            if each.state.bad and (each.state is not State.MISSING or each.promised)
+            if each.state.bad and (each.state is not State.MISSING or each.expected)
         ]
         without = [each.cluster for each in self.entries if each.state is State.MISSING]
         worst = bad or [each for each in self.entries if each.stray]
@@ -102,5 +105,7 @@ class Health:
             more = len(without) - NAMED
             yield WITHOUT.format(names=MORE.format(first=listed, count=more) if more > 0 else listed)
         endless = self.counts[State.ENDLESS]
-        if endless and self.kind == AddOnPlacementScore().kind:  # no ManagedClusterScore has one
+        if (
+            endless and self.kind == AddOnPlacementScore().kind
+        ):  # a ManagedClusterScore never has a validUntil
             yield WITHOUT_END.format(count=endless, all=self.published)

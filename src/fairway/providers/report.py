@@ -1,4 +1,4 @@
-"""Who publishes scores, for how many clusters, whether they are fresh, and if not, why: from objects of a hub."""
+"""Report which providers publish scores, for how many clusters, and why scores are missing or stale."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,54 +7,54 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from fairway.api.age import spoken
 from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.cli.provider.health import ORDER, Entry, Health, State
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
-from fairway.hub.printing.age import spoken
+from fairway.providers.freshness import ORDER, Entry, Health, State
 
 PROVIDER: Final = "fairway.dev/provider"
 UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 ADD_ON_AVAILABLE: Final = "Available"
 JANITOR: Final = "fairway-scores"
-"""Who writes to scores of others, which is no news of them."""
+"""The field manager of the scores controller, whose writes say nothing about the provider."""
 ADD_ONS: Final = {"resource-usage": "resource-usage-collect", "hosted-clusters": "hypershift-addon"}
-"""Add-ons that are not called like the provider they install."""
-PROMISED: Final = {
+"""Add-ons whose name differs from that of their provider."""
+EXPECTED: Final = {
     "resource-usage-collect": ("resource-usage", "resource-usage-score"),
     "hypershift-addon": ("hosted-clusters", "hosted-clusters-score"),
 }
-"""Add-ons of which it is known what they publish, so it can be told that they do not: provider and resource."""
+"""Add-ons with a known provider and resource, so that missing scores are reported."""
 
-NOBODY: Final = "-"
-NONE: Final = "there is no {resource}"
-RAN_OUT: Final = "ran out {when}"
-RAN_OUT_BEFORE: Final = "ran out {when}, before it was even written: the clock of its provider is behind"
-SAID_SILENT: Final = "was declared silent {when}"
-EMPTY: Final = "holds no score yet"
-ENDLESS: Final = "has no end, so nobody would notice if it were no longer written"
-FAILS: Final = "its provider says: {message}"
+UNKNOWN: Final = "-"
+NONE: Final = "no {resource}"
+EXPIRED: Final = "expired {when}"
+EXPIRED_BEFORE: Final = "expired {when}, before it was written: the provider's clock is behind"
+MARKED_SILENT: Final = "marked silent {when}"
+EMPTY: Final = "contains no score yet"
+ENDLESS: Final = "has no validUntil: a dead publisher would go unnoticed"
+FAILS: Final = "its provider reports: {message}"
 WRITTEN: Final = "last written {when}"
 BY: Final = "{written} by {writer}"
-UNDATED: Final = "nobody knows when it was written"
-NEVER_WRITTEN: Final = "made {when}, and never written"
-CLUSTER_FINE: Final = "cluster is available"
+UNDATED: Final = "last write unknown"
+NEVER_WRITTEN: Final = "created {when}, never written"
+CLUSTER_FINE: Final = "cluster available"
 CLUSTER_NEW: Final = "cluster has not reported yet"
-CLUSTER_AWAY: Final = "cluster is not available ({reason}) since {since}"
-CLUSTER_GONE: Final = "there is no such cluster"
-ADD_ON_FINE: Final = "add-on {name} is available"
+CLUSTER_AWAY: Final = "cluster not available ({reason}) since {since}"
+CLUSTER_GONE: Final = "no such cluster"
+ADD_ON_FINE: Final = "add-on {name} available"
 ADD_ON_UNKNOWN: Final = "add-on {name} has not reported yet"
-ADD_ON_BAD: Final = "add-on {name} is not available: {message}"
+ADD_ON_BAD: Final = "add-on {name} not available: {message}"
 AHEAD: Final = "in {time}"
 SLACK: Final = timedelta(seconds=10)
-"""By so much clocks of hub and providers may differ, and a write may take its time."""
+"""Allowed difference between the clocks of hub and providers, including the time a write takes."""
 
 
 class Field(Struct, frozen=True, kw_only=True, gc=False):
-    """Who manages fields of an object; which ones is of no interest here."""
+    """An entry of managedFields, without the fields."""
 
     manager: str = ""
     subresource: str = ""
@@ -74,7 +74,7 @@ class AddOnStatus(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AddOn(Struct, frozen=True, kw_only=True, gc=False):
-    """As much of a ManagedClusterAddOn as is told here."""
+    """The part of a ManagedClusterAddOn that the report needs."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: AddOnStatus = field(default_factory=AddOnStatus)
@@ -88,7 +88,7 @@ Group = tuple[str, str]
 
 
 class Registry:
-    """The objects of a hub that matter here. ``absolute``: moments are told as such, not as how long ago they were."""
+    """The clusters, scores and add-ons of a hub. ``absolute``: report times as timestamps instead of ages."""
 
     def __init__(self, *, absolute: bool = False) -> None:
         self.clusters: dict[str, ManagedCluster] = {}
@@ -122,24 +122,24 @@ class Registry:
                 self._addons.get(thing.metadata.namespace, {}).pop(thing.metadata.name, None)
 
     def groups(self) -> list[Group]:
-        """Those somebody publishes, and those an add-on should."""
-        return sorted({*self._scores, *self._promised()}, key=lambda each: (each[1], each[0]))
+        """Return the groups that a provider publishes, and those that an installed add-on should."""
+        return sorted({*self._scores, *self._expected()}, key=lambda each: (each[1], each[0]))
 
-    def _promised(self) -> dict[Group, str]:
-        """Providers, by what their add-ons are there for."""
+    def _expected(self) -> dict[Group, str]:
+        """Return the providers of installed add-ons, by the group they should publish."""
         installed = {name for there in self._addons.values() for name in there}
-        found = (PROMISED[name] for name in PROMISED if name in installed)
+        found = (EXPECTED[name] for name in EXPECTED if name in installed)
         return {(AddOnPlacementScore().kind, resource): provider for provider, resource in found}
 
     def names(self) -> set[str]:
-        """What a provider can be asked for by."""
+        """Return the names of all providers and of what they publish."""
         return {name for group in self.groups() for name in (group[1], self.provider_of(group))}
 
     def provider_of(self, group: Group) -> str:
-        """By its label, or else who mostly writes these, or else what they are called."""
+        """Return the provider's name: its label, else the most frequent field manager, else the resource."""
         table = self._scores.get(group, {})
         if not table:
-            return self._promised().get(group, group[1])
+            return self._expected().get(group, group[1])
         labels = Counter(each.metadata.labels.get(PROVIDER, "") for each in table.values())
         del labels[""]
         if labels:
@@ -149,7 +149,7 @@ class Registry:
         return writers.most_common(1)[0][0] if writers and group[0] != "ManagedClusterScore" else group[1]
 
     def health(self, group: Group, *, now: datetime, cluster: str | None = None) -> Health:
-        """Of all clusters, or of one."""
+        """Report on all clusters, or on one."""
         table = self._scores.get(group, {})
         provider = self.provider_of(group)
         wanted = sorted({*self.clusters, *table}) if cluster is None else [cluster]
@@ -167,15 +167,15 @@ class Registry:
     ) -> Entry:
         if score is None:
             why = "; ".join((NONE.format(resource=group[1]), *self._around(provider, group[1], cluster)))
-            promised = self._addon(provider, group[1], cluster) is not None
-            return Entry(cluster=cluster, state=State.MISSING, why=why, promised=promised)
+            expected = self._addon(provider, group[1], cluster) is not None
+            return Entry(cluster=cluster, state=State.MISSING, why=why, expected=expected)
         written, writer = _written(score)
-        state, words = self._judge(score, written, now=now)
+        state, text = self._state(score, written, now=now)
         stray = cluster not in self.clusters
         if state is State.FRESH:
             why = CLUSTER_GONE if stray else ""
         else:
-            why = f"{group[1]} {words} ({self._last(score, written, writer, state, now=now)})"
+            why = f"{group[1]} {text} ({self._last_write(score, written, writer, state, now=now)})"
             if state.bad or stray:
                 why = "; ".join((why, *self._around(provider, group[1], cluster)))
         return Entry(
@@ -191,17 +191,17 @@ class Registry:
             stray=stray,
         )
 
-    def _last(
+    def _last_write(
         self, score: Score, written: datetime | None, writer: str, state: State, *, now: datetime
     ) -> str:
         made = score.metadata.creationTimestamp
         if written is None:
             known = state is State.EMPTY and made is not None
             return NEVER_WRITTEN.format(when=self._when(made, now)) if known and made else UNDATED
-        told = WRITTEN.format(when=self._when(written, now))
-        return BY.format(written=told, writer=writer) if writer else told
+        text = WRITTEN.format(when=self._when(written, now))
+        return BY.format(written=text, writer=writer) if writer else text
 
-    def _judge(self, score: Score, written: datetime | None, *, now: datetime) -> tuple[State, str]:
+    def _state(self, score: Score, written: datetime | None, *, now: datetime) -> tuple[State, str]:
         failing = next(
             (each for each in score.status.conditions if each.type in UPDATED and each.status == FALSE), None
         )
@@ -210,25 +210,27 @@ class Registry:
                 mark = find_condition(score.status.conditions, SILENT)
                 since = None if mark is None else mark.lastTransitionTime
                 when = "" if since is None else self._when(since, now)
-                return State.SILENT, SAID_SILENT.format(when=when).strip()
-            if not score.status.scores:  # with a validity, too, where there was never anything to be valid
-                return (State.FAILING, f"{EMPTY}, and {_says(failing)}") if failing else (State.EMPTY, EMPTY)
+                return State.SILENT, MARKED_SILENT.format(when=when).strip()
+            if not score.status.scores:  # also with a validUntil
+                return (
+                    (State.FAILING, f"{EMPTY}, and {_failure(failing)}") if failing else (State.EMPTY, EMPTY)
+                )
             until = score.status.validUntil
             if until is not None and until < now:
                 late = written is not None and written - until > SLACK
-                words = (RAN_OUT_BEFORE if late else RAN_OUT).format(when=self._when(until, now))
-                return State.EXPIRED, f"{words}, and {_says(failing)}" if failing else words
+                text = (EXPIRED_BEFORE if late else EXPIRED).format(when=self._when(until, now))
+                return State.EXPIRED, f"{text}, and {_failure(failing)}" if failing else text
             if failing is not None:
-                return State.FAILING, f"is valid, but {_says(failing)}"
+                return State.FAILING, f"is valid, but {_failure(failing)}"
             return (State.FRESH, "") if until is not None else (State.ENDLESS, ENDLESS)
         if failing is not None:
-            return State.FAILING, f"is there, but {_says(failing)}"
+            return State.FAILING, f"exists, but {_failure(failing)}"
         if score.status == ManagedClusterScoreStatus():
             return State.EMPTY, EMPTY
         return State.ENDLESS, ENDLESS
 
     def _around(self, provider: str, resource: str, cluster: str) -> Iterator[str]:
-        """What else is known that may be the reason."""
+        """Yield facts about the cluster and the add-on that may explain a problem."""
         found = self.clusters.get(cluster)
         if found is None:
             yield CLUSTER_GONE
@@ -240,11 +242,11 @@ class Registry:
             yield CLUSTER_FINE
         else:
             moment = available.lastTransitionTime
-            since = NOBODY if moment is None else format_time(moment)
+            since = UNKNOWN if moment is None else format_time(moment)
             yield CLUSTER_AWAY.format(reason=available.reason or available.status, since=since)
         addon = self._addon(provider, resource, cluster)
         if addon is not None:
-            yield _about_addon(addon)
+            yield _addon_state(addon)
 
     def _addon(self, provider: str, resource: str, cluster: str) -> AddOn | None:
         there = self._addons.get(cluster, {})
@@ -258,25 +260,25 @@ class Registry:
 
 
 def age(moment: datetime, now: datetime) -> str:
-    """How long ago. What is still to come was written by a clock that is ahead, and is told as such."""
+    """Format an age. A time in the future, from a clock that is ahead, is formatted as "in ..."."""
     seconds = int((now - moment).total_seconds())
     return AHEAD.format(time=spoken(-seconds)) if moment - now > SLACK else spoken(max(0, seconds))
 
 
 def group_of(score: Score) -> Group | None:
-    """None for a ManagedClusterScore that is not named like its cluster, which nobody reads."""
+    """Return the group of a score; None for a ManagedClusterScore not named after its cluster, which is never read."""
     if isinstance(score, Published):
         return (score.kind, score.metadata.name)
     calculator = calculator_of(score)
     return None if not calculator else (score.kind, calculator)
 
 
-def _says(failing: Condition) -> str:
+def _failure(failing: Condition) -> str:
     message = failing.message or failing.reason
     return FAILS.format(message=" ".join(message.split()))
 
 
-def _about_addon(addon: AddOn) -> str:
+def _addon_state(addon: AddOn) -> str:
     name = addon.metadata.name
     available = find_condition(addon.status.conditions, ADD_ON_AVAILABLE)
     if available is None:
@@ -287,7 +289,7 @@ def _about_addon(addon: AddOn) -> str:
 
 
 def _written(score: Score) -> tuple[datetime | None, str]:
-    """When the status was last written by somebody who knows, and by whom."""
+    """Return when the provider last wrote the status, and its field manager."""
     if isinstance(score, ManagedClusterScore):
         moments = [each.lastUpdateTime for each in score.status.conditions if each.lastUpdateTime is not None]
         return max(moments, default=None), score.metadata.labels.get(PROVIDER, "")
@@ -309,7 +311,7 @@ def merged(things: Iterable[Iterable[object]], *, absolute: bool = False) -> Reg
 
 
 def document(found: Iterable[Health], *, problems_only: bool) -> dict[str, list[dict[str, Any]]]:
-    """For programs. ``problems_only``: clusters where all is well are counted, not listed."""
+    """Return the report as a document. ``problems_only``: count healthy clusters without listing them."""
     return {"providers": [_document(each, problems_only=problems_only) for each in found]}
 
 

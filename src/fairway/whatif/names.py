@@ -6,11 +6,11 @@ from typing import Final
 
 from fairway.whatif.world import Key, World
 
-NO_PLACEMENT: Final = "there is no placement {name}"
-NO_CLUSTER: Final = "there is no cluster {name}"
-AMBIGUOUS: Final = "there are placements named {name} in several namespaces: {found}"
+NO_PLACEMENT: Final = "placement {name} not found"
+NO_CLUSTER: Final = "cluster {name} not found"
+AMBIGUOUS: Final = "placement {name} exists in several namespaces: {found}"
 DID_YOU_MEAN: Final = "did you mean {near}?"
-KNOWN: Final = "known are {names}"
+KNOWN: Final = "known: {names}"
 NONE_KNOWN: Final = "the input has none"
 _SHOWN: Final = 5
 _NEAR: Final = 3

@@ -15,7 +15,10 @@ from msgspec import structs
 
 from cli.live_hub import act, fill, watch
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
-from fairway.cli.accept.requests import (
+from fairway.cli.accept.wait import DELETED, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing_step
+from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, list_missing
+from fairway.cli.main import run
+from fairway.controllers.acceptance.requests import (
     ADD_ON_LABEL,
     ARN_ANNOTATION,
     CLUSTER_LABEL,
@@ -23,14 +26,11 @@ from fairway.cli.accept.requests import (
     NO_REQUEST,
     OTHER_USAGES,
     SIGNERS,
+    ReplacedError,
     approve,
-    judged,
-    requests_of,
+    check_request,
+    check_requests,
 )
-from fairway.cli.accept.wait import GONE, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing
-from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, named
-from fairway.cli.errors import BadInputError
-from fairway.cli.main import run
 from fairway.controllers.cluster_names import GROUP_PREFIX as SUBJECT_PREFIX
 from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
@@ -165,17 +165,17 @@ def test_a_cluster_that_joins(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, lambda client: ask(client, *asked))
     assert accept(hub, "c1") == 0
     assert capsys.readouterr() == (
-        "certificate request c1-x of cluster c1 is approved\ncluster c1 is accepted\n",
+        "certificate request c1-x of cluster c1 approved\ncluster c1 accepted\n",
         "",
     )
     assert state(hub) == ({"old", "c1"}, {"c1-x"})
     # Once more changes nothing.
     assert accept(hub, "--clusters", "c1") == 0
     assert capsys.readouterr().out == (
-        "certificate request c1-x of cluster c1 is approved already\ncluster c1 is accepted already\n"
+        "certificate request c1-x of cluster c1 already approved\ncluster c1 already accepted\n"
     )
     assert accept(hub, "c1", "--clusters", "c1,c2") == 0
-    assert "cluster c2 is accepted\n" in capsys.readouterr().out
+    assert "cluster c2 accepted\n" in capsys.readouterr().out
     assert state(hub) == ({"old", "c1", "c2"}, {"c1-x", "c2-x"})
 
 
@@ -183,7 +183,7 @@ def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, lambda client: ask(client, Asked(name="c1-x")))
     assert accept(hub, "c1", "--dry-run") == 0
     assert capsys.readouterr().out == (
-        "certificate request c1-x of cluster c1 is approved (dry run)\ncluster c1 is accepted (dry run)\n"
+        "certificate request c1-x of cluster c1 approved (dry run)\ncluster c1 accepted (dry run)\n"
     )
     assert state(hub) == ({"old"}, set())
 
@@ -191,13 +191,13 @@ def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
 def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
     assert accept(hub, "c1", "old") == 0
     assert capsys.readouterr().out == (
-        "no certificate request of cluster c1 waits; its agent makes one when it joins: then accept it once more\n"
-        "cluster c1 is accepted\n"
-        "cluster old is accepted already\n"
+        "cluster c1 has no pending certificate request; its agent creates one when it joins: run accept again then\n"
+        "cluster c1 accepted\n"
+        "cluster old already accepted\n"
     )
     fill(hub.kubeconfig, waiting("eks", **{ARN_ANNOTATION: "arn:aws:eks"}))
     assert accept(hub, "eks") == 0
-    assert capsys.readouterr().out == "cluster eks is accepted\n"
+    assert capsys.readouterr().out == "cluster eks accepted\n"
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,20 @@ def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
     [
         (
             Asked(name="x", user="eve", groups=("system:authenticated",)),
-            "eve made it, who is no agent that joins",
+            "created by eve, which is not a bootstrap identity",
         ),
-        (Asked(name="x", user=BOOTSTRAP, groups=("system:authenticated",)), "who is no agent that joins"),
-        (Asked(name="x", user="system:bootstrap:abcdef", groups=("eves",)), "who is no agent that joins"),
-        (Asked(name="x", user=f"{BOOTSTRAP}-evil"), "who is no agent that joins"),
+        (
+            Asked(name="x", user=BOOTSTRAP, groups=("system:authenticated",)),
+            "which is not a bootstrap identity",
+        ),
+        (
+            Asked(name="x", user="system:bootstrap:abcdef", groups=("eves",)),
+            "which is not a bootstrap identity",
+        ),
+        (Asked(name="x", user=f"{BOOTSTRAP}-evil"), "which is not a bootstrap identity"),
         (
             Asked(name="x", subject=("system:kube-controller-manager", [])),
-            "it asks for CN=system:kube-controller",
+            "requested subject CN=system:kube-controller",
         ),
         (Asked(name="x", subject=subject("c2")), "not for an agent of this cluster"),
         (Asked(name="x", subject=(subject()[0], ["system:nodes"])), "not for an agent of this cluster"),
@@ -225,7 +231,7 @@ def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
         (Asked(name="x", subject=("", subject()[1])), "not for an agent of this cluster"),
         (
             Asked(name="x", signer="example.com/any"),
-            "it is for the signer example.com/any, which is not for agents",
+            "signer example.com/any does not sign for agents",
         ),
     ],
 )
@@ -235,7 +241,7 @@ def test_requests_that_are_not_what_they_are_labelled(
     act(hub.kubeconfig, lambda client: ask(client, asked))
     assert accept(hub, "c1") == 1
     shown = capsys.readouterr().out
-    assert shown.startswith("certificate request x of cluster c1 is not approved: ")
+    assert shown.startswith("certificate request x of cluster c1 not approved: ")
     assert reason in shown
     assert state(hub) == ({"old", "c1"}, set())
 
@@ -263,9 +269,7 @@ def test_the_name_of_a_request_is_one_line(hub: HubAddress, capsys: Capture) -> 
     act(hub.kubeconfig, lambda client: ask(client, Asked(name=name, user="eve")))
     assert accept(hub, "c1") == 1
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith(
-        "certificate request x cluster c9 is accepted\\x1b[2J of cluster c1 is not approved"
-    )
+    assert first.startswith("certificate request x cluster c9 is accepted\\x1b[2J of cluster c1 not approved")
     assert accept(hub, "c1", "--skip-approve-check") == 0
     assert state(hub)[1] == {name}
 
@@ -278,7 +282,7 @@ def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys
     assert shown.count(f"agents of different names want to be this cluster: {SUBJECT_PREFIX}c1:a1, ") == 2
     assert state(hub)[1] == set()
     assert accept(hub, "c1", "--requesters", f"{SUBJECT_PREFIX}c1:a2") == 0
-    assert f"it is for {SUBJECT_PREFIX}c1:a1, which --requesters does not name" in capsys.readouterr().out
+    assert f"requested for {SUBJECT_PREFIX}c1:a1, which --requesters does not name" in capsys.readouterr().out
     assert state(hub)[1] == {"two"}
 
 
@@ -297,7 +301,7 @@ def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, cap
     act(hub.kubeconfig, deny)
     assert accept(hub, "c1") == 0
     assert capsys.readouterr().out == (
-        "certificate request denied of cluster c1 was denied, and stays so\ncluster c1 is accepted\n"
+        "certificate request denied of cluster c1 was denied before; not approved\ncluster c1 accepted\n"
     )
     assert state(hub)[1] == set()
 
@@ -305,7 +309,7 @@ def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, cap
 def test_other_usages_than_those_of_an_agent() -> None:
     usages = ("client auth", "server auth")
     spec = CsrSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
-    reason = judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).reason
+    reason = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True).reason
     assert reason == OTHER_USAGES.format(usages="client auth,server auth")
 
 
@@ -317,7 +321,7 @@ def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
         usages=("client auth",),
     )
     assert (
-        judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).agent
+        check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True).agent
         == f"{SUBJECT_PREFIX}c1:{agent}"
     )
 
@@ -327,7 +331,7 @@ def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
     wanted = Subject(user=f"{SUBJECT_PREFIX}c1:{agent}", groups=tuple(subject()[1]))
     request = request_for_key(new_key(), wanted)
     spec = CsrSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
-    found = judged(CertificateSigningRequest(spec=spec), "c1", anybody=True)
+    found = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True)
     assert found.verdict == "refuse"
     assert "\x1b" not in found.reason
 
@@ -336,16 +340,19 @@ def test_two_requests_in_one_are_none() -> None:
     for first, second in ((b"", b""), (b"x", b""), (b" ", b""), (b"", b"x")):
         both = first + request_for(*subject()) + second + request_for("admin", ["admins"])
         spec = CsrSpec(request=both, signer_name=SIGNERS[0], usages=("client auth",))
-        assert judged(CertificateSigningRequest(spec=spec), "c1", anybody=True).reason == NO_REQUEST
+        assert (
+            check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True).reason == NO_REQUEST
+        )
 
 
 def test_one_that_came_under_the_same_name_was_not_judged(hub: HubAddress) -> None:
     async def swap(client: Client) -> None:
         await ask(client, Asked(name="c1-x"))
-        (seen,) = await requests_of(client, "c1", anybody=False, only=frozenset())
+        found = (await client.list(SIGNING_REQUESTS)).items
+        (seen,) = check_requests(found, "c1", any_requester=False, only=frozenset())
         await client.delete(SIGNING_REQUESTS, "c1-x")
         await ask(client, Asked(name="c1-x", subject=("admin", [])))
-        with pytest.raises(BadInputError, match="was replaced by another one"):
+        with pytest.raises(ReplacedError, match="was replaced"):
             await approve(client, seen, dry_run=False)
 
     act(hub.kubeconfig, swap)
@@ -373,14 +380,14 @@ def test_a_request_that_is_none_is_refused() -> None:
     broken = CertificateSigningRequest(
         spec=structs.replace(CertificateSigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
     )
-    assert judged(broken, "c1", anybody=True).reason == NO_REQUEST
+    assert check_request(broken, "c1", any_requester=True).reason == NO_REQUEST
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["c1", "c3"], "there is no cluster c3; known are c1, c2, old"),
-        (["c1", "cc2"], "there is no cluster cc2; did you mean c2?"),
+        (["c1", "c3"], "cluster c3 not found; known: c1, c2, old"),
+        (["c1", "cc2"], "cluster cc2 not found; did you mean c2?"),
     ],
 )
 def test_an_unknown_name_changes_nothing(
@@ -394,9 +401,9 @@ def test_an_unknown_name_changes_nothing(
 
 def test_wrong_usage(capsys: Capture, tmp_path: Path) -> None:
     assert run(["accept"]) == 2
-    assert "which clusters? name them, as in fairway accept c1 c2" in capsys.readouterr().err
+    assert "no cluster named; for example: fairway accept c1 c2" in capsys.readouterr().err
     assert run(["accept", "--clusters", ","]) == 2
-    assert "--clusters: a name is empty" in capsys.readouterr().err
+    assert "--clusters: empty name" in capsys.readouterr().err
 
 
 # Until the clusters are there
@@ -429,7 +436,7 @@ def test_a_cluster_that_is_available_is_not_waited_for(hub: HubAddress, capsys: 
     act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
     assert accept(hub, "old", "--wait") == 0
     told = capsys.readouterr()
-    assert told.out == "cluster old is accepted already\n"
+    assert told.out == "cluster old already accepted\n"
     assert told.err == ""
 
 
@@ -449,7 +456,7 @@ def test_when_the_time_is_up_it_is_told_what_is_missing(
     act(hub.kubeconfig, lambda client: tell(client, "old", **said))
     assert accept(hub, "old", "c1", "--wait", "--timeout", "0") == 1
     told = capsys.readouterr()
-    assert told.out.endswith("cluster c1 is accepted\n")
+    assert told.out.endswith("cluster c1 accepted\n")
     assert f"fairway: {NOT_DONE.format(seconds=0, what=f'old ({why}), c1 ({NO_HUB})')}\n" in told.err
 
 
@@ -467,7 +474,7 @@ def test_what_is_missing_is_told_while_it_waits(
 
 def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: Path) -> None:
     with watch(tmp_path, hub.kubeconfig, "accept", "old", "--wait", "--timeout", "600") as waiting:
-        assert waiting.line() == "cluster old is accepted already"
+        assert waiting.line() == "cluster old already accepted"
         act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES))
         act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
         assert waiting.process.wait() == 0
@@ -475,7 +482,7 @@ def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: P
 
 
 def test_a_cluster_that_goes_meanwhile_is_told() -> None:
-    assert missing(None) == GONE
+    assert missing_step(None) == DELETED
 
 
 def test_nothing_is_waited_for_where_a_request_is_refused(hub: HubAddress, capsys: Capture) -> None:
@@ -495,5 +502,5 @@ def test_waiting_for_nothing_is_refused(capsys: Capture, arguments: tuple[str, .
 
 
 def test_of_many_that_are_missing_some_are_named() -> None:
-    found = named({f"c{number}": "a\nb" for number in range(5)})
+    found = list_missing({f"c{number}": "a\nb" for number in range(5)})
     assert found == "c0 (a b), c1 (a b), c2 (a b), 2 more"

@@ -18,9 +18,8 @@ from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.selector import LabelSelector
 from fairway.cli.addon.command import BAD_PLACEMENT, NAMESPACE_STAYS, NOTHING_THERE, ONE_CHOICE
-from fairway.cli.addon.objects import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
 from fairway.cli.addon.selector import label_selector
-from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_YET, NOTHING_SAID
+from fairway.cli.addon.status import NO_SCORE, NOT_INSTALLED, NOT_REPORTED, NOT_YET
 from fairway.cli.addon.writer import KINDS as WRITTEN
 from fairway.cli.addon.writer import NO_PLACEMENT
 from fairway.cli.main import run
@@ -42,6 +41,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.providers import health, hosted, usage
+from fairway.providers.addon import FAIRWAY, MANAGED_BY, NAMESPACE, PART_OF, Document, Plan, documents
 from fairway.testing.builders import cluster, cluster_set, placement
 from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.whatif.world import World
@@ -243,7 +243,7 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
     ("arguments", "complaint"),
     [
         (["install", "resource-usge"], "did you mean 'resource-usage'?"),
-        (["install", "resource-usage", "--set", "INTERVAL"], "'INTERVAL' is no setting: write NAME=VALUE"),
+        (["install", "resource-usage", "--set", "INTERVAL"], "'INTERVAL' is not a setting; write NAME=VALUE"),
         (["install", "resource-usage", "--set", "MAXCPU=1"], "did you mean 'MAXCPUCOUNT'?"),
         (["install", "resource-usage", "--set", f"INTERVAL={'1' * 1025}"], "longer than 1024"),
         (
@@ -270,10 +270,10 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
         (["install", "resource-usage", "--set", "PROVIDERS=prometheus"], "reads all clusters of a hub"),
         (["install", "resource-usage", "--placement", "p"], BAD_PLACEMENT.format(given="p")),
         (["install", "resource-usage", "--placement", "a/b", "--all"], ONE_CHOICE),
-        (["install", "resource-usage", "--clusters", "a in b"], "is no label selector"),
-        (["install", "resource-usage", "--clusters", ""], "is no label selector"),
-        (["install", "resource-usage", "--clusters", "a=b,"], "is no label selector"),
-        (["install", "resource-usage", "--clusters", "-=b"], "is no label selector"),
+        (["install", "resource-usage", "--clusters", "a in b"], "is not a label selector"),
+        (["install", "resource-usage", "--clusters", ""], "is not a label selector"),
+        (["install", "resource-usage", "--clusters", "a=b,"], "is not a label selector"),
+        (["install", "resource-usage", "--clusters", "-=b"], "is not a label selector"),
         (["install"], "Missing argument"),
         (["uninstall", "resource-usage", "--timeout", "-1"], "--timeout"),
     ],
@@ -459,7 +459,7 @@ def test_agents_that_are_not_gone_yet_are_named(hub: HubAddress, capsys: Capture
     act(hub.kubeconfig, bring)
     capsys.readouterr()
     assert addon(hub, "uninstall", "--timeout", "0") == 1
-    assert "still on c1: the agent is removed as soon as it answers" in capsys.readouterr().out
+    assert "still on c1: the agent is removed when the cluster responds again" in capsys.readouterr().out
     assert not act(hub.kubeconfig, lambda client: _there(client, CLUSTER_MANAGEMENT_ADD_ONS, NAME))
     assert addon(hub, "uninstall", "--timeout", "0") == 1
     assert "still on c1" in capsys.readouterr().out
@@ -554,18 +554,18 @@ def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, live)
     assert addon(hub, "status") == 1
     first, *_ = capsys.readouterr().out.splitlines()
-    assert first == f"add-on {NAME} runs on 3 of 7 clusters, and 1 publishes valid scores"
+    assert first == f"add-on {NAME} runs on 3 of 7 clusters; 1 publishes valid scores"
     assert addon(hub, "status", "-o", "json") == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["clusters"], told["running"], told["publishing"]) == (7, 3, 1)
     why = {each["cluster"]: each["why"] for each in told["perCluster"]}
-    assert why.pop("c2").startswith("its scores ran out at ")
+    assert why.pop("c2").startswith("its scores expired at ")
     assert why == {
         "c1": "",
         "c3": NO_SCORE,
         "c4": "ProbeUnavailable: no replica",
         "c5": "TemplateInvalid: nobody defines it",
-        "c6": NOTHING_SAID,
+        "c6": NOT_REPORTED,
         "c7": NOT_YET,
     }
 
@@ -597,7 +597,7 @@ def test_status_counts_accepted_clusters_that_the_add_on_is_not_selected_for(
     assert addon(hub, "install", "--clusters", "env=prod") == 0
     act(hub.kubeconfig, live)
     capsys.readouterr()
-    missing = f"1 accepted cluster is without the agent, not selected by Placement {NAMESPACE}/{NAME}: c2"
+    missing = f"1 accepted cluster not selected by Placement {NAMESPACE}/{NAME}, without the agent: c2"
     assert addon(hub, "status") == 0  # the add-on is not meant for c2
     assert missing in capsys.readouterr().out
     assert addon(hub, "install") == 0

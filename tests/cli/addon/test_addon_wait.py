@@ -17,12 +17,12 @@ from fairway.api.addon import (
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.placement import Placement, PlacementStatus
-from fairway.cli.addon.objects import NAMESPACE, Plan
-from fairway.cli.addon.status import NOBODY_CHOSEN, NOT_YET, NOTHING_SAID
-from fairway.cli.addon.wait import NOT_DECIDED, NOT_NEWEST, Config, Scene
+from fairway.cli.addon.status import NONE_SELECTED, NOT_REPORTED, NOT_YET
+from fairway.cli.addon.wait import NOT_DECIDED, NOT_NEWEST, AddOnState, Config
 from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_TEMPLATES, PLACEMENTS, Added, Client, Deleted, Patch, Updated
+from fairway.providers.addon import NAMESPACE, Plan
 from fairway.testing.hub import HubAddress
 
 Capture = pytest.CaptureFixture[str]
@@ -84,7 +84,7 @@ def test_no_cluster_is_chosen(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "--wait", "-o", "json") == 0
     told = capsys.readouterr()
     assert {each["done"] for each in json.loads(told.out)} == {"unchanged"}
-    assert NOBODY_CHOSEN.format(name=NAME, where=f"by Placement {NAMESPACE}/{NAME}") in told.err
+    assert NONE_SELECTED.format(name=NAME, where=f"by Placement {NAMESPACE}/{NAME}") in told.err
 
 
 def test_it_ends_as_soon_as_all_agents_are_there(hub: HubAddress, tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def agent(*conditions: Condition, wanted: str = "", applied: str | None = None) 
     return ManagedClusterAddOn(metadata=ObjectMeta(name=NAME, namespace="c1"), status=status)
 
 
-def scene(*, changed: bool = False, before: str = "", selected: int = 1) -> Scene:
-    made = Scene(
+def scene(*, changed: bool = False, before: str = "", selected: int = 1) -> AddOnState:
+    made = AddOnState(
         plan=Plan(provider="resource-usage"),
         changed=frozenset({TEMPLATE} if changed else ()),
         before={("c1", TEMPLATE): before} if before else {},
@@ -143,7 +143,7 @@ def scene(*, changed: bool = False, before: str = "", selected: int = 1) -> Scen
     status = PlacementStatus(
         conditions=(condition("PlacementSatisfied", "True"),), numberOfSelectedClusters=selected
     )
-    made.hear(Added(Placement(status=status)))
+    made.observe(Added(Placement(status=status)))
     return made
 
 
@@ -154,7 +154,7 @@ DONE = condition("Progressing", "False")
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        (agent(), NOTHING_SAID),
+        (agent(), NOT_REPORTED),
         (agent(RUNS), ""),
         (agent(RUNS, DONE, wanted="a", applied="a"), ""),
         (agent(condition("Available", "Unknown")), "Because: of this"),
@@ -165,32 +165,32 @@ DONE = condition("Progressing", "False")
 )
 def test_what_an_agent_lacks(there: ManagedClusterAddOn, why: str) -> None:
     seen = scene(selected=0)
-    seen.hear(Added(there))
+    seen.observe(Added(there))
     assert seen.missing() == ({"cluster c1": why} if why else {})
-    seen.hear(Deleted(there))
+    seen.observe(Deleted(there))
     assert seen.missing() == {}
 
 
 def test_an_agent_of_before_an_upgrade_does_not_count() -> None:
     seen = scene(changed=True, before="a", selected=0)
     old = agent(RUNS, DONE, wanted="a", applied="a")
-    seen.hear(Added(old))
+    seen.observe(Added(old))
     assert seen.missing() == {"cluster c1": NOT_NEWEST}
     coming = agent(RUNS, DONE, wanted="b", applied="a")
-    seen.hear(Updated(old, coming))
+    seen.observe(Updated(old, coming))
     assert seen.missing() == {"cluster c1": NOT_NEWEST}
-    seen.hear(Updated(coming, agent(RUNS, DONE, wanted="b", applied="b")))
+    seen.observe(Updated(coming, agent(RUNS, DONE, wanted="b", applied="b")))
     assert seen.missing() == {}
 
 
 def test_a_page_that_says_nothing_yet_is_no_decision() -> None:
     seen = scene()
     page = PlacementDecision(metadata=ObjectMeta(name="p", namespace=NAMESPACE))
-    seen.hear(Added(page))
+    seen.observe(Added(page))
     assert seen.missing() == {f"Placement {NAMESPACE}/{NAME}": NOT_DECIDED}
     status = PlacementDecisionStatus(decisions=(ClusterDecision(clusterName="c1", reason=""),))
     full = PlacementDecision(metadata=page.metadata, status=status)
-    seen.hear(Updated(page, full))
+    seen.observe(Updated(page, full))
     assert seen.missing() == {"cluster c1": NOT_YET}
-    seen.hear(Deleted(full))
+    seen.observe(Deleted(full))
     assert list(seen.missing()) == [f"Placement {NAMESPACE}/{NAME}"]

@@ -15,13 +15,13 @@ from cli.live_hub import act
 from cli.up_process import fairway, logging, until
 from fairway.api import crds
 from fairway.api.meta import find_condition
-from fairway.cli.agent.lease import Pulse
 from fairway.cli.agent.process import CHANGED, NO_HUB, WHICH_CLUSTER
 from fairway.cli.main import run
 from fairway.cli.provider.options import duration
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, CLUSTER_CLAIMS, Client, NotFound
 from fairway.kube.lease import LEASES
 from fairway.providers import health, hosted, usage
+from fairway.providers.agent_lease import AgentLease
 from fairway.providers.hosted.claims import ROLES
 from fairway.providers.rbac import LEASE_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
@@ -251,7 +251,7 @@ def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
     shutil.copy(hubs.hub.kubeconfig, tmp_path / "kubeconfig")
     (tmp_path / "cluster-name").write_text("cluster2")
     said = ended("--hub-kubeconfig", tmp_path / "kubeconfig", *hubs.given[2:])
-    assert f"is that of cluster cluster2, and --cluster-name says {CLUSTER}" in said
+    assert f"belongs to cluster cluster2, but --cluster-name is {CLUSTER}" in said
 
 
 @pytest.mark.parametrize(
@@ -278,9 +278,7 @@ def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
     options.write_text("resource-usage:\n  basis: both\n  shapes: 7\n")
     assert f"{options}:3: resource-usage.shapes: expected" in ended(*hubs.given, "--config", options)
     options.write_text("health: {}")
-    assert "there are options for health, which --providers does not name" in ended(
-        *hubs.given, "--config", options
-    )
+    assert "options for health, which --providers does not name" in ended(*hubs.given, "--config", options)
     options.write_text("- resource-usage")
     assert "must be a mapping" in ended(*hubs.given, "--config", options)
     assert "provider static" in ended(*hubs.given, "--providers", "static")
@@ -304,7 +302,7 @@ def test_the_lease_is_renewed_only_while_it_is_well(hubs: Hubs) -> None:
 
     async def work(client: Client) -> None:
         nonlocal told
-        async with Pulse(client, name="a", namespace=HOME, well=well, every=0.02):
+        async with AgentLease(client, name="a", namespace=HOME, is_healthy=well, every=0.02):
             await asked.wait()
             with pytest.raises(NotFound):
                 await client.get(LEASES, "a", namespace=HOME)
@@ -322,7 +320,7 @@ def test_a_cluster_that_takes_no_lease_is_scored_all_the_same(
     hubs: Hubs, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(client: Client) -> None:
-        await Pulse(client, name="a", namespace="nowhere", well=lambda: True).renew()
+        await AgentLease(client, name="a", namespace="nowhere", is_healthy=lambda: True).renew()
 
     act(hubs.cluster.kubeconfig, work)
-    assert "Lease nowhere/a could not be renewed" in caplog.text
+    assert "cannot renew Lease nowhere/a" in caplog.text

@@ -13,10 +13,10 @@ from cli.agent.test_agent import CLUSTER, SCORE, Hubs, hubs
 from cli.live_hub import act
 from cli.up_process import logging, until
 from fairway.api import crds
-from fairway.cli.addon.objects import ENVIRONMENT, Plan, documents
 from fairway.cli.addon.writer import NO_RAW
 from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client, Resource
+from fairway.providers.addon import ENVIRONMENT, Plan, documents
 from fairway.providers.rbac import RAW_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 

@@ -17,7 +17,7 @@ from cli.live_hub import EXAMPLE, act, fill
 from fairway.api import crds
 from fairway.api.crd import RESOURCES
 from fairway.cli.client import objects, session
-from fairway.cli.client.messages import NO_HUB, told
+from fairway.cli.client.messages import NO_HUB, explain_error
 from fairway.cli.client.objects import listed, read_hub
 from fairway.cli.client.session import HubChoice
 from fairway.cli.main import run
@@ -103,7 +103,7 @@ def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture
         path = kubeconfig(tmp_path, fairway_hub, url=url)
         said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
     assert said.startswith(f"cannot reach {url}: ")
-    assert said.endswith(f"; is the hub of {path} running? --context names another one\n")
+    assert said.endswith(f"; check that the hub of {path} is running, or select another one with --context\n")
 
 
 def test_a_certificate_nobody_trusts(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture) -> None:
@@ -123,8 +123,8 @@ def test_a_user_the_hub_does_not_know(
 ) -> None:
     path = kubeconfig(tmp_path, fairway_hub, token="expired")
     assert complaint(capsys, [*verb, "--kubeconfig", str(path)]) == (
-        f"hub {fairway_hub.url} does not know you (401): what {path} says about the user has run out or belongs "
-        "to another hub; log in anew, or name another context with --context\n"
+        f"credentials in {path} were rejected by hub {fairway_hub.url} (401): expired, or for another hub; "
+        "log in again, or select another context with --context\n"
     )
 
 
@@ -144,13 +144,15 @@ def test_what_one_may_not_do_and_who_can_grant_it(
     said = complaint(capsys, ["get", "clusters", "--kubeconfig", str(path)])
     every = ",".join(each.name for each in RESOURCES)
     assert said == (
-        f"hub {hub.url} does not let eve list managedclusters.cluster.open-cluster-management.io; "
-        "somebody who may can grant it:\n"
+        f"hub {hub.url} does not allow eve to list managedclusters.cluster.open-cluster-management.io; "
+        "an administrator can grant it:\n"
         f"  kubectl create clusterrole fairway-reader --verb=get,list,watch --resource={every}\n"
         "  kubectl create clusterrolebinding fairway-reader --clusterrole=fairway-reader --user=eve\n"
     )
     said = complaint(capsys, ["get", "placements", "-n", "ns1", "--kubeconfig", str(path)])
-    assert "does not let eve list placements.cluster.open-cluster-management.io in namespace ns1; " in said
+    assert (
+        "does not allow eve to list placements.cluster.open-cluster-management.io in namespace ns1; " in said
+    )
     assert (
         "create role fairway-reader -n ns1 --verb=get,list,watch --resource=managedclustersetbindings."
         in said
@@ -192,7 +194,7 @@ def test_what_one_may_not_do_and_who_can_grant_it(
         in said
     )
     said = complaint(capsys, ["accept", "hosting-fra", "--kubeconfig", str(path)])
-    assert "does not let eve list certificatesigningrequests.certificates.k8s.io; " in said
+    assert "does not allow eve to list certificatesigningrequests.certificates.k8s.io; " in said
 
 
 def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
@@ -201,7 +203,7 @@ def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
             said = complaint(capsys, [*verb, "--kubeconfig", str(hub.kubeconfig)])
             assert re.match(rf"hub {re.escape(hub.url)} does not know \w+\.\w+\.cluster\.open-cluster-", said)
             assert said.endswith(
-                "its CRD is not installed; install them with\n"
+                "its CRD is not installed; install the CRDs with\n"
                 f"  fairway crds | kubectl --kubeconfig {hub.kubeconfig} apply -f -\n"
             )
 
@@ -243,11 +245,11 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
     [
         (
             DeadlineExceeded("GET /x: no response within 60 s"),
-            "hub H does not answer: GET /x: no response within 60 s; ",
+            "no response from hub H: GET /x: no response within 60 s; ",
         ),
         (
             UnreadableError("the answer is not a list"),
-            "H does not answer like a Kubernetes API: the answer is not",
+            "the response of H is not that of a Kubernetes API: the answer is not",
         ),
         (
             CredentialError("exec plugin 'x' failed with exit code 1"),
@@ -272,7 +274,7 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
 )
 def test_other_refusals_in_words(error: KubeError, expected: str) -> None:
     connection = Connection(server="https://h", place="the file")
-    said = told(error, hub=HubChoice(), connection=connection).replace("https://h", "H")
+    said = explain_error(error, hub=HubChoice(), connection=connection).replace("https://h", "H")
     assert said.startswith(expected)
 
 
@@ -286,7 +288,7 @@ def test_how_kubectl_is_called_for_the_same_hub() -> None:
 def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -> None:
     import logging
 
-    with session.notes():
+    with session.client_warnings():
         logging.getLogger("fairway.kube").warning("careful\x1b[31m")
         logging.getLogger("fairway.kube").info("nothing")
     assert capsys.readouterr() == ("", "fairway: careful\\x1b[31m\n")

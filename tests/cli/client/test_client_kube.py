@@ -17,8 +17,8 @@ from cli.accept.test_accept import BOOTSTRAP, BOOTSTRAP_GROUP, request_for, subj
 from cli.get.test_get import CLUSTERS
 from cli.live_hub import EXAMPLE, ROOT, watch
 from fairway.api import crds
-from fairway.cli.accept.requests import CLUSTER_LABEL, SIGNERS
 from fairway.cli.main import run
+from fairway.controllers.acceptance.requests import CLUSTER_LABEL, SIGNERS
 from fairway.testing.hub import hub_in_thread
 from kube.definitions import known
 from rigs.kubernetes import (

@@ -23,9 +23,9 @@ Why these
 Why not the others
   1 cluster passed every filter but ranked lower
       apps-sin (rank 3, 9)
-  4 clusters turned away by ClusterSets: is in none of the sets this namespace may use (apps)
+  4 clusters rejected by ClusterSets: is in none of the sets this namespace may use (apps)
       edge-store-7, hosting-fra, hosting-iad, hosting-sin
-  1 cluster turned away by TaintToleration: has taint gpu=true:NoSelect, which the placement does not tolerate
+  1 cluster rejected by TaintToleration: has taint gpu=true:NoSelect, which the placement does not tolerate
       gpu-iad
 """
 
@@ -33,12 +33,12 @@ TURNED_AWAY = """
 Why not gpu-iad
   ClusterSets passes
   Predicate passes
-  TaintToleration turns it away: has taint gpu=true:NoSelect, which the placement does not tolerate
+  TaintToleration rejects it: has taint gpu=true:NoSelect, which the placement does not tolerate
   MissingScore passes
 
 What would make it win
   let placement ns1/most-free-cpu tolerate the taint gpu=true:NoSelect
-  Tried: with this it is chosen; apps-fra would lose a place. With anything less it is not.
+  Verified: with this change it is selected; apps-fra would be dropped. No smaller change is enough.
   Or:
     remove the taint gpu=true:NoSelect from cluster gpu-iad
 """
@@ -47,13 +47,13 @@ RANKED_LOWER = """
 Why not apps-sin
   rank 3 with 9 points: AddOn/resource-usage-score/cpuAvailable 9 × 1 = 9
   passed every filter, but 2 better hosts fill the 2 wanted
-  3 points behind apps-fra, the last one chosen:
+  3 points behind apps-fra, the last one selected:
     PRIORITIZER                              apps-sin   apps-fra     DIFFERENCE
     AddOn/resource-usage-score/cpuAvailable  9 × 1 = 9  12 × 1 = 12          -3
 
 What would make it win
   raise score resource-usage-score/cpuAvailable of cluster apps-sin by 4 points, from 9 to 13
-  Tried: with this it is chosen; apps-fra would lose a place. With anything less it is not.
+  Verified: with this change it is selected; apps-fra would be dropped. No smaller change is enough.
   Or:
     raise spec.numberOfClusters of placement ns1/most-free-cpu from 2 to 3
 """
@@ -63,7 +63,7 @@ Why apps-iad
   rank 1 with 66 points: AddOn/resource-usage-score/cpuAvailable 66 × 1 = 66
 
 How safe its place is
-  It may lose 57 points before apps-sin takes it.
+  It can lose 57 points before apps-sin replaces it.
 """
 
 
@@ -115,7 +115,7 @@ def test_spread_has_no_margin_and_nobody_competes(capsys: Capture) -> None:
     assert explain("everywhere/three-regions", "--cluster", "hosting-fra") == 0
     assert "  The spread policy decides, so there is no margin in points.\n" in capsys.readouterr().out
     assert explain("everywhere/roll-out", "--cluster", "apps-fra") == 0
-    assert "  Nobody competes for it.\n" in capsys.readouterr().out
+    assert "  No other cluster competes for its place.\n" in capsys.readouterr().out
 
 
 def test_earlier_placements_are_decided_first_unless_it_is_alone(capsys: Capture) -> None:
@@ -202,14 +202,14 @@ def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> Non
     )
     assert run(["explain", "-f", str(file), "placement", "web", "--now", NOW]) == 0
     assert capsys.readouterr().out == (
-        "ns1/web: left alone, scheduling is disabled by annotation. If it were looked at:\n"
+        "ns1/web: skipped, scheduling is disabled by annotation. Without that:\n"
         "ns1/web: 0 clusters, NoManagedClusterSetBindings: "
         "No valid ManagedClusterSetBindings found in placement namespace\n"
         "0 in the fleet, 0 passed every filter\n"
         "Unsatisfied: No valid ManagedClusterSetBindings found in placement namespace\n"
         "    to do: create a ManagedClusterSetBinding named like the set in namespace ns1; "
         "there is no set yet\n"
-        "\nWhy these\n  No cluster was chosen.\n\nWhy not the others\n  There are no others.\n"
+        "\nWhy these\n  No cluster was selected.\n\nWhy not the others\n  All clusters were selected.\n"
     )
 
 
@@ -257,8 +257,8 @@ def test_what_is_missing_is_said_without_sending_people_here(tmp_path: Path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("ns1/idlst",), "there is no placement ns1/idlst; did you mean ns1/idlest?"),
-        (("ns1/idlest", "--cluster", "gpu-aid"), "there is no cluster gpu-aid; did you mean gpu-iad?"),
+        (("ns1/idlst",), "placement ns1/idlst not found; did you mean ns1/idlest?"),
+        (("ns1/idlest", "--cluster", "gpu-aid"), "cluster gpu-aid not found; did you mean gpu-iad?"),
     ],
 )
 def test_names_that_are_not_there(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
@@ -268,7 +268,7 @@ def test_names_that_are_not_there(capsys: Capture, arguments: tuple[str, ...], m
 
 def test_no_placement_in_the_input(capsys: Capture) -> None:
     assert run(["explain", "-f", f"{EXAMPLE}/clusters.yaml", "placement", "web"]) == 2
-    assert capsys.readouterr().err == "fairway: no Placement in the input; give a file that has one to -f\n"
+    assert capsys.readouterr().err == "fairway: no Placement in the input; name a file with one with -f\n"
 
 
 def test_only_placements_are_explained(capsys: Capture) -> None:
@@ -282,7 +282,7 @@ def test_an_amount_claims_no_more_than_was_tried(capsys: Capture) -> None:
     answer = capsys.readouterr().out
     assert (
         "  change allocatable cpu of cluster apps-sin from 30 to 184\n"
-        "  Tried: with this it is chosen; hosting-sin would lose a place. With 1 cpu less it is not.\n"
+        "  Verified: with this change it is selected; hosting-sin would be dropped. With 1 cpu less, it is not.\n"
     ) in answer
     assert run([*words, "--now", NOW, "-o", "json"]) == 0
     (edit,) = json.loads(capsys.readouterr().out)["cluster"]["counterfactual"]["edits"]
@@ -310,20 +310,20 @@ def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: s
     [
         (
             "ns1/idlest",
-            "'ns1/idlest' is not a kind that can be explained; write: fairway explain placement ns1/idlest",
+            "cannot explain kind 'ns1/idlest'; write: fairway explain placement ns1/idlest",
         ),
         (
             "cluster apps-sin",
-            "'cluster' is not a kind that can be explained; write: fairway explain placement NS/NAME",
+            "cannot explain kind 'cluster'; write: fairway explain placement NS/NAME",
         ),
-        ("placement", "the name of the placement is missing; write: fairway explain placement NS/NAME"),
+        ("placement", "no placement named; write: fairway explain placement NS/NAME"),
         (
             "placement/idlest web",
-            "'placement/idlest' names a placement, and so does 'web'; write one of them",
+            "'placement/idlest' and 'web' both name a placement; give one of them",
         ),
         (
             "placement ns1/idlest -n ns2",
-            "'ns1/idlest' is in namespace 'ns1', and -n says 'ns2'; write one of them",
+            "'ns1/idlest' names namespace 'ns1', but -n is 'ns1/idlest'; give one of them",
         ),
     ],
 )
@@ -366,5 +366,5 @@ spec:
     assert run([*words, "--now", NOW]) == 0
     assert (
         "  publish score nobody-publishes/x for cluster gpu-iad, which has none, as 0\n"
-        "  Tried: with this it is chosen. Without this it is not.\n"
+        "  Verified: with this change it is selected. Without it, it is not.\n"
     ) in capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_the_answer_is_that_of_the_files_and_what_the_hub_has_beside_it(
     ("name", "told", "recorded"),
     [
         ("ns1/placement", "not decided yet", None),
-        ("ns1/training", "no cluster, which is not what follows from what the hub has now", []),
+        ("ns1/training", "no cluster, which differs from what the objects on the hub give now", []),
         (
             "ns1/idlest",
             "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 … and 2 more, which is not what follows from what "
@@ -123,8 +123,8 @@ def test_a_what_if_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-f", "x.yaml", "--watch"], "--watch follows a hub; with -f, add --hub"),
-        (["--watch", *NOW], "--watch looks at the present; leave out --now"),
+        (["-f", "x.yaml", "--watch"], "--watch requires a hub; with -f, add --hub"),
+        (["--watch", *NOW], "--watch and --now exclude each other"),
     ],
 )
 def test_what_cannot_be_watched(capsys: Capture, arguments: list[str], message: str) -> None:
@@ -161,7 +161,7 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
             lines.append(watched.line())
         assert lines[-3].startswith("ns1/web: 2 clusters")
         act(fairway_hub.kubeconfig, lambda client: remove(client, placement("web")))
-        while not lines[-1].startswith("there is no placement ns1/web"):
+        while not lines[-1].startswith("placement ns1/web not found"):
             lines.append(watched.line())
         assert watched.interrupt() == (130, "")
 

@@ -187,8 +187,8 @@ def test_a_bad_quantity(tmp_path: Path) -> None:
         (PLACEMENT.replace("  name: web\n", ""), NO_NAME, 3),
         (PLACEMENT.replace("Placement", "Placment"), "unknown kind 'Placment'", 2),
         (PLACEMENT.replace("v1beta1", "v2"), "Placement has no version", 1),
-        ("a: [1\nb: 2\n", "cannot be read as YAML", 2),
-        ('{"a": 1', "cannot be read as", 1),
+        ("a: [1\nb: 2\n", "cannot parse as YAML", 2),
+        ('{"a": 1', "cannot parse as", 1),
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", NO_OBJECTS, 0),
     ],
 )
@@ -223,7 +223,7 @@ def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: 
     found = problem(tmp_path, space, "x.json")
     assert (found.path, found.message) == (
         "metadata.namespace",
-        f"{name!r} cannot be the name of a namespace",
+        f"{name!r} is not a valid namespace name",
     )
 
 
@@ -362,7 +362,7 @@ def test_show_prints_a_table_and_tells_what_was_ignored(
         "NAME  SET  KUBERNETES  CPU  MEMORY  AVAILABLE  TAINTS",
         "c1    -    -           -    -       Unknown    -",
     ]
-    assert captured.err == "fairway: ignored 1 object of kinds Fairway has no use for: Namespace (1)\n"
+    assert captured.err == "fairway: ignored 1 object of other kinds: Namespace (1)\n"
 
 
 @pytest.mark.parametrize(("size", "code"), [("10", 2), ("1KiB", 0), ("1.5 kb", 0), ("many", 2)])
@@ -381,7 +381,7 @@ def test_time_that_a_hub_serves_and_no_decoder_reads_is_ignored_with_a_warning(
         ("k", "NoSelect", None)
     ]
     assert capsys.readouterr().err == (
-        f"fairway: {tmp_path / 'x.yaml'}:1: ManagedCluster c1: ignored fields that cannot be read: "
+        f"fairway: {tmp_path / 'x.yaml'}:1: ManagedCluster c1: cannot decode, ignored: "
         "spec.taints[0].timeAdded: Invalid RFC3339 encoded datetime\n"
     )
     assert problem(tmp_path, CLUSTER + taint.replace("+25:00", "")).path == "spec.taints[0].timeAdded"

@@ -131,4 +131,4 @@ def test_hub_without_the_kinds_names_the_command_that_defines_them(
     with hub_in_thread(folder=tmp_path, definitions=()) as bare:
         assert fleet(bare, "apply", "-f", file) == 2
     told = capsys.readouterr().err
-    assert "define the kind first: fairway crds managedclustersets | kubectl apply -f -" in told
+    assert "install the CRD first: fairway crds managedclustersets | kubectl apply -f -" in told

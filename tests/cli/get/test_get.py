@@ -247,26 +247,26 @@ def test_objects_are_a_list_as_kubectl_has_it_and_one_stands_alone(hub: HubAddre
     [
         (
             ["clusters", "apps-far"],
-            "there is no cluster apps-far; did you mean apps-fra or apps-iad or apps-sin?",
+            "cluster apps-far not found; did you mean apps-fra or apps-iad or apps-sin?",
         ),
         (
             ["clusters", "apps-fra", "nonsense"],
-            "there is no cluster nonsense; known are apps-fra, apps-iad, ",
+            "cluster nonsense not found; known: apps-fra, apps-iad, ",
         ),
-        (["clusters", "apps-far", "-o", "yaml"], "there is no cluster apps-far; did you mean apps-fra"),
+        (["clusters", "apps-far", "-o", "yaml"], "cluster apps-far not found; did you mean apps-fra"),
         (
             ["placements", "ns1/idlst"],
-            "there is no placement idlst in namespace ns1; did you mean idlest?",
+            "placement idlst not found in namespace ns1; did you mean idlest?",
         ),
         (
             ["placements", "idlest"],
-            "there is no placement idlest in namespace default; that namespace has none; -n names another",
+            "placement idlest not found in namespace default; the namespace has none; select another with -n",
         ),
         (
             ["decisions", "trainin", "-A"],
-            "there is no placement with decisions trainin; did you mean training",
+            "placement with decisions trainin not found; did you mean training",
         ),
-        (["clusters", "--clusterset", "aps"], "there is no cluster set aps; did you mean apps?"),
+        (["clusters", "--clusterset", "aps"], "cluster set aps not found; did you mean apps?"),
         (["clusters", "-l", "a in"], " refuses: unable to parse requirement"),
     ],
 )
@@ -285,9 +285,9 @@ def test_what_is_not_there(hub: HubAddress, capsys: Capture, arguments: list[str
     [
         (["clusters", "c1", "-l", "a=b"], "give either names or -l, not both"),
         (["placements", "-A", "-n", "ns1"], "give either -n or -A, not both"),
-        (["placements", "-n", "../x"], "'../x' cannot be the name of a namespace"),
-        (["scores", "-n", "UPPER"], "'UPPER' cannot be the name of a namespace"),
-        (["clusters", "--output-watch-events"], "--output-watch-events goes with --watch"),
+        (["placements", "-n", "../x"], "'../x' is not a valid namespace name"),
+        (["scores", "-n", "UPPER"], "'UPPER' is not a valid namespace name"),
+        (["clusters", "--output-watch-events"], "--output-watch-events requires --watch"),
         (["clutsers"], "No such kind 'clutsers'. Did you mean 'clusters'?"),
         (
             ["xyz"],
@@ -392,10 +392,10 @@ def test_fields_of_the_future_are_shown_and_fields_that_cannot_be_read_are_named
         assert names == ["NAME", *(f"bad-{number}" for number in range(7)), "good"]
         lines = complaints.splitlines()
         assert lines[0] == (
-            "fairway: ManagedCluster bad-0: ignored fields that cannot be read: "
+            "fairway: ManagedCluster bad-0: cannot decode, ignored: "
             "spec.hubAcceptsClient: Expected `bool`, got `str`"
         )
-        assert (len(lines), lines[-1]) == (6, "fairway: 2 more objects with fields that cannot be read")
+        assert (len(lines), lines[-1]) == (6, "fairway: 2 more objects with fields that cannot be decoded")
         # What is printed as it came need not be understood.
         assert get(hub, "clusters", "-o", "json") == 0
         shown, complaints = capsys.readouterr()

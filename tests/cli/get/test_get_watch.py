@@ -149,7 +149,7 @@ def test_an_unknown_name_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAd
     fill(fairway_hub.kubeconfig, cluster("c1"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "c2", "-w") as watched:
         assert watched.process.wait() == 2
-        assert watched.errors.read_text() == "fairway: there is no cluster c2; known are c1\n"
+        assert watched.errors.read_text() == "fairway: cluster c2 not found; known: c1\n"
 
 
 def test_a_reader_that_goes_away_ends_it_though_nothing_changes(

@@ -102,8 +102,8 @@ def test_the_answer_first(get: Any, capsys: Capture) -> None:
         ["resourceratiocpu", "resourceratiocpu", "1/4", "0", "0", "0", "3"],
     ]
     problem = found[1][-1]
-    assert re.match(r"c2: resource-usage-score ran out \d+m", problem)
-    assert "before it was even written: the clock of its provider is behind (last written" in problem
+    assert re.match(r"c2: resource-usage-score expired \d+m", problem)
+    assert "before it was written: the provider's clock is behind (last written" in problem
     assert "by fairway-provider-resource-usage); cluster has not reported yet (and 1 more)" in problem
 
 
@@ -126,7 +126,7 @@ def test_every_cluster_of_a_provider(get: Any, capsys: Capture, name: str) -> No
         ["c4", "missing"],
         ["c1", "fresh"],
     ]
-    assert "its provider says: nodes cannot be listed" in found[1][-1]
+    assert "its provider reports: nodes cannot be listed" in found[1][-1]
 
 
 def test_every_provider_of_a_cluster(get: Any, capsys: Capture) -> None:
@@ -154,13 +154,13 @@ def test_for_programs(get: Any, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nobody",), "there is no provider nobody; known are own, resource-usage"),
-        (("--cluster", "c9"), "there is no cluster c9"),
+        (("nobody",), "provider nobody not found; known: own, resource-usage"),
+        (("--cluster", "c9"), "cluster c9 not found"),
         (("-A", "--cluster", "c1"), "give either -n or -A, not both"),
-        (("--output-watch-events",), "--output-watch-events goes with --watch"),
-        (("--watch", "-o", "json"), "--watch goes with -o table or -o wide"),
+        (("--output-watch-events",), "--output-watch-events requires --watch"),
+        (("--watch", "-o", "json"), "--watch requires -o table or -o wide"),
         (("-o", "xml"), "'xml' is not one of"),
-        (("--cluster", "No Such"), "cannot be the name of a namespace"),
+        (("--cluster", "No Such"), "is not a valid namespace name"),
     ],
 )
 def test_what_makes_no_sense(get: Any, capsys: Capture, arguments: tuple[str, ...], words: str) -> None:
@@ -170,7 +170,7 @@ def test_what_makes_no_sense(get: Any, capsys: Capture, arguments: tuple[str, ..
 
 def test_nothing_at_all(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture) -> None:
     assert run(["get", "providers", "--kubeconfig", str(fairway_hub.kubeconfig)]) == 0
-    assert capsys.readouterr() == ("", "Nobody publishes scores.\n")
+    assert capsys.readouterr() == ("", "No provider publishes scores.\n")
 
 
 def test_followed_as_they_run_out_and_come_back(tmp_path: Path, fairway_hub: HubAddress) -> None:

@@ -31,8 +31,8 @@ from fairway.cli.hub.process import (
     NOT_HERE,
     NOT_KEPT,
     STOPPING,
-    Discreet,
-    _stray,
+    SafeFormatter,
+    _log_loop_error,
 )
 from fairway.cli.main import run
 from fairway.hub import controllers
@@ -381,7 +381,7 @@ def test_the_log_does_not_quote_exceptions() -> None:
             args=("/x",),
             exc_info=(ValueError, error, error.__traceback__),
         )
-    written = Discreet().format(record)
+    written = SafeFormatter().format(record)
     assert written.startswith("PUT /x failed\n")
     assert "test_the_log_does_not_quote_exceptions" in written
     assert written.endswith("ValueError")
@@ -389,13 +389,13 @@ def test_the_log_does_not_quote_exceptions() -> None:
 
 
 async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
-    _stray(
+    _log_loop_error(
         asyncio.get_running_loop(),
         {"message": "Task exception was never retrieved", "exception": ValueError(SECRET), "task": SECRET},
     )
     (record,) = caplog.records
     assert record.getMessage() == "Task exception was never retrieved"
-    assert SECRET not in Discreet().format(record)
+    assert SECRET not in SafeFormatter().format(record)
 
 
 def test_the_umask_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ import yaml
 
 from cli.hub_process import reading
 from clients.talk import Talk
-from fairway.cli.hub.backup import KEYS_LEFT, NO_BACKUP, NO_DATA
 from fairway.cli.hub.data import EXISTS, KEYS_BACK, KEYS_LACKING, ONE_PLACE, ONLY_MANIFESTS
 from fairway.cli.main import run
+from fairway.hub.backup import KEYS_NOT_RESTORED, NO_BACKUP, NO_DATA
 from fairway.hub.hub import Hub
 from fairway.hub.storage import archive
 from fairway.hub.storage.archive import OCCUPIED
@@ -203,7 +203,7 @@ def test_nothing_is_left_of_a_backup_that_fails(
         log.commit()
     (tmp_path / "out").mkdir()
     assert run(["hub", "backup", "--data", str(folder), "--out", str(tmp_path / "out" / "b")]) == 2
-    assert "doesn't match its checksum" in capsys.readouterr().err
+    assert "does not match its checksum" in capsys.readouterr().err
     assert names(tmp_path / "out") == []
 
 
@@ -317,7 +317,7 @@ def test_keys_that_cannot_be_put_back_are_told_of(
     capsys.readouterr()
     assert run(["hub", "restore", str(file), "--data", str(other)]) == 2
     told = capsys.readouterr().err
-    start, _, end = KEYS_LEFT.format(reason="|", folder=other).partition("|")
+    start, _, end = KEYS_NOT_RESTORED.format(reason="|", folder=other).partition("|")
     assert start in told
     assert end in told
 
@@ -340,7 +340,7 @@ def test_damage_is_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["hub", "check", "--data", str(folder), "-o", "json"]) == 1
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert {"revision": None, "problem": "pki/ca.pem can't be read: the file is empty"} in problems
-    assert any(row["problem"] == "doesn't match its checksum" and row["revision"] for row in problems)
+    assert any(row["problem"] == "does not match its checksum" and row["revision"] for row in problems)
 
 
 def test_one_thing_is_checked_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -417,8 +417,8 @@ def test_what_is_left_out_is_told(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "1 Event" in told
     assert "1 Lease" in told
     assert "1 Secret" in told
-    assert "owner references left out of 1 object:" in told
-    assert "--status adds it" in told
+    assert "owner references omitted from 1 object:" in told
+    assert "add --status to include it" in told
     assert f"kubectl apply --server-side -f {file}" in told
     assert mode(file) == 0o600
     documents = msgspec.json.decode(file.read_bytes())["items"]

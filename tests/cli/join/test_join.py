@@ -16,7 +16,7 @@ from fairway.api.meta import find_condition
 from fairway.cli.errors import BadInputError
 from fairway.cli.join.command import A_NAME
 from fairway.cli.join.leave import LEFT
-from fairway.cli.join.messages import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_words, hub_words
+from fairway.cli.join.messages import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_message, hub_message
 from fairway.cli.join.options import (
     HALF,
     NO_SERVER,
@@ -386,9 +386,9 @@ def refused(*arguments: object) -> str:
         ([], NO_NAME),
         (["--name", "kube-system"], "is reserved: Kubernetes uses it"),
         (["--name", "Not_A_Name"], "is not a valid namespace name"),
-        (["--name", "c1", "token"], "for joining, not for `fairway join token`"),
+        (["--name", "c1", "token"], "not an option of `fairway join token`"),
         (["--name", "c1", "tokne"], "Did you mean 'token'?"),
-        (["c1"], f"No such command 'c1'; there are token, leave, forget; {A_NAME.format(name='c1')}"),
+        (["c1"], f"No such command 'c1'; known: token, leave, forget; {A_NAME.format(name='c1')}"),
     ],
 )
 def test_what_nobody_can_join_as_is_refused_at_once(
@@ -433,9 +433,9 @@ def test_a_hub_that_cannot_be_reached_or_does_not_know_us(fleet: Fleet, tmp_path
     authority.write_bytes(known.authority.read())
     common = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     nowhere = refused(*common, "--hub-server", "https://127.0.0.1:9", "--hub-token", "t")
-    assert "is the hub running, and is that its address?" in nowhere
+    assert "check that the hub is running and that the address is right" in nowhere
     untrusted = refused(*common, "--hub-server", known.server, "--hub-token", "t")
-    assert "give the authority of the hub with --hub-ca" in untrusted
+    assert "set the hub's certificate authority with --hub-ca" in untrusted
     plain = known.server.replace("https://", "http://")
     clear = refused(*common, "--hub-server", plain, "--hub-token", "t")
     assert clear.endswith(PLAIN.format(why="", server=plain))
@@ -466,7 +466,7 @@ def test_a_token_without_rights_is_told_so(fleet: Fleet, tmp_path: Path) -> None
     authority.write_bytes(known.authority.read())
     common = ("--name", fresh(), "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     hub = ("--hub-server", known.server, "--hub-token", act(fleet.hub, plain), "--hub-ca", authority)
-    assert "does not let the token introduce clusters" in refused(*common, *hub)
+    assert "the token has no permission to join clusters" in refused(*common, *hub)
 
 
 def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Path) -> None:
@@ -478,7 +478,7 @@ def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Pat
     }
     nowhere.write_text(json.dumps(config))
     common = ("--name", "c1", "--state", tmp_path / "s", "--hub-bootstrap-kubeconfig", fleet.hub)
-    assert "the cluster that joins cannot be talked to" in refused(*common, "--kubeconfig", nowhere)
+    assert "cannot reach the joining cluster" in refused(*common, "--kubeconfig", nowhere)
     missing = tmp_path / "missing"
     wanted = CLUSTER_CONFIG.format(why=f"{missing}: does not exist; check the path")
     assert refused(*common, "--kubeconfig", missing) == wanted
@@ -489,9 +489,9 @@ def test_a_certificate_that_is_good_at_another_time_is_a_matter_of_clocks(why: s
     connection = Connection(server="https://hub")
     error = UntrustedError(f"the certificate of https://hub is not trusted: {why}")
     about_time = why != "self-signed"
-    for said in (hub_words(error, connection), cluster_words(error, connection)):
+    for said in (hub_message(error, connection), cluster_message(error, connection)):
         assert (CLOCK.format(why=error, now="|").partition("|")[0] in said) is about_time
-    assert (hub_words(error, connection) == UNTRUSTED.format(why=error)) is not about_time
+    assert (hub_message(error, connection) == UNTRUSTED.format(why=error)) is not about_time
 
 
 def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) -> None:

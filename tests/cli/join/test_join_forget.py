@@ -9,7 +9,7 @@ from cli.live_hub import act
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.cli.clusterset import DRY_RUN
-from fairway.cli.join.forget import ANSWERS, MEMBER, NOTHING, RELEASED, STAY_THERE, STAYS
+from fairway.cli.join.forget import ANSWERS, KEPT, MEMBER, NOTHING, OBJECTS_STAY, RELEASED
 from fairway.cli.main import run
 from fairway.klusterlet.names import CLUSTER_LABEL
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Patch
@@ -80,9 +80,9 @@ def test_what_waits_for_a_cluster_that_is_gone_is_let_go(fairway_hub: HubAddress
     assert told.out.splitlines() == [
         RELEASED.format(namespace="c1", name="app"),
         RELEASED.format(namespace="c1", name="backed-up"),
-        STAYS.format(namespace="c1", name="kept"),
+        KEPT.format(namespace="c1", name="kept"),
     ]
-    assert STAY_THERE in told.err
+    assert OBJECTS_STAY in told.err
     left = works(fairway_hub)
     assert {name: each.metadata.finalizers for name, each in left.items()} == {
         "backed-up": (HELD,),

@@ -215,7 +215,7 @@ def test_one_cluster_that_could_not_be_read_is_not_everything(
     table, errors = capsys.readouterr()
     assert [line.split()[-1] for line in table.splitlines()[1:]] == ["Away", "-"]
     assert "rank could not read c1: away" in errors
-    assert "not everything could be read and published" in errors
+    assert "some scores could not be read or published" in errors
 
 
 def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.count("(dry run)") == 2
     assert len(scores(at_hub)) == 2
     assert run(["provider", "cleanup", "rank", "--cluster-name", "c1"]) == 0
-    assert capsys.readouterr().out == "scores c1/rank-score of provider rank are removed\n"
+    assert capsys.readouterr().out == "scores c1/rank-score of provider rank deleted\n"
     assert list(scores(at_hub)) == ["c22/rank-score"]
     for output, parse in (("json", json.loads), ("yaml", yaml.safe_load)):
         assert run(["provider", "cleanup", "rank", "--dry-run", "-o", output]) == 0
@@ -236,14 +236,12 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
             "dryRun": True,
         }
     assert run(["provider", "cleanup", "rnk"]) == 0
-    assert capsys.readouterr().out == (
-        "there are no scores of provider rnk on the hub; there are scores of rank\n"
-    )
+    assert capsys.readouterr().out == ("the hub has no scores of provider rnk; it has scores of rank\n")
     assert run(["provider", "cleanup", "rank"]) == 0
     assert scores(at_hub) == {}
     capsys.readouterr()
     assert run(["provider", "cleanup", "rank"]) == 0
-    assert capsys.readouterr().out == "there are no scores of provider rank on the hub\n"
+    assert capsys.readouterr().out == "the hub has no scores of provider rank\n"
 
 
 def test_cleanup_of_a_cluster_that_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -344,7 +342,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["worker.py:wrker", "--dry-run"], "did you mean 'worker'?"),
         (
             ["configured.py:broken", "--dry-run"],
-            "configured.py:broken: it could not be made: KeyError: 'odd'",
+            "configured.py:broken: cannot create the provider: KeyError: 'odd'",
         ),
         (["worker.py"], "no hub to talk to"),
         (["worker.py", "--cluster-name", "../x"], "cannot be the name of a cluster"),
@@ -535,4 +533,4 @@ def test_a_port_that_is_taken(at_hub: Path, folder: Path) -> None:
 
     status, errors = asyncio.run(taken())
     assert status == 2
-    assert "a port to listen on is taken" in errors
+    assert "a port is in use" in errors

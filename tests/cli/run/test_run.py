@@ -14,7 +14,7 @@ from cli.up_process import fairway, running, until
 from fairway.api.lease import format_micro_time
 from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOTHING_TO_PROTECT
 from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
-from fairway.cli.run.options import NAMES, NONE_LEFT, USUAL, chosen
+from fairway.cli.run.options import DEFAULT_CONTROLLERS, NAMES, NONE_LEFT, chosen
 from fairway.cli.run.process import SHADOWING
 from fairway.controllers.manager import ALL, DEFAULT, Settings
 from fairway.controllers.placement import ocm_detection
@@ -63,7 +63,7 @@ def call(*arguments: str) -> None:
 def test_by_default_everything_runs_and_nothing_listens(parsed: dict[str, Any]) -> None:
     call()
     settings: Settings = parsed["settings"]
-    assert settings.controllers == DEFAULT == set(USUAL)
+    assert settings.controllers == DEFAULT == set(DEFAULT_CONTROLLERS)
     assert set(NAMES) == ALL
     assert settings.election is not None
     assert settings.namespace == NAMESPACE
@@ -165,7 +165,7 @@ def test_names_of_controllers(text: str, names: set[str]) -> None:
     [
         ("placements", "did you mean 'placement'?; there are placement, clustersets"),
         ("-acceptence", "did you mean 'acceptance'?"),
-        ("everything", "there is no controller 'everything'; there are"),
+        ("everything", "unknown controller 'everything'; known:"),
         ("", NONE_LEFT),
         (",", NONE_LEFT),
         ("placement,-placement", NONE_LEFT),

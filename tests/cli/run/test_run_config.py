@@ -147,5 +147,5 @@ def test_a_section_nobody_reads_is_told(tmp_path: Path, caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING):
         configured(Settings(), file)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file}: recovery: has no effect, as that controller is not switched on here (--controllers=+recovery)"
+        f"{file}: section recovery has no effect: the controller is not enabled (--controllers=+recovery)"
     ]

@@ -9,13 +9,13 @@ import pytest
 from controllers.acceptance.test_csr_approval import joined, of
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, once_allowed
 from controllers.hubs import HubUnderTest
-from fairway.cli.addon.objects import Plan, documents
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Forbidden, NotFound
 from fairway.kube.credentials import Impersonation
 from fairway.observe.meters import Meters
+from fairway.providers.addon import Plan, documents
 
 PLAN = Plan(provider="resource-usage")
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"

@@ -1,7 +1,7 @@
-"""`fairway accept`: let clusters in that ask to join.
+"""`fairway accept`: accept clusters that request to join.
 
-The agent of a new cluster makes a ManagedCluster and asks for a certificate. Accepting is two things: approving that
-request, and setting hubAcceptsClient. Both are done by whoever may do them, and neither twice.
+The agent of a new cluster creates a ManagedCluster and requests a certificate. Accepting sets hubAcceptsClient and
+approves that request. Both are idempotent.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -17,38 +17,38 @@ from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
-    from fairway.cli.accept.requests import Request
+    from fairway.controllers.acceptance.requests import Request
     from fairway.kube import Client
 
-ACCEPTED: Final = "cluster {name} is accepted"
-ALREADY: Final = "cluster {name} is accepted already"
-APPROVED: Final = "certificate request {request} of cluster {name} is approved"
-APPROVED_BEFORE: Final = "certificate request {request} of cluster {name} is approved already"
-DENIED: Final = "certificate request {request} of cluster {name} was denied, and stays so"
-PASSED_OVER: Final = "certificate request {request} of cluster {name} is not approved: {reason}"
+ACCEPTED: Final = "cluster {name} accepted"
+ALREADY: Final = "cluster {name} already accepted"
+APPROVED: Final = "certificate request {request} of cluster {name} approved"
+APPROVED_BEFORE: Final = "certificate request {request} of cluster {name} already approved"
+DENIED: Final = "certificate request {request} of cluster {name} was denied before; not approved"
+NOT_APPROVED: Final = "certificate request {request} of cluster {name} not approved: {reason}"
 NO_REQUEST: Final = (
-    "no certificate request of cluster {name} waits; its agent makes one when it joins: "
-    "then accept it once more"
+    "cluster {name} has no pending certificate request; its agent creates one when it joins: "
+    "run accept again then"
 )
-NO_NAMES: Final = "which clusters? name them, as in fairway accept c1 c2"
+NO_NAMES: Final = "no cluster named; for example: fairway accept c1 c2"
 
 
 @click.command(
-    short_help="Let clusters in that ask to join.",
+    short_help="Accept clusters that request to join.",
     epilog="""\b
 Examples:
   fairway accept c1
   fairway accept --clusters c1,c2
   fairway accept c1 --dry-run
-  fairway accept c1 --wait --timeout 300          until it has joined and is available
+  fairway accept c1 --wait --timeout 300          wait until it has joined and is available
 
 \b
-A certificate request is approved if it was made by an agent that joins (a bootstrap token or the service account
-for that), for the cluster it is labelled with and nobody else. --skip-approve-check leaves out who made it.
-Several agents that want to be the same cluster are not approved unless --requesters says which.
-With --wait, what is still missing is told on stderr.
-Exit status: 0 accepted, and with --wait available; 1 a request that waits was not approved, or with --wait the time is
-up; 2 bad input.
+A certificate request is approved if a bootstrap identity (a bootstrap token, or the service account for joining)
+created it and its subject is an agent of the cluster that its label names. --skip-approve-check skips the check of
+the creator. If several agents request the same cluster, none is approved unless --requesters selects one.
+With --wait, progress is printed to stderr.
+Exit status: 0 accepted, and with --wait available; 1 a pending request was not approved, or --wait timed out;
+2 bad input.
 """,
 )
 @click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete("clusters"))
@@ -57,16 +57,21 @@ up; 2 bad input.
     multiple=True,
     metavar="NAMES",
     shell_complete=complete("clusters"),
-    help="Clusters, separated by commas; may be repeated.",
+    help="Clusters, separated by commas. Can be repeated.",
 )
-@click.option("--skip-approve-check", "anybody", is_flag=True, help="Approve requests whoever made them.")
+@click.option(
+    "--skip-approve-check",
+    "any_requester",
+    is_flag=True,
+    help="Approve requests regardless of who created them.",
+)
 @click.option(
     "--requesters",
     multiple=True,
     metavar="NAMES",
     help="Approve only requests for these common names, separated by commas.",
 )
-@wait_options("Until the clusters have joined and are available.")
+@wait_options("Wait until the clusters have joined and are available.")
 @dry_run_option
 @hub_options
 @click.pass_context
@@ -74,14 +79,14 @@ def accept(
     context: click.Context,
     names: tuple[str, ...],
     clusters: tuple[str, ...],
-    anybody: bool,
+    any_requester: bool,
     requesters: tuple[str, ...],
     wait: bool,
     timeout: float,
     dry_run: bool,
     hub: HubChoice,
 ) -> int:
-    """Accept clusters: set hubAcceptsClient, and approve the certificate their agents ask for."""
+    """Accept clusters: set hubAcceptsClient and approve the certificate requests of their agents."""
     refuse_contradictions(context)
     wanted = names_in((*names, *clusters), option="--clusters")
     if not wanted:
@@ -93,43 +98,61 @@ def accept(
         from fairway.controllers.cluster_names import refusal
         from fairway.kube import MANAGED_CLUSTERS
 
-        there = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}
+        existing = {each.metadata.name: each for each in await listed(client, MANAGED_CLUSTERS)}
         for name in wanted:
-            if name not in there:
-                raise unknown("cluster", name, there)
+            if name not in existing:
+                raise unknown("cluster", name, existing)
             if (reason := refusal(name)) is not None:
                 raise BadInputError(reason)
         results = [
-            await _accept(client, there[name], anybody=anybody, only=only, dry_run=dry_run) for name in wanted
+            await _accept(client, existing[name], any_requester=any_requester, only=only, dry_run=dry_run)
+            for name in wanted
         ]
         if wait and all(results):
-            from fairway.cli.accept.wait import available
+            from fairway.cli.accept.wait import wait_available
 
-            await available(client, wanted, seconds=timeout)
+            await wait_available(client, wanted, seconds=timeout)
         return all(results)
 
     return EXIT_OK if talk(hub, work) else EXIT_NO
 
 
 async def _accept(
-    client: "Client", cluster: "ManagedCluster", *, anybody: bool, only: frozenset[str], dry_run: bool
+    client: "Client",
+    cluster: "ManagedCluster",
+    *,
+    any_requester: bool,
+    only: frozenset[str],
+    dry_run: bool,
 ) -> bool:
-    """False if requests wait and none could be approved."""
-    from fairway.cli.accept.requests import ARN_ANNOTATION, approve, requests_of
+    """Accept one cluster; False if requests are pending and none could be approved."""
+    from fairway.cli.client.objects import listed
+    from fairway.controllers.acceptance.requests import (
+        ARN_ANNOTATION,
+        CLUSTER_LABEL,
+        ReplacedError,
+        approve,
+        check_requests,
+    )
     from fairway.kube import MANAGED_CLUSTERS, Patch
+    from fairway.kube.signing import SIGNING_REQUESTS
 
     name = cluster.metadata.name
-    requests = await requests_of(client, name, anybody=anybody, only=only)
+    found = await listed(client, SIGNING_REQUESTS, labels=f"{CLUSTER_LABEL}={name}")
+    requests = check_requests(found, name, any_requester=any_requester, only=only)
     if not cluster.spec.hubAcceptsClient:
-        # Before its certificate: an agent that has one and finds itself not accepted says that somebody should do so.
+        # Accept before approving: an agent with a certificate that is not accepted yet logs that it waits for an admin.
         patch = {"metadata": {"uid": cluster.metadata.uid}, "spec": {"hubAcceptsClient": True}}
         await client.patch(MANAGED_CLUSTERS, name, patch, kind=Patch.MERGE, dry_run=dry_run)
     for each in requests:
-        done = each.verdict == "approve" and await approve(client, each, dry_run=dry_run)
-        _tell_request(each, name, done=done, dry_run=dry_run)
-    # Anybody may make a request that looks like a cluster's; one that is refused must not stand in the way of others.
+        try:
+            done = each.verdict == "approve" and await approve(client, each, dry_run=dry_run)
+        except ReplacedError as error:
+            raise BadInputError(cell(str(error))) from None
+        _report(each, name, done=done, dry_run=dry_run)
+    # Any user may create a request labelled with this cluster; a refused one must not block the others.
     complete = not requests or any(each.verdict != "refuse" for each in requests)
-    # Agents that prove who they are through AWS ask for no certificate.
+    # Agents that authenticate through AWS request no certificate.
     if (
         not requests
         and not cluster.spec.hubAcceptsClient
@@ -143,13 +166,15 @@ async def _accept(
     return complete
 
 
-def _tell_request(request: "Request", cluster: str, *, done: bool, dry_run: bool) -> None:
+def _report(request: "Request", cluster: str, *, done: bool, dry_run: bool) -> None:
     texts = {
         "approve": APPROVED if done else APPROVED_BEFORE,
         "approved": APPROVED_BEFORE,
         "denied": DENIED,
-        "refuse": PASSED_OVER,
+        "refuse": NOT_APPROVED,
     }
-    # Whoever makes a request may give it a name of several lines.
-    text = texts[request.verdict].format(request=cell(request.name), name=cluster, reason=request.reason)
+    # The name and the reason hold text of the requester, which may span several lines.
+    text = texts[request.verdict].format(
+        request=cell(request.name), name=cluster, reason=cell(request.reason)
+    )
     say(text + (DRY_RUN if done and dry_run else ""))

@@ -1,4 +1,4 @@
-"""`fairway accept --wait`: until the clusters that were let in have joined, and are available."""
+"""`fairway accept --wait`: wait until the accepted clusters have joined and are available."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,49 +11,51 @@ from fairway.klusterlet.names import JOINED
 from fairway.kube import MANAGED_CLUSTERS, Client, Deleted, Updated
 from fairway.kube.change import Change
 
-GONE: Final = "it is not there any more"
+DELETED: Final = "the cluster was deleted"
 NO_HUB: Final = (
-    "the hub has not given it its namespace and rights: does `fairway run`, or OCM, run on the hub?"
+    "the hub has not created its namespace and roles: is `fairway run`, or OCM, running on the hub?"
 )
-NOT_JOINED: Final = "its agent has not joined: does `fairway join`, or OCM's klusterlet, run for it?"
-NOT_AVAILABLE: Final = "it has joined, and its state is not known yet"
+NOT_JOINED: Final = "its agent has not joined: is `fairway join`, or OCM's klusterlet, running for it?"
+NOT_AVAILABLE: Final = "joined; availability not reported yet"
+REACHED: Final = "{count} of {count} clusters available"
+REACHED_ONE: Final = "cluster {name} available"
 
 _STEPS: Final = ((CONDITION_ACCEPTED, NO_HUB), (JOINED, NOT_JOINED), (CONDITION_AVAILABLE, NOT_AVAILABLE))
-"""In the order they are reached, and what is missing as long as nobody says anything."""
+"""Conditions in the order in which they become true, and what is missing while there is no such condition."""
 
 
-async def available(client: Client, names: Sequence[str], *, seconds: float) -> None:
-    """Raises NegativeAnswerError when the time is up, KubeErrors."""
+async def wait_available(client: Client, names: Sequence[str], *, seconds: float) -> None:
+    """Raises NegativeAnswerError on timeout, and KubeErrors."""
     clusters: dict[str, ManagedCluster] = {}
 
-    def hear(change: Change[Any]) -> None:
+    def observe(change: Change[Any]) -> None:
         if isinstance(change, Deleted):
             clusters.pop(change.object.metadata.name, None)
             return
         new = change.new if isinstance(change, Updated) else change.object
         clusters[new.metadata.name] = new
 
-    def look() -> dict[str, str]:
-        found = {name: missing(clusters.get(name)) for name in names}
+    def missing() -> dict[str, str]:
+        found = {name: missing_step(clusters.get(name)) for name in names}
         return {name: why for name, why in found.items() if why}
 
-    # One cluster is followed by itself; of several, the hub can only be asked for all there are.
-    fields = f"metadata.name={names[0]}" if len(names) == 1 else ""
-    await wait(
-        client, [Feed(resource=MANAGED_CLUSTERS, fields=fields)], hear=hear, look=look, seconds=seconds
-    )
+    # A field selector can name one cluster only; several need a watch of all.
+    one = len(names) == 1
+    feed = Feed(resource=MANAGED_CLUSTERS, fields=f"metadata.name={names[0]}" if one else "")
+    reached = REACHED_ONE.format(name=names[0]) if one else REACHED.format(count=len(names))
+    await wait(client, [feed], observe=observe, missing=missing, seconds=seconds, reached=lambda: reached)
 
 
-def missing(cluster: ManagedCluster | None) -> str:
-    """Nothing if the cluster is available."""
+def missing_step(cluster: ManagedCluster | None) -> str:
+    """Return why a cluster is not available; empty if it is."""
     if cluster is None:
-        return GONE
-    for kind, silent in _STEPS:
+        return DELETED
+    for kind, absent in _STEPS:
         found = find_condition(cluster.status.conditions or (), kind)
         if found is None or found.status != TRUE:
-            return silent if found is None else _said(found)
+            return absent if found is None else _describe(found)
     return ""
 
 
-def _said(condition: Condition) -> str:
+def _describe(condition: Condition) -> str:
     return f"{condition.reason}: {condition.message}" if condition.message else condition.reason

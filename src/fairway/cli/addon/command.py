@@ -1,4 +1,4 @@
-"""`fairway addon`: install Fairway's add-on on a hub, see how it is, and remove it again."""
+"""`fairway addon`: install Fairway's add-on on a hub, show its status, and remove it."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 WAIT_SECONDS: Final = 60.0
 
-UNKNOWN: Final = "there is no add-on {name!r}{hint}; there is {known}"
+UNKNOWN: Final = "unknown add-on {name!r}{hint}; known: {known}"
 NEAR: Final = ", did you mean {near!r}?"
-BAD_VARIABLE: Final = "{given!r} is no setting: write NAME=VALUE"
-UNKNOWN_VARIABLE: Final = "there is no setting {name!r}{hint}; there are {known}"
-LONG_VALUE: Final = "the value of {name} is longer than 1024 characters, which is all a hub takes"
-BAD_PLACEMENT: Final = "{given!r} names no placement: write NAMESPACE/NAME"
-ONE_CHOICE: Final = "--clusters, --placement and --all each say for which clusters: give one of them"
-NAMESPACE_STAYS: Final = "namespace {name} stays; remove it if nothing else is in it"
-NOTHING_THERE: Final = "add-on {name} is not installed: nothing of it is there"
+BAD_VARIABLE: Final = "{given!r} is not a setting; write NAME=VALUE"
+UNKNOWN_VARIABLE: Final = "unknown setting {name!r}{hint}; known: {known}"
+LONG_VALUE: Final = "the value of {name} is longer than 1,024 characters, the limit of the hub"
+BAD_PLACEMENT: Final = "{given!r} is not a placement; write NAMESPACE/NAME"
+ONE_CHOICE: Final = "--clusters, --placement and --all exclude each other: give one of them"
+NAMESPACE_STAYS: Final = "namespace {name} is kept; delete it if it is not used otherwise"
+NOTHING_THERE: Final = "add-on {name} is not installed"
 LEFT: Final = (
-    "still on {clusters}: the agent is removed as soon as {they} {answer}; "
-    "run this again to remove what it may publish until then"
+    "still on {clusters}: the agent is removed when the {word} again; "
+    "run this command again then, to delete scores published until then"
 )
 
 COLUMNS: Final = {"kind": "kind", "namespace": "namespace", "name": "name", "done": "done"}
 
 
 def add_on(text: str) -> str:
-    from fairway.cli.addon.objects import ADD_ONS
+    from fairway.providers.addon import ADD_ONS
 
     known = {**{each: each for each in ADD_ONS}, **{name: each for each, name in ADD_ONS.items()}}
     if text not in known:
@@ -48,7 +48,7 @@ def add_on(text: str) -> str:
 
 
 def placement(text: str) -> tuple[str, str]:
-    from fairway.cli.addon.objects import placement_of
+    from fairway.providers.addon import placement_of
 
     found = placement_of(text)
     if found is None:
@@ -69,32 +69,32 @@ Examples:
 """,
 )
 def addon() -> None:
-    """The add-on that comes with Fairway: agents on managed clusters that publish scores on the hub.
+    """Manage Fairway's add-on: agents on managed clusters that publish scores on the hub.
 
-    On a hub with Open Cluster Management its addon-manager brings them to the clusters; elsewhere `fairway run` does.
+    OCM's addon-manager deploys the agents; on a hub without OCM, `fairway run` does.
     """
 
 
 @addon.command(
-    short_help="Write what brings it to the clusters; again to upgrade.",
+    short_help="Install or upgrade an add-on.",
     epilog="""\b
 Examples:
   fairway addon install resource-usage                                  on all clusters
   fairway addon install resource-usage --clusters 'env in (prod,stage)'
   fairway addon install resource-usage --placement ns1/edge --set INTERVAL=5m
   fairway addon install resource-usage --image registry.example.com/fairway:0.1.0
-  fairway addon install resource-usage --wait --timeout 300             until its agents run on all of them
-  fairway addon install resource-usage --dry-run -o yaml                print it, for GitOps; no hub is asked
+  fairway addon install resource-usage --wait --timeout 300             wait for its agents
+  fairway addon install resource-usage --dry-run -o yaml                print the objects, without a hub
 
 \b
-Settings for --set: PROVIDERS (what the agent runs), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
-MAXMEMCOUNT (MiB, or with a unit), SCORES (only these, of resource-usage), SCORE_FLOOR (what the worst value scores:
-0, or -100 for OCM's symmetric form), PARITY (upstream-fixed for OCM's eight numbers), SCORE_NAME (of the
+Settings for --set: PROVIDERS (providers to run), INTERVAL, VALID_FOR, MAXCPUCOUNT (cores that score 100),
+MAXMEMCOUNT (MiB, or with a unit), SCORES (publish only these, of resource-usage), SCORE_FLOOR (score of the worst
+value: 0, or -100 for OCM's symmetric form), PARITY (upstream-fixed for OCM's eight numbers), SCORE_NAME (name of the
 AddOnPlacementScore), RATIOS (true adds ResourceRatioCPU and ResourceRatioMemory; the default with
---managed-cluster-scores), LOG_FORMAT. A cluster gets others by an AddOnDeploymentConfig of its own.
-With --wait, what is still missing is told on stderr.
-Exit status: 0 installed, and with --wait available on all clusters that are chosen; 1 with --wait, the time is up;
-2 bad input, or the hub refuses.
+--managed-cluster-scores), LOG_FORMAT. An AddOnDeploymentConfig for one cluster overrides them there.
+With --wait, progress is printed to stderr.
+Exit status: 0 installed, and with --wait available on all selected clusters; 1 --wait timed out; 2 bad input, or the
+hub refused.
 """,
 )
 @_name
@@ -104,30 +104,40 @@ Exit status: 0 installed, and with --wait available on all clusters that are cho
     default="open-cluster-management-addon",
     show_default=True,
     metavar="NAME",
-    help="For the placement and the settings; it is made if it is not there.",
+    help="Namespace of the placement and the settings; created if missing.",
 )
-@click.option("--image", metavar="IMAGE", help="Image of the agent.  [default: fairway of this version]")
-@click.option("--clusters", metavar="SELECTOR", help="Only on clusters with these labels.")
+@click.option(
+    "--image", metavar="IMAGE", help="Container image of the agent.  [default: fairway of this version]"
+)
+@click.option("--clusters", metavar="SELECTOR", help="Install only on clusters with these labels.")
 @click.option(
     "--placement",
     "chosen_by",
     type=placement,
     metavar="NAMESPACE/NAME",
-    help="Only on the clusters that this placement chooses.",
+    help="Install only on the clusters that this placement selects.",
 )
-@click.option("--all", "everywhere", is_flag=True, help="On all clusters, which is the default.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated.")
+@click.option("--all", "everywhere", is_flag=True, help="Install on all clusters (the default).")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Agent variable. Can be repeated.",
+)
 @click.option(
     "--managed-cluster-scores",
     is_flag=True,
-    help="Have the agents publish raw values besides, as ManagedClusterScores, and give them the rights for that.",
+    help="Also publish raw values as ManagedClusterScores, and grant the agents the permission.",
 )
-@click.option("--take-over", is_flag=True, help="Replace an add-on of this name that Fairway did not write.")
-@wait_options("Until its agents are available on all clusters that are chosen.")
+@click.option(
+    "--take-over", is_flag=True, help="Replace an add-on of this name that Fairway does not manage."
+)
+@wait_options("Wait until its agents are available on all selected clusters.")
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Ask the hub whether it would work, and write nothing; with -o yaml or json print what would be written.",
+    help="Send dry-run requests and write nothing; with -o yaml or json, print the objects without a hub.",
 )
 @output_option
 @hub_options
@@ -149,13 +159,13 @@ def install(
     output: OutputFormat,
     hub: HubChoice,
 ) -> int:
-    """Write what brings an add-on to managed clusters: what it consists of, its rights, and where it is wanted.
+    """Install an add-on: write its objects, its permissions, and the placement that selects its clusters.
 
-    What Fairway wrote before is brought up to date; what somebody else wrote is left alone.
+    Objects that Fairway manages are updated; objects of other owners are kept.
     """
-    from fairway.cli.addon.objects import IMAGE, Plan, documents
     from fairway.cli.addon.selector import label_selector
     from fairway.cli.addon.settings import check_settings
+    from fairway.providers.addon import IMAGE, Plan, documents
 
     refuse_contradictions(context)
     if sum((clusters is not None, chosen_by is not None, everywhere)) > 1:
@@ -178,44 +188,44 @@ def install(
         return EXIT_OK
 
     async def work(client: "Client") -> None:
-        from fairway.cli.addon.wait import hashes, running
+        from fairway.cli.addon.wait import hashes, wait_running
         from fairway.cli.addon.writer import install as write
 
         before = await hashes(client, plan) if wait else {}
         steps = await write(client, plan, take_over=take_over, dry_run=dry_run)
         emit([each.row() for each in steps], columns=COLUMNS, output=output)
         if wait:
-            await running(client, plan, steps, before=before, seconds=timeout)
+            await wait_running(client, plan, steps, before=before, seconds=timeout)
 
     talk(hub, work)
     return EXIT_OK
 
 
 @addon.command(
-    short_help="How many clusters it runs on and publishes for.",
+    short_help="Show where an add-on runs and publishes.",
     epilog="""\b
 Examples:
   fairway addon status resource-usage
   fairway addon status resource-usage -o json
 
 \b
-Exit status: 0 it runs and publishes everywhere it is wanted, 1 it does not, or is not installed, 2 bad input.
+Exit status: 0 it runs and publishes on all selected clusters, 1 it does not, or is not installed, 2 bad input.
 """,
 )
 @_name
 @output_option
 @hub_options
 def status(name: str, output: OutputFormat, hub: HubChoice) -> int:
-    """On how many clusters an add-on runs and publishes; and on the others, why not."""
-    from fairway.cli.addon.objects import ADD_ONS
+    """Show on how many clusters an add-on runs and publishes, and why not on the others."""
     from fairway.cli.addon.status import COLUMNS as STATUS_COLUMNS
     from fairway.cli.addon.status import NOT_INSTALLED, Report, report
     from fairway.kube import SYSTEM_CLOCK
+    from fairway.providers.addon import ADD_ONS
 
     async def work(client: "Client") -> Report | None:
-        from fairway.cli.addon.writer import refuse_without_add_ons
+        from fairway.cli.addon.writer import require_add_ons
 
-        await refuse_without_add_ons(client)
+        await require_add_ons(client)
         return await report(client, add_on=ADD_ONS[name], provider=name, now=SYSTEM_CLOCK.wall())
 
     found = talk(hub, work)
@@ -227,11 +237,11 @@ def status(name: str, output: OutputFormat, hub: HubChoice) -> int:
     if found.clusters or output != "table":
         rows = [each.row() for each in found.clusters]
         emit(rows, columns=STATUS_COLUMNS, output=output, document=found.document())
-    return EXIT_OK if found.well else EXIT_NO
+    return EXIT_OK if found.healthy else EXIT_NO
 
 
 @addon.command(
-    short_help="Remove it from the hub and from all clusters.",
+    short_help="Remove an add-on from the hub and all clusters.",
     epilog="""\b
 Examples:
   fairway addon uninstall resource-usage
@@ -239,8 +249,8 @@ Examples:
   fairway addon uninstall resource-usage --timeout 300
 
 \b
-The agents go first, then what install wrote, then the scores they published.
-Exit status: 0 it is gone, 1 it is still on clusters that do not answer, 2 bad input.
+Agents are removed first, then the objects that install wrote, then the published scores.
+Exit status: 0 removed, 1 still on clusters that do not respond, 2 bad input.
 """,
 )
 @_name
@@ -250,17 +260,17 @@ Exit status: 0 it is gone, 1 it is still on clusters that do not answer, 2 bad i
     default=WAIT_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the agents to be gone.",
+    help="How long to wait for the agents to be removed.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @output_option
 @hub_options
 def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hub: HubChoice) -> int:
-    """Remove an add-on: its agents from all clusters, what install wrote, and the scores that were published.
+    """Remove an add-on: its agents from all clusters, the objects that install wrote, and the published scores.
 
-    What somebody else wrote stays, and so does the namespace.
+    Objects of other owners and the namespace are kept.
     """
-    from fairway.cli.addon.objects import ADD_ONS
+    from fairway.providers.addon import ADD_ONS
 
     async def work(client: "Client") -> "tuple[list[Step], list[str], list[str]]":
         return await _uninstall(client, name, timeout=timeout, dry_run=dry_run)
@@ -278,8 +288,8 @@ def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hu
             say(NAMESPACE_STAYS.format(name=each))
     if left:
         one = len(left) == 1
-        words = {"they": "it" if one else "they", "answer": "answers" if one else "answer"}
-        say(LEFT.format(clusters=", ".join(left), **words))
+        word = "cluster responds" if one else "clusters respond"
+        say(LEFT.format(clusters=", ".join(left), word=word))
         return EXIT_NO
     return EXIT_OK
 
@@ -287,47 +297,47 @@ def uninstall(name: str, timeout: float, dry_run: bool, output: OutputFormat, hu
 async def _uninstall(
     client: "Client", name: str, *, timeout: float, dry_run: bool
 ) -> "tuple[list[Step], list[str], list[str]]":
-    """What was removed, clusters that still have an agent, and namespaces that stay."""
-    from fairway.cli.addon.objects import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
+    """Return the removed objects, the clusters that still have an agent, and the namespaces that are kept."""
     from fairway.cli.addon.writer import (
         is_offered,
         providers_of,
-        refuse_without_add_ons,
         remove,
+        require_add_ons,
         written_for,
     )
     from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, NotFound
+    from fairway.providers.addon import ADD_ONS, FAIRWAY, MANAGED_BY, SCORE_LABEL
 
-    await refuse_without_add_ons(client)
+    await require_add_ons(client)
     things = await written_for(client, ADD_ONS[name])
     namespaces = sorted({each.metadata.namespace for _, each in things if each.metadata.namespace})
     offers = [each for each in things if each[0].kind == "ClusterManagementAddOn"]
     steps = await remove(client, offers, dry_run=dry_run)
     left: list[str] = []
     if not dry_run and (offers or not await is_offered(client, ADD_ONS[name])):
-        # Also if the offer went before: whoever was interrupted goes on here.
-        left = await _gone(client, ADD_ONS[name], timeout=timeout)
-    # Before the scores: an agent that is still there has no right any more to publish them anew.
+        # Also if the ClusterManagementAddOn is deleted already: an interrupted run continues here.
+        left = await _wait_removed(client, ADD_ONS[name], timeout=timeout)
+    # Before the scores: a remaining agent loses the permission to publish them again.
     steps += await remove(client, [each for each in things if each not in offers], dry_run=dry_run)
     providers = ",".join(sorted({name, *providers_of(things)}))
     labels = f"{MANAGED_BY}={FAIRWAY},{SCORE_LABEL} in ({providers})"
     scores = (await client.list(ADD_ON_PLACEMENT_SCORES, labels=labels)).items
     steps += await remove(client, [(ADD_ON_PLACEMENT_SCORES, each) for each in scores], dry_run=dry_run)
-    with suppress(NotFound):  # a kind that most hubs do not have
+    with suppress(NotFound):  # most hubs do not serve this kind
         raw = (await client.list(MANAGED_CLUSTER_SCORES, labels=labels)).items
         steps += await remove(client, [(MANAGED_CLUSTER_SCORES, each) for each in raw], dry_run=dry_run)
     return steps, left, namespaces
 
 
-async def _gone(client: "Client", add_on_name: str, *, timeout: float) -> list[str]:
-    """Waits for the works of the add-on to be gone: they stay until the cluster has removed what they brought."""
+async def _wait_removed(client: "Client", add_on_name: str, *, timeout: float) -> list[str]:
+    """Wait until the add-on's ManifestWorks are deleted, and return the clusters that still have one."""
     from fairway.kube import MANIFEST_WORKS, Informer, NotFound
 
     labels = f"open-cluster-management.io/addon-name={add_on_name}"
     try:
         there = (await client.list(MANIFEST_WORKS, labels=labels)).items
     except NotFound:
-        return []  # nobody brings works anywhere
+        return []  # the hub does not serve ManifestWorks
     if there and timeout:
         changed = asyncio.Event()
         async with Informer(client, MANIFEST_WORKS, labels=labels) as works:
@@ -343,7 +353,7 @@ async def _gone(client: "Client", add_on_name: str, *, timeout: float) -> list[s
 
 
 def _variables(settings: tuple[str, ...]) -> Mapping[str, str]:
-    from fairway.cli.addon.objects import VARIABLES
+    from fairway.providers.addon import VARIABLES
 
     found: dict[str, str] = {}
     for each in settings:

@@ -1,4 +1,4 @@
-"""A label selector as kubectl takes it, such as ``env in (prod,stage),!edge``, in the form a Placement has it."""
+"""Parse kubectl's label selectors, such as ``env in (prod,stage),!edge``, into the form of a Placement."""
 
 import re
 from collections.abc import Iterator
@@ -10,16 +10,16 @@ from fairway.api.kinds import encode
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement, SelectorError, compile_selector
 
 BAD_SELECTOR: Final = (
-    "{given!r} is no label selector: {reason}; write it like env=prod, env!=dev, 'env in (prod,stage)', gpu or !edge, "
-    "with commas between"
+    "{given!r} is not a label selector: {reason}; write for example env=prod, env!=dev, 'env in (prod,stage)', gpu "
+    "or !edge, separated by commas"
 )
-NOT_UNDERSTOOD: Final = "{part!r} is not understood"
-NOTHING: Final = "it is empty"
+NOT_UNDERSTOOD: Final = "cannot parse {part!r}"
+EMPTY: Final = "the selector is empty"
 
 _PART: Final = re.compile(r"\s*((?:[^,()]|\([^()]*\))*)\s*(?:,|$)")
 _SET: Final = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(r"(?P<key>[^\s=!]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s=!]*)")
-_THERE: Final = re.compile(r"(?P<not>!?)\s*(?P<key>[^\s=!()]+)")
+_EXISTS: Final = re.compile(r"(?P<not>!?)\s*(?P<key>[^\s=!()]+)")
 
 
 def label_selector(text: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def label_selector(text: str) -> dict[str, Any]:
 
 def _requirements(text: str) -> Iterator[LabelSelectorRequirement]:
     if not text.strip():
-        raise SelectorError(NOTHING)
+        raise SelectorError(EMPTY)
     at = 0
     while at < len(text):
         found = _PART.match(text, at)
@@ -54,7 +54,7 @@ def _requirement(part: str) -> LabelSelectorRequirement:
     if found := _EQUAL.fullmatch(part):
         operator = "NotIn" if found["operator"] == "!=" else "In"
         return LabelSelectorRequirement(key=found["key"], operator=operator, values=(found["value"],))
-    if found := _THERE.fullmatch(part):
+    if found := _EXISTS.fullmatch(part):
         return LabelSelectorRequirement(
             key=found["key"], operator="DoesNotExist" if found["not"] else "Exists"
         )

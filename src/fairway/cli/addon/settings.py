@@ -1,8 +1,7 @@
-"""Settings of an add-on, read as its agent reads them, before anything is written to a hub.
+"""Validate the settings of an add-on before anything is written to a hub.
 
-A setting that the agent refuses would be rolled out to all clusters and stop the agent on each of them. So the
-command line of the agent is rendered from the same template, parsed by the same command, and its providers are built
-from the result.
+A setting that the agent rejects would be rolled out to all clusters and stop the agent on each of them. So the agent's
+command line is rendered from the same template, parsed by the same command, and its providers are built from it.
 """
 
 import re
@@ -14,18 +13,18 @@ from typing import Any, Final
 
 import click
 
-from fairway.cli.addon.objects import IMAGE, VARIABLES, Plan, container
 from fairway.cli.agent.command import run as agent_run
 from fairway.cli.agent.process import READS_FLEET, Job, check
 from fairway.cli.errors import BadInputError
+from fairway.providers.addon import IMAGE, VARIABLES, Plan, container
 from fairway.providers.catalogue import CATALOGUE
 from fairway.providers.loading import NEAR, installed
 
 WRONG_SETTING: Final = "--set {settings}: {reason}"
 TOO_OFTEN: Final = f"INTERVAL must be at least 1s; write for example INTERVAL={VARIABLES['INTERVAL']}"
 UNKNOWN_PROVIDER: Final = (
-    "there is no provider {name!r}{hint}; there are {known}. "
-    "If an image of your own has it, give that with --image"
+    "unknown provider {name!r}{hint}; known: {known}. "
+    "If your own image contains it, name the image with --image"
 )
 SHORTEST_INTERVAL: Final = 1.0
 
@@ -35,7 +34,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "CLUSTER_NAME": "cluster1",
     "INSTALL_NAMESPACE": "default",
 }
-"""What OCM fills in on each cluster."""
+"""Variables that OCM sets on each cluster, with sample values."""
 
 
 def check_settings(plan: Plan) -> None:
@@ -43,7 +42,7 @@ def check_settings(plan: Plan) -> None:
     reason = _fault(plan, plan.variables)
     if not reason:
         return
-    # The fewest settings that are refused for the same reason are the ones to name.
+    # Name the smallest set of settings that is rejected for the same reason.
     for count in range(1, len(plan.variables)):
         for names in combinations(plan.variables, count):
             settings = {name: plan.variables[name] for name in names}
@@ -53,7 +52,7 @@ def check_settings(plan: Plan) -> None:
 
 
 def _fault(plan: Plan, settings: Mapping[str, str]) -> str:
-    """Why an agent with these settings would not start; empty if it would."""
+    """Return why an agent with these settings would not start; empty if it would."""
     try:
         _read(plan, {**VARIABLES, "PROVIDERS": plan.provider, **settings})
     except click.BadParameter as error:
@@ -70,19 +69,19 @@ def _refusal(settings: Mapping[str, str], reason: str) -> click.UsageError:
 
 def _read(plan: Plan, values: Mapping[str, str]) -> None:
     template = container(plan)
-    arguments = [_filled(each, values) for each in template["args"]]
-    # The environment of this process has nothing to do with that of the agent.
+    arguments = [_fill(each, values) for each in template["args"]]
+    # The agent does not have the environment of this process.
     given = agent_run.make_context("run", arguments, auto_envvar_prefix=None).params
     known = tuple(name for name in given["providers"] if _is_known(plan, name))
     if given["interval"] is not None and given["interval"] < SHORTEST_INTERVAL:
         raise BadInputError(TOO_OFTEN)
-    environment = {each["name"]: _filled(each["value"], values) for each in template["env"]}
+    environment = {each["name"]: _fill(each["value"], values) for each in template["env"]}
     if known:
         check(_job(given, providers=known), environment=environment)
 
 
 def _is_known(plan: Plan, name: str) -> bool:
-    """Whether the provider can be built here. One that only the image of the agent has cannot. Raises BadInputError."""
+    """Whether this process has the provider, or only the agent's image does. Raises BadInputError."""
     entry = CATALOGUE.get(name)
     if entry is not None:
         if entry.fleet:
@@ -119,5 +118,5 @@ def _job(given: Mapping[str, Any], *, providers: tuple[str, ...]) -> Job:
     )
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def _fill(text: str, values: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: {**_ELSEWHERE, **values}.get(match[1], match[0]), text)

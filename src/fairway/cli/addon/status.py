@@ -1,4 +1,4 @@
-"""`fairway addon status`: on how many clusters an add-on runs and publishes, and on the others, why not."""
+"""`fairway addon status`: where an add-on runs and publishes, and why not on the other clusters."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,7 +11,6 @@ from fairway.api.addon import ClusterManagementAddOn, ManagedClusterAddOn
 from fairway.api.meta import FALSE, TRUE, find_condition, format_time
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore
-from fairway.cli.addon.objects import FAIRWAY, MANAGED_BY, SCORE_LABEL
 from fairway.cli.client.objects import listed
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -23,27 +22,24 @@ from fairway.kube import (
     Client,
     NotFound,
 )
+from fairway.providers.addon import FAIRWAY, MANAGED_BY, SCORE_LABEL
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"
 AVAILABLE: Final = "Available"
-TROUBLE: Final = ("Configured", "RegistrationApplied", "ManifestApplied")
-"""Conditions that explain why an agent is not there, the cause before what follows from it."""
+FAILURES: Final = ("Configured", "RegistrationApplied", "ManifestApplied")
+"""Conditions that explain why an agent does not run, causes before consequences."""
 
 NOT_INSTALLED: Final = "add-on {name} is not installed; install it with: fairway addon install {provider}"
-SUMMARY: Final = (
-    "add-on {name} runs on {running} of {all} {clusters}, and {publishing} {publish} valid scores"
-)
-WITHOUT_AGENT: Final = "{count} accepted {clusters} without the agent, not selected {where}: {names}"
-MOST_NAMES: Final = 10
-"""Clusters that the summary names; `-o json` has all of them."""
-NOBODY_CHOSEN: Final = "add-on {name} is installed, and no cluster is chosen for it ({where})"
-NOT_YET: Final = (
-    "nobody has installed it there yet: does `fairway run`, or OCM's addon-manager, run on the hub?"
-)
-NOTHING_SAID: Final = "its state is not known yet"
-NO_SCORE: Final = "it has published nothing yet"
-FOREIGN: Final = "{name} there is not Fairway's: labels {label}={value} are missing"
-EXPIRED: Final = "its scores ran out at {when}: the agent is silent"
+SUMMARY: Final = "add-on {name} runs on {running} of {all} {clusters}; {publishing} {publish} valid scores"
+WITHOUT_AGENT: Final = "{count} accepted {clusters} not selected {where}, without the agent: {names}"
+MAX_NAMES: Final = 10
+"""Clusters named in the summary; `-o json` lists all."""
+NONE_SELECTED: Final = "add-on {name} is installed, but no cluster is selected for it ({where})"
+NOT_YET: Final = "not installed there yet: is `fairway run`, or OCM's addon-manager, running on the hub?"
+NOT_REPORTED: Final = "availability not reported yet"
+NO_SCORE: Final = "no score published yet"
+FOREIGN: Final = "{name} is not managed by this add-on: label {label}={value} is missing"
+EXPIRED: Final = "its scores expired at {when}: the agent has stopped publishing"
 
 COLUMNS: Final = {
     "cluster": "cluster",
@@ -55,7 +51,7 @@ COLUMNS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnCluster:
+class ClusterStatus:
     cluster: str
     available: str
     publishing: bool
@@ -63,7 +59,7 @@ class OnCluster:
     why: str
 
     @property
-    def well(self) -> bool:
+    def healthy(self) -> bool:
         return self.available == TRUE and self.publishing
 
     def row(self) -> dict[str, object]:
@@ -80,28 +76,28 @@ class OnCluster:
 class Report:
     add_on: str
     where: str
-    """How clusters are chosen."""
-    clusters: tuple[OnCluster, ...]
+    """How clusters are selected."""
+    clusters: tuple[ClusterStatus, ...]
     without_agent: tuple[str, ...] = ()
     """Accepted clusters that are not selected and have no agent."""
     for_all: bool = False
-    """The add-on is installed for every cluster, so that one without the agent is a fault."""
+    """Whether the add-on is installed for every cluster, so that a cluster without the agent is a failure."""
 
     @property
-    def well(self) -> bool:
+    def healthy(self) -> bool:
         if self.for_all and self.without_agent:
             return False
-        return bool(self.clusters) and all(each.well for each in self.clusters)
+        return bool(self.clusters) and all(each.healthy for each in self.clusters)
 
     def summary(self) -> str:
         lines = [self._running()]
         if self.without_agent:
             count = len(self.without_agent)
-            names = [*self.without_agent[:MOST_NAMES], *(["…"] if count > MOST_NAMES else [])]
+            names = [*self.without_agent[:MAX_NAMES], *(["…"] if count > MAX_NAMES else [])]
             lines.append(
                 WITHOUT_AGENT.format(
                     count=count,
-                    clusters="cluster is" if count == 1 else "clusters are",
+                    clusters="cluster" if count == 1 else "clusters",
                     where=self.where,
                     names=", ".join(names),
                 )
@@ -110,7 +106,7 @@ class Report:
 
     def _running(self) -> str:
         if not self.clusters:
-            return NOBODY_CHOSEN.format(name=self.add_on, where=self.where)
+            return NONE_SELECTED.format(name=self.add_on, where=self.where)
         publishing = sum(each.publishing for each in self.clusters)
         return SUMMARY.format(
             name=self.add_on,
@@ -133,7 +129,7 @@ class Report:
 
 
 async def report(client: Client, *, add_on: str, provider: str, now: datetime) -> Report | None:
-    """None if it is not installed."""
+    """Return the add-on's status; None if it is not installed."""
     try:
         offer = await client.get(CLUSTER_MANAGEMENT_ADD_ONS, add_on)
     except NotFound:
@@ -148,9 +144,9 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
         for each in await listed(client, ADD_ON_PLACEMENT_SCORES)
         if each.metadata.name == f"{provider}-score"
     }
-    present = add_ons.keys() | await _chosen(client, offer)
+    present = add_ons.keys() | await _selected(client, offer)
     found = (
-        _on(cluster, add_ons.get(cluster), scores.get(cluster), provider=provider, now=now)
+        _cluster_status(cluster, add_ons.get(cluster), scores.get(cluster), provider=provider, now=now)
         for cluster in sorted(present)
     )
     accepted = {
@@ -166,7 +162,7 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
 
 
 async def _is_for_all(client: Client, offer: ClusterManagementAddOn) -> bool:
-    """Whether one of its Placements asks for every cluster: no predicate, no number."""
+    """Whether one of its Placements selects every cluster: no predicates, no numberOfClusters."""
     strategy = offer.spec.installStrategy
     if strategy.type != PLACEMENTS_STRATEGY:
         return False
@@ -178,7 +174,7 @@ async def _is_for_all(client: Client, offer: ClusterManagementAddOn) -> bool:
     return False
 
 
-async def _chosen(client: Client, offer: ClusterManagementAddOn) -> set[str]:
+async def _selected(client: Client, offer: ClusterManagementAddOn) -> set[str]:
     strategy = offer.spec.installStrategy
     if strategy.type != PLACEMENTS_STRATEGY:
         return set()
@@ -194,26 +190,26 @@ async def _chosen(client: Client, offer: ClusterManagementAddOn) -> set[str]:
 def _where(offer: ClusterManagementAddOn) -> str:
     strategy = offer.spec.installStrategy
     if strategy.type != PLACEMENTS_STRATEGY:
-        return "each by hand, by a ManagedClusterAddOn in its namespace"
+        return "manually, by a ManagedClusterAddOn in the cluster's namespace"
     names = ", ".join(f"{each.namespace}/{each.name}" for each in strategy.placements)
     return f"by Placement {names}"
 
 
-def _on(
+def _cluster_status(
     cluster: str,
     add_on: ManagedClusterAddOn | None,
     score: AddOnPlacementScore | None,
     *,
     provider: str,
     now: datetime,
-) -> OnCluster:
+) -> ClusterStatus:
     available = None if add_on is None else find_condition(add_on.status.conditions, AVAILABLE)
     until = None if score is None else score.status.validUntil
     ours = score is not None and score.metadata.labels.get(MANAGED_BY) == FAIRWAY
     ours = ours and score is not None and score.metadata.labels.get(SCORE_LABEL) == provider
     publishing = ours and until is not None and until > now
     reasons: Iterator[str] = _reasons(add_on, score, ours=ours, until=until, now=now, provider=provider)
-    return OnCluster(
+    return ClusterStatus(
         cluster=cluster,
         available=available.status if available is not None else "Unknown",
         publishing=publishing,
@@ -223,17 +219,17 @@ def _on(
 
 
 def unavailable(add_on: ManagedClusterAddOn | None) -> Iterator[str]:
-    """Why an agent does not run, the cause before what follows from it; nothing if it does."""
+    """Yield why an agent does not run, causes before consequences; nothing if it runs."""
     if add_on is None:
         yield NOT_YET
         return
-    for kind in TROUBLE:
+    for kind in FAILURES:
         found = find_condition(add_on.status.conditions, kind)
         if found is not None and found.status == FALSE:
             yield f"{found.reason}: {found.message}"
     available = find_condition(add_on.status.conditions, AVAILABLE)
     if available is None:
-        yield NOTHING_SAID
+        yield NOT_REPORTED
     elif available.status != TRUE:
         yield f"{available.reason}: {available.message}"
 
@@ -247,7 +243,7 @@ def _reasons(
     now: datetime,
     provider: str,
 ) -> Iterator[str]:
-    """The first one is what to look at."""
+    """Yield the reasons, the most important first."""
     yield from unavailable(add_on)
     if add_on is None:
         return

@@ -1,8 +1,7 @@
-"""`fairway addon install --wait`: until the agents run on all clusters that are chosen, and are the newest.
+"""`fairway addon install --wait`: wait until up-to-date agents run on all selected clusters.
 
-After an upgrade the agents of before are available, too. That theirs is the new state of a configuration is known by
-its hash in the status of the add-on: it must be another one than before, and be applied. What a hash is made of is the
-business of whoever looks after add-ons on the hub.
+After an upgrade, the old agents are available, too. An agent is up to date when the hash of each changed configuration
+in the add-on's status differs from the hash before the installation and is reported as applied.
 """
 
 import asyncio
@@ -15,8 +14,7 @@ from fairway.api.addon import ConfigReference, ManagedClusterAddOn
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL, Placement
-from fairway.cli.addon.objects import Plan
-from fairway.cli.addon.status import NOBODY_CHOSEN, unavailable
+from fairway.cli.addon.status import NONE_SELECTED, unavailable
 from fairway.cli.addon.writer import KINDS, Step
 from fairway.cli.client.objects import listed
 from fairway.cli.client.session import NOTE
@@ -34,28 +32,28 @@ from fairway.kube import (
 )
 from fairway.kube.change import Change
 from fairway.kube.resource import Key
+from fairway.providers.addon import Plan
 
 SETTLE_SECONDS: Final = 2.0
-"""For a Placement that was there and chooses otherwise now, to be decided anew."""
+"""Time for the placement controller to decide a changed Placement anew."""
 PROGRESSING: Final = "Progressing"
 
-NOT_DECIDED: Final = (
-    "nobody has decided about it: does `fairway run`, or OCM's placement controller, run on the hub?"
-)
-NOT_NEWEST: Final = "the agent there is not the newest yet"
+NOT_DECIDED: Final = "not decided yet: is `fairway run`, or OCM's placement controller, running on the hub?"
+NOT_NEWEST: Final = "its agent is not up to date yet"
+REACHED: Final = "add-on {name} available on {count} of {count} clusters"
 
 Config = tuple[str, str, str]
 """Plural, namespace and name."""
 Hashes = Mapping[tuple[str, Config], str]
-"""Of what agents shall be made of, by cluster and configuration."""
+"""Hashes of the desired configurations, by cluster and configuration."""
 
 
 async def hashes(client: Client, plan: Plan) -> Hashes:
-    """As they are now; before an installation, to tell the state after it from."""
+    """Return the current hashes, to compare with those after an installation."""
     try:
         there = await listed(client, MANAGED_CLUSTER_ADD_ONS)
     except NotFound:
-        return {}  # no hub for add-ons, as the installation will say
+        return {}  # a hub without add-ons, which the installation reports
     return {
         (each.metadata.namespace, _config(reference)): _wanted(reference)
         for each in there
@@ -64,32 +62,42 @@ async def hashes(client: Client, plan: Plan) -> Hashes:
     }
 
 
-async def running(
+async def wait_running(
     client: Client, plan: Plan, steps: Sequence[Step], *, before: Hashes, seconds: float
 ) -> None:
-    """``steps`` are those of the installation. Raises NegativeAnswerError when the time is up, KubeErrors."""
+    """Wait for the agents. ``steps`` are those of the installation.
+
+    Raises NegativeAnswerError on timeout, and KubeErrors.
+    """
     changed = frozenset(
         (KINDS[each.kind].plural, each.namespace, each.name) for each in steps if each.respecified
     )
-    scene = Scene(plan=plan, changed=changed, before=before)
+    state = AddOnState(plan=plan, changed=changed, before=before)
     namespace, placement = plan.chosen_by
     if (PLACEMENTS.plural, namespace, placement) in changed:
-        # Nothing says which state of a Placement a decision is of.
+        # Decisions do not record the generation of their Placement.
         await asyncio.sleep(SETTLE_SECONDS)
     feeds = (
         Feed(resource=PLACEMENTS, namespace=namespace, fields=f"metadata.name={placement}"),
         Feed(resource=PLACEMENT_DECISIONS, namespace=namespace, labels=f"{PLACEMENT_LABEL}={placement}"),
         Feed(resource=MANAGED_CLUSTER_ADD_ONS, fields=f"metadata.name={plan.name}"),
     )
-    await wait(client, feeds, hear=scene.hear, look=scene.missing, seconds=seconds)
-    if not scene.clusters():
+    await wait(
+        client,
+        feeds,
+        observe=state.observe,
+        missing=state.missing,
+        seconds=seconds,
+        reached=lambda: REACHED.format(name=plan.name, count=len(state.clusters())),
+    )
+    if not state.clusters():
         where = f"by Placement {namespace}/{placement}"
-        say(NOTE.format(text=NOBODY_CHOSEN.format(name=plan.name, where=where)), stream=sys.stderr)
+        say(NOTE.format(text=NONE_SELECTED.format(name=plan.name, where=where)), stream=sys.stderr)
 
 
 @dataclass(slots=True, kw_only=True)
-class Scene:
-    """What was heard of an add-on: the Placement that chooses for it, what that chose, and what is there."""
+class AddOnState:
+    """The observed state of an add-on: its Placement, the decisions, and its ManagedClusterAddOns."""
 
     plan: Plan
     changed: frozenset[Config] = frozenset()
@@ -98,36 +106,36 @@ class Scene:
     pages: dict[Key, PlacementDecision] = field(default_factory=dict)
     add_ons: dict[str, ManagedClusterAddOn] = field(default_factory=dict)
 
-    def hear(self, change: Change[Any]) -> None:
+    def observe(self, change: Change[Any]) -> None:
         new = change.new if isinstance(change, Updated) else change.object
-        there = None if isinstance(change, Deleted) else new
+        current = None if isinstance(change, Deleted) else new
         match new:
             case Placement():
-                self.placement = there
+                self.placement = current
             case PlacementDecision():
-                _keep(self.pages, (new.metadata.namespace, new.metadata.name), there)
+                _keep(self.pages, (new.metadata.namespace, new.metadata.name), current)
             case ManagedClusterAddOn():
-                _keep(self.add_ons, new.metadata.namespace, there)
+                _keep(self.add_ons, new.metadata.namespace, current)
 
-    def _chosen(self) -> set[str]:
+    def _selected(self) -> set[str]:
         return {each.clusterName for page in self.pages.values() for each in page.status.decisions}
 
     def _is_decided(self) -> bool:
-        """A page of decisions is there before it says anything."""
+        """Whether all decisions are written: a PlacementDecision is created before its status is."""
         if self.placement is None or not self.placement.status.conditions:
             return False
-        return len(self._chosen()) >= self.placement.status.numberOfSelectedClusters
+        return len(self._selected()) >= self.placement.status.numberOfSelectedClusters
 
     def clusters(self) -> list[str]:
-        return sorted({*self._chosen(), *self.add_ons})
+        return sorted({*self._selected(), *self.add_ons})
 
     def missing(self) -> dict[str, str]:
         if not self._is_decided():
             return {"Placement {}/{}".format(*self.plan.chosen_by): NOT_DECIDED}
-        found = {each: next(self._trouble(each), "") for each in self.clusters()}
+        found = {each: next(self._problems(each), "") for each in self.clusters()}
         return {f"cluster {cluster}": why for cluster, why in found.items() if why}
 
-    def _trouble(self, cluster: str) -> Iterator[str]:
+    def _problems(self, cluster: str) -> Iterator[str]:
         add_on = self.add_ons.get(cluster)
         yield from unavailable(add_on)
         if add_on is None:
@@ -135,10 +143,10 @@ class Scene:
         progress = find_condition(add_on.status.conditions, PROGRESSING)
         if progress is not None and progress.status == TRUE:
             yield f"{progress.reason}: {progress.message}"
-        if any(self._is_old(cluster, each) for each in add_on.status.configReferences):
+        if any(self._is_outdated(cluster, each) for each in add_on.status.configReferences):
             yield NOT_NEWEST
 
-    def _is_old(self, cluster: str, reference: ConfigReference) -> bool:
+    def _is_outdated(self, cluster: str, reference: ConfigReference) -> bool:
         config, wanted = _config(reference), _wanted(reference)
         applied = reference.lastAppliedConfig
         if wanted and applied is not None and applied.specHash != wanted:
@@ -155,8 +163,8 @@ def _wanted(reference: ConfigReference) -> str:
     return "" if desired is None else desired.specHash
 
 
-def _keep(kept: dict[Any, Any], key: object, there: object | None) -> None:
-    if there is None:
+def _keep(kept: dict[Any, Any], key: object, current: object | None) -> None:
+    if current is None:
         kept.pop(key, None)
     else:
-        kept[key] = there
+        kept[key] = current

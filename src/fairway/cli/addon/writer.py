@@ -1,4 +1,4 @@
-"""What `fairway addon` does on a hub: writes documents that are ours, and takes away what it wrote."""
+"""Write the objects of an add-on to a hub, and delete them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.meta import ObjectMeta
-from fairway.cli.addon.objects import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBAC, Document, Plan, documents
 from fairway.cli.errors import BadInputError
 from fairway.kube import (
     CLUSTER_MANAGEMENT_ADD_ONS,
@@ -20,31 +19,32 @@ from fairway.kube import (
     Patch,
     Resource,
 )
+from fairway.providers.addon import CLUSTER, FAIRWAY, MANAGED_BY, PART_OF, RBAC, Document, Plan, documents
 
 MANAGER: Final = "fairway-addon"
 
 NOT_OURS: Final = (
-    "{objects} {are} there already, and Fairway did not write {them}; --take-over replaces {them}, or remove "
-    "{them} first"
+    "{objects} already {exist} and {are} not managed by Fairway; replace {them} with --take-over, or "
+    "delete {them} first"
 )
 NO_ADD_ONS: Final = (
-    "the hub does not know add-ons: it serves no {kind}. On a hub without Open Cluster Management, define them "
-    "first: fairway crds | kubectl apply -f -"
+    "the hub does not serve {kind}. On a hub without Open Cluster Management, install the CRDs first: "
+    "fairway crds | kubectl apply -f -"
 )
 NO_RAW: Final = (
-    "the hub does not know ManagedClusterScores, which --managed-cluster-scores has the agents publish; define them "
-    "first: fairway crds managedclusterscores | kubectl apply -f -"
+    "--managed-cluster-scores: the hub does not serve ManagedClusterScore; install its CRD first: "
+    "fairway crds managedclusterscores | kubectl apply -f -"
 )
-NO_PLACEMENT: Final = "there is no placement {namespace}/{name} on the hub; name another with --placement"
-CHANGED_MEANWHILE: Final = "{what} was changed at the same time by somebody else; try again"
+NO_PLACEMENT: Final = "placement {namespace}/{name} not found on the hub; name another with --placement"
+CHANGED_MEANWHILE: Final = "{what} was changed by another client at the same time; try again"
 
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 Done = Literal["created", "changed", "unchanged", "taken over", "kept", "removed"]
 
 
-class Thing(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Any object: whose it is, and what it says."""
+class AnyObject(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object of any kind, with the fields that the add-on's objects have."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: dict[str, Any] | None = None
@@ -52,16 +52,18 @@ class Thing(Struct, frozen=True, kw_only=True, rename="camel"):
     role_ref: dict[str, Any] | None = None
     subjects: list[Any] | None = None
 
-    def says(self) -> tuple[object, ...]:
+    def content(self) -> tuple[object, ...]:
         meta = self.metadata
         return meta.labels, meta.annotations, self.spec, self.rules, self.role_ref, self.subjects
 
 
-def _kind(group: str, version: str, plural: str, kind: str, *, namespaced: bool) -> Resource[Thing]:
-    return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced, type=Thing)
+def _kind(group: str, version: str, plural: str, kind: str, *, namespaced: bool) -> Resource[AnyObject]:
+    return Resource(
+        group=group, version=version, plural=plural, kind=kind, namespaced=namespaced, type=AnyObject
+    )
 
 
-KINDS: Final[Mapping[str, Resource[Thing]]] = {
+KINDS: Final[Mapping[str, Resource[AnyObject]]] = {
     each.kind: each
     for each in (
         _kind("", "v1", "namespaces", "Namespace", namespaced=False),
@@ -76,62 +78,65 @@ KINDS: Final[Mapping[str, Resource[Thing]]] = {
         ),
     )
 }
-"""In the order they are written; removed in the opposite one."""
+"""In the order to write them; deleted in reverse."""
 SHARED: Final = frozenset({"Namespace", "ManagedClusterSetBinding"})
-"""Kinds of which one that somebody else made serves as well."""
+"""Kinds whose existing object of another owner is used as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What became of one object."""
+    """The result for one object."""
 
     kind: str
     name: str
     namespace: str
     done: Done
     respecified: bool = False
-    """It was there, and its spec is another one now."""
+    """Whether the object existed and its spec changed."""
 
     def row(self) -> dict[str, object]:
         return {"kind": self.kind, "namespace": self.namespace, "name": self.name, "done": self.done}
 
 
 async def install(client: Client, plan: Plan, *, take_over: bool, dry_run: bool) -> list[Step]:
-    """Everything is looked at before anything is written. Raises BadInputError, KubeErrors."""
+    """Write the objects of an add-on, after checking all of them. Raises BadInputError and KubeErrors."""
     wanted = list(documents(plan))
-    await refuse_without_add_ons(client)
+    await require_add_ons(client)
     if plan.managed_cluster_scores:
-        await _refuse_without_raw(client)
+        await _require_raw_scores(client)
     if plan.placement is not None:
-        await _find(client, plan.placement)
-    there = [await _seen(client, each) for each in wanted]
+        await _require_placement(client, plan.placement)
+    existing = [await _get(client, each) for each in wanted]
     foreign = [
-        _named(document)
-        for document, seen in zip(wanted, there, strict=True)
+        _describe(document)
+        for document, seen in zip(wanted, existing, strict=True)
         if seen is not None and not is_ours(seen, plan.name) and document["kind"] not in SHARED
     ]
     if foreign and not take_over:
         one = len(foreign) == 1
         raise BadInputError(
             NOT_OURS.format(
-                objects=", ".join(foreign), are="is" if one else "are", them="it" if one else "them"
+                objects=", ".join(foreign),
+                exist="exists" if one else "exist",
+                are="is" if one else "are",
+                them="it" if one else "them",
             )
         )
-    roomless = dry_run and there[0] is None
+    no_namespace = dry_run and existing[0] is None
     return [
-        await _written(client, plan, document, seen, dry_run=dry_run, roomless=roomless)
-        for document, seen in zip(wanted, there, strict=True)
+        await _write(client, plan, document, seen, dry_run=dry_run, no_namespace=no_namespace)
+        for document, seen in zip(wanted, existing, strict=True)
     ]
 
 
-async def refuse_without_add_ons(client: Client) -> None:
+async def require_add_ons(client: Client) -> None:
     try:
         await client.newest(CLUSTER_MANAGEMENT_ADD_ONS)
     except NotFound:
         raise BadInputError(NO_ADD_ONS.format(kind=CLUSTER_MANAGEMENT_ADD_ONS.kind)) from None
 
 
-async def _refuse_without_raw(client: Client) -> None:
+async def _require_raw_scores(client: Client) -> None:
     try:
         await client.newest(MANAGED_CLUSTER_SCORES)
     except NotFound:
@@ -139,7 +144,7 @@ async def _refuse_without_raw(client: Client) -> None:
 
 
 async def is_offered(client: Client, add_on: str) -> bool:
-    """Whether there is an add-on of this name, whoever made it."""
+    """Whether a ClusterManagementAddOn of this name exists, of any owner."""
     try:
         await client.get(CLUSTER_MANAGEMENT_ADD_ONS, add_on)
     except NotFound:
@@ -147,7 +152,7 @@ async def is_offered(client: Client, add_on: str) -> bool:
     return True
 
 
-async def _find(client: Client, placement: tuple[str, str]) -> None:
+async def _require_placement(client: Client, placement: tuple[str, str]) -> None:
     namespace, name = placement
     try:
         await client.get(KINDS["Placement"], name, namespace=namespace)
@@ -155,12 +160,12 @@ async def _find(client: Client, placement: tuple[str, str]) -> None:
         raise BadInputError(NO_PLACEMENT.format(namespace=namespace, name=name)) from None
 
 
-def is_ours(seen: Thing, add_on: str) -> bool:
+def is_ours(seen: AnyObject, add_on: str) -> bool:
     labels = seen.metadata.labels
     return labels.get(MANAGED_BY) == FAIRWAY and labels.get(PART_OF) == add_on
 
 
-async def _seen(client: Client, document: Document) -> Thing | None:
+async def _get(client: Client, document: Document) -> AnyObject | None:
     metadata = document["metadata"]
     try:
         return await client.get(
@@ -170,8 +175,14 @@ async def _seen(client: Client, document: Document) -> Thing | None:
         return None
 
 
-async def _written(
-    client: Client, plan: Plan, document: Document, seen: Thing | None, *, dry_run: bool, roomless: bool
+async def _write(
+    client: Client,
+    plan: Plan,
+    document: Document,
+    seen: AnyObject | None,
+    *,
+    dry_run: bool,
+    no_namespace: bool,
 ) -> Step:
     metadata, resource = document["metadata"], KINDS[document["kind"]]
     name, namespace = metadata["name"], metadata.get("namespace")
@@ -185,17 +196,17 @@ async def _written(
     if seen is not None and not is_ours(seen, plan.name):
         if resource.kind in SHARED:
             return step("kept")
-        # As a whole: what is left of somebody else's add-on would be installed along with ours.
+        # Replace the whole object: fields left from another add-on would be installed with ours.
         body = {**document, "metadata": {**metadata, "resourceVersion": seen.metadata.resourceVersion}}
         try:
             now = await client.update(
                 resource, name, body, namespace=namespace, field_manager=MANAGER, dry_run=dry_run
             )
         except Conflict:
-            raise BadInputError(CHANGED_MEANWHILE.format(what=_named(document))) from None
+            raise BadInputError(CHANGED_MEANWHILE.format(what=_describe(document))) from None
         return step("taken over", spec=now.spec)
-    if roomless and namespace is not None:
-        return step("created")  # nobody can be asked about what is in a namespace that is not there yet
+    if no_namespace and namespace is not None:
+        return step("created")  # a dry run in a namespace that does not exist fails
     now = await client.patch(
         resource,
         name,
@@ -208,26 +219,26 @@ async def _written(
     )
     if seen is None:
         return step("created")
-    return step("unchanged" if now.says() == seen.says() else "changed", spec=now.spec)
+    return step("unchanged" if now.content() == seen.content() else "changed", spec=now.spec)
 
 
-async def written_for(client: Client, add_on: str) -> list[tuple[Resource[Thing], Thing]]:
-    """All that install made and is still there, in the order to remove it. Namespaces are not among it."""
+async def written_for(client: Client, add_on: str) -> list[tuple[Resource[AnyObject], AnyObject]]:
+    """Return the objects that install wrote, in the order to delete them, without namespaces."""
     labels = f"{MANAGED_BY}={FAIRWAY},{PART_OF}={add_on}"
-    found: list[tuple[Resource[Thing], Thing]] = []
+    found: list[tuple[Resource[AnyObject], AnyObject]] = []
     for resource in reversed(tuple(KINDS.values())):
         if resource.kind == "Namespace":
             continue
         try:
             listing = await client.list(resource, labels=labels)
         except NotFound:
-            continue  # a hub that does not serve the kind
+            continue  # the hub does not serve the kind
         found += [(resource, each) for each in listing.items]
     return found
 
 
-def providers_of(things: Iterable[tuple[Resource[Thing], Thing]]) -> set[str]:
-    """The providers that the agents of an add-on run, by its AddOnDeploymentConfig."""
+def providers_of(things: Iterable[tuple[Resource[AnyObject], AnyObject]]) -> set[str]:
+    """Return the providers in the add-on's AddOnDeploymentConfig."""
     variables = [
         each
         for _, thing in things
@@ -239,7 +250,7 @@ def providers_of(things: Iterable[tuple[Resource[Thing], Thing]]) -> set[str]:
 
 
 async def remove(client: Client, things: Iterable[tuple[Resource[Any], Any]], *, dry_run: bool) -> list[Step]:
-    """Each as it was seen: what somebody made anew under the same name stays."""
+    """Delete objects by uid, so that a new object of the same name is kept."""
     steps: list[Step] = []
     for resource, each in things:
         meta = each.metadata
@@ -253,7 +264,7 @@ async def remove(client: Client, things: Iterable[tuple[Resource[Any], Any]], *,
     return steps
 
 
-def _named(document: Document) -> str:
+def _describe(document: Document) -> str:
     metadata = document["metadata"]
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{document['kind']} {place}{metadata['name']}"

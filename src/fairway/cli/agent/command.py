@@ -1,4 +1,4 @@
-"""`fairway agent`: the agent of an add-on, which runs on a managed cluster and publishes its scores on the hub."""
+"""`fairway agent`: the add-on's agent, which runs on a managed cluster and publishes its scores on the hub."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from fairway.controllers.serving import Address
 
 PREFIX: Final = "FAIRWAY_AGENT"
-"""Of the variables that stand for options: `--interval` is FAIRWAY_AGENT_INTERVAL."""
+"""Prefix of the environment variables for options: `--interval` is FAIRWAY_AGENT_INTERVAL."""
 PROVIDERS: Final = "resource-usage"
 ADD_ON: Final = "resource-usage-collect"
 
-NO_PROVIDERS: Final = "which providers? name them after commas, as in --providers resource-usage,health"
+NO_PROVIDERS: Final = "no provider named; for example: --providers resource-usage,health"
 
 
 def provider_names(text: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -30,36 +30,38 @@ def provider_names(text: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 @click.group(
-    short_help="The agent of an add-on on a managed cluster.",
+    short_help="Run the add-on's agent on a managed cluster.",
     epilog="""\b
 Examples:
   fairway agent run --hub-kubeconfig hub/kubeconfig --cluster-name cluster1 --kubeconfig cluster1.kubeconfig
 """,
 )
 def agent() -> None:
-    """What runs on a managed cluster and publishes its scores on the hub. `fairway addon install` brings it there."""
+    """Run the add-on's agent, which publishes a managed cluster's scores on the hub.
+
+    `fairway addon install` deploys it to managed clusters.
+    """
 
 
 @agent.command(
-    short_help="Run it until it is told to stop.",
+    short_help="Run the agent until it is stopped.",
     context_settings={"auto_envvar_prefix": PREFIX},
     epilog="""\b
 Examples:
   fairway agent run --hub-kubeconfig hub/kubeconfig --cluster-name cluster1 --kubeconfig cluster1.kubeconfig
   fairway agent run --hub-kubeconfig hub/kubeconfig --cluster-name cluster1    in a pod of that cluster
   fairway agent run ... --providers resource-usage,health --config options.yaml
-  fairway agent run ... --managed-cluster-scores    `fairway addon install` with the same option gives it the rights
+  fairway agent run ... --managed-cluster-scores    `fairway addon install` with the same option grants the permission
 
 \b
-The file of --config has what each provider is told, under its name:
+The file of --config contains the options of each provider, under its name:
   resource-usage:
     shapes: {web: {cpu: 500m, memory: 1Gi}}
 
-Every option can be given as a variable, too: --interval as FAIRWAY_AGENT_INTERVAL.
+Every option can be set by an environment variable: --interval by FAIRWAY_AGENT_INTERVAL.
 
 \b
-Exit codes: 0 it was told to stop; 2 it was called in a wrong way, the hub kubeconfig is missing or wrong, or the hub
-does not know who it is.
+Exit status: 0 stopped; 2 bad input, a missing or invalid hub kubeconfig, or rejected credentials.
 """,
 )
 @click.option(
@@ -67,73 +69,73 @@ does not know who it is.
     required=True,
     metavar="FILE",
     type=click.Path(),
-    help="How to reach the hub. It and the files it names are read again when they change.",
+    help="Kubeconfig of the hub. It and the files it names are reloaded when they change.",
 )
 @click.option(
     "--cluster-name",
     required=True,
     type=cluster_name,
     metavar="NAME",
-    help="What the hub calls the cluster; nothing in a kubeconfig tells.",
+    help="Name of the cluster on the hub.",
 )
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     type=click.Path(),
-    help="How to reach the cluster that is scored.  [default: the pod's own, $KUBECONFIG]",
+    help="Kubeconfig of the cluster to score.  [default: the pod's service account, $KUBECONFIG]",
 )
-@click.option("--context", metavar="NAME", help="The context of that kubeconfig.  [default: its current]")
+@click.option("--context", metavar="NAME", help="Context of that kubeconfig.  [default: the current one]")
 @click.option(
     "--providers",
     type=provider_names,
     default=PROVIDERS,
     show_default=True,
     metavar="NAMES",
-    help="What to run, from `fairway provider list`.",
+    help="Providers to run, separated by commas; see `fairway provider list`.",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Options of the providers, as YAML, under their names.",
+    help="YAML file with the options of the providers, under their names.",
 )
 @click.option(
     "--interval",
     type=duration,
     metavar="DURATION",
-    help="Between readings when nothing changes.  [default: the provider's own]",
+    help="Time between readings when nothing changes.  [default: the provider's]",
 )
 @click.option(
     "--valid-for",
     type=duration,
     metavar="DURATION",
-    help="How long a score counts after its reading.  [default: three intervals, and at least 3m]",
+    help="How long a score is valid after its reading.  [default: three intervals, at least 3m]",
 )
-@click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
+@click.option(
+    "--adopt", is_flag=True, help="Take over existing scores of the same name from another publisher."
+)
 @click.option(
     "--managed-cluster-scores",
     is_flag=True,
-    help="Publish raw values besides, as ManagedClusterScores, for those who read these.",
+    help="Also publish raw values as ManagedClusterScores.",
 )
-@click.option(
-    "--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="What the add-on is called."
-)
+@click.option("--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="Name of the add-on.")
 @click.option(
     "--addon-namespace",
     metavar="NAME",
-    help="Where the agent lives, and its Lease.  [default: the pod's own]",
+    help="Namespace of the agent and its Lease.  [default: the pod's]",
 )
 @click.option(
     "--lease/--no-lease",
     default=True,
     show_default=True,
-    help="Renew a Lease named like the add-on as long as its scores are published.",
+    help="Renew a Lease named after the add-on while its scores are published.",
 )
 @click.option(
     "--confined-to",
     type=click.Path(file_okay=False, path_type=Path),
-    hidden=True,  # said by `fairway join --local-agents`, of what others told it to start
-    help="Read no file elsewhere, start no program, run no provider but those that are installed.",
+    hidden=True,  # passed by `fairway join --local-agents` to agents that ManifestWorks started
+    help="Read files only in this folder, start no program, and run only installed providers.",
 )
 @log_options(level="info")
 @addresses
@@ -157,9 +159,9 @@ def run(
     health_address: "Address | None",
     metrics_address: "Address | None",
 ) -> None:
-    """Run the agent: read the cluster, and publish its scores on the hub until told to stop.
+    """Run the agent: read the cluster and publish its scores on the hub until it is stopped.
 
-    Ready means that the scores of every provider are on the hub, and valid.
+    The agent is ready when valid scores of every provider are on the hub.
     """
     from fairway.cli.agent.process import Job, serve
 

@@ -1,7 +1,7 @@
-"""An agent that others had started on this machine: what it is told may not lead it to other files and programs.
+"""Keep a local agent, which a ManifestWork started on this machine, away from other files and programs.
 
-Its hub kubeconfig comes from a Secret of the managed cluster, which whoever gives work to the cluster can write. A
-kubeconfig can name programs to run and files to read, whose content is then sent to a server it also names.
+Its hub kubeconfig comes from a Secret of the managed cluster, which every user with access to the cluster's works can
+write. A kubeconfig can name programs to run, and files whose content is sent to a server that it also names.
 """
 
 import os
@@ -13,19 +13,20 @@ from fairway.cli.errors import BadInputError
 from fairway.kube import ConfigError
 from fairway.kube.kubeconfig import Kubeconfig
 
-NO_PROGRAM: Final = "names a program to run (exec), which a local agent does not"
-ELSEWHERE: Final = "{path} is not among the files the agent was given, and a local agent reads no others"
-USE_FILES: Final = "use a certificate or a token beside the kubeconfig"
-NO_CONFIG: Final = "--config: a local agent takes no options of providers from a file"
+NO_PROGRAM: Final = "names a program to run (exec), which is not allowed for a local agent"
+ELSEWHERE: Final = "{path} is outside the agent's folder, which is not allowed for a local agent"
+USE_FILES: Final = "use a certificate or a token in the same folder as the kubeconfig"
+NO_CONFIG: Final = "--config is not allowed for a local agent"
 NO_PROVIDER: Final = (
-    "--providers: {name!r} is not the name of a provider; a local agent runs none from files or modules"
+    "--providers: {name!r} is not the name of an installed provider; a local agent loads none from files "
+    "or modules"
 )
 
 _NOT_A_NAME: Final = frozenset(":/\\.")
 
 
 def check(config: Kubeconfig, *, folder: Path) -> None:
-    """Whatever context is chosen. Raises ConfigError."""
+    """Check all contexts of a kubeconfig. Raises ConfigError."""
     for name, user in config.users.items():
         field, place = f"users[{name}].user", str(user.file)
         if user.value.exec is not None:

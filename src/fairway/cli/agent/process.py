@@ -1,8 +1,8 @@
-"""The process of `fairway agent run`: providers of one cluster, until it is told to stop.
+"""The process of `fairway agent run`: the providers of one cluster, until it is stopped.
 
-The kubeconfig for the hub comes from a Secret, whose files change in place: certificates and tokens are read again by
-the client. Should the kubeconfig itself change, which names the hub and whom to trust, everything is begun anew with
-it: an agent that has to be restarted to notice is one that goes silent when nobody looks.
+The hub kubeconfig comes from a Secret, whose files change in place. The client reloads certificates and tokens. When
+the kubeconfig itself changes, which names the hub and its authority, the agent reconnects with it; otherwise a rotated
+hub would silence every agent until it is restarted.
 """
 
 import asyncio
@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairway.cli import signals
-from fairway.cli.addon.objects import agent_of
 from fairway.cli.agent import confinement
-from fairway.cli.agent.lease import Pulse
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.options.serving import in_a_pod
 from fairway.cli.provider.options import listening
@@ -35,6 +33,8 @@ from fairway.kube import (
 from fairway.kube.kubeconfig import VARIABLE
 from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
+from fairway.providers.addon import agent_of
+from fairway.providers.agent_lease import AgentLease
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
@@ -47,49 +47,44 @@ from fairway.providers.runner import Runner, Settings
 log: Final = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-"""Between looks whether the kubeconfig for the hub has changed."""
+"""Pause between checks whether the hub kubeconfig has changed."""
 WAIT_SECONDS: Final = 5.0
-"""Before a hub that does not answer is asked again."""
+"""Pause before retrying an unreachable hub."""
 CLUSTER_FILE: Final = "cluster-name"
-"""Beside the kubeconfig in the Secret of an add-on."""
+"""Name of a file beside the kubeconfig in the Secret of an add-on."""
 
 NO_HUB: Final = "--hub-kubeconfig: {error}"
 OTHER_CLUSTER: Final = (
-    "--hub-kubeconfig {path} is that of cluster {theirs}, and --cluster-name says {ours}; "
-    "its agent may not write there"
+    "--hub-kubeconfig {path} belongs to cluster {theirs}, but --cluster-name is {ours}; "
+    "use the kubeconfig of {ours}"
 )
-REFUSED: Final = (
-    "the hub {server} does not know who this is (401 Unauthorized): the credentials in {path} have run out, or are "
-    "those of another hub"
-)
-NO_CLUSTER: Final = "the cluster to score cannot be reached: {error}"
+REFUSED: Final = "credentials in {path} were rejected by hub {server} (401): expired, or for another hub"
+NO_CLUSTER: Final = "cannot reach the cluster to score: {error}"
 WHICH_CLUSTER: Final = (
-    "how is the cluster to score reached? Give its --kubeconfig, name it in KUBECONFIG, or run in a pod of it"
+    "no kubeconfig of the cluster to score: set --kubeconfig or KUBECONFIG, or run in a pod of the cluster"
 )
-NOT_OPTIONS: Final = "{path}: it must be a mapping of providers to their options, and {given} is none"
-STRANGE_OPTIONS: Final = "{path}: there are options for {names}, which --providers does not name"
-READS_FLEET: Final = (
-    "provider {name} reads all clusters of a hub: run it there, with `fairway provider run {name}`"
-)
-FACTORY_FAILED: Final = "provider {name} could not be made: {error}"
+NOT_OPTIONS: Final = "{path}: must map providers to their options; {given} is not a mapping"
+STRANGE_OPTIONS: Final = "{path}: options for {names}, which --providers does not name"
+READS_FLEET: Final = "provider {name} reads all clusters of a hub; run it with `fairway provider run {name}`"
+FACTORY_FAILED: Final = "cannot create provider {name}: {error}"
 
-STARTED: Final = "%s of cluster %s on hub %s"
-UNREACHABLE: Final = "the hub cannot be reached: %s; trying again"
-CHANGED: Final = "%s has changed: beginning anew with it"
-STILL_WRONG: Final = "%s has changed, and cannot be used: %s; going on with what it was"
-STARTING: Final = "the hub has not answered yet"
+STARTED: Final = "started %s for cluster %s on hub %s"
+UNREACHABLE: Final = "hub unreachable, retrying: %s"
+CHANGED: Final = "%s changed; reconnecting with it"
+STILL_WRONG: Final = "%s changed but cannot be used: %s; keeping the last valid version"
+STARTING: Final = "the hub has not responded yet"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 
 NOWHERE: Final = Connection(server="https://127.0.0.1:1")
-"""For clients that are never used."""
+"""Connection of clients that send no request."""
 
 Factories = Mapping[str, Factory]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     hub_kubeconfig: Path
     cluster: str
@@ -110,7 +105,7 @@ class Job:
 
 
 def serve(job: Job) -> None:
-    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    """Run until stopped by a signal. Raises CommandErrors."""
     factories, options = _factories(job), _document(job)
     connection, cluster = _hub(job), _cluster(job)
     with listening():
@@ -119,7 +114,7 @@ def serve(job: Job) -> None:
 
 
 def check(job: Job, *, environment: Mapping[str, str]) -> None:
-    """Read all options as an agent does that starts with this environment. Raises BadInputError. Sends no request."""
+    """Build all providers as an agent with this environment would. Raises BadInputError. Sends no request."""
 
     async def assemble() -> None:
         async with Client(NOWHERE) as client:
@@ -131,7 +126,7 @@ def check(job: Job, *, environment: Mapping[str, str]) -> None:
 
 
 class Agent:
-    """``running`` is what runs now; nothing does before the hub has answered."""
+    """Runs providers against the current hub kubeconfig; no runner exists before the hub has responded."""
 
     def __init__(
         self,
@@ -153,7 +148,7 @@ class Agent:
     async def run(self, connection: Connection) -> None:
         """Until cancelled. Raises CommandErrors."""
         while True:
-            watching = asyncio.create_task(self._changed(connection))
+            watching = asyncio.create_task(self._next_connection(connection))
             working = asyncio.create_task(self._work(connection))
             try:
                 await asyncio.wait({watching, working}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,12 +156,12 @@ class Agent:
                     working.result()
                 connection = await watching
             finally:
-                await _ended(watching, working)
+                await _cancel(watching, working)
 
     async def _work(self, connection: Connection) -> None:
         async with Client(self._cluster) as local, Client(connection) as hub:
-            await self._greet(hub)
-            async with _pulse(self.job, local, self.unready):
+            await self._wait_for_hub(hub)
+            async with _renewing_lease(self.job, local, self.unready):
                 self._runner = self.assemble(hub=hub, local=local)
                 log.info(STARTED, ", ".join(sorted(self._runner.loops)), self.job.cluster, connection.server)
                 try:
@@ -176,7 +171,7 @@ class Agent:
 
     def assemble(self, *, hub: Client, local: Client) -> Runner:
         """Build all providers from their options. Raises BadInputError. Sends no request."""
-        providers = tuple(self._made(name, hub=hub, local=local) for name in self._factories)
+        providers = tuple(self._create(name, hub=hub, local=local) for name in self._factories)
         settings = Settings(
             cluster=self.job.cluster,
             interval=self.job.interval,
@@ -189,8 +184,8 @@ class Agent:
         except DefinitionError as error:
             raise BadInputError(str(error)) from None
 
-    async def _greet(self, hub: Client) -> None:
-        """Until the hub answers at all. What it may not do yet, it waits for; who it is, it must be able to tell."""
+    async def _wait_for_hub(self, hub: Client) -> None:
+        """Wait until the hub responds. Missing permissions are waited for later; rejected credentials raise at once."""
         throttle = LogThrottle(log, every=60.0)
         while True:
             try:
@@ -202,14 +197,14 @@ class Agent:
                 raise BadInputError(NO_HUB.format(error=error)) from None
             except KubeError as error:
                 if getattr(error, "code", 0):
-                    return  # it has answered
+                    return  # the hub has responded
                 throttle.log(logging.WARNING, type(error), UNREACHABLE, error)
                 await asyncio.sleep(WAIT_SECONDS)
             else:
                 return
 
-    async def _changed(self, connection: Connection) -> Connection:
-        """The next one, as soon as there is one that can be used."""
+    async def _next_connection(self, connection: Connection) -> Connection:
+        """Wait for a changed kubeconfig that can be used, and return its connection."""
         path = self.job.hub_kubeconfig
         before = _content(path)
         while True:
@@ -229,7 +224,7 @@ class Agent:
     def _options_of(self, name: str) -> Mapping[str, Any]:
         return {} if self._options is None else self._options.value.get(name) or {}
 
-    def _made(self, name: str, *, hub: Client, local: Client) -> Provider:
+    def _create(self, name: str, *, hub: Client, local: Client) -> Provider:
         job = self.job
         context = Context(
             name=name,
@@ -249,7 +244,7 @@ class Agent:
                 raise BadInputError(f"provider {name}: {error}") from None
             refusal = self._options.refusal(error.message, field=error.field, under=(name,))
             raise BadInputError(str(refusal)) from None
-        except Exception as error:  # a factory may be anybody's code
+        except Exception as error:  # factories are user code
             raise BadInputError(FACTORY_FAILED.format(name=name, error=described(error))) from error
         if not isinstance(made, ClusterProvider):
             raise BadInputError(READS_FLEET.format(name=name))
@@ -270,17 +265,20 @@ async def _serve(agent: Agent, connection: Connection) -> None:
 
 
 @asynccontextmanager
-async def _pulse(job: Job, local: Client, unready: Any) -> AsyncIterator[None]:
+async def _renewing_lease(job: Job, local: Client, unready: Any) -> AsyncIterator[None]:
     async with AsyncExitStack() as stack:
         if job.lease:
-            pulse = Pulse(
-                local, name=job.add_on, namespace=job.namespace or local.namespace, well=lambda: not unready()
+            lease = AgentLease(
+                local,
+                name=job.add_on,
+                namespace=job.namespace or local.namespace,
+                is_healthy=lambda: not unready(),
             )
-            await stack.enter_async_context(pulse)
+            await stack.enter_async_context(lease)
         yield
 
 
-async def _ended(*tasks: asyncio.Task[Any]) -> None:
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -309,7 +307,7 @@ def _cluster(job: Job) -> Connection:
         if in_a_pod():
             return Connection.in_cluster()
         if os.environ.get(VARIABLE):
-            # Named on purpose. The file in somebody's home is not, and may lead to a hub.
+            # Set explicitly. The default file in the home folder may belong to a hub.
             return load().context()
     except KubeError as error:
         raise BadInputError(NO_CLUSTER.format(error=error)) from None
@@ -347,7 +345,7 @@ def _document(job: Job) -> Document | None:
 
 
 def _content(path: Path) -> bytes | None:
-    """None while it cannot be read: files of a Secret are replaced by others now and then."""
+    """Read a file; None while it is being replaced, as the files of a Secret are."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""What went wrong between a command and the hub, and what to do about it."""
+"""Error messages for requests to a hub: what failed and what to do."""
 
 import re
 from typing import TYPE_CHECKING, Final
@@ -22,33 +22,30 @@ from fairway.kube.errors import (
 if TYPE_CHECKING:
     from fairway.cli.client.session import HubChoice
 
-NO_HUB: Final = (
-    "no hub to talk to: there is no kubeconfig; give one with --kubeconfig or in KUBECONFIG, "
-    "or start a hub of your own with `fairway up`"
-)
-UNREACHABLE: Final = "{why}; is the hub of {place} running? --context names another one"
+NO_HUB: Final = "no kubeconfig found; set --kubeconfig or KUBECONFIG, or start a hub with `fairway up`"
+UNREACHABLE: Final = "{why}; check that the hub of {place} is running, or select another one with --context"
 UNTRUSTED: Final = "{why} (in {place})"
 UNKNOWN_TO_HUB: Final = (
-    "hub {server} does not know you (401): what {place} says about the user has run out or belongs to another "
-    "hub; log in anew, or name another context with --context"
+    "credentials in {place} were rejected by hub {server} (401): expired, or for another hub; log in again, or select "
+    "another context with --context"
 )
 FORBIDDEN: Final = (
-    "hub {server} does not let {user} {verb} {resource}{where}; somebody who may can grant it:\n{grant}"
+    "hub {server} does not allow {user} to {verb} {resource}{where}; an administrator can grant it:\n{grant}"
 )
 GRANT: Final = (
     "  kubectl create {role} fairway-{name}{namespace} --verb={verbs} --resource={resources}\n"
     "  kubectl create {role}binding fairway-{name}{namespace} --{role}=fairway-{name} --user={user}"
 )
-SILENT: Final = "hub {server} does not answer: {why}; try again, or see how it is"
-REFUSED: Final = "hub {server} refuses: {why}"
+SILENT: Final = "no response from hub {server}: {why}; try again, or check the hub"
+REFUSED: Final = "hub {server} refused the request: {why}"
 NO_KUBERNETES: Final = (
-    "{server} does not answer like a Kubernetes API: {why}; see what the kubeconfig {place} names"
+    "the response of {server} is not that of a Kubernetes API: {why}; check the server in {place}"
 )
 NOT_SERVED: Final = (
-    "hub {server} does not know {resource}: its CRD is not installed; install them with\n"
+    "hub {server} does not serve {resource}: its CRD is not installed; install the CRDs with\n"
     "  fairway crds | {kubectl} apply -f -"
 )
-OTHER_API: Final = "hub {server} does not know {path}: it is another kind of server, or an old one"
+OTHER_API: Final = "hub {server} does not serve {path}: not a Kubernetes API server, or an old version"
 
 _DENIED: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<plural>[^"]+)" in API group "(?P<group>[^"]*)"'
@@ -62,11 +59,11 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9._@:/+=-]+")
 
 
 def is_nowhere(error: KubeError) -> bool:
-    """Whether neither a kubeconfig nor a pod says where the hub is."""
+    """Whether there is neither a kubeconfig nor a pod's service account."""
     return isinstance(error, ConfigError) and error.message == NOT_IN_A_POD
 
 
-def told(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
+def explain_error(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
     place = connection.place or "the kubeconfig"
     server = connection.server
     match error:
@@ -95,7 +92,7 @@ def told(error: KubeError, *, hub: "HubChoice", connection: Connection) -> str:
 
 
 def _forbidden(error: Forbidden, *, server: str) -> str:
-    """Kubernetes' own words name the right that is missing; an admission plugin's or webhook's do not."""
+    """Kubernetes' own message names the missing permission; that of an admission plugin or webhook does not."""
     found = _DENIED.search(error.message)
     if found is None or not all(_PLAIN.fullmatch(found[each]) for each in ("user", "verb", "plural")):
         return REFUSED.format(server=server, why=error.message)
@@ -104,7 +101,7 @@ def _forbidden(error: Forbidden, *, server: str) -> str:
     resource = f"{kind}.{found['group']}" if found["group"] else kind
     resource = f"{resource}/{subresource}" if subresource else resource
     reading = found["verb"] in _READING
-    # Whoever lacks the right to read one kind of a hub's usually lacks it for all, and would be back at once.
+    # A user who may not read one of OCM's kinds usually may not read the others either.
     everything = reading and found["group"] == GROUP
     kinds = (each.name for each in RESOURCES if each.namespaced or not namespace)
     grant = GRANT.format(

@@ -1,4 +1,4 @@
-"""Names of what a hub has, quickly or not at all."""
+"""List the names of a kind on a hub, in one attempt, for completion."""
 
 from typing import Any, Final
 
@@ -16,12 +16,11 @@ from fairway.kube import (
 from fairway.kube.codec import codec_of
 from fairway.kube.transport import Retry
 
-MOST: Final = 500
-"""Nobody chooses from more."""
+MAX_NAMES: Final = 500
 
 
 class Named(Struct, frozen=True):
-    """As much of an object as its name."""
+    """An object of any kind, with its metadata only."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -41,7 +40,7 @@ _KINDS: Final[dict[str, Resource[Any]]] = {
 async def names_of(
     kind: str, *, kubeconfig: str | None, context: str | None, namespace: str | None, qualified: bool
 ) -> list[str]:
-    """One attempt. ``qualified`` names of what lives in namespaces are ``namespace/name``, of all namespaces."""
+    """List names. ``qualified``: names of all namespaces, as ``namespace/name``."""
     resource = _KINDS[kind]
     once = Retry(asked=0, failed=0, unsent=0)
     async with Client.from_environment(kubeconfig, context=context, retry=once) as client:
@@ -49,8 +48,8 @@ async def names_of(
         if resource.namespaced and not qualified:
             where = namespace or client.namespace
         path = resource.path(namespace=where)
-        # Only the first page, and of that only the names.
-        page = await client.request("GET", path, query=[("limit", str(MOST))], large=True)
+        # Only the first page.
+        page = await client.request("GET", path, query=[("limit", str(MAX_NAMES))], large=True)
     found = codec_of(Named).page(page.body).items
     if resource is ADD_ON_PLACEMENT_SCORES:
         return sorted({each.metadata.name for each in found})

@@ -1,4 +1,4 @@
-"""What a live hub holds, in the form that files have when they are loaded."""
+"""Read objects of a hub into the form of objects loaded from files."""
 
 import asyncio
 import sys
@@ -38,14 +38,14 @@ PLACING: Final[tuple[Resource[Any], ...]] = (
     PLACEMENTS,
     PLACEMENT_DECISIONS,
 )
-"""Everything placements depend on."""
+"""All kinds that placements depend on."""
 OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
-"""Kinds that hubs of Open Cluster Management do not have."""
+"""Kinds that hubs with Open Cluster Management do not serve."""
 
-UNREADABLE: Final = "fairway: {kind} {name}: ignored fields that cannot be read: {reason}"
+UNREADABLE: Final = "fairway: {kind} {name}: cannot decode, ignored: {reason}"
 READING: Final = "reading the hub"
-_COMPLAINTS: Final = 5
-_LARGE: Final = 2_000  # objects; less is read before anybody wonders
+_MAX_REPORTS: Final = 5
+_LARGE: Final = 2_000  # objects; fewer need no progress bar
 
 T = TypeVar("T", bound=KubeStruct)
 R = TypeVar("R")
@@ -61,7 +61,7 @@ class _Count(Struct, frozen=True):
 
 
 async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING) -> LoadedObjects:
-    """All objects of these kinds, each as it is now; a line of 0 says that they are not from a file."""
+    """Read all objects of these kinds. Their origin has line 0, because they are not from a file."""
     origin = Origin(client.connection.server, 0, 0)
     with await _shown(client, resources) as advance:
         kinds = await together(listed(client, each, advance=advance) for each in resources)
@@ -69,9 +69,9 @@ async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING)
     return LoadedObjects(objects=tuple(objects), ignored={})
 
 
-async def together(questions: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
-    """All at once; of several that fail, the first one's error, so that the same mistake has the same answer."""
-    answers = await asyncio.gather(*questions, return_exceptions=True)
+async def together(requests: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """Run requests concurrently. Raises the error of the first failed one in order, so that errors are stable."""
+    answers = await asyncio.gather(*requests, return_exceptions=True)
     good: list[R] = []
     for each in answers:
         if isinstance(each, BaseException):
@@ -89,7 +89,7 @@ async def listed(
     fields: str = "",
     advance: Advance = lambda _amount: None,
 ) -> list[T]:
-    """Fields that cannot be read are reported and ignored; a kind the hub may do without, and does, is empty."""
+    """List objects. Fields that cannot be decoded are reported and ignored; an optional kind may be missing."""
     path = resource.path(namespace=namespace)
     asked = [("labelSelector", labels), ("fieldSelector", fields), ("limit", str(PAGE))]
     query = [(name, value) for name, value in asked if value]
@@ -108,26 +108,26 @@ async def listed(
                 break
             token = page.token
     except Expired:
-        # The hub forgot the state that the first pages are of. The client knows how to go on.
+        # The continue token expired: list again without pages.
         found = await client.list(resource, namespace=namespace, labels=labels, fields=fields, limit=0)
         items, unreadable = list(found.items), list(found.unreadable)
     except NotFound:
         if resource.plural not in OPTIONAL:
             raise
-    complain(resource, unreadable)
+    report_unreadable(resource, unreadable)
     return items
 
 
-def complain(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
-    for each in unreadable[:_COMPLAINTS]:
+def report_unreadable(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
+    for each in unreadable[:_MAX_REPORTS]:
         text = UNREADABLE.format(kind=resource.kind, name=each.name, reason=each.reason)
         say(" ".join(text.split()), stream=sys.stderr)
-    if len(unreadable) > _COMPLAINTS:
-        say(MORE_UNREADABLE.format(count=len(unreadable) - _COMPLAINTS), stream=sys.stderr)
+    if len(unreadable) > _MAX_REPORTS:
+        say(MORE_UNREADABLE.format(count=len(unreadable) - _MAX_REPORTS), stream=sys.stderr)
 
 
 async def _shown(client: Client, resources: Sequence[Resource[Any]]) -> AbstractContextManager[Advance]:
-    """A progress bar for somebody who looks, if there is much to read."""
+    """Return a progress bar if stderr is a terminal and there are many objects."""
     total = 0
     if sys.stderr.isatty():
         total = sum(await together(_count(client, each) for each in resources))

@@ -1,7 +1,7 @@
-"""A hub as it would be with files applied to it.
+"""Apply objects of files over those of a hub, without writing.
 
-Like kubectl apply, a file leaves alone the labels and annotations it does not mention, and who the object is. Unlike
-it, a status in a file counts: that is how a what-if says what a cluster has, or what its score is.
+Like kubectl apply, a file keeps labels and annotations that it does not mention, and the object's identity. Unlike
+kubectl apply, a status in a file is used, so that a what-if can set resources and scores.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ def over(hub: LoadedObjects, files: LoadedObjects) -> LoadedObjects:
 
 
 def applied_to(existing: KubeObject | None, written: KubeObject) -> KubeObject:
-    """What the hub would have after ``written`` was applied over ``existing``."""
+    """Return the object after applying ``written`` over ``existing``."""
     if existing is None:
         return written
     mine, theirs = written.metadata, existing.metadata
@@ -42,7 +42,7 @@ def applied_to(existing: KubeObject | None, written: KubeObject) -> KubeObject:
         annotations={**theirs.annotations, **mine.annotations},
     )
     changes: dict[str, Any] = {"metadata": metadata}
-    # Some kinds have none.
+    # Some kinds have no status.
     status = getattr(written, "status", None)
     if status is not None and status == type(status)():
         changes["status"] = getattr(existing, "status", status)

@@ -1,6 +1,6 @@
-"""A live hub: how a command is told which one, talks to it, and puts what goes wrong into words.
+"""Connect a command to a hub, and turn failures into messages.
 
-The words always name the hub, because the usual mistake is to be at another one than one thinks.
+Messages always name the hub, because connecting to the wrong one is the usual mistake.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from fairway.kube import Client, Connection
 
 NOTE: Final = "fairway: {text}"
-NO_SUCH: Final = "there is no {what} {name}{where}; {hint}"
+NO_SUCH: Final = "{what} {name} not found{where}; {hint}"
 IN_NAMESPACE: Final = " in namespace {namespace}"
 HUB_HAS_NONE: Final = "the hub has none"
-NAMESPACE_HAS_NONE: Final = "that namespace has none; -n names another"
+NAMESPACE_HAS_NONE: Final = "the namespace has none; select another with -n"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Result = TypeVar("_Result")
 
 
 class HubError(CommandError):
-    """The hub cannot be reached, or refuses."""
+    """The hub is unreachable or refused a request."""
 
 
 class NoHubError(HubError):
-    """Nothing says where a hub is."""
+    """No kubeconfig was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubChoice:
-    """What was said about which hub is meant; nothing, usually, and then it is found as kubectl finds it."""
+    """The options that select a hub; without them it is found as kubectl does."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -52,7 +52,7 @@ class HubChoice:
 
     @property
     def kubectl(self) -> str:
-        """How to call kubectl for the same hub."""
+        """The kubectl command for the same hub."""
         words = ["kubectl"]
         if self.kubeconfig is not None:
             words += ["--kubeconfig", self.kubeconfig]
@@ -74,7 +74,7 @@ class HubChoice:
 
 
 def unknown(what: str, name: str, known: Iterable[str], *, namespace: str = "") -> BadInputError:
-    """The complaint about a name that nothing on the hub bears, with those that are like it."""
+    """Return the error for an unknown name, with similar names."""
     from fairway.whatif.names import suggestion
 
     names = sorted(set(known))
@@ -85,9 +85,9 @@ def unknown(what: str, name: str, known: Iterable[str], *, namespace: str = "") 
 
 
 def hub_options(command: _Command) -> _Command:
-    """Adds `--kubeconfig` and `--context`; they arrive together as `hub`, a HubChoice.
+    """Add `--kubeconfig` and `--context`, passed together as `hub`, a HubChoice.
 
-    It belongs below the other options, next to the function.
+    Must be the decorator next to the function.
     """
 
     @wraps(command)
@@ -97,13 +97,13 @@ def hub_options(command: _Command) -> _Command:
     wrapped = cast("_Command", chosen)
     for option in (
         click.option(
-            "--context", metavar="NAME", help="The context of the kubeconfig.  [default: its current]"
+            "--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"
         ),
         click.option(
             "--kubeconfig",
             metavar="FILE",
             type=click.Path(),
-            help="How to reach the hub.  [default: $KUBECONFIG, ~/.kube/config, the pod's own]",
+            help="Kubeconfig of the hub.  [default: $KUBECONFIG, ~/.kube/config, the pod's service account]",
         ),
     ):
         wrapped = option(wrapped)
@@ -111,7 +111,7 @@ def hub_options(command: _Command) -> _Command:
 
 
 def talk(hub: HubChoice, work: "Callable[[Client], Awaitable[_Result]]") -> _Result:
-    """Runs ``work`` with a client of the hub. Raises HubError for whatever the hub or the way to it refuses."""
+    """Run ``work`` with a client of the hub. Raises HubError for KubeErrors."""
     from fairway.kube import Client
 
     connection = hub.connection()
@@ -120,26 +120,26 @@ def talk(hub: HubChoice, work: "Callable[[Client], Awaitable[_Result]]") -> _Res
         async with Client(connection) as client:
             return await work(client)
 
-    with notes(), in_words(hub, connection):
+    with client_warnings(), hub_errors(hub, connection):
         return asyncio.run(at_work())
 
 
 @contextmanager
-def in_words(hub: HubChoice, connection: "Connection") -> Iterator[None]:
-    """Turns KubeErrors into HubErrors that say what to do."""
-    from fairway.cli.client.messages import told
+def hub_errors(hub: HubChoice, connection: "Connection") -> Iterator[None]:
+    """Raise KubeErrors as HubErrors with a message that says what to do."""
+    from fairway.cli.client.messages import explain_error
     from fairway.kube import KubeError
 
     try:
         yield
     except KubeError as error:
-        raise HubError(told(error, hub=hub, connection=connection)) from error
+        raise HubError(explain_error(error, hub=hub, connection=connection)) from error
 
 
 @contextmanager
-def notes() -> Iterator[None]:
-    """What the client finds worth a warning goes to stderr, a line each."""
-    handler = _Notes()
+def client_warnings() -> Iterator[None]:
+    """Print warnings of the client to stderr, one line each."""
+    handler = _WarningPrinter()
     log = logging.getLogger("fairway")
     log.addHandler(handler)
     try:
@@ -148,8 +148,8 @@ def notes() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-class _Notes(logging.Handler):
-    """Without tracebacks: what is worth one ends the command."""
+class _WarningPrinter(logging.Handler):
+    """Prints log messages without tracebacks."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -159,4 +159,4 @@ class _Notes(logging.Handler):
             say(NOTE.format(text=record.getMessage()), stream=sys.stderr)
             sys.stderr.flush()
         except (OSError, ValueError):
-            return  # nobody reads it
+            return  # stderr is closed

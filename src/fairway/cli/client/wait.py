@@ -1,4 +1,7 @@
-"""`--wait`: after a command has done its part, until others have done theirs. What is still missing goes to stderr."""
+"""`--wait`: wait until controllers and agents have reached the requested state.
+
+What is missing and what was reached go to stderr, because stdout may be a document.
+"""
 
 import asyncio
 import sys
@@ -12,31 +15,32 @@ from fairway.cli.errors import NegativeAnswerError
 from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
-    from fairway.cli.client.watch import Feed, Hear
+    from fairway.cli.client.watch import Feed, Observe
     from fairway.kube import Client
 
 WAIT_SECONDS: Final = 120.0
 PACE_SECONDS: Final = 0.5
-"""Between looks: a fleet that comes up changes all the time."""
+"""Minimum pause between two checks."""
 QUIET_SECONDS: Final = 2.0
-"""What is there sooner needs no words."""
+"""Progress is printed only after this time."""
 NAMED: Final = 3
-"""So many are named of those that are waited for."""
+"""At most this many missing objects are named in a line."""
 
 WAITING: Final = "fairway: waiting for {what}"
-NOT_DONE: Final = "after {seconds:g} s still waiting for {what}"
+REACHED: Final = "fairway: {what} (after {seconds:.0f} s)"
+NOT_DONE: Final = "timed out after {seconds:g} s, still waiting for {what}"
 MORE: Final = "{count} more"
-TIMEOUT_OF_NOTHING: Final = "--timeout says how long --wait may take: give that, too"
-NOTHING_TO_WAIT_FOR: Final = "--dry-run writes nothing, so there is nothing to --wait for: give one of them"
+TIMEOUT_OF_NOTHING: Final = "--timeout requires --wait"
+NOTHING_TO_WAIT_FOR: Final = "--dry-run writes nothing, so --wait has nothing to wait for: omit one of them"
 
-Look = Callable[[], Mapping[str, str]]
-"""What is waited for, and of each what is missing; nothing once all is well."""
+Missing = Callable[[], Mapping[str, str]]
+"""Returns the objects that are not in the requested state yet, with the reason; empty when all are."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def wait_options(what: str) -> Callable[[_Command], _Command]:
-    """Adds `--wait` and `--timeout`, which arrive as `wait` and `timeout`."""
+    """Add `--wait` and `--timeout`, passed as `wait` and `timeout`."""
 
     def added(command: _Command) -> _Command:
         for option in (
@@ -46,7 +50,7 @@ def wait_options(what: str) -> Callable[[_Command], _Command]:
                 default=WAIT_SECONDS,
                 show_default=True,
                 metavar="SECONDS",
-                help="How long --wait may take.",
+                help="Fail if --wait takes longer than this.",
             ),
             click.option("--wait", is_flag=True, help=what),
         ):
@@ -66,33 +70,43 @@ def refuse_contradictions(context: click.Context) -> None:
 
 
 async def wait(
-    client: "Client", feeds: "Sequence[Feed]", *, hear: "Hear", look: Look, seconds: float
+    client: "Client",
+    feeds: "Sequence[Feed]",
+    *,
+    observe: "Observe",
+    missing: Missing,
+    seconds: float,
+    reached: Callable[[], str],
 ) -> None:
-    """Until ``look`` finds nothing missing. Raises NegativeAnswerError when the time is up, KubeErrors."""
+    """Wait until ``missing`` returns nothing, then print ``reached``.
+
+    Raises NegativeAnswerError on timeout, and KubeErrors.
+    """
     from fairway.cli.client.watch import following
 
     loop = asyncio.get_running_loop()
-    told = ""
-    sys.stdout.flush()  # what was done so far, whoever reads it
-    async with following(client, feeds, hear) as bell:
+    printed = ""
+    sys.stdout.flush()  # a reader of a pipe sees what was done before the wait
+    async with following(client, feeds, observe) as changes:
         began = loop.time()
         deadline = began + seconds
-        while missing := look():
-            words, now = named(missing), loop.time()
+        while found := missing():
+            text, now = list_missing(found), loop.time()
             if now >= deadline:
-                raise NegativeAnswerError(NOT_DONE.format(seconds=seconds, what=words))
+                raise NegativeAnswerError(NOT_DONE.format(seconds=seconds, what=text))
             quiet = began + QUIET_SECONDS - now
-            if quiet <= 0 and words != told:
-                told = words
-                say(WAITING.format(what=words), stream=sys.stderr)
+            if quiet <= 0 and text != printed:
+                printed = text
+                say(WAITING.format(what=text), stream=sys.stderr)
                 sys.stderr.flush()
             left = deadline - now
-            await bell.wait(min(left, quiet) if quiet > 0 else left)
+            await changes.wait(min(left, quiet) if quiet > 0 else left)
             await asyncio.sleep(min(PACE_SECONDS, max(0.0, deadline - loop.time())))
+        say(REACHED.format(what=reached(), seconds=loop.time() - began), stream=sys.stderr)
 
 
-def named(missing: Mapping[str, str]) -> str:
-    """In one line, however many they are, and whatever others wrote into them."""
+def list_missing(missing: Mapping[str, str]) -> str:
+    """Format missing objects as one line, whatever text their conditions contain."""
     shown = [f"{cell(name)} ({cell(why)})" for name, why in list(missing.items())[:NAMED]]
     if len(missing) > NAMED:
         shown.append(MORE.format(count=len(missing) - NAMED))

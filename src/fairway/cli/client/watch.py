@@ -1,7 +1,7 @@
-"""`--watch`: follow kinds of a hub until somebody ends it.
+"""`--watch`: follow objects of a hub until the user stops the command.
 
-What the hub does in the meantime is the informers' business: watches that end, hubs that restart, histories that go
-back. A hub that is away is waited for, and whoever watches is told, once.
+Informers resume closed watches and reconnect to a restarted hub. A hub that stays unreachable is reported once on
+stderr.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from fairway.cli.output import say
 from fairway.kube import Batch, Client, Informer, NotFound, Resource
 from fairway.kube.change import Change
 
-AWAY: Final = "fairway: hub {server} is away; waiting for it"
-BACK: Final = "fairway: hub {server} is back"
-AWAY_SECONDS: Final = 5.0
-"""A restart is shorter, and nobody's concern."""
+UNREACHABLE: Final = "fairway: hub {server} unreachable, reconnecting"
+RECONNECTED: Final = "fairway: hub {server} reconnected"
+UNREACHABLE_SECONDS: Final = 5.0
+"""Shorter outages, such as a restart, are not reported."""
 
-Hear = Callable[[Change[Any]], object]
+Observe = Callable[[Change[Any]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Objects of one kind. Without a namespace, those of all."""
+    """Objects of one kind to watch, in one namespace or in all."""
 
     resource: Resource[Any]
     namespace: str | None = None
@@ -36,48 +36,48 @@ class Feed:
     fields: str = ""
 
 
-class Bell:
-    """Rings when something was heard."""
+class ChangeSignal:
+    """Wakes the command when an object changed."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
-        self._deserted = False
+        self._changed = asyncio.Event()
+        self._abandoned = False
 
-    def ring(self) -> None:
-        self._rung.set()
+    def notify(self) -> None:
+        self._changed.set()
 
-    def desert(self) -> None:
-        """Nobody reads what is printed any more."""
-        self._deserted = True
-        self._rung.set()
+    def abandon(self) -> None:
+        """Make ``wait`` raise BrokenPipeError: the reader of stdout closed it."""
+        self._abandoned = True
+        self._changed.set()
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Until it rings, or so many seconds. Raises BrokenPipeError when the reader of stdout went away."""
+        """Wait for a change, at most ``seconds``. Raises BrokenPipeError when the reader of stdout closed it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._rung.wait()
-        self._rung.clear()
-        if self._deserted:
+                await self._changed.wait()
+        self._changed.clear()
+        if self._abandoned:
             raise BrokenPipeError
 
 
 @asynccontextmanager
-async def following(client: Client, feeds: Sequence[Feed], hear: Hear) -> AsyncIterator[Bell]:
-    """Inside, everything there is has been heard as added, and the bell rings for what changes.
+async def following(client: Client, feeds: Sequence[Feed], observe: Observe) -> AsyncIterator[ChangeSignal]:
+    """Watch feeds. When the block starts, ``observe`` has received every existing object as added.
 
-    Raises KubeErrors if the hub refuses at the beginning; later on it is waited for.
+    Raises KubeErrors if the hub refuses the first request; later failures are retried.
     """
-    bell = Bell()
+    changes = ChangeSignal()
     informers: list[Informer[Any]] = []
 
     def handler(batch: Batch[Any]) -> None:
         for change in batch.changes:
-            hear(change)
-        bell.ring()
+            observe(change)
+        changes.notify()
 
     async with AsyncExitStack() as stack:
         for feed in feeds:
-            if not await _served(client, feed):
+            if not await _is_served(client, feed):
                 continue
             informer = Informer(
                 client, feed.resource, namespace=feed.namespace, labels=feed.labels, fields=feed.fields
@@ -85,14 +85,14 @@ async def following(client: Client, feeds: Sequence[Feed], hear: Hear) -> AsyncI
             informer.subscribe(handler)
             informers.append(await stack.enter_async_context(informer))
         await asyncio.gather(*(each.synced.wait() for each in informers))
-        attending = asyncio.create_task(_attend(informers, client.connection.server))
-        stack.callback(attending.cancel)
-        stack.callback(_heed_reader(bell))
-        yield bell
+        reporting = asyncio.create_task(_report_outages(informers, client.connection.server))
+        stack.callback(reporting.cancel)
+        stack.callback(_notice_closed_pipe(changes))
+        yield changes
 
 
-async def _served(client: Client, feed: Feed) -> bool:
-    """Asks for what an informer will ask for, so that a refusal is an answer and not a line in its log."""
+async def _is_served(client: Client, feed: Feed) -> bool:
+    """Send the requests an informer will send, so that a refusal raises instead of being retried."""
     try:
         version = await client.newest(feed.resource, namespace=feed.namespace)
         async with client.stream(
@@ -110,37 +110,37 @@ async def _served(client: Client, feed: Feed) -> bool:
         return False
 
 
-async def _attend(informers: Sequence[Informer[Any]], server: str) -> None:
-    away = False
+async def _report_outages(informers: Sequence[Informer[Any]], server: str) -> None:
+    unreachable = False
     while True:
         await asyncio.sleep(1.0)
         lag = max((each.lag for each in informers), default=0.0)
-        if not away and lag > AWAY_SECONDS:
-            away = True
-            say(AWAY.format(server=server), stream=sys.stderr)
-        elif away and lag == 0.0:
-            away = False
-            say(BACK.format(server=server), stream=sys.stderr)
+        if not unreachable and lag > UNREACHABLE_SECONDS:
+            unreachable = True
+            say(UNREACHABLE.format(server=server), stream=sys.stderr)
+        elif unreachable and lag == 0.0:
+            unreachable = False
+            say(RECONNECTED.format(server=server), stream=sys.stderr)
 
 
-def _heed_reader(bell: Bell) -> Callable[[], None]:
-    """A pipe's reader that goes away is noticed at once, not at the next change. Returns how to end it."""
+def _notice_closed_pipe(changes: ChangeSignal) -> Callable[[], None]:
+    """Notice a closed pipe at once instead of at the next write. Returns a function that undoes it."""
     try:
         number = sys.stdout.fileno()
         if not stat.S_ISFIFO(os.fstat(number).st_mode):
             return lambda: None
         loop = asyncio.get_running_loop()
 
-        def gone() -> None:
+        def closed() -> None:
             loop.remove_reader(number)
-            bell.desert()
+            changes.abandon()
 
-        loop.add_reader(number, gone)
+        loop.add_reader(number, closed)
     except (OSError, ValueError, NotImplementedError):
-        return lambda: None  # no pipe, or none that can be asked: the next write will tell
-    return lambda: _forget(loop, number)
+        return lambda: None  # not a pipe, or one that cannot be polled: the next write fails instead
+    return lambda: _remove_reader(loop, number)
 
 
-def _forget(loop: asyncio.AbstractEventLoop, number: int) -> None:
+def _remove_reader(loop: asyncio.AbstractEventLoop, number: int) -> None:
     with suppress(OSError, ValueError):
         loop.remove_reader(number)

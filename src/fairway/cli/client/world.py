@@ -1,4 +1,4 @@
-"""The world of a live hub, kept true to it while it is watched."""
+"""A what-if world that follows a watched hub."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def recorded(world: World, key: Key) -> list[str] | None:
-    """The clusters that PlacementDecisions name for a placement, in their order; None if there are none."""
+    """Return the clusters in a placement's PlacementDecisions, in order; None if it has no PlacementDecision."""
     namespace, name = key
     pages = [
         each
@@ -28,7 +28,7 @@ def recorded(world: World, key: Key) -> list[str] | None:
 
 
 class LiveWorld:
-    """Hears of changes, and has the world that follows from them, with files applied over it."""
+    """Collects changes of a hub and keeps a world with files applied over its objects."""
 
     def __init__(self, files: "LoadedObjects | None" = None) -> None:
         self._written = {identity(each.object): each.object for each in files or ()}
@@ -36,18 +36,18 @@ class LiveWorld:
         self._changed: dict[Identity, None] = {}
         self._world: World | None = None
 
-    def hear(self, change: Change[Any]) -> None:
+    def observe(self, change: Change[Any]) -> None:
         match change:
             case Added(thing) | Updated(_, thing):
                 self._objects[identity(thing)] = thing
             case Deleted(thing):
                 self._objects.pop(identity(thing), None)
-                # A world only ever takes objects in; what goes is rare enough to begin anew.
+                # A world has no delete; deletions are rare enough to rebuild it.
                 self._world = None
         self._changed[identity(thing)] = None
 
     def world(self) -> World:
-        """Not to be kept: it changes with the hub."""
+        """Return the current world. It changes with the hub: do not keep it."""
         if self._world is None:
             every = {**self._objects, **self._written}
             self._world = World(self._now(each) for each in every)

@@ -1,4 +1,4 @@
-"""`fairway explain`: why these clusters, why not the others, and what would make one win."""
+"""`fairway explain`: why a placement selected these clusters, why not others, and what would change that."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,18 +16,16 @@ from fairway.cli.resource_names import resource_of, split_name
 if TYPE_CHECKING:
     from fairway.whatif.world import Key, World
 
-NOT_A_PLACEMENT: Final = (
-    "{word!r} is not a kind that can be explained; write: fairway explain placement {name}"
-)
-WHICH_PLACEMENT: Final = "the name of the placement is missing; write: fairway explain placement NS/NAME"
-TWO_NAMES: Final = "{word!r} names a placement, and so does {name!r}; write one of them"
-TWO_NAMESPACES: Final = "{name!r} is in namespace {given!r}, and -n says {namespace!r}; write one of them"
-WATCH_WHAT: Final = "--watch follows a hub; with -f, add --hub"
-WATCH_NOW: Final = "--watch looks at the present; leave out --now"
+NOT_A_PLACEMENT: Final = "cannot explain kind {word!r}; write: fairway explain placement {name}"
+WHICH_PLACEMENT: Final = "no placement named; write: fairway explain placement NS/NAME"
+TWO_NAMES: Final = "{word!r} and {name!r} both name a placement; give one of them"
+TWO_NAMESPACES: Final = "{name!r} names namespace {given!r}, but -n is {namespace!r}; give one of them"
+WATCH_WHAT: Final = "--watch requires a hub; with -f, add --hub"
+WATCH_NOW: Final = "--watch and --now exclude each other"
 
 
-def _named(kind: str, name: str | None, namespace: str | None) -> str:
-    """NAME or NS/NAME of the placement. Raises BadParameter."""
+def _placement_name(kind: str, name: str | None, namespace: str | None) -> str:
+    """Return NAME or NS/NAME of the placement. Raises BadParameter."""
     found = split_name(kind)
     resource = resource_of(kind) if found is None else found[0]
     if resource != "placements":
@@ -43,13 +41,13 @@ def _named(kind: str, name: str | None, namespace: str | None) -> str:
         return name
     given, slash, _ = name.rpartition("/")
     if slash and given != namespace:
-        words = TWO_NAMESPACES.format(name=name, given=given, namespace=namespace)
-        raise click.BadParameter(words, param_hint="-n")
+        message = TWO_NAMESPACES.format(name=name, given=given, namespace=namespace)
+        raise click.BadParameter(message, param_hint="-n")
     return name if slash else f"{namespace}/{name}"
 
 
 @click.command(
-    short_help="Say why clusters were chosen, why not, and what would change it.",
+    short_help="Explain why clusters were selected or not, and what would change it.",
     epilog="""\b
 Examples:
   fairway explain -f examples/fleet placement ns1/most-free-cpu
@@ -60,22 +58,22 @@ Examples:
   fairway explain -f changed-placement.yaml --hub placement ns1/most-free-cpu
 
 \b
-Without -f the hub is asked, with --hub the hub as it would be with the files applied; nothing is written. --watch
-explains again whenever the answer changes. Of files alone, the answer is that of fairway place: placements before
-this one, by namespace and name, are decided first. --alone leaves them undecided.
+Without -f, the command reads the hub; with -f and --hub, the hub as it would be with the files applied. Nothing is
+written. --watch explains again whenever the answer changes. With files only, the answer is that of fairway place:
+placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided.
 
 \b
-What would make a cluster win is the smallest change: the fewest edits; of as many, those that ask least of
-others (tolerate, name a set, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters); of
-those, the ones that move numbers least. It was tried: with the edits the cluster is chosen, without any one
-of them, or with one point, cluster or step of an amount less, it is not. Other placements keep what they
-have meanwhile; where one would change its mind about the same cluster, Balance may come out differently.
+What would make a cluster win is the smallest change: the fewest edits; among equals, the least invasive (tolerate,
+name a set, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters); among those, the
+smallest change of numbers. It is verified: with the edits the cluster is selected; without any one of them, or with one
+point, cluster or step of an amount less, it is not. The decisions of other placements are kept; if one of them would
+change for the same cluster, Balance may differ.
 
 \b
 -o json and -o yaml have these fields:
   placement, wanted (null: all), clusters, satisfied, reason, message, leftAlone,
   advice[]      kind, message, remedy
-  recorded      names of the clusters that are decided on the hub (null: not decided, or no hub)
+  recorded      names of the clusters in the hub's decisions (null: not decided, or no hub)
   chosen[]      cluster, rank, total, contributions[]: plugin, score, weight, points, known, note
   passedOver[]  as chosen, and reason
   rejected[]    plugin, reason, count, clusters[]
@@ -97,7 +95,7 @@ have meanwhile; where one would change its mind about the same cluster, Balance 
     "where",
     metavar="NAME",
     shell_complete=complete("namespaces"),
-    help="The placement's namespace, where its name does not have it.",
+    help="Namespace of the placement, if NAME does not include it.",
 )
 @click.option(
     "--cluster",
@@ -105,9 +103,9 @@ have meanwhile; where one would change its mind about the same cluster, Balance 
     shell_complete=complete("clusters"),
     help="Explain this cluster first, and what would make it win.",
 )
-@click.option("--now", type=moment, metavar="TIME", help="The moment to explain.  [default: now]")
+@click.option("--now", type=moment, metavar="TIME", help="Explain the decision at this time.  [default: now]")
 @click.option("--alone", is_flag=True, help="Do not decide earlier placements first.")
-@click.option("--all", "everything", is_flag=True, help="Show all clusters, however many.")
+@click.option("--all", "everything", is_flag=True, help="Show all clusters.")
 @click.option("-w", "--watch", is_flag=True, help="Explain again whenever the answer changes.")
 @output_option
 @input_options
@@ -127,8 +125,10 @@ def explain(
     watch: bool,
     output: OutputFormat,
 ) -> int:
-    """Say why a placement gets the clusters it gets, and why not the others."""
-    asked = Question(name=_named(kind, name, where), cluster=cluster, everything=everything, output=output)
+    """Explain why a placement selects these clusters, and why not the others."""
+    asked = Question(
+        name=_placement_name(kind, name, where), cluster=cluster, everything=everything, output=output
+    )
     if watch:
         if files and not with_hub and not hub.given:
             raise click.UsageError(WATCH_WHAT)
@@ -142,12 +142,12 @@ def explain(
         try:
             follow(hub, asked, loaded)
         except KeyboardInterrupt:
-            return EXIT_INTERRUPTED  # there is no other way to end it, so nothing to complain of
+            return EXIT_INTERRUPTED  # the normal way to end a watch
         return EXIT_OK
     given = load_input(
         files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
     )
-    say_once(given, asked, now=now, alone=alone or bool(given.server))
+    explain_once(given, asked, now=now, alone=alone or bool(given.server))
     return EXIT_OK
 
 
@@ -159,7 +159,7 @@ class Question:
     output: OutputFormat
 
 
-def say_once(given: Input, asked: Question, *, now: datetime | None, alone: bool) -> None:
+def explain_once(given: Input, asked: Question, *, now: datetime | None, alone: bool) -> None:
     from fairway.fleet.instant import to_micros
     from fairway.whatif.world import World
 
@@ -174,7 +174,7 @@ def say_once(given: Input, asked: Question, *, now: datetime | None, alone: bool
 
 
 def find(world: "World", asked: Question, *, namespace: str = "") -> "tuple[Key, str | None]":
-    """The placement and the cluster asked for. Raises BadInputError. ``namespace`` is where to look first."""
+    """Find the placement and the cluster. ``namespace`` is tried first. Raises BadInputError."""
     from fairway.whatif.names import UnknownNameError, find_cluster, find_placement
 
     try:
@@ -189,7 +189,7 @@ def find(world: "World", asked: Question, *, namespace: str = "") -> "tuple[Key,
 def answer(
     world: "World", key: "Key", cluster: str | None, asked: Question, *, now: int, live: bool
 ) -> str | dict[str, Any]:
-    """Text for people, or a document for programs."""
+    """Return text, or a document for -o yaml and json."""
     from fairway.cli.client.world import recorded
     from fairway.cli.explain.document import document
     from fairway.cli.explain.text import lines
@@ -202,11 +202,11 @@ def answer(
     return "\n".join(lines(found, everything=asked.everything, live=live, recorded=before))
 
 
-def show(told: str | dict[str, Any], output: OutputFormat) -> None:
-    if isinstance(told, str):
-        say(told)
+def show(found: str | dict[str, Any], output: OutputFormat) -> None:
+    if isinstance(found, str):
+        say(found)
     else:
-        emit([], columns={}, output=output, document=told)
+        emit([], columns={}, output=output, document=found)
 
 
 def _decide_before(world: "World", key: "Key", now: int) -> None:

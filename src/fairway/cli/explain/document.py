@@ -1,4 +1,4 @@
-"""An explanation, for programs."""
+"""An explanation as a document, for -o yaml and json."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def document(found: "Explanation", *, recorded: list[str] | None = None) -> dict[str, Any]:
-    """The fields are those `--help` lists; every one is always there."""
+    """Return all fields that `--help` lists."""
     return {
         "placement": "/".join(found.placement),
         "wanted": found.wanted,
@@ -21,8 +21,8 @@ def document(found: "Explanation", *, recorded: list[str] | None = None) -> dict
             {"kind": each.kind, "message": each.message, "remedy": each.remedy} for each in found.advice
         ],
         "recorded": recorded,
-        "chosen": [_standing(each) for each in found.chosen],
-        "passedOver": [{**_standing(each), "reason": each.reason} for each in found.passed_over],
+        "chosen": [_host(each) for each in found.chosen],
+        "passedOver": [{**_host(each), "reason": each.reason} for each in found.passed_over],
         "rejected": [
             {
                 "plugin": each.plugin,
@@ -36,7 +36,7 @@ def document(found: "Explanation", *, recorded: list[str] | None = None) -> dict
     }
 
 
-def _standing(host: "HostTrace") -> dict[str, Any]:
+def _host(host: "HostTrace") -> dict[str, Any]:
     return {
         "cluster": host.host,
         "rank": host.rank,
@@ -57,7 +57,7 @@ def _standing(host: "HostTrace") -> dict[str, Any]:
 
 def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
     trace, what, comparison = answer.trace, answer.counterfactual, answer.comparison
-    body = _standing(trace)
+    body = _host(trace)
     return {
         "name": body.pop("cluster"),
         **body,
@@ -72,7 +72,7 @@ def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
         else {
             "with": comparison.other.host,
             "gap": comparison.gap,
-            "contributions": _standing(comparison.other)["contributions"],
+            "contributions": _host(comparison.other)["contributions"],
         },
         "counterfactual": {
             "state": what.state.value,

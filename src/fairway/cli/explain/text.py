@@ -1,4 +1,4 @@
-"""An explanation, for people."""
+"""An explanation as text."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -16,26 +16,24 @@ NAMES_SHOWN: Final = 4
 CHOSEN_SHOWN: Final = 10
 MORE: Final = "… and {count:,} more"
 MISSING: Final = "missing, counts {points}"
-NOTHING_CHOSEN: Final = "  No cluster was chosen."
-ALL_CHOSEN: Final = "  There are no others."
-NOTHING_TO_TRY: Final = (
-    "    There was nothing to try: no label, claim, taint, score or set that could matter is known."
-)
-TRIED: Final = "  Tried: with this it is chosen{losers}. {less} it is not."
+NOTHING_CHOSEN: Final = "  No cluster was selected."
+ALL_CHOSEN: Final = "  All clusters were selected."
+NOTHING_TO_TRY: Final = "    Nothing to try: no label, claim, taint, score or set is known that could matter."
+TRIED: Final = "  Verified: with this change it is selected{losers}. {less}"
 ON_THE_HUB: Final = "on the hub: {what}"
 SAME: Final = "the same clusters"
 NOT_DECIDED: Final = "not decided yet"
-OTHERS: Final = "{names}, which is not what follows from what the hub has now"
+OTHERS: Final = "{names}, which differs from what the objects on the hub give now"
 NONE: Final = "no cluster"
 
 
 def lines(
     found: "Explanation", *, everything: bool, live: bool = False, recorded: list[str] | None = None
 ) -> Iterator[str]:
-    """``live``: whether there is a hub, on which ``recorded`` is decided, or nothing yet."""
+    """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided."""
     name = "/".join(found.placement)
     if found.left_alone:
-        yield f"{name}: left alone, {found.left_alone}. If it were looked at:"
+        yield f"{name}: skipped, {found.left_alone}. Without that:"
     count = f"{len(found.chosen):,}" if found.wanted is None else f"{len(found.chosen):,} of {found.wanted:,}"
     noun = "cluster" if len(found.chosen) == 1 else "clusters"
     yield f"{name}: {count} {noun}, {found.reason}: {found.message}"
@@ -45,15 +43,15 @@ def lines(
         yield _on_hub(found, recorded)
     for each in found.advice:
         yield f"{each.kind}: {each.message if everything else each.brief}"
-        # To be told to come here helps nobody who is here.
+        # A remedy that names this command is of no use here.
         if each.remedy and not each.remedy.startswith("fairway explain "):
-            yield f"    to do: {each.remedy}"
+            yield f"    remedy: {each.remedy}"
     if found.cluster is not None:
         yield ""
-        yield from _about(found.cluster)
+        yield from _explain_cluster(found.cluster)
     yield ""
     yield "Why these"
-    yield from _standings(found.chosen, limit=None if everything else CHOSEN_SHOWN)
+    yield from _hosts(found.chosen, limit=None if everything else CHOSEN_SHOWN)
     if not found.chosen:
         yield NOTHING_CHOSEN
     yield ""
@@ -72,7 +70,7 @@ def _on_hub(found: "Explanation", before: "list[str] | None") -> str:
     return ON_THE_HUB.format(what=OTHERS.format(names=names))
 
 
-def _standings(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:
+def _hosts(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[str]:
     if not hosts:
         return
     shown = hosts if limit is None else hosts[:limit]
@@ -89,7 +87,7 @@ def _standings(hosts: "Sequence[HostTrace]", *, limit: int | None) -> Iterator[s
 
 
 def _table(rows: Sequence[Row], columns: dict[str, str], *, indent: str) -> Iterator[str]:
-    """Headings that are names stay as they are written."""
+    """Format a table; headings that are names keep their case."""
     header, *lines = plain_table(rows, columns=columns).splitlines()
     for title in columns.values():
         if title not in TITLES:
@@ -109,15 +107,15 @@ def _others(found: "Explanation", *, everything: bool) -> Iterator[str]:
     if found.passed_over:
         groups: dict[str, list[str]] = {}
         for each in found.passed_over:
-            # Ranks and totals are in the list; what differs otherwise is what the spread policy says.
+            # The list shows ranks and totals; other reasons come from the spread policy.
             spread = "" if each.reason.startswith("passed every filter") else each.reason
             groups.setdefault(spread, []).append(f"{each.host} (rank {each.rank}, {each.total})")
         for reason, names in groups.items():
-            why = reason or ("none is wanted" if found.wanted == 0 else "ranked lower")
+            why = reason or ("the placement wants none" if found.wanted == 0 else "ranked lower")
             yield f"  {_count(len(names))} passed every filter but {why}"
             yield from _names(names, everything=everything)
     for group in found.rejected:
-        yield f"  {_count(len(group.clusters))} turned away by {group.plugin or 'the cycle'}: {cell(group.reason)}"
+        yield f"  {_count(len(group.clusters))} rejected by {group.plugin or 'the cycle'}: {cell(group.reason)}"
         yield from _names(group.clusters, everything=everything)
 
 
@@ -132,12 +130,12 @@ def _names(names: "Sequence[str]", *, everything: bool) -> Iterator[str]:
     yield f"      {listed} {MORE.format(count=more)}" if more else f"      {listed}"
 
 
-def _about(answer: "ClusterAnswer") -> Iterator[str]:
+def _explain_cluster(answer: "ClusterAnswer") -> Iterator[str]:
     trace = answer.trace
     yield f"Why {trace.host}" if trace.selected else f"Why not {trace.host}"
     if trace.rank is None:
         for each in answer.checks:
-            verdict = "passes" if each.passed else f"turns it away: {cell(each.reason)}"
+            verdict = "passes" if each.passed else f"rejects it: {cell(each.reason)}"
             yield f"  {each.plugin} {verdict}"
     else:
         terms = ", ".join(f"{part.plugin} {_product(part)}" for part in trace.contributions)
@@ -150,7 +148,7 @@ def _about(answer: "ClusterAnswer") -> Iterator[str]:
         behind = (
             f"{gap:,} points behind" if gap > 0 else "level with" if gap == 0 else f"{-gap:,} points ahead of"
         )
-        yield f"  {behind} {other.host}, the last one chosen:"
+        yield f"  {behind} {other.host}, the last one selected:"
         rows = [
             {
                 "prioritizer": mine.plugin,
@@ -189,28 +187,27 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
             yield NOTHING_TO_TRY
         return
     yield from _edits(what.edits)
-    losers = f"; {', '.join(what.displaced)} would lose a place" if what.displaced else ""
-    yield TRIED.format(losers=losers, less=_less(what.edits))
+    losers = f"; {', '.join(what.displaced)} would be dropped" if what.displaced else ""
+    yield TRIED.format(losers=losers, less=_insufficient(what.edits))
     for edits in what.alternatives:
         yield "  Or:"
         yield from _edits(edits, indent="    ")
 
 
-def _less(edits: "Sequence[Edit]") -> str:
-    """What was tried and is not enough. Amounts are tried in steps, so between two steps nothing is known.
+def _insufficient(edits: "Sequence[Edit]") -> str:
+    """State which smaller change was verified as insufficient. Amounts are tried in steps.
 
-    A score that only has to be published is proposed with the value that counts now; whether a lower one would do as
-    well was not tried.
+    A score that only has to be published is proposed with its current value; lower values are not tried.
     """
     from fairway.whatif.edits import NumericEdit
     from fairway.whatif.number_edits import Allocate
 
     if any(isinstance(each, NumericEdit) and not each.steps for each in edits):
-        return "Without this" if len(edits) == 1 else "Without any one of these"
+        return "Without it, it is not." if len(edits) == 1 else "Without any one of these, it is not."
     steps = [f"{each.unit} {each.resource} less" for each in edits if isinstance(each, Allocate)]
     if not steps:
-        return "With anything less"
-    return f"With {', '.join(steps)}" + (", or without any one of these," if len(edits) > 1 else "")
+        return "No smaller change is enough."
+    return f"With {', '.join(steps)}{', or without any one of these' if len(edits) > 1 else ''}, it is not."
 
 
 def _edits(edits: "Sequence[Edit]", indent: str = "  ") -> Iterator[str]:
@@ -222,5 +219,5 @@ def _margin(what: "Counterfactual") -> str:
     if what.margin is None:
         return "The spread policy decides, so there is no margin in points."
     if what.margin.points is None:
-        return "Nobody competes for it."
-    return f"It may lose {what.margin.points:,} points before {what.margin.runner_up} takes it."
+        return "No other cluster competes for its place."
+    return f"It can lose {what.margin.points:,} points before {what.margin.runner_up} replaces it."

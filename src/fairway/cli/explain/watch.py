@@ -1,4 +1,4 @@
-"""`fairway explain --watch`: the answer again, whenever it is another one."""
+"""`fairway explain --watch`: explain again whenever the answer changes."""
 
 import asyncio
 import sys
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 HEADING: Final = "\n--- {moment}\n"
 GATHER_SECONDS: Final = 0.1
-"""What a controller writes comes in several pieces; one answer is enough for them."""
+"""Collect the writes of one reconciliation into one answer."""
 
 
 def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None") -> None:
-    """Until interrupted. Raises BadInputError if what is asked for is not there at the beginning."""
+    """Explain until interrupted. Raises BadInputError if the placement or cluster does not exist at the start."""
 
     async def work(client: Client) -> None:
         known = LiveWorld(files)
         feeds = [Feed(resource=each) for each in PLACING]
         last: str | dict[str, Any] | None = None
-        async with following(client, feeds, known.hear) as bell:
+        async with following(client, feeds, known.observe) as changes:
             if not known.world().placements:
                 raise BadInputError(NO_PLACEMENTS_ON_HUB.format(server=client.connection.server))
             while True:
-                told, wait = _look(known.world(), asked, client.namespace, first=last is None)
-                if told != last:
-                    _print(told, asked, first=last is None)
-                    last = told
-                await bell.wait(wait)
+                found, wait = _look(known.world(), asked, client.namespace, first=last is None)
+                if found != last:
+                    _print(found, asked, first=last is None)
+                    last = found
+                await changes.wait(wait)
                 await asyncio.sleep(GATHER_SECONDS)
 
     talk(hub, work)
@@ -51,7 +51,7 @@ def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None") -> No
 def _look(
     world: "World", asked: Question, namespace: str, *, first: bool
 ) -> tuple[str | dict[str, Any], float | None]:
-    """The answer of the moment, and in how many seconds it may change by itself."""
+    """Return the current answer, and the seconds until a score expires and may change it."""
     now = to_micros(datetime.now(UTC))
     try:
         key, cluster = find(world, asked, namespace=namespace)
@@ -67,14 +67,14 @@ def _wait(world: "World", key: "Key", now: int) -> float | None:
     return None if until == NEVER_CHANGES else max(0.0, (until - now) / 1e6)
 
 
-def _print(told: str | dict[str, Any], asked: Question, *, first: bool) -> None:
-    if isinstance(told, str) and asked.output != "table":
-        # What is gone can be explained to people; a program sees nothing where something was.
-        say(told, stream=sys.stderr)
+def _print(found: str | dict[str, Any], asked: Question, *, first: bool) -> None:
+    if isinstance(found, str) and asked.output != "table":
+        # A deleted placement is reported as text, which must not mix with documents on stdout.
+        say(found, stream=sys.stderr)
         return
     if not first and asked.output == "yaml":
         say("---")
     if not first and asked.output == "table":
         say(HEADING.format(moment=format_time(datetime.now(UTC))))
-    show(told, asked.output)
+    show(found, asked.output)
     sys.stdout.flush()

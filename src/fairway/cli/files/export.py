@@ -1,7 +1,6 @@
-"""Kubernetes objects → YAML, JSON or JSON lines, on standard output, in a file, or one file per kind in a
-directory.
+"""Write Kubernetes objects as YAML, JSON or JSON lines to standard output, a file, or one file per kind.
 
-Objects are written as they come, so a fleet larger than memory can be written too.
+Objects are written one by one, so a fleet may be larger than memory.
 """
 
 import gzip
@@ -34,7 +33,7 @@ _OTHERS: Final = "others"
 
 
 def format_for(out: str | None) -> Format:
-    """The format a file name asks for."""
+    """Return the format that a file name implies."""
     name = (out or "").lower().removesuffix(".gz")
     if name.endswith(".jsonl"):
         return "jsonl"
@@ -42,9 +41,7 @@ def format_for(out: str | None) -> Format:
 
 
 def export(documents: Iterable[dict[str, Any]], *, out: str | None, output: Format) -> None:
-    """Write every document; `out` is a file, a directory (existing, or ending in a slash), or None for
-    stdout.
-    """
+    """Write every document. `out` is a file, a directory (existing, or ending in a slash), or None for stdout."""
     try:
         if out is None or out == _STDOUT:
             with _writer(sys.stdout.buffer, output) as write:
@@ -77,12 +74,12 @@ def _export_directory(documents: Iterable[dict[str, Any]], directory: str, outpu
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """A file that appears when it is complete: whatever stops the writing, no half fleet is left behind."""
+    """Open a file that replaces `path` only when it is complete."""
     if os.path.exists(path) and not os.path.isfile(path):
         with _packed(path, path) as stream:
             yield stream
         return
-    # A link stays a link, and its target is replaced.
+    # Replace the target of a link, not the link.
     target = os.path.realpath(path)
     unfinished = f"{target}{_UNFINISHED}"
     try:
@@ -101,7 +98,7 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
 def _packed(written: str, path: str) -> Iterator[IO[bytes]]:
     with open(written, "wb") as stream:
         if path.lower().endswith(".gz"):
-            # Neither the time nor the name goes into the file: the same fleet is the same bytes.
+            # Without time and name in the header, the same fleet gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=stream, compresslevel=6, mtime=0) as packed:
                 yield packed  # type: ignore[misc]  # GzipFile writes bytes like any binary file
         else:

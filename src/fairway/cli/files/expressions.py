@@ -1,4 +1,4 @@
-"""CEL in files: an expression that does not compile is an error in the file, with its place."""
+"""Check the CEL expressions of Placements in files."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -10,7 +10,7 @@ REMEDY: Final = "correct the expression; the variable is managedCluster"
 
 
 def broken_expressions(placement: Any) -> tuple[Problem, ...]:
-    """Of a Placement whose form has been checked."""
+    """Return the expressions of a validated Placement that do not compile."""
     from fairway.cel import CompileError, cluster_environment
 
     environment = cluster_environment()

@@ -1,15 +1,14 @@
-"""Is this object one of ours, somebody else's, or a misspelling of one of ours?
+"""Tell objects of OCM's and Fairway's kinds from objects of other APIs and from misspelt kinds.
 
-Files for a hub hold all sorts of objects. Those of other APIs are passed over, but an object that was clearly
-meant for us and does not arrive because of a typing mistake would be the worst kind of silence, so near
-misses are errors.
+Files for a hub contain objects of many APIs, which are ignored. A misspelt kind or version is an error, because
+ignoring such an object would go unnoticed.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 KIND_NEAR_MISS: Final = "unknown kind {kind!r}"
-KIND_REMEDY: Final = "did you mean {meant}? Fairway knows the kinds {known}"
+KIND_REMEDY: Final = "did you mean {meant}? Known kinds: {known}"
 VERSION_UNKNOWN: Final = "{kind} has no version {version!r}"
 VERSION_REMEDY: Final = "write apiVersion: {meant}"
 NOT_A_MAPPING: Final = "is {got}, not a Kubernetes object"
@@ -24,7 +23,7 @@ _NEAR_GROUP: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why an object cannot be used; `path` is the field to look at."""
+    """A problem of an object; `path` is the field."""
 
     path: str
     message: str
@@ -32,9 +31,9 @@ class Finding:
 
 
 def classify(document: Any, known: dict[str, tuple[str, ...]]) -> Finding | bool:
-    """True for an object of ours, False for somebody else's, otherwise what is wrong.
+    """Return True for a known kind, False for another API, or the problem.
 
-    `known` maps each kind to the API versions of it that can be read, the preferred one first.
+    `known` maps each kind to its supported API versions, the preferred one first.
     """
     if not isinstance(document, dict):
         return Finding("", NOT_A_MAPPING.format(got=describe(document)), NOT_A_MAPPING_REMEDY)
@@ -60,7 +59,7 @@ def _classify_version(kind: str, version: str, versions: tuple[str, ...]) -> Fin
         return True
     group = version.rpartition("/")[0]
     ours = {name.rpartition("/")[0] for name in versions}
-    # No group at all, or ours misspelt: the same kind of another API always has a group of its own.
+    # No group, or a misspelt one; the same kind of another API has a different group.
     if not group or any(distance(group, name, at_most=_NEAR_GROUP) <= _NEAR_GROUP for name in ours):
         remedy = VERSION_REMEDY.format(meant=" or ".join(versions))
         return Finding("apiVersion", VERSION_UNKNOWN.format(kind=kind, version=version), remedy)
@@ -75,7 +74,7 @@ def _near_kind(kind: str, name: str) -> bool:
 
 
 def distance(one: str, other: str, *, at_most: int) -> int:
-    """How many characters to insert, delete, replace or swap; above `at_most` the number is not exact."""
+    """Return the Damerau-Levenshtein distance; above `at_most` it is not exact."""
     if abs(len(one) - len(other)) > at_most:
         return at_most + 1
     before: list[int] = []
@@ -92,7 +91,7 @@ def distance(one: str, other: str, *, at_most: int) -> int:
 
 
 def describe(value: object) -> str:
-    """What a value is, in the words of YAML and JSON."""
+    """Name the type of a value as YAML and JSON do."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,9 +1,7 @@
-"""`-f`: files, directories and standard input → typed objects, or everything that is wrong with them in one
-go.
+"""`-f`: load typed objects from files, directories and standard input, and report all problems at once.
 
-A file is treated as the API server would treat it: checked strictly, then given the defaults of its CRD. Each
-object remembers the file, document and line it came from, so that whatever is found wrong with it later can
-be shown where it was written.
+Objects are validated strictly and defaulted as the API server does. Each object keeps its file, document and line, so
+that later findings can name their place.
 """
 
 import re
@@ -27,9 +25,9 @@ from fairway.cli.progress import Advance, progress
 from fairway.documents.positions import Place, Places, find, parse_path, places_of
 from fairway.documents.reader import Document, DocumentError, json_documents, value_of, yaml_documents
 
-MALFORMED: Final = "cannot be read as {notation}: {reason}"
-NO_OBJECTS: Final = "holds no object Fairway has a use for"
-NO_OBJECTS_REMEDY: Final = "give files with ManagedClusters, ManagedClusterSets, scores or Placements"
+MALFORMED: Final = "cannot parse as {notation}: {reason}"
+NO_OBJECTS: Final = "contains no object of a kind that Fairway uses"
+NO_OBJECTS_REMEDY: Final = "name files with ManagedClusters, ManagedClusterSets, scores or Placements"
 ITEMS_NOT_LIST: Final = "is {got}, must be a list of objects"
 ITEMS_REMEDY: Final = "write each object as an entry that starts with a dash"
 NO_NAME: Final = "has no metadata.name"
@@ -37,27 +35,28 @@ NO_NAME_REMEDY: Final = "give the object a name"
 NAME_NOT_TEXT: Final = "must be text"
 BAD_NAME: Final = "{name!r} cannot be the name of an object"
 BAD_NAME_REMEDY: Final = (
-    "use at most 253 small letters, digits, '-' and '.', with a letter or digit at both ends of every part"
+    "use at most 253 lower-case letters, digits, '-' and '.'; every part must start and end with a "
+    "letter or digit"
 )
 BAD_NAMESPACE: Final = "{name!r} cannot be the name of a namespace"
 BAD_NAMESPACE_REMEDY: Final = (
-    "use at most 63 small letters, digits and '-', with a letter or digit at both ends"
+    "use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit"
 )
 DUPLICATE: Final = "is defined twice, first at {first}"
 DUPLICATE_REMEDY: Final = "remove one of the two"
 NO_CLUSTER: Final = "has no metadata.namespace"
-NO_CLUSTER_REMEDY: Final = "a score belongs into the namespace named like its cluster"
+NO_CLUSTER_REMEDY: Final = "set it to the name of the score's cluster"
 QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
 
-UNREADABLE: Final = "fairway: {place}: {subject}: ignored fields that cannot be read: {fields}"
-MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be read"
+UNREADABLE: Final = "fairway: {place}: {subject}: cannot decode, ignored: {fields}"
+MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be decoded"
 _WARNINGS: Final = 5
 
 _PART: Final = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*")
 _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _LONGEST_NAME: Final = 253
-_TEXT_WANTED: Final = "must be text"  # how the check ends its complaint about a field that is none
+_TEXT_WANTED: Final = "must be text"  # the end of the message for a field that is not text
 _DEFAULT_NAMESPACE: Final = "default"
 _PROGRESS_FROM: Final = 4 * 1024 * 1024
 _CLUSTER_SCOPED: Final = frozenset(resource.kind for resource in RESOURCES if not resource.namespaced)
@@ -70,7 +69,7 @@ _Object = TypeVar("_Object")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an object was written; `document` and `line` count from 1."""
+    """The place of an object in a file; `document` and `line` count from 1."""
 
     file: str
     document: int
@@ -88,7 +87,7 @@ class LoadedObject:
 
 @dataclass(frozen=True, slots=True)
 class LoadedObjects:
-    """What was loaded, in the order of the files, and how many of each foreign kind were passed over."""
+    """The loaded objects, in the order of the files, and the number of ignored objects by kind."""
 
     objects: tuple[LoadedObject, ...]
     ignored: Mapping[str, int]
@@ -100,20 +99,20 @@ class LoadedObjects:
         return iter(self.objects)
 
     def of(self, kind: type[_Object]) -> list[_Object]:
-        """All objects of one type."""
+        """Return all objects of one type."""
         return [loaded.object for loaded in self.objects if isinstance(loaded.object, kind)]
 
     def origin(self, wanted: object) -> Origin | None:
-        """Where exactly this object was written."""
+        """Return the place of this object."""
         return next((loaded.origin for loaded in self.objects if loaded.object is wanted), None)
 
 
 def load(
     paths: Sequence[str], *, max_file_size: int = sources.DEFAULT_MAX_BYTES, expressions: bool = False
 ) -> LoadedObjects:
-    """Read and check everything `paths` stand for. InputProblemsError carries all that is wrong.
+    """Load and validate the files that `paths` name. Raises InputProblemsError with all problems.
 
-    With `expressions`, CEL that does not compile is wrong too; a hub would take it and choose nothing.
+    With `expressions`, CEL that does not compile is a problem, too; a hub accepts it and selects nothing.
     """
     loading = _Loading(expressions=expressions)
     files = sources.find_files(paths, problems=loading.problems)
@@ -134,7 +133,7 @@ def load(
 
 
 class _Loading:
-    """One load under way: what was found so far, and what was wrong."""
+    """The objects and problems found so far."""
 
     def __init__(self, *, expressions: bool) -> None:
         self._expressions = expressions
@@ -191,13 +190,13 @@ class _Loading:
         if isinstance(verdict, Finding):
             report(verdict.path, verdict.message, verdict.remedy)
             return
-        nameless = _complete_identity(value)
-        if nameless:
-            report(nameless.path, nameless.message, nameless.remedy)
+        unnamed = _complete_identity(value)
+        if unnamed:
+            report(unnamed.path, unnamed.message, unnamed.remedy)
             return
         kind = type_of(value)
         findings = check(value, kind=kind)
-        # What a hub serves and no decoder reads is no mistake of the file: explained as on the hub.
+        # A hub serves values that cannot be decoded; such files are explained as the hub would be.
         partly = bool(findings) and all(_is_served(value, each.path, each.message) for each in findings)
         if partly:
             findings = ()
@@ -224,7 +223,7 @@ class _Loading:
 
 
 class _Page:
-    """A document in its file. Where its fields stand is found out when the first problem asks."""
+    """A document in its file. The positions of its fields are computed at the first problem."""
 
     def __init__(self, source: sources.Source, document: Document) -> None:
         self.source = source
@@ -249,11 +248,11 @@ class _Page:
 
 
 def _is_served(value: Any, path: str, message: str) -> bool:
-    """Whether a field that cannot be read may be served by a hub: a time with an offset of 25 hours is."""
+    """Whether a hub serves a value that cannot be decoded, such as a time with an offset of 25 hours."""
     if not message.endswith(NO_TIME):
         return False
     from fairway.hub.schemas.formats import (
-        text_format,  # costs time that a file without mistakes does not need
+        text_format,  # a slow import that valid files do not need
     )
 
     accepts, text = text_format("date-time"), _at(value, path)
@@ -261,7 +260,7 @@ def _is_served(value: Any, path: str, message: str) -> bool:
 
 
 def subject(value: Any) -> str:
-    """`Placement ns1/web`, as far as the object says."""
+    """Format an object as `Placement ns1/web`, as far as its fields are set."""
     if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
         return ""
     metadata = value.get("metadata")
@@ -271,7 +270,7 @@ def subject(value: Any) -> str:
 
 
 def _complete_identity(value: dict[str, Any]) -> Finding | None:
-    """Puts an object without a namespace where kubectl would; says otherwise what is missing or no name."""
+    """Set a missing namespace as kubectl does, and return the problem of a missing or invalid name."""
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return Finding("metadata.name", NO_NAME, NO_NAME_REMEDY)
@@ -311,7 +310,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _documents(source: sources.Source) -> Iterator[Document]:
-    """JSON when the name says so or the text begins like it, otherwise YAML."""
+    """Parse as JSON by file name or first character, otherwise as YAML."""
     name = source.name.lower().removesuffix(".gz")
     begins = source.data[:4096].lstrip()[:1]
     if name.endswith((".json", ".jsonl")):
@@ -322,7 +321,7 @@ def _documents(source: sources.Source) -> Iterator[Document]:
 
 
 def _json_or_yaml(data: bytes) -> Iterator[Document]:
-    # YAML may begin with a brace too, and JSON is many times quicker to read as JSON.
+    # YAML may start with a brace, too, but parsing JSON as JSON is many times faster.
     started = False
     try:
         for document in json_documents(data):
@@ -337,7 +336,7 @@ def _json_or_yaml(data: bytes) -> Iterator[Document]:
 def _malformed(source: sources.Source, error: DocumentError) -> Problem:
     where = f" (column {error.column})" if error.column else ""
     message = MALFORMED.format(notation=error.notation, reason=f"{error}{where}")
-    # Parsers that miss something at the end report the line after the last one.
+    # Parsers report a missing end on the line after the last one.
     last = source.data.rstrip().count(b"\n") + 1
     return Problem(file=source.name, line=min(error.line, last), message=message, remedy=error.remedy)
 

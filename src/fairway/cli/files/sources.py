@@ -1,8 +1,7 @@
-"""Files, directories and streams → bytes that are worth parsing.
+"""Read files, directories and streams as UTF-8 text.
 
-Everything that can be wrong with a file as a file is found here, before a parser sees it: it is missing,
-unreadable, a device, too large, binary, not UTF-8, empty. A file is measured and its first block looked at
-before the rest is read, so a disk image given by mistake costs nothing.
+Files that are missing, unreadable, devices, too large, binary, not UTF-8 or empty are rejected before a parser sees
+them. The size and the first block are checked before the rest is read, so that a disk image is rejected quickly.
 """
 
 import gzip
@@ -29,27 +28,27 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 NOT_FOUND = "no such file or directory"
 NOT_FOUND_REMEDY = "check the path given to -f"
 NO_PERMISSION = "permission denied"
-NO_PERMISSION_REMEDY = "make it readable for the user who runs fairway"
+NO_PERMISSION_REMEDY = "make it readable for the current user"
 NOT_A_FILE = "is a {kind}, not a file or directory"
 NOT_A_FILE_REMEDY = "pipe its content in and use -f -"
 TOO_LARGE = "is {size}, larger than the limit of {limit}"
-TOO_LARGE_UNPACKED = "is larger than the limit of {limit} once read or unpacked"
+TOO_LARGE_UNPACKED = "is larger than the limit of {limit} when uncompressed"
 TOO_LARGE_REMEDY = "raise the limit with --max-file-size, for example --max-file-size 4GiB"
 BINARY = "looks like binary data, not YAML or JSON"
-BINARY_REMEDY = "give YAML or JSON, plain or gzipped"
+BINARY_REMEDY = "name a YAML or JSON file, plain or gzipped"
 UTF16 = "is encoded as UTF-16"
 UTF16_REMEDY = "save it as UTF-8"
 NOT_UTF8 = "byte {byte:#04x} is not valid UTF-8"
 NOT_UTF8_REMEDY = "save the file as UTF-8"
 BAD_GZIP = "is a damaged gzip file: {reason}"
-BAD_GZIP_REMEDY = "make it again or give the unpacked file"
+BAD_GZIP_REMEDY = "create it again, or name the uncompressed file"
 EMPTY = "is empty"
-EMPTY_REMEDY = "give a file with at least one Kubernetes object"
-NO_FILES = "has no *.yaml, *.yml, *.json or *.jsonl file (plain or .gz) in it"
-NO_FILES_REMEDY = "give a directory that holds Kubernetes objects"
+EMPTY_REMEDY = "name a file with at least one Kubernetes object"
+NO_FILES = "contains no *.yaml, *.yml, *.json or *.jsonl file (plain or .gz)"
+NO_FILES_REMEDY = "name a directory with Kubernetes objects"
 CLOSED = "is closed"
-CLOSED_REMEDY = "pipe something in, or give a file to -f"
-CANNOT_READ = "cannot be read: {reason}"
+CLOSED_REMEDY = "pipe objects in, or name a file with -f"
+CANNOT_READ = "cannot read: {reason}"
 
 _KINDS: Final = (
     (stat.S_ISFIFO, "named pipe"),
@@ -61,7 +60,7 @@ _KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of one file, known to be UTF-8 without a byte order mark."""
+    """The content of one file, as valid UTF-8 without a byte order mark."""
 
     name: str
     data: bytes
@@ -74,9 +73,9 @@ class SourceError(Exception):
 
 
 def find_files(paths: Iterable[str], *, problems: list[Problem]) -> list[str]:
-    """The files that `paths` stand for: each once, directories searched to the bottom in name order.
+    """Return the files that `paths` name, each once; directories are searched recursively in name order.
 
-    Hidden files and directories are passed over, and links to directories are not followed.
+    Hidden files and directories are skipped, and links to directories are not followed.
     """
     found: list[str] = []
     seen: set[tuple[int, int]] = set()
@@ -118,12 +117,12 @@ def _members(directory: str) -> Iterator[str]:
 
 
 def size_of(path: str) -> int:
-    """Bytes on disk; 0 for a stream."""
+    """Return the size in bytes; 0 for a stream."""
     return 0 if path == STDIN else Path(path).stat().st_size
 
 
 def read(path: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Source:
-    """The whole of one file or of standard input; SourceError says why not."""
+    """Read one file or standard input. Raises SourceError."""
     name = STDIN_NAME if path == STDIN else path
     try:
         if path == STDIN:
@@ -142,7 +141,7 @@ def read(path: str, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Source:
 
 
 def _refuse_devices(path: str) -> None:
-    # /dev/stdin and the shell's <(...) are pipes too, but somebody is already writing to those.
+    # /dev/stdin and the shell's <(...) are pipes with a writer.
     if path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/")):
         return
     mode = os.stat(path).st_mode
@@ -193,7 +192,7 @@ def _unpack(stream: IO[bytes], head: bytes, name: str, max_bytes: int) -> bytes:
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream with its first block put back; standard input cannot be rewound."""
+    """A stream with its first block prepended; standard input cannot seek."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head = head

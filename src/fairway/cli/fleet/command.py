@@ -1,4 +1,4 @@
-"""`fairway fleet`: make up a fleet, or see what files hold."""
+"""`fairway fleet`: generate synthetic fleets, show the clusters in files, and apply files to a hub."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from fairway.kube import Client
 
 NOTHING_WRITTEN: Final = "dry run: nothing was written"
-BAD_YEAR: Final = "a fleet has a past and scores that will run out; give a year from {first} to {last}"
-# RFC 3339 has four digits for the year, and a fleet's times reach a few years back and hours ahead.
+BAD_YEAR: Final = "year must be between {first} and {last}"
+# RFC 3339 years have four digits, and the times of a fleet reach a few years back and hours ahead.
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 9998
 
-_dry_run: Final = click.option(
-    "--dry-run", is_flag=True, help="Ask the hub whether it would work, and write nothing."
-)
+_dry_run: Final = click.option("--dry-run", is_flag=True, help="Send dry-run requests and write nothing.")
 
 
 @click.group(
-    short_help="Generate fleets, look at what files hold, and apply them to a hub.",
+    short_help="Generate fleets, show files, and apply them to a hub.",
     epilog="""\b
 Examples:
   fairway fleet generate --clusters 100 --seed 7 --out fleet.yaml
@@ -36,11 +34,11 @@ Examples:
 """,
 )
 def fleet() -> None:
-    """Make up a fleet, see what files hold, and bring it to a hub."""
+    """Generate fleets, show the clusters in files, and apply files to a hub."""
 
 
 @fleet.command(
-    short_help="Make up a realistic fleet.",
+    short_help="Generate a realistic fleet.",
     epilog="""\b
 Examples:
   fairway fleet generate --clusters 20                            YAML on standard output
@@ -48,20 +46,23 @@ Examples:
   fairway fleet generate --clusters 100000 --out fleet.jsonl.gz
   fairway fleet generate --clusters 50 --placements 40 --out fleet/   one file per kind in a directory
 
-The same seed makes the same fleet, byte for byte, on every machine. It looks as a hub shows it, with status:
-`fairway fleet apply` brings it to a hub, where --now "$(date -u +%FT%TZ)" keeps its scores from being expired.
+The same seed gives the same fleet, byte for byte, on every machine. Objects include their status: apply them to a hub
+with `fairway fleet apply`, and use --now "$(date -u +%FT%TZ)" so that the scores are not expired.
 """,
 )
 @click.option(
-    "--clusters", type=click.IntRange(min=0, max=10_000_000), required=True, help="How many managed clusters."
+    "--clusters",
+    type=click.IntRange(min=0, max=10_000_000),
+    required=True,
+    help="Number of managed clusters.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed makes another fleet.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
     "--placements",
     type=click.IntRange(min=0, max=1_000_000),
     default=12,
     show_default=True,
-    help="How many placements, of all kinds in turn.",
+    help="Number of placements.",
 )
 @click.option(
     "--now",
@@ -69,18 +70,18 @@ The same seed makes the same fleet, byte for byte, on every machine. It looks as
     metavar="TIME",
     default="2026-01-01T00:00:00Z",
     show_default=True,
-    help="The moment the fleet is a picture of.",
+    help="The current time of the fleet.",
 )
 @click.option(
     "--out",
     metavar="FILE|DIR/",
-    help="Where to write; a name ending in .gz is compressed, a directory gets one file per kind.",
+    help="File or directory to write; .gz compresses, a directory gets one file per kind.",
 )
 @click.option(
     "-o",
     "--output",
     type=click.Choice(["yaml", "json", "jsonl"]),
-    help="The format.  [default: by the name given to --out, otherwise yaml]",
+    help="Format.  [default: by the name of --out, otherwise yaml]",
 )
 def generate(
     clusters: int,
@@ -90,7 +91,7 @@ def generate(
     out: str | None,
     output: Literal["yaml", "json", "jsonl"] | None,
 ) -> None:
-    """Make up a realistic fleet: clusters with their scores, cluster sets, bindings and placements."""
+    """Generate a realistic fleet: clusters with scores, cluster sets, bindings and placements."""
     from fairway.cli.files.export import export, format_for
     from fairway.cli.progress import tracked
     from fairway.whatif.synthetic import generate as make
@@ -99,13 +100,13 @@ def generate(
         message = BAD_YEAR.format(first=_FIRST_YEAR, last=_LAST_YEAR)
         raise click.BadParameter(message, param_hint="'--now'")
     documents = make(clusters=clusters, seed=seed, placements=placements, now=now)
-    # Two objects to a cluster on average is close enough for a progress bar.
+    # About two objects for each cluster; good enough for a progress bar.
     documents = tracked(documents, "generating", total=clusters * 2 + placements)
     export(documents, out=out, output=output or format_for(out))
 
 
 @fleet.command(
-    short_help="Write the fleet of files to a hub.",
+    short_help="Apply the fleet in files to a hub.",
     epilog="""\b
 Examples:
   fairway fleet apply -f fleet.json
@@ -113,10 +114,10 @@ Examples:
   fairway fleet generate --clusters 1000 --now "$(date -u +%FT%TZ)" -o jsonl | fairway fleet apply -f -
 
 \b
-Missing namespaces are created, and status is written where agents report it: of clusters and scores. Versions and
-uids in the files are ignored. All that is written bears the label fairway.dev/fleet=applied; an object of the same
-name without it is kept as it is. Applying again changes only what differs. `fairway fleet delete` with the same files
-removes it all. PlacementDecisions are left to the placement controller.
+Missing namespaces are created. The status of clusters and scores is written, because agents report it. Versions and
+uids in the files are ignored. Every written object gets the label fairway.dev/fleet=applied; existing objects without
+the label are kept. Applying again changes only differences. `fairway fleet delete` with the same files deletes the
+objects. PlacementDecisions are skipped: the placement controller writes them.
 """,
 )
 @files_options
@@ -131,7 +132,7 @@ def apply(
     output: OutputFormat,
     hub: HubChoice,
 ) -> int:
-    """Write the clusters, sets, bindings, scores and placements of files to a hub."""
+    """Apply the clusters, sets, bindings, scores and placements in files to a hub."""
     from fairway.cli.fleet import writer
 
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
@@ -144,7 +145,7 @@ def apply(
 
 
 @fleet.command(
-    short_help="Delete from a hub what apply wrote.",
+    short_help="Delete what apply wrote from a hub.",
     epilog="""\b
 Examples:
   fairway fleet delete -f fleet.json
@@ -166,7 +167,7 @@ def delete(
     output: OutputFormat,
     hub: HubChoice,
 ) -> int:
-    """Delete from a hub what `fairway fleet apply` wrote from these files."""
+    """Delete the objects that `fairway fleet apply` wrote from these files."""
     from fairway.cli.fleet import writer
 
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
@@ -188,7 +189,7 @@ def _report(
 
 
 @fleet.command(
-    short_help="List the clusters that files hold.",
+    short_help="List the clusters in files.",
     epilog="""\b
 Examples:
   fairway fleet show -f examples/fleet
@@ -199,7 +200,7 @@ Examples:
 @files_options
 @output_option
 def show(files: tuple[str, ...], max_file_size: int, verbose: bool, output: OutputFormat) -> None:
-    """List the clusters that files hold, after checking every object in them."""
+    """List the clusters in files, after validating every object."""
     from fairway.api.cluster import ManagedCluster
 
     loaded = load_files(files, max_file_size=max_file_size, verbose=verbose)

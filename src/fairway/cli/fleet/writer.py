@@ -1,11 +1,10 @@
-"""Writes the objects of files to a hub as `fairway fleet apply` does, and deletes them again.
+"""Apply the objects in files to a hub, and delete them.
 
-Files of a fleet hold what a hub shows, which is not what a hub accepts: versions and uids of another hub, status in
-the body, objects in namespaces that do not exist. So only the fields that a user may set are applied, status goes
-through its subresource, and missing namespaces are created.
+Files of a fleet contain objects as a hub returns them: with versions and uids of another hub, with a status, and in
+namespaces that may not exist. So only the fields that users set are applied, status is applied through its subresource,
+and missing namespaces are created.
 
-All that is applied bears a label. An object of the same name without it belongs to another writer: it is kept as it is
-and never deleted.
+Every applied object gets a label. Existing objects without the label are neither changed nor deleted.
 """
 
 import asyncio
@@ -37,10 +36,9 @@ from fairway.kube.resource import Key, key_of
 
 MANAGER: Final = "fairway-fleet"
 APPLIED: Final = "fairway.dev/fleet"
-"""The label of all that was applied; its value is always the same."""
+"""Label of all applied objects."""
 LABELS: Final = {APPLIED: "applied"}
-AT_ONCE: Final = 16
-"""Requests at a time."""
+CONCURRENT_REQUESTS: Final = 16
 
 ORDER: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTER_SETS,
@@ -50,14 +48,14 @@ ORDER: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTER_SCORES,
     PLACEMENTS,
 )
-"""What is applied, in this order. PlacementDecisions are for the placement controller to write."""
+"""Kinds to apply, in this order. The placement controller writes PlacementDecisions."""
 REPORTED: Final = frozenset(
     each.kind for each in (MANAGED_CLUSTERS, ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
 )
-"""Kinds whose status is applied. That of others is for controllers to write."""
+"""Kinds whose status is applied. Controllers write the status of the others."""
 
 NOT_SERVED: Final = (
-    "the hub does not serve {plural}, of which the files hold {count:,}; define the kind first: "
+    "the hub does not serve {plural}, and the files contain {count:,}; install the CRD first: "
     "fairway crds {plural} | kubectl apply -f -"
 )
 
@@ -67,7 +65,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many objects of a kind ended how."""
+    """Counts of results for one kind."""
 
     kind: str
     counts: Counter[Done] = field(default_factory=Counter)
@@ -78,7 +76,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """Metadata of what the hub has, by the plural of the kind and by key."""
+    """Metadata of existing objects, by the plural of the kind and by key."""
 
     objects: Mapping[str, Mapping[Key, ObjectMeta]]
 
@@ -87,7 +85,7 @@ class Existing:
 
 
 async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
-    """Raises KubeErrors, and BadInputError where the hub lacks a kind."""
+    """Apply objects. Raises KubeErrors, and BadInputError if the hub does not serve a kind."""
     by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
     existing = await _existing(client, {kind: len(things) for kind, things in by_kind.items()})
     wanted = sorted({thing.metadata.namespace for things in by_kind.values() for thing in things} - {""})
@@ -122,7 +120,7 @@ async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool)
 
 
 async def delete(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
-    """The same objects, last first, and then the namespaces that ``apply`` created for them."""
+    """Delete the objects in reverse order, then the namespaces that ``apply`` created."""
     by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
     existing = await _existing(client, {})
     tallies: list[Tally] = []
@@ -167,7 +165,7 @@ async def _apply(
         return "kept"
     namespace = thing.metadata.namespace or None
     if dry_run and namespace is not None and existing.find(NAMESPACES, ("", namespace)) is None:
-        return "created"  # a hub refuses to try it in a namespace that does not exist yet
+        return "created"  # a dry run in a namespace that does not exist fails
     body, status = _parts(thing)
     options: dict[str, Any] = {
         "kind": Patch.APPLY,
@@ -191,7 +189,7 @@ def _is_ours(metadata: ObjectMeta) -> bool:
 
 
 def _parts(thing: KubeObject) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The object as a user may write it, and its status."""
+    """Return the object without fields that only a hub sets, and its status."""
     document = encode(thing)
     given = document["metadata"]
     kept = {name: given[name] for name in ("name", "namespace", "annotations") if given.get(name)}
@@ -217,7 +215,7 @@ async def _delete(
 async def _each(
     items: Iterable[_Item], work: Callable[[_Item], Awaitable[Done]], tally: Tally, advance: Advance
 ) -> None:
-    """A few at a time. Raises the first KubeError, never in a group."""
+    """Process items concurrently. Raises the first KubeError, not an exception group."""
     left = iter(items)
 
     async def worker() -> None:
@@ -228,7 +226,7 @@ async def _each(
     failures: list[KubeError] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(CONCURRENT_REQUESTS):
                 group.create_task(worker())
     except* KubeError as errors:
         failures += _leaves(errors)

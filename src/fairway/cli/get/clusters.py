@@ -16,8 +16,8 @@ from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MAN
 
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 EMPTY: Final = "ClusterSetEmpty"
-NOBODY: Final = "name,!name"
-"""A selector that nothing meets."""
+NO_CLUSTER: Final = "name,!name"
+"""A selector that matches nothing."""
 
 
 class Clusters(View):
@@ -86,7 +86,7 @@ class ClusterSets(View):
         super().__init__(wanted)
         self._sets: dict[str, ManagedClusterSet] = {}
         self._bound: defaultdict[str, set[str]] = defaultdict(set)
-        """Namespaces by the name of the binding, which must be that of its set to count."""
+        """Namespaces by the name of the binding, which must equal the name of its set."""
 
     def put(self, thing: Any) -> Iterable[Lot]:
         name = thing.metadata.name
@@ -124,12 +124,12 @@ class ClusterSets(View):
 
 
 def members(found: ManagedClusterSet) -> str:
-    """The label selector of the clusters in a set, as a query has it. Raises SelectorError for a broken one."""
+    """Return the label selector of the clusters in a set, for a query. Raises SelectorError if it is invalid."""
     how = found.spec.clusterSelector
     if how.selectorType != LABEL_SELECTOR:
         return f"{CLUSTER_SET_LABEL}={found.metadata.name}"
     selector = compile_selector(how.labelSelector)
-    return NOBODY if selector.nothing else ",".join(map(_written, selector.requirements))
+    return NO_CLUSTER if selector.nothing else ",".join(map(_written, selector.requirements))
 
 
 def _written(requirement: Requirement) -> str:

@@ -1,4 +1,4 @@
-"""`fairway get`: what a hub has, as clusteradm shows it where clusteradm does."""
+"""`fairway get`: list the objects of a hub, in clusteradm's columns where clusteradm has them."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 NAMES_AND_LABELS: Final = "give either names or -l, not both"
 ONE_OR_ALL: Final = "give either -n or -A, not both"
-EVENTS_OF_WHAT: Final = "--output-watch-events goes with --watch"
-WATCH_AS_TABLE: Final = "--watch goes with -o table or -o wide"
-BAD_SET: Final = "cluster set {name} has a selector that selects nothing: {reason}"
+EVENTS_OF_WHAT: Final = "--output-watch-events requires --watch"
+WATCH_AS_TABLE: Final = "--watch requires -o table or -o wide"
+BAD_SET: Final = "cluster set {name} has an invalid selector: {reason}"
 NO_SUCH_KIND: Final = "No such kind {word!r}{hint}"
-BAD_NAMESPACE: Final = "{text!r} cannot be the name of a namespace"
+BAD_NAMESPACE: Final = "{text!r} is not a valid namespace name"
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -31,7 +31,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class KindGroup(click.Group):
-    """Understands what kubectl calls these kinds, in one or many, short or in full."""
+    """Accepts kubectl's names of the kinds: singular, plural, short and full."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, resource_of(cmd_name) or cmd_name)
@@ -42,7 +42,7 @@ class KindGroup(click.Group):
         args = separate_names(args)
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = get_close_matches(args[0].partition("/")[0].lower(), NAMES, n=1)
-            hint = f". Did you mean {near[0]!r}?" if near else f"; there are {', '.join(ALIASES)}."
+            hint = f". Did you mean {near[0]!r}?" if near else f"; known: {', '.join(ALIASES)}."
             ctx.fail(NO_SUCH_KIND.format(word=args[0], hint=hint))
         return super().resolve_command(ctx, args)
 
@@ -55,14 +55,14 @@ def namespace_name(_context: click.Context, _parameter: click.Parameter, text: s
 
 def _namespaced(command: _Command) -> _Command:
     for option in (
-        click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Look in all namespaces."),
+        click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List all namespaces."),
         click.option(
             "-n",
             "--namespace",
             metavar="NAME",
             callback=namespace_name,
             shell_complete=complete("namespaces"),
-            help="Look in this namespace.  [default: the context's]",
+            help="Namespace to list.  [default: the context's]",
         ),
     ):
         command = option(command)
@@ -70,7 +70,7 @@ def _namespaced(command: _Command) -> _Command:
 
 
 def _getting(kind: Kind) -> Callable[[_Command], _Command]:
-    """Names, and the options that all kinds have."""
+    """Add the names argument and the options of all kinds."""
 
     def decorate(command: _Command) -> _Command:
         for option in (
@@ -80,11 +80,16 @@ def _getting(kind: Kind) -> Callable[[_Command], _Command]:
                 "--output-watch-events",
                 "events",
                 is_flag=True,
-                help="Say of each whether it was ADDED, MODIFIED or DELETED; with --watch.",
+                help="With --watch, show for each row whether it was ADDED, MODIFIED or DELETED.",
             ),
-            click.option("-w", "--watch", is_flag=True, help="Go on and show what changes."),
+            click.option("-w", "--watch", is_flag=True, help="Keep running and show changes."),
             click.option(
-                "-l", "--selector", "labels", default="", metavar="SELECTOR", help="Only with these labels."
+                "-l",
+                "--selector",
+                "labels",
+                default="",
+                metavar="SELECTOR",
+                help="Only objects with these labels.",
             ),
             click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete(kind)),
         ):
@@ -96,7 +101,7 @@ def _getting(kind: Kind) -> Callable[[_Command], _Command]:
 
 @click.group(
     cls=KindGroup,
-    short_help="Show clusters, sets, placements, decisions, scores and who publishes them.",
+    short_help="List clusters, sets, placements, decisions, scores and providers.",
     epilog="""\b
 Examples:
   fairway get clusters
@@ -106,16 +111,16 @@ Examples:
   fairway get providers
 
 \b
-kubectl's names work as well, in one or many: managedclusters, mcl, placementdecision, placement/NAME, ...
+kubectl's names work, too, singular or plural: managedclusters, mcl, placementdecision, placement/NAME, ...
 """,
 )
 def get() -> None:
-    """Show what a hub has."""
+    """List objects of a hub."""
 
 
 @get.command(
     "clusters",
-    short_help="Clusters, with their set, size and version.",
+    short_help="List clusters with their set, capacity and version.",
     epilog="""\b
 Examples:
   fairway get clusters
@@ -124,18 +129,18 @@ Examples:
   fairway get cluster apps-fra -o yaml
 
 \b
-CPU and MEMORY are what all nodes together have. AVAILABLE is empty until the hub has heard of the cluster.
+CPU and MEMORY are the capacity of all nodes. AVAILABLE is empty until the cluster has reported.
 """,
 )
 @click.option(
     "--clusterset",
     metavar="NAME",
     shell_complete=complete("clustersets"),
-    help="Only members of this set, also of one that selects by labels.",
+    help="List only members of this set, including sets that select by label.",
 )
 @_getting("clusters")
 def clusters(hub: HubChoice, clusterset: str | None, **asked: Any) -> int:
-    """Show clusters."""
+    """List clusters."""
     from fairway.cli.get.clusters import Clusters
 
     return _get(Clusters, hub, everywhere=True, clusterset=clusterset, **asked)
@@ -143,7 +148,7 @@ def clusters(hub: HubChoice, clusterset: str | None, **asked: Any) -> int:
 
 @get.command(
     "clustersets",
-    short_help="Cluster sets, and the namespaces they are bound to.",
+    short_help="List cluster sets and the namespaces they are bound to.",
     epilog="""\b
 Examples:
   fairway get clustersets
@@ -152,7 +157,7 @@ Examples:
 )
 @_getting("clustersets")
 def clustersets(hub: HubChoice, **asked: Any) -> int:
-    """Show cluster sets."""
+    """List cluster sets."""
     from fairway.cli.get.clusters import ClusterSets
 
     return _get(ClusterSets, hub, everywhere=True, **asked)
@@ -160,7 +165,7 @@ def clustersets(hub: HubChoice, **asked: Any) -> int:
 
 @get.command(
     "placements",
-    short_help="Placements, whether they are satisfied, and their clusters.",
+    short_help="List placements, whether they are satisfied, and their clusters.",
     epilog="""\b
 Examples:
   fairway get placements
@@ -169,13 +174,13 @@ Examples:
   fairway get placements -n ns1 --watch
 
 \b
-fairway explain placement NS/NAME says why.
+To see the reasons: fairway explain placement NS/NAME
 """,
 )
 @_namespaced
 @_getting("placements")
 def placements(hub: HubChoice, **asked: Any) -> int:
-    """Show placements."""
+    """List placements."""
     from fairway.cli.get.placements import Placements
 
     return _get(Placements, hub, **asked)
@@ -183,7 +188,7 @@ def placements(hub: HubChoice, **asked: Any) -> int:
 
 @get.command(
     "decisions",
-    short_help="Which clusters were chosen, with score and reason.",
+    short_help="List selected clusters with score and reason.",
     epilog="""\b
 Examples:
   fairway get decisions
@@ -191,13 +196,13 @@ Examples:
   fairway get decisions -A --watch
 
 \b
-NAME is a placement, or one of its PlacementDecisions.
+NAME is a placement, or one of its PlacementDecisions. With --watch, every change is shown with its time and its cause.
 """,
 )
 @_namespaced
 @_getting("placements")
 def decisions(hub: HubChoice, **asked: Any) -> int:
-    """Show decisions, a line for each chosen cluster."""
+    """List decisions, one row for each selected cluster."""
     from fairway.cli.get.placements import Decisions
 
     return _get(Decisions, hub, **asked)
@@ -205,7 +210,7 @@ def decisions(hub: HubChoice, **asked: Any) -> int:
 
 @get.command(
     "scores",
-    short_help="Published scores of clusters, and until when they count.",
+    short_help="List published scores and until when they are valid.",
     epilog="""\b
 Examples:
   fairway get scores
@@ -213,7 +218,7 @@ Examples:
   fairway get scores resource-usage-score --watch
 
 \b
-NAME is an AddOnPlacementScore, or a ManagedClusterScore. With --watch, a score that runs out is shown when it does.
+NAME is an AddOnPlacementScore or a ManagedClusterScore. With --watch, a score is also shown when it expires.
 """,
 )
 @click.option(
@@ -224,11 +229,11 @@ NAME is an AddOnPlacementScore, or a ManagedClusterScore. With --watch, a score 
     metavar="NAME",
     callback=namespace_name,
     shell_complete=complete("clusters"),
-    help="Only of this cluster.  [default: of all]",
+    help="List only this cluster.  [default: all]",
 )
 @_getting("scores")
 def scores(hub: HubChoice, namespace: str | None, **asked: Any) -> int:
-    """Show scores."""
+    """List scores."""
     from fairway.cli.get.scores import Scores
 
     return _get(Scores, hub, namespace=namespace, everywhere=namespace is None, **asked)
@@ -236,7 +241,7 @@ def scores(hub: HubChoice, namespace: str | None, **asked: Any) -> int:
 
 @get.command(
     "providers",
-    short_help="Who publishes scores, how fresh they are, and why not.",
+    short_help="List score providers and the state of their scores.",
     epilog="""\b
 Examples:
   fairway get providers
@@ -246,23 +251,23 @@ Examples:
   fairway get providers --watch
 
 \b
-CLUSTERS counts those that have the score, of all there are. Of these a score is
-  fresh     valid, and its provider has nothing to complain of
+CLUSTERS is the number of clusters with the score, of all clusters. A score is
+  fresh     valid, and its provider reports no failure
   expired   past its validUntil: it counts as missing
-  failing   still valid, but its provider says that it could not renew it
-  silent    declared silent by the scores controller (-o wide)
-  empty     without a single score (-o wide)
-  endless   without validUntil: nobody can tell (-o wide)
-and the rest are missing. OLDEST is the last write of the score that was written longest ago. PROBLEM tells of the
-worst cluster; with NAME or --cluster, every cluster has a line of its own.
+  failing   still valid, but its provider reports that it could not renew it
+  silent    marked silent by the scores controller (-o wide)
+  empty     an object without scores (-o wide)
+  endless   without validUntil: a dead publisher would go unnoticed (-o wide)
+or missing. OLDEST is the age of the oldest last write. PROBLEM describes the most severe problem; with NAME or
+--cluster, every cluster has its own row.
 
 \b
-NAME is a provider, or the score object or calculator it publishes. A provider that does not say its name is called
-like whoever writes the objects.
+NAME is a provider, or the score object or calculator that it publishes. A provider without a label has the name of the
+field manager that writes the objects.
 """,
 )
 @click.option(
-    "--resource", default="", metavar="NAME", help="Only of score objects, or the calculator, of this name."
+    "--resource", default="", metavar="NAME", help="List only score objects, or the calculator, of this name."
 )
 @click.option(
     "-n",
@@ -272,17 +277,15 @@ like whoever writes the objects.
     metavar="NAME",
     callback=namespace_name,
     shell_complete=complete("clusters"),
-    help="Only of this cluster.  [default: of all]",
+    help="List only this cluster.  [default: all]",
 )
-@click.option(
-    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all clusters, which is the default."
-)
-@click.option("-w", "--watch", is_flag=True, help="Go on and show what changes.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List all clusters (the default).")
+@click.option("-w", "--watch", is_flag=True, help="Keep running and show changes.")
 @click.option(
     "--output-watch-events",
     "events",
     is_flag=True,
-    help="Say of each whether it was ADDED, MODIFIED or DELETED; with --watch.",
+    help="With --watch, show for each row whether it was ADDED, MODIFIED or DELETED.",
 )
 @click.option(
     "-o",
@@ -290,7 +293,7 @@ like whoever writes the objects.
     type=click.Choice(("table", "wide", "yaml", "json")),
     default="table",
     show_default=True,
-    help="How to print the answer.",
+    help="Output format.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete("scores"))
 @hub_options
@@ -304,7 +307,7 @@ def providers(
     events: bool,
     output: Literal["table", "wide", "yaml", "json"],
 ) -> int:
-    """Show who publishes scores, and whether they can be relied on."""
+    """List score providers and the state of their scores."""
     if cluster is not None and everywhere:
         raise click.UsageError(ONE_OR_ALL)
     if events and not watch:
@@ -375,7 +378,7 @@ def _talk(hub: HubChoice, work: "Callable[[Client], Awaitable[None]]", *, endles
     except KeyboardInterrupt:
         if not endless:
             raise
-        return EXIT_INTERRUPTED  # there is no other way to end it, so nothing to complain of
+        return EXIT_INTERRUPTED  # the normal way to end a watch
     return EXIT_OK
 
 

@@ -1,4 +1,4 @@
-"""Prints what a view shows: once, or again and again as it changes."""
+"""Print a view once, or whenever it changes."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ from fairway.kube import Added, Client, Deleted, Resource, Updated
 from fairway.kube.change import Change
 from fairway.kube.resource import Key, key_of
 
-GONE: Final = "(gone)"
+GONE: Final = "(deleted)"
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 _AGE: Final = "age"
-"""A column that changes all the time, which is no news."""
+"""A column that changes constantly and is ignored when comparing rows."""
 
 
 def _now() -> datetime:
@@ -28,7 +28,7 @@ def _now() -> datetime:
 
 
 async def show(client: Client, view: View, output: OutputFormat) -> None:
-    """Once."""
+    """Print once."""
     if output == "table":
         await _show_table(client, view)
     else:
@@ -81,7 +81,7 @@ def _whole(feed: Feed) -> Feed:
 
 
 async def watch(client: Client, view: View, output: OutputFormat, *, events: bool) -> None:
-    """Until cancelled. With ``events`` each row or object comes with what happened to it."""
+    """Print changes until cancelled. With ``events``, each row or object has its watch event."""
     if output == "table":
         await _TableWatch(view, events=events).run(client)
     else:
@@ -93,60 +93,60 @@ class _TableWatch:
         self._view = view
         self._events = events
         self._lines = Lines({"event": "Event", **view.columns} if events else view.columns)
-        self._said: dict[Lot, dict[str, Row]] = {}
-        self._touched: dict[Lot, None] = {}
-        """In the order in which they were."""
+        self._printed: dict[Lot, dict[str, Row]] = {}
+        self._changed_lots: dict[Lot, None] = {}
+        """In the order of the changes."""
         self._names: set[Key] = set()
-        self._headed = False
+        self._has_header = False
 
     async def run(self, client: Client) -> None:
-        async with following(client, self._view.feeds(), self._hear) as bell:
+        async with following(client, self._view.feeds(), self._observe) as changes:
             self._view.check(self._names)
-            self._touched = dict.fromkeys(self._view.lots())
+            self._changed_lots = dict.fromkeys(self._view.lots())
             while True:
                 wait, due = self._view.due(now=_now())
-                self._touched |= dict.fromkeys(due)
+                self._changed_lots |= dict.fromkeys(due)
                 self._print()
-                await bell.wait(wait)
+                await changes.wait(wait)
 
-    def _hear(self, change: Change[Any]) -> None:
-        if isinstance(change, Added) and not self._headed:
+    def _observe(self, change: Change[Any]) -> None:
+        if isinstance(change, Added) and not self._has_header:
             self._names.update(self._view.names_of(change.object))
-        self._touched |= dict.fromkeys(self._view.heard(change))
+        self._changed_lots |= dict.fromkeys(self._view.apply_change(change))
 
     def _print(self) -> None:
-        touched, self._touched = self._touched, {}
-        news = [each for lot in touched for each in self._news(lot)]
-        if not news:
+        touched, self._changed_lots = self._changed_lots, {}
+        changed = [each for lot in touched for each in self._changes(lot)]
+        if not changed:
             return
-        if not self._headed:
-            self._lines.fit(row for row, _ in news)
+        if not self._has_header:
+            self._lines.fit(row for row, _ in changed)
             say(self._lines.header())
-            self._headed = True
-        for row, note in news:
+            self._has_header = True
+        for row, note in changed:
             say(self._lines.line(row, note=note))
         sys.stdout.flush()
 
-    def _news(self, lot: Lot) -> Iterable[tuple[Row, str]]:
-        before = self._said.pop(lot, {})
+    def _changes(self, lot: Lot) -> Iterable[tuple[Row, str]]:
+        before = self._printed.pop(lot, {})
         rows = self._view.rows(lot, now=_now())
         for name, row in rows.items():
             old = before.get(name)
-            if old is None or _steady(old) != _steady(row):
-                yield self._noted(row, MODIFIED if old else ADDED)
+            if old is None or _without_age(old) != _without_age(row):
+                yield self._annotate(row, MODIFIED if old else ADDED)
         for name, row in before.items():
             if name not in rows:
-                yield self._noted(row, DELETED)
+                yield self._annotate(row, DELETED)
         if rows:
-            self._said[lot] = dict(rows)
+            self._printed[lot] = dict(rows)
 
-    def _noted(self, row: Row, event: str) -> tuple[Row, str]:
+    def _annotate(self, row: Row, event: str) -> tuple[Row, str]:
         if self._events:
             return {"event": event, **row}, ""
         return row, GONE if event == DELETED else ""
 
 
-def _steady(row: Row) -> dict[str, object]:
+def _without_age(row: Row) -> dict[str, object]:
     return {key: value for key, value in row.items() if key != _AGE}
 
 
@@ -158,22 +158,22 @@ class _ObjectWatch:
         self._resources: dict[str, Resource[Any]] = {each.kind: each for each in view.shown}
         self._pending: dict[tuple[str, Key], tuple[str, Any]] = {}
         self._names: set[Key] = set()
-        self._begun = False
+        self._started = False
 
     async def run(self, client: Client) -> None:
         feeds = [_whole(self._view.feed(each)) for each in self._view.shown]
-        async with following(client, feeds, self._hear) as bell:
+        async with following(client, feeds, self._observe) as changes:
             self._view.check(self._names)
             self._pending = dict(sorted(self._pending.items()))
             while True:
                 self._print()
-                await bell.wait()
+                await changes.wait()
 
-    def _hear(self, change: Change[Any]) -> None:
+    def _observe(self, change: Change[Any]) -> None:
         match change:
             case Added(thing):
                 event = ADDED
-                if not self._begun:
+                if not self._started:
                     self._names.update(self._view.names_of(thing))
             case Updated(_, thing):
                 event = MODIFIED
@@ -182,7 +182,7 @@ class _ObjectWatch:
         if not self._view.matches(thing):
             return
         place = (thing.kind, key_of(thing))
-        # What nobody has seen yet is new however often it changed.
+        # An object that was not printed yet stays ADDED.
         known = self._pending.pop(place, (event, None))[0]
         self._pending[place] = (ADDED if known == ADDED and event == MODIFIED else event, thing)
 
@@ -192,9 +192,9 @@ class _ObjectWatch:
             document: object = document_of(thing, self._resources[kind])
             if self._events:
                 document = {"type": event, "object": document}
-            if self._output == "yaml" and self._begun:
+            if self._output == "yaml" and self._started:
                 say("---")
             emit([], columns={}, output=self._output, document=document)
-            self._begun = True
-        self._begun = True
+            self._started = True
+        self._started = True
         sys.stdout.flush()

@@ -1,8 +1,7 @@
-"""Objects as the hub has them, for `-o yaml` and `-o json`.
+"""Complete objects for `-o yaml` and `-o json`.
 
-The typed objects Fairway works with know only the fields it has a use for. Whoever asks for YAML wants the others as
-well, so here everything below spec and status is left as it came. Who manages which field is left out, as kubectl
-does.
+Fairway's typed objects contain only the fields it uses. Here spec and status are kept as the hub sent them.
+managedFields are omitted, as kubectl does.
 """
 
 from dataclasses import replace
@@ -24,10 +23,10 @@ class Whole(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel
 
 
 def whole(resource: Resource[Any]) -> Resource[Whole]:
-    """The same resource, read whole."""
+    """Return the resource with a type that keeps all fields."""
     return replace(resource, type=Whole)
 
 
 def document_of(thing: Whole, resource: Resource[Any]) -> dict[str, Any]:
-    """As kubectl shows it. Items of a list may come without saying what they are."""
+    """Return the object as kubectl shows it. Items of a list may lack apiVersion and kind."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **encode(thing)}

@@ -61,13 +61,13 @@ class Placements(View):
             return {}
         satisfied = find_condition(placement.status.conditions, SATISFIED)
         wrong = find_condition(placement.status.conditions, MISCONFIGURED)
-        # OCM says of a misconfigured placement that no cluster matches, which is true and no help.
-        told = wrong if wrong and wrong.status == TRUE else satisfied
+        # For a misconfigured placement OCM reports that no cluster matches, which hides the cause.
+        shown = wrong if wrong and wrong.status == TRUE else satisfied
         row = {
             "namespace": key[0],
             "name": key[1],
             "status": satisfied.status if satisfied else "",
-            "reason": told.reason if told else "",
+            "reason": shown.reason if shown else "",
             "clusters": _few([each for _, each, _ in self._decided.of(key)]),
         }
         return {"": row}
@@ -101,7 +101,7 @@ class Decisions(View):
         return self._decided.drop(thing)
 
     def names_of(self, thing: Any) -> tuple[Key, ...]:
-        """That of the placement, which is what people know, or its own."""
+        """Return the name of the placement, and that of the PlacementDecision."""
         key = key_of(thing)
         return (key[0], thing.metadata.labels.get(PLACEMENT_LABEL, "")), key
 
@@ -140,7 +140,7 @@ class Decided:
     def put(self, page: PlacementDecision) -> Iterable[Key]:
         key = key_of(page)
         placement = (key[0], page.metadata.labels.get(PLACEMENT_LABEL, ""))
-        # Somebody may have given it to another placement by changing its label.
+        # A changed label moves a PlacementDecision to another placement.
         before = self.drop(page) if self._placement_of.get(key, placement) != placement else ()
         self._placement_of[key] = placement
         self.pages.setdefault(placement, {})[key[1]] = page
@@ -157,7 +157,7 @@ class Decided:
         return (placement,)
 
     def of(self, placement: Key) -> Iterator[tuple[PlacementDecision, str, Any]]:
-        """Its pages with each of their clusters, in order."""
+        """Yield each PlacementDecision with its clusters, in order."""
         pages = self.pages.get(placement, {})
         for page in sorted(pages.values(), key=_place):
             for each in page.status.decisions:
@@ -165,7 +165,7 @@ class Decided:
 
 
 def _place(page: PlacementDecision) -> tuple[int, int, str]:
-    """By group; within one, decision-2 comes before decision-10."""
+    """Sort key: by group, then decision-2 before decision-10."""
     index = page.metadata.labels.get(GROUP_INDEX_LABEL, "")
     number = int(index) if index.isascii() and index.isdigit() else 0
     return number, len(page.metadata.name), page.metadata.name

@@ -1,4 +1,4 @@
-"""`fairway get providers`: who publishes scores, and whether they can be relied on."""
+"""`fairway get providers`: list score providers and the state of their scores."""
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,17 +14,6 @@ from fairway.cli.client.watch import Feed
 from fairway.cli.get import listing
 from fairway.cli.get.view import Lines, Lot, View, Wanted
 from fairway.cli.output import Row, emit, say
-from fairway.cli.provider.health import Health, State
-from fairway.cli.provider.report import (
-    AddOn,
-    Group,
-    Published,
-    Registry,
-    age,
-    document,
-    group_of,
-    merged,
-)
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,
@@ -35,6 +24,17 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.resource import Key
+from fairway.providers.freshness import Health, State
+from fairway.providers.report import (
+    AddOn,
+    Group,
+    Published,
+    Registry,
+    age,
+    document,
+    group_of,
+    merged,
+)
 
 Format = Literal["table", "wide", "yaml", "json"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "yaml", "json")
@@ -55,7 +55,7 @@ ADD_ONS: Final = Resource(
     namespaced=True,
     type=AddOn,
 )
-NOTHING: Final = "Nobody publishes scores."
+NOTHING: Final = "No provider publishes scores."
 
 SUMMARY: Final = {
     "provider": "Provider",
@@ -83,7 +83,7 @@ WHY: Final = {"why": "Why"}
 
 
 class Providers(View):
-    """``cluster`` and names make it tell of every cluster by itself."""
+    """With ``cluster`` or names, every cluster has its own row."""
 
     noun, nouns = "provider", "providers"
 
@@ -114,7 +114,7 @@ class Providers(View):
         return columns_of(detailed=self.detailed, wide=self._wide)
 
     def feeds(self) -> tuple[Feed, ...]:
-        # Also for one cluster: what it lacks is told by what others have.
+        # All clusters, also for one: its missing scores are those that others have.
         kinds = (SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, *((ADD_ONS,) if self._addons else ()))
         return tuple(Feed(resource=each) for each in kinds)
 
@@ -179,7 +179,7 @@ def wants(registry: Registry, group: Group, *, names: Sequence[str], resource: s
 
 
 def check(registry: Registry, *, names: Sequence[str], cluster: str) -> None:
-    """Raises BadInputError for what nobody is called."""
+    """Raises BadInputError for unknown names."""
     known = registry.names()
     for name in names:
         if name not in known:
@@ -235,8 +235,8 @@ def rows_of(health: Health, *, detailed: bool, now: datetime, absolute: bool) ->
 
 
 async def show(client: Client, *, names: Sequence[str], resource: str, cluster: str, output: Format) -> None:
-    """Once. One pass over pages of every kind, whatever the size of the fleet."""
-    # Also for one cluster: what it lacks is told by what others have.
+    """Print once, with one paged list of every kind."""
+    # All clusters, also for one: its missing scores are those that others have.
     registry = merged(
         await together(
             (
@@ -270,7 +270,7 @@ async def show(client: Client, *, names: Sequence[str], resource: str, cluster: 
 async def watch(
     client: Client, *, names: Sequence[str], resource: str, cluster: str, wide: bool, events: bool
 ) -> None:
-    """Until cancelled."""
+    """Print changes until cancelled."""
     view = Providers(
         Wanted(names=tuple(names)),
         resource=resource,
@@ -286,7 +286,7 @@ async def _listed(client: Client, resource: Resource[Any]) -> list[Any]:
 
 
 async def _addons(client: Client) -> list[Any]:
-    """Add-ons are a hint at the reason, no more: without them, or the right to see them, it goes on."""
+    """List add-ons, which only explain problems: they are optional, and so is the permission to list them."""
     try:
         return await listed(client, ADD_ONS)
     except (NotFound, Forbidden):

@@ -1,14 +1,14 @@
-"""Published scores, and until when they count."""
+"""Published scores and until when they are valid."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
+from fairway.api.age import spoken
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.cli.get.view import Lot, View, Wanted
 from fairway.cli.output import Row
-from fairway.hub.printing.age import spoken
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES
 
 EXPIRED: Final = "{moment} EXPIRED"
@@ -34,34 +34,34 @@ class Scores(View):
     def __init__(self, wanted: Wanted) -> None:
         super().__init__(wanted)
         self._scores: dict[_Lot, Score] = {}
-        self._running: dict[_Lot, datetime] = {}
-        """Those that will run out, and when."""
+        self._expiries: dict[_Lot, datetime] = {}
+        """When each score expires."""
 
     def put(self, thing: Score) -> Iterable[Lot]:
         lot = _lot(thing)
         self._scores[lot] = thing
         until = _until(thing)
         if until is None:
-            self._running.pop(lot, None)
+            self._expiries.pop(lot, None)
         else:
-            self._running[lot] = until
+            self._expiries[lot] = until
         return (lot,)
 
     def drop(self, thing: Score) -> Iterable[Lot]:
         lot = _lot(thing)
         self._scores.pop(lot, None)
-        self._running.pop(lot, None)
+        self._expiries.pop(lot, None)
         return (lot,)
 
     def lots(self) -> Iterable[Lot]:
         return sorted(self._scores)
 
     def due(self, *, now: datetime) -> tuple[float | None, Iterable[Lot]]:
-        over = [lot for lot, until in self._running.items() if until < now]
+        over = [lot for lot, until in self._expiries.items() if until < now]
         for lot in over:
-            del self._running[lot]
-        following = min(self._running.values(), default=None)
-        # A score counts up to and including the moment it is valid until.
+            del self._expiries[lot]
+        following = min(self._expiries.values(), default=None)
+        # A score is valid up to and including validUntil.
         return None if following is None else (following - now).total_seconds() + 0.001, over
 
     def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:

@@ -1,7 +1,7 @@
-"""What a `get` command shows of a kind, and the rows that come and go while it is watched.
+"""The rows of a `get` command, and how they change while it watches.
 
-A view keeps the objects its rows are made of and knows which rows an object matters to, so that a change in a fleet
-of thousands costs the rows it touches and not the table.
+A view keeps the objects of its rows and knows which rows depend on an object, so that a change in a large fleet costs
+only the affected rows.
 """
 
 import abc
@@ -21,12 +21,12 @@ NOTHING: Final = "No {nouns}{where}."
 _GAP: Final = "  "
 
 Lot = Hashable
-"""The rows that come from one object, or from those of one placement."""
+"""Key of the rows that come from one object, or from the objects of one placement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked for. Names may be written ``namespace/name``; without a namespace, all are meant."""
+    """The requested objects. Names may be ``namespace/name``; without a namespace, all namespaces match."""
 
     names: tuple[str, ...] = ()
     namespace: str | None = None
@@ -45,7 +45,7 @@ class Wanted:
 
     @property
     def where(self) -> str | None:
-        """The namespace to look in; None for all."""
+        """The namespace to list; None for all."""
         spaces = {space for space, _ in self.keys} or {self.namespace}
         return spaces.pop() if len(spaces) == 1 else None
 
@@ -64,7 +64,7 @@ class View(abc.ABC):
 
     @property
     def beside(self) -> tuple[Resource[Any], ...]:
-        """The kinds that a table needs besides."""
+        """Further kinds that the table needs."""
         return ()
 
     @property
@@ -72,33 +72,33 @@ class View(abc.ABC):
     def columns(self) -> Mapping[str, str]: ...
 
     def feeds(self) -> tuple[Feed, ...]:
-        """Of what is shown, in that order, then of what is needed besides."""
+        """Return the feeds of shown kinds, then those of further kinds."""
         return tuple(self.feed(each) for each in self.shown) + tuple(
             Feed(resource=each, namespace=self.wanted.where if each.namespaced else None)
             for each in self.beside
         )
 
     def feed(self, resource: Resource[Any]) -> Feed:
-        """Of a kind that is shown."""
+        """Return the feed of a shown kind."""
         where = self.wanted.where if resource.namespaced else None
         return Feed(resource=resource, namespace=where, labels=self.wanted.labels)
 
     @abc.abstractmethod
     def put(self, thing: Any) -> Iterable[Lot]:
-        """Takes note of an object; which lots it changes."""
+        """Store an object and return the lots it changes."""
 
     @abc.abstractmethod
     def drop(self, thing: Any) -> Iterable[Lot]: ...
 
     @abc.abstractmethod
     def lots(self) -> Iterable[Lot]:
-        """All, in the order to show them."""
+        """Return all lots in display order."""
 
     @abc.abstractmethod
     def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
-        """By what tells them apart; in order."""
+        """Return the rows of a lot by a key that identifies them, in order."""
 
-    def heard(self, change: Change[Any]) -> Iterable[Lot]:
+    def apply_change(self, change: Change[Any]) -> Iterable[Lot]:
         match change:
             case Added(new) | Updated(_, new):
                 return self.put(new)
@@ -106,19 +106,19 @@ class View(abc.ABC):
                 return self.drop(old)
 
     def due(self, *, now: datetime) -> tuple[float | None, Iterable[Lot]]:
-        """Seconds until a row changes by itself, and the lots that have changed so far."""
+        """Return the seconds until a row changes by time alone, and the lots that have changed so."""
         del now
         return None, ()
 
     def names_of(self, thing: Any) -> tuple[Key, ...]:
-        """What an object can be asked for by."""
+        """Return the names by which an object can be requested."""
         return (key_of(thing),)
 
     def matches(self, thing: Any) -> bool:
         return any(self.wanted.has(*key) for key in self.names_of(thing))
 
     def check(self, known: Collection[Key]) -> None:
-        """Raises BadInputError for a name that nothing bears. ``known`` are all names there are, wanted or not."""
+        """Raises BadInputError for a requested name that is not among ``known``, all existing names."""
         for space, name in self.wanted.keys:
             if any(name == each and space in (None, "", where) for where, each in known):
                 continue
@@ -131,7 +131,7 @@ class View(abc.ABC):
 
 
 class Lines:
-    """A table line by line, in columns as wide as what was seen so far; never cut."""
+    """Formats a table line by line. Columns are as wide as the widest cell so far; cells are never cut."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = columns

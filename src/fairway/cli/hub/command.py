@@ -1,4 +1,4 @@
-"""`fairway hub`: run the embedded hub. The commands below it look after its data."""
+"""`fairway hub`: run the embedded hub. Its subcommands back up, restore, check and re-key its data."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,31 +15,32 @@ from fairway.hub import controllers
 PORT: Final = 6443
 
 MISPLACED: Final = (
-    "{options}: for running a hub, not for `fairway hub {command}`; "
-    "give that command's own options after its name"
+    "{options}: not an option of `fairway hub {command}`; options of a subcommand follow its name"
 )
 _MAYBE: Final = ". Did you mean {near!r}?"
 
 
-class DataGroup(click.Group):
+class SubcommandGroup(click.Group):
+    """Suggests the nearest subcommand for an unknown one."""
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             near = get_close_matches(args[0], self.commands, n=1)
-            hint = _MAYBE.format(near=near[0]) if near else f"; there are {', '.join(self.commands)}."
+            hint = _MAYBE.format(near=near[0]) if near else f"; known: {', '.join(self.commands)}."
             ctx.fail(f"No such command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
 
 @click.group(
-    cls=DataGroup,
+    cls=SubcommandGroup,
     invoke_without_command=True,
-    short_help="Run an embedded Kubernetes API, and look after its data.",
+    short_help="Run an embedded Kubernetes API server, and manage its data.",
     epilog="""\b
 Examples:
-  fairway hub                                       in memory, gone when it ends
-  fairway hub --data ./hub                          kept in a folder
+  fairway hub                                       in memory; data is lost when it stops
+  fairway hub --data ./hub                          keep the data in a folder
   fairway hub --data ./hub --port 0 --kubeconfig-out ./kubeconfig
   fairway hub --host 0.0.0.0 --name hub.example.com for clients on other machines
   fairway hub --without namespace --without garbage-collector
@@ -47,7 +48,7 @@ Examples:
   fairway hub check --data ./hub
 
 \b
-Then, in another terminal, the lines it prints:
+Then, in another terminal:
   export KUBECONFIG=./hub/admin.kubeconfig
   kubectl get managedclusters
 """,
@@ -56,56 +57,60 @@ Then, in another terminal, the lines it prints:
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep everything in this folder.  [default: in memory only]",
+    help="Folder for the data.  [default: in memory only]",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 picks a free port."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port; 0 picks a free one.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="A further host name or address that clients use for this hub. May be given several times.",
+    help="Additional host name or address of this hub in its certificate. Can be repeated.",
 )
 @click.option(
     "--kubeconfig-out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write the administrator's kubeconfig.  [default: in DIR, or a temporary file]",
+    help="File for the administrator's kubeconfig.  [default: in DIR, or a temporary file]",
 )
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help='Static bearer tokens, one per line: token,user,uid,"group1,group2".',
+    help='File of static bearer tokens, one per line: token,user,uid,"group1,group2".',
 )
 @click.option(
-    "--crds/--no-crds", default=True, show_default=True, help="Bring OCM's and Fairway's kinds along."
+    "--crds/--no-crds", default=True, show_default=True, help="Install the CRDs of OCM's and Fairway's kinds."
 )
 @click.option(
     "--without",
     multiple=True,
     type=click.Choice(sorted(controllers.ALL)),
     metavar="PART",
-    help=f"Leave to another program, such as kube-controller-manager, one of {', '.join(sorted(controllers.ALL))}. "
-    "May be given several times.",
+    help="Do not run this controller, because another program, such as kube-controller-manager, does: "
+    f"{', '.join(sorted(controllers.ALL))}. Can be repeated.",
 )
 @click.option(
     "--audit-log",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write the audit log.  [default: in DIR, or nowhere]",
+    help="File for the audit log.  [default: in DIR, or none]",
 )
 @click.option(
     "--durability",
     type=click.Choice(["full", "normal"]),
     default="full",
     show_default=True,
-    help="full: what was acknowledged survives a power cut; normal: it survives the end of the process.",
+    help="full: acknowledged writes survive a power failure; normal: they survive a crash of the process.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also log what is not a warning.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at info level.")
 @output_option
 @click.pass_context
 def hub(
@@ -125,12 +130,12 @@ def hub(
 ) -> None:
     """Run an embedded Kubernetes API server: for development, tests, demos and small installations.
 
-    It serves TLS and keeps to RBAC. Its log goes to stderr, and Ctrl-C or SIGTERM stops it.
+    It serves TLS and enforces RBAC. It logs to stderr, and stops on Ctrl-C or SIGTERM.
     """
     if context.invoked_subcommand is not None:
         refuse_misplaced(context, MISPLACED)
         return
-    # Imported here, so that `fairway --help` doesn't wait for a web server.
+    # Imported here to keep `fairway --help` fast.
     from fairway.api import crds as definitions
     from fairway.cli.hub import process
     from fairway.hub import Settings

@@ -1,4 +1,4 @@
-"""`fairway hub backup`, `restore` and `check`: a hub's data made safe, put back, looked over, taken elsewhere."""
+"""`fairway hub backup`, `restore` and `check`."""
 
 import shlex
 import sys
@@ -12,39 +12,38 @@ from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
-    from fairway.cli.hub.manifests import Count
+    from fairway.hub.portable import Count
 
 Format = Literal["data", "manifests"]
 
 STDOUT: Final = "-"
 
 EXISTS: Final = "{path} already exists; name another file, or replace it with --force"
-ONE_PLACE: Final = "name one thing to check: a backup FILE, or a folder with --data"
-ONLY_MANIFESTS: Final = "--status is for --format manifests; a backup of the data holds every status"
+ONE_PLACE: Final = "give either a backup FILE or --data"
+ONLY_MANIFESTS: Final = "--status requires --format manifests; a data backup always includes the status"
 
 SAVED: Final = "{file}: {objects} at revision {revision}, and {keys}"
-RESTORED: Final = "{folder}: {objects}, going on at revision {revision}; {keys}"
-KEYS_BACK: Final = "its keys are back, so kubeconfigs and tokens go on working"
+RESTORED: Final = "{folder}: restored {objects}, next revision {revision}; {keys}"
+KEYS_BACK: Final = "keys restored: kubeconfigs and tokens stay valid"
 KEYS_LACKING: Final = (
-    "the backup has no keys; if the folder has none either, `fairway hub renew-pki` makes new ones"
+    "the backup contains no keys; if the folder has none, create them with `fairway hub renew-pki`"
 )
-FINE: Final = "{path} is fine: {objects} at revision {revision}"
-NOT_FINE: Final = (
-    "{path} is damaged. Keep a copy before `fairway hub restore --force` puts a backup in its place."
-)
+FINE: Final = "{path}: no damage found, {objects} at revision {revision}"
+NOT_FINE: Final = "{path} is damaged. Copy it before you replace it with `fairway hub restore --force`."
 WRITTEN: Final = "{where}: {definitions} and {objects}"
-LEFT_OUT: Final = "left out, as they are every hub's own: {kinds}"
-OWNERS: Final = "owner references left out of {objects}: they name uids, which another hub gives anew"
-NO_STATUS: Final = "no status was written (--status adds it)"
+LEFT_OUT: Final = "omitted, because every hub creates its own: {kinds}"
+OWNERS: Final = "owner references omitted from {objects}: another hub assigns new uids"
+NO_STATUS: Final = "status omitted (add --status to include it)"
 STATUS_INSIDE: Final = (
-    "kubectl applies no status of kinds that have it as a subresource; write to a folder to get it apart"
+    "kubectl does not apply the status of kinds with a status subresource; write to a folder to get a "
+    "separate file"
 )
-TO_APPLY: Final = "to apply it to another hub:"
-TWICE: Final = "  # again, if that hub lacks the definitions: kubectl looks all kinds up before it starts"
+TO_APPLY: Final = "apply it to another hub with:"
+TWICE: Final = "  # run it twice if that hub lacks the CRDs: kubectl looks up all kinds first"
 
 
 @click.command(
-    short_help="Save a hub's data in a file, also while it runs.",
+    short_help="Back up a hub's data, also while it runs.",
     epilog="""\b
 Examples:
   fairway hub backup --data ./hub --out hub.backup          everything, for `fairway hub restore`
@@ -53,7 +52,7 @@ Examples:
   fairway hub backup --data ./hub --out moved/ --format manifests
   fairway hub backup --data ./hub --out - --format manifests | kubectl diff -f -
 
-A backup holds the hub's keys, and manifests hold its secrets: both files are readable by you alone.
+A backup contains the hub's keys, and manifests contain its Secrets: both files are readable by you only.
 """,
 )
 @click.option(
@@ -67,35 +66,35 @@ A backup holds the hub's keys, and manifests hold its secrets: both files are re
     "--out",
     required=True,
     metavar="FILE|DIR/",
-    help="Where to write. Manifests may go to - for standard output, or to a folder, which gets definitions, "
-    "objects and status in files of their own.",
+    help="File to write. Manifests can be written to standard output (-), or to a folder with separate files for "
+    "definitions, objects and status.",
 )
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["data", "manifests"]),
-    help="data: the objects with their history, and the keys; manifests: objects for another hub.  "
+    help="data: objects with history, and keys; manifests: objects for another hub.  "
     "[default: manifests for a name ending in .yaml, .yml or .json, otherwise data]",
 )
-@click.option("--status", is_flag=True, help="Manifests: also write the status of objects.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option("--status", is_flag=True, help="With --format manifests, include the status of objects.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @output_option
 def backup(
     data: Path, out: str, format_: Format | None, status: bool, force: bool, output: OutputFormat
 ) -> None:
-    """Save everything a hub needs to start again elsewhere, or its objects as manifests for a real hub."""
+    """Back up a hub: all data and keys for `fairway hub restore`, or its objects as manifests for another hub."""
     if (format_ or _format_for(out)) == "manifests":
         _write_manifests(data, out, status=status, force=force, output=output)
         return
     if status:
         raise BadInputError(ONLY_MANIFESTS)
-    from fairway.cli.hub.backup import save
-    from fairway.cli.hub.faults import told
+    from fairway.cli.hub.errors import store_errors
     from fairway.cli.progress import progress
+    from fairway.hub.backup import save
 
     file = Path(out)
     _refuse_existing(file, force=force)
-    with told(), progress("backing up", total=None):
+    with store_errors(), progress("backing up", total=None):
         outcome = save(data, file, force=force)
     document = {
         "file": str(file),
@@ -113,11 +112,11 @@ def backup(
 
 
 @click.command(
-    short_help="Put a backup in a folder.",
+    short_help="Restore a backup.",
     epilog="""\b
 Examples:
   fairway hub restore hub.backup --data ./hub
-  fairway hub restore hub.backup --data ./hub --force       replace the data that is there
+  fairway hub restore hub.backup --data ./hub --force       replace existing data
 
 The restored hub continues at a much higher revision, so every watch starts over. A backup can be restored repeatedly.
 """,
@@ -128,17 +127,17 @@ The restored hub continues at a much higher revision, so every watch starts over
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="The folder for `fairway hub --data`; made if it isn't there.",
+    help="Folder for `fairway hub --data`; created if missing.",
 )
-@click.option("--force", is_flag=True, help="Replace the data that is there.")
+@click.option("--force", is_flag=True, help="Replace existing data.")
 @output_option
 def restore(file: Path, data: Path, force: bool, output: OutputFormat) -> None:
-    """Put what `fairway hub backup` saved in FILE into a folder: its objects and its keys."""
-    from fairway.cli.hub.backup import load
-    from fairway.cli.hub.faults import told
+    """Restore the objects and keys of a backup FILE into a folder."""
+    from fairway.cli.hub.errors import store_errors
     from fairway.cli.progress import progress
+    from fairway.hub.backup import load
 
-    with told(), progress("restoring", total=None):
+    with store_errors(), progress("restoring", total=None):
         outcome = load(file, data, force=force)
     summary = outcome.objects
     if output != "table":
@@ -157,13 +156,13 @@ def restore(file: Path, data: Path, force: bool, output: OutputFormat) -> None:
 
 
 @click.command(
-    short_help="Look for damage in a folder or a backup.",
+    short_help="Check a folder or a backup for damage.",
     epilog="""\b
 Examples:
   fairway hub check --data ./hub                            also while it runs
   fairway hub check hub.backup -o json
 
-Exit status: 0 when all is well, 1 when something is damaged, 2 when it cannot be read.
+Exit status: 0 no damage, 1 damage found, 2 cannot read.
 """,
 )
 @click.argument("file", required=False, type=click.Path(exists=True, path_type=Path))
@@ -175,23 +174,23 @@ Exit status: 0 when all is well, 1 when something is damaged, 2 when it cannot b
 )
 @output_option
 def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
-    """Read everything a folder or a backup FILE holds, and list what is wrong with it."""
-    from fairway.cli.hub.backup import key_problems, require_data
-    from fairway.cli.hub.faults import told
+    """Read all data of a folder or a backup FILE, and list the problems."""
+    from fairway.cli.hub.errors import store_errors
     from fairway.cli.progress import progress
+    from fairway.hub.backup import key_problems, require_data
     from fairway.hub.storage import archive
 
     place = file or data
     if place is None or (file and data):
         raise click.UsageError(ONE_PLACE, click.get_current_context())
-    with told(), progress("checking", total=None):
+    with store_errors(), progress("checking", total=None):
         if place.is_dir():
             require_data(place)
         report = archive.check(place)
         rows: list[dict[str, object]] = [
             {"revision": each.revision or None, "problem": each.text} for each in report.problems
         ]
-        if report.revision:  # otherwise nothing of it could be read
+        if report.revision:  # 0 if nothing could be read
             rows += ({"revision": None, "problem": text} for text in key_problems(place))
     if output != "table":
         document = {
@@ -215,22 +214,22 @@ def check(file: Path | None, data: Path | None, output: OutputFormat) -> int:
 
 
 def _write_manifests(data: Path, out: str, *, status: bool, force: bool, output: OutputFormat) -> None:
-    from fairway.cli.hub.backup import require_data
-    from fairway.cli.hub.faults import private, told
+    from fairway.cli.hub.errors import store_errors
     from fairway.cli.hub.manifests import targets, write
     from fairway.cli.progress import progress
+    from fairway.hub.backup import private_files, require_data
 
     files = targets(out, status=status)
     if out != STDOUT:
         for file in files:
             _refuse_existing(file, force=force)
-    with told(), private(), progress("writing", total=None):
+    with store_errors(), private_files(), progress("writing", total=None):
         require_data(data)
         count = write(data, out, status=status)
-    # Standard output may be taken by the manifests themselves.
+    # Standard output may contain the manifests.
     stream = sys.stderr if out == STDOUT else sys.stdout
     if output == "table":
-        for line in _said(out, files, count, status=status):
+        for line in _summary(out, files, count, status=status):
             say(line, stream=stream)
         return
     document = {
@@ -244,7 +243,7 @@ def _write_manifests(data: Path, out: str, *, status: bool, force: bool, output:
     emit((), columns={}, output=output, document=document, stream=stream)
 
 
-def _said(out: str, files: list[Path], count: "Count", *, status: bool) -> Iterator[str]:
+def _summary(out: str, files: list[Path], count: "Count", *, status: bool) -> Iterator[str]:
     where = "standard output" if out == STDOUT else out
     definitions, objects = _counted(count.definitions, "definition"), _counted(count.objects, "object")
     yield WRITTEN.format(where=where, definitions=definitions, objects=objects)

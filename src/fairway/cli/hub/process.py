@@ -1,10 +1,9 @@
-"""Runs the hub until it is told to stop: announces it, logs for it, and says why it can't when it can't.
+"""Run the hub until it is stopped, with companions such as controllers.
 
-What is to run with it, such as controllers, runs beside it: started when the hub answers, announced together with it,
-and stopped before it.
+Companions start when the hub responds, and stop before it.
 
-What a hub holds is secret. Files it makes are readable by nobody else, and neither its log nor its last words quote
-an exception, whose text may quote an object; `FAIRWAY_DEBUG=1` lifts that.
+A hub's data is secret: its files are readable by their owner only, and neither its log nor its error messages quote an
+exception, whose text may contain object data. `FAIRWAY_DEBUG=1` shows them.
 """
 
 import asyncio
@@ -33,9 +32,10 @@ import yaml
 
 from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
-from fairway.cli.hub.faults import private, told
+from fairway.cli.hub.errors import store_errors
 from fairway.cli.output import OutputFormat, emit, say
 from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
+from fairway.hub.backup import private_files
 from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
 
 log = logging.getLogger(__name__)
@@ -43,39 +43,40 @@ log = logging.getLogger(__name__)
 KUBECONFIG: Final = "admin.kubeconfig"
 
 BUSY: Final = (
-    "port {port} of {host} is taken; stop what listens there, or give another with --port (0: any free one)"
+    "port {port} of {host} is in use; stop the process that listens there, or set --port (0 picks a free "
+    "port)"
 )
-NOT_ALLOWED: Final = "port {port} of {host} needs more rights than yours; give one above 1023 with --port"
-NOT_HERE: Final = "cannot listen on {host}: no address of this machine; give one that is with --host"
+NOT_ALLOWED: Final = "permission denied to listen on {host} port {port}; use a port above 1023 with --port"
+NOT_HERE: Final = "cannot listen on {host}: not an address of this machine; set --host"
 CANNOT_LISTEN: Final = "cannot listen on {host} port {port}: {reason}"
 CANNOT_WRITE: Final = "cannot write {path}: {reason}"
-CANNOT_WRITE_YET: Final = "cannot write %s yet: %s"
-BAD_NAME: Final = "--name {name!r}: neither a host name nor an address"
+CANNOT_WRITE_YET: Final = "cannot write %s, retrying: %s"
+BAD_NAME: Final = "--name {name!r} is neither a host name nor an address"
 BAD_TOKENS: Final = "--token-file {path}: {reason}"
-NOT_TEXT: Final = "not a text file in UTF-8"
+NOT_TEXT: Final = "not a UTF-8 text file"
 FOREIGN_KUBECONFIG: Final = (
-    "--kubeconfig-out {path}: the file holds something else than an earlier hub's kubeconfig, which would be "
-    "lost; name another file"
+    "--kubeconfig-out {path}: the file is not a kubeconfig written by a hub and would be overwritten; "
+    "name another file"
 )
 FAILED: Final = (
-    "the hub failed: {kind} in {place}. This is a fault in Fairway. What it acknowledged is kept; set "
-    f"{DEBUG_VARIABLE}=1 to see more"
+    "the hub failed: {kind} in {place}. This is a bug in Fairway. Acknowledged writes are kept; set "
+    f"{DEBUG_VARIABLE}=1 for details"
 )
 
 READY: Final = "hub ready at {url}, {kept}"
 KEPT: Final = "data in {folder}"
-NOT_KEPT: Final = "in memory: nothing is left when it ends"
+NOT_KEPT: Final = "in memory: data is lost when it stops"
 EVERYWHERE: Final = (
-    "It listens on every address of this machine. Clients elsewhere need the name they use for it: --name"
+    "It listens on all addresses of this machine. Add the host name that remote clients use with --name."
 )
-HOW_TO_STOP: Final = "Ctrl-C stops it."
+HOW_TO_STOP: Final = "Stop it with Ctrl-C."
 STOPPING: Final = "stopping"
 
 _NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 
 
 class HubFailed(CommandError):
-    """Something nobody foresaw."""
+    """An unexpected exception in the hub."""
 
 
 async def _for_ever() -> None:
@@ -83,11 +84,10 @@ async def _for_ever() -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What is said about a hub that is ready: ``state`` about what it is, ``advice`` about what to do with it.
+class Announcement:
+    """What to print about a companion of a ready hub: its ``state``, and ``advice`` below the line with the kubeconfig.
 
-    ``advice`` stands below the line with the kubeconfig. ``facts`` go into the document for programs. ``over`` returns
-    or raises when what runs beside the hub can't go on.
+    ``facts`` are added to the document of -o yaml and json. ``over`` returns or raises when the companion ends.
     """
 
     state: tuple[str, ...] = ()
@@ -96,16 +96,16 @@ class Told:
     over: Callable[[], Awaitable[None]] = _for_ever
 
 
-Beside = Callable[[Hub, Path], AbstractAsyncContextManager[Told]]
-"""What runs beside a hub, given the administrator's kubeconfig."""
+Companion = Callable[[Hub, Path], AbstractAsyncContextManager[Announcement]]
+"""Runs together with a hub; called with the hub and the administrator's kubeconfig."""
 
 
-def _alone(settings: Settings) -> Beside:
+def _no_companion(settings: Settings) -> Companion:
     kinds = "managedclusters" if settings.definitions else "namespaces"
 
     @asynccontextmanager
-    async def nothing(_hub: Hub, _kubeconfig: Path) -> AsyncIterator[Told]:
-        yield Told(advice=(f"  kubectl get {kinds}",))
+    async def nothing(_hub: Hub, _kubeconfig: Path) -> AsyncIterator[Announcement]:
+        yield Announcement(advice=(f"  kubectl get {kinds}",))
 
     return nothing
 
@@ -116,28 +116,28 @@ def serve(
     kubeconfig: Path | None,
     output: OutputFormat,
     verbose: bool,
-    beside: Beside | None = None,
+    companion: Companion | None = None,
 ) -> None:
-    """Returns once it was told to stop and has stopped."""
+    """Run until stopped by a signal."""
     _check(settings, kubeconfig)
-    with private(), _logging(verbose=verbose), _place(settings.folder, kubeconfig) as path:
+    with private_files(), _logging(verbose=verbose), _place(settings.folder, kubeconfig) as path:
         try:
-            with told():
-                asyncio.run(_serve(settings, path, output, beside or _alone(settings)))
+            with store_errors():
+                asyncio.run(_serve(settings, path, output, companion or _no_companion(settings)))
         except OSError as error:
-            raise _explained(error, settings) from error
+            raise _explain(error, settings) from error
         except (CommandError, BrokenPipeError):
             raise
         except Exception as error:
             if _debugging():
                 raise
             kind, place = type(error).__qualname__, _where(error)
-            # Without the cause, which somebody might print.
+            # Without the cause: its text may contain object data.
             raise HubFailed(FAILED.format(kind=kind, place=place)) from None
 
 
 def _check(settings: Settings, kubeconfig: Path | None) -> None:
-    """What can be wrong with the options, before anything is made."""
+    """Check the options before anything is created."""
     for name in settings.names:
         if not _NAME.fullmatch(name) and not _is_address(name):
             raise BadInputError(BAD_NAME.format(name=name))
@@ -151,9 +151,9 @@ def _check(settings: Settings, kubeconfig: Path | None) -> None:
         except OSError as error:
             raise BadInputError(BAD_TOKENS.format(path=settings.tokens, reason=error.strerror)) from None
     if settings.audit is not None:
-        # The audit log itself would only count what it can't write.
+        # The audit log only counts failed writes.
         try:
-            with private(), settings.audit.open("ab"):
+            with private_files(), settings.audit.open("ab"):
                 pass
         except OSError as error:
             raise BadInputError(CANNOT_WRITE.format(path=settings.audit, reason=error.strerror)) from None
@@ -168,7 +168,7 @@ def _is_address(text: str) -> bool:
 
 
 def _is_ours(path: Path) -> bool:
-    """An empty file, or one with nothing in it but what a hub writes."""
+    """Whether a file is empty or a kubeconfig written by a hub."""
     try:
         found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         return found is None or [each["name"] for each in found["clusters"]] == ["fairway"]
@@ -178,7 +178,7 @@ def _is_ours(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _place(folder: Path | None, chosen: Path | None) -> Iterator[Path]:
-    """Where the administrator's kubeconfig goes. A temporary one goes with the hub, which it is no use without."""
+    """Yield the path of the administrator's kubeconfig. A temporary one is deleted when the hub stops."""
     if chosen is not None:
         yield chosen.absolute()
     elif folder is not None:
@@ -188,11 +188,11 @@ def _place(folder: Path | None, chosen: Path | None) -> Iterator[Path]:
             yield Path(made, KUBECONFIG)
 
 
-async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside) -> None:
-    asyncio.get_running_loop().set_exception_handler(_stray)
+async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, companion: Companion) -> None:
+    asyncio.get_running_loop().set_exception_handler(_log_loop_error)
     with signals.listening() as stop:
         async with running(settings) as hub:
-            # Schemas and stored objects stay; walking them all would stop the event loop for 50 ms at a time.
+            # Schemas and stored objects live as long as the process; collecting them would block the loop for 50 ms.
             gc.collect()
             gc.freeze()
             try:
@@ -205,15 +205,15 @@ async def _serve(settings: Settings, kubeconfig: Path, output: OutputFormat, bes
                 log.warning(CANNOT_WRITE_YET, kubeconfig, error.strerror)
             keeping = asyncio.create_task(_keep_kubeconfig(hub, kubeconfig))
             try:
-                attending = _attend(hub, settings, kubeconfig, output, beside)
-                await signals.until(stop, attending, on_stop=lambda: _say_stopping(output))
+                running_companion = _run_companion(hub, settings, kubeconfig, output, companion)
+                await signals.until(stop, running_companion, on_stop=lambda: _say_stopping(output))
             finally:
                 keeping.cancel()
     log.info("stopped")
 
 
 async def _keep_kubeconfig(hub: Hub, path: Path) -> None:
-    """Rewritten when the hub renewed a certificate in it, and until the disk has room for it."""
+    """Rewrite the kubeconfig when the hub renewed its certificate, and retry while the disk is full."""
     written: object = None
     while True:
         wanted = (hub.certificates.admin, hub.certificates.authority.identity)
@@ -226,12 +226,12 @@ async def _keep_kubeconfig(hub: Hub, path: Path) -> None:
         await asyncio.sleep(RENEWAL_SECONDS)
 
 
-async def _attend(
-    hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, beside: Beside
+async def _run_companion(
+    hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, companion: Companion
 ) -> None:
-    async with beside(hub, kubeconfig) as told:
-        _announce(hub, settings, kubeconfig, output, told)
-        await told.over()
+    async with companion(hub, kubeconfig) as announcement:
+        _announce(hub, settings, kubeconfig, output, announcement)
+        await announcement.over()
 
 
 def _say_stopping(output: OutputFormat) -> None:
@@ -241,7 +241,9 @@ def _say_stopping(output: OutputFormat) -> None:
         sys.stdout.flush()
 
 
-def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, told: Told) -> None:
+def _announce(
+    hub: Hub, settings: Settings, kubeconfig: Path, output: OutputFormat, announcement: Announcement
+) -> None:
     folder = settings.folder.absolute() if settings.folder else None
     log.info("process %d serves %s", os.getpid(), hub.url)
     if output == "table":
@@ -249,7 +251,11 @@ def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputForm
         say(READY.format(url=hub.url, kept=kept))
         if settings.host in ("", "0.0.0.0", "::"):
             say(EVERYWHERE)
-        for line in (*told.state, f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", *told.advice):
+        for line in (
+            *announcement.state,
+            f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
+            *announcement.advice,
+        ):
             say(line)
         say(HOW_TO_STOP)
     else:
@@ -258,14 +264,14 @@ def _announce(hub: Hub, settings: Settings, kubeconfig: Path, output: OutputForm
             "kubeconfig": str(kubeconfig),
             "data": str(folder) if folder else None,
             "pid": os.getpid(),
-            **told.facts,
+            **announcement.facts,
         }
         emit((), columns={}, output=output, document=document)
-    # Whoever waits for these lines in a pipe has waited long enough.
+    # A reader of a pipe waits for these lines.
     sys.stdout.flush()
 
 
-def _explained(error: OSError, settings: Settings) -> CommandError:
+def _explain(error: OSError, settings: Settings) -> CommandError:
     host, port = settings.host, settings.port
     if error.filename is not None:
         return BadInputError(CANNOT_WRITE.format(path=error.filename, reason=error.strerror))
@@ -281,11 +287,11 @@ def _explained(error: OSError, settings: Settings) -> CommandError:
 # Logging
 
 
-class Discreet(logging.Formatter):
-    """Tracebacks with the places and types of exceptions, without their words."""
+class SafeFormatter(logging.Formatter):
+    """Formats tracebacks without the messages of exceptions, which may contain object data."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # Another handler may have left its own, complete form.
+        # Another handler may have cached the complete text.
         record = copy.copy(record)
         record.exc_text = None
         return super().format(record)
@@ -300,23 +306,23 @@ class Discreet(logging.Formatter):
 
 @contextlib.contextmanager
 def _logging(*, verbose: bool) -> Iterator[None]:
-    """Warnings on stderr; with ``verbose`` also what Fairway itself finds worth telling."""
+    """Log warnings to stderr; with ``verbose``, also Fairway's info messages."""
     handler = logging.StreamHandler()
-    make = logging.Formatter if _debugging() else Discreet
+    make = logging.Formatter if _debugging() else SafeFormatter
     handler.setFormatter(make("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    everything, ours = logging.getLogger(), logging.getLogger("fairway")
+    root, ours = logging.getLogger(), logging.getLogger("fairway")
     before = ours.level
-    everything.addHandler(handler)
+    root.addHandler(handler)
     ours.setLevel(logging.INFO if verbose else logging.WARNING)
     try:
         yield
     finally:
-        everything.removeHandler(handler)
+        root.removeHandler(handler)
         ours.setLevel(before)
 
 
-def _stray(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio would log itself, with exceptions and all they hold in the message."""
+def _log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log errors of the event loop without the text of exceptions, which asyncio would include."""
     error = context.get("exception")
     log.error("%s", context.get("message"), exc_info=error if isinstance(error, BaseException) else None)
 

@@ -1,11 +1,11 @@
-"""`fairway join`: a small stand-in for OCM's klusterlet. The commands below it begin and end a membership."""
+"""`fairway join`: a klusterlet as a process. Its subcommands create tokens, leave a hub, and forget a cluster."""
 
 from pathlib import Path
 from typing import Final
 
 import click
 
-from fairway.cli.hub.command import DataGroup
+from fairway.cli.hub.command import SubcommandGroup
 from fairway.cli.join.forget import forget
 from fairway.cli.join.leave import leave
 from fairway.cli.join.options import (
@@ -23,13 +23,13 @@ from fairway.observe import logs
 LEASE_SECONDS: Final = 60
 RENEW_LEFT: Final = 20
 SHORTEST_CERTIFICATE: Final = 600
-"""Seconds; Kubernetes signs none that are shorter."""
+"""Seconds; the minimum that Kubernetes signs."""
 
 
-A_NAME: Final = "a cluster is named with --name {name}"
+A_NAME: Final = "to name a cluster, use --name {name}"
 
 
-class JoinGroup(DataGroup):
+class JoinGroup(SubcommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -45,62 +45,61 @@ class JoinGroup(DataGroup):
 @click.group(
     cls=JoinGroup,
     invoke_without_command=True,
-    short_help="Join a cluster to a hub, and look after it there.",
+    short_help="Join a cluster to a hub, and run its klusterlet.",
     epilog="""\b
 Examples:
-  fairway join token --name c1                    on the hub: prints the line to run for the cluster
+  fairway join token --name c1                    on the hub: print the command that joins the cluster
   fairway join --name c1 --hub-bootstrap-kubeconfig hub.kubeconfig --kubeconfig c1.kubeconfig
   FAIRWAY_HUB_TOKEN=TOKEN fairway join --name c1 --hub-server https://hub:6443 --hub-ca ca.crt
-  fairway join --name c1                          goes on with the identity it has
-  fairway accept c1                               on the hub: lets it in
+  fairway join --name c1                          continue with the stored identity
+  fairway accept c1                               on the hub: accept the cluster
   fairway join leave --name c1
-  fairway join forget c1                          on the hub: lets go of what waits for a cluster that is gone
+  fairway join forget c1                          on the hub: release the works of a lost cluster
 
 \b
-It runs until Ctrl-C or SIGTERM, and goes on where it was when it is started again.
-Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad input, or no hub to talk to.
+It runs until Ctrl-C or SIGTERM, and continues when it is started again.
+Exit status: 0 stopped, 1 the hub rejected or removed the cluster, 2 bad input, or the hub is unreachable.
 """,
 )
-@click.option("--name", metavar="NAME", help="The cluster's name on the hub.")
+@click.option("--name", metavar="NAME", help="Name of the cluster on the hub.")
 @click.option(
     "--hub-bootstrap-kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="How to reach the hub the first time.",
+    help="Kubeconfig of a bootstrap identity on the hub, for the first start.",
 )
-@click.option("--hub-server", metavar="URL", help="The same, without a kubeconfig: the hub's address.")
+@click.option("--hub-server", metavar="URL", help="URL of the hub, instead of a bootstrap kubeconfig.")
 @click.option(
     "--hub-token",
     metavar="TOKEN",
     envvar=TOKEN_VARIABLE,
     show_envvar=True,
-    help="A token that may introduce clusters; `fairway join token` makes one. Every user of this machine can see it "
-    "here; the variable, nobody else can.",
+    help="Bootstrap token from `fairway join token`. Visible in the process list; prefer the environment variable.",
 )
 @click.option(
     "--hub-ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The authority that signed the hub's certificate.  [default: the system's]",
+    help="Certificate authority of the hub.  [default: the system's]",
 )
-@click.option("--hub-ca-data", metavar="BASE64", help="The same, as text.")
+@click.option("--hub-ca-data", metavar="BASE64", help="Certificate authority of the hub, in base64.")
 @click.option(
     "--cluster-url",
     metavar="URL",
-    help="Where the hub's users reach the cluster's API.  [default: where this command does]",
+    help="URL of the cluster's API for users of the hub.  [default: the one of the kubeconfig]",
 )
 @click.option(
     "--lease-seconds",
     type=click.IntRange(1, 86_400),
     default=LEASE_SECONDS,
     show_default=True,
-    help="How often a new cluster gives a sign of life; five times as long without one, and it counts as lost.",
+    help="Lease duration of a new cluster; without a renewal for five durations, the cluster is unreachable.",
 )
 @click.option(
     "--certificate-seconds",
     type=click.IntRange(SHORTEST_CERTIFICATE, 2**31 - 1),
     metavar="NUMBER",
-    help="How long certificates shall live.  [default: as long as the hub likes]",
+    help="Requested lifetime of certificates, in seconds.  [default: the hub's]",
 )
 @click.option(
     "--renew-left",
@@ -108,12 +107,12 @@ Exit status: 0 told to stop, 1 the hub refused or removed the cluster, 2 bad inp
     default=RENEW_LEFT,
     show_default=True,
     metavar="PERCENT",
-    help="Renew a certificate when so much of its life is left.",
+    help="Renew a certificate when this share of its lifetime is left.",
 )
 @click.option(
     "--local-agents",
     is_flag=True,
-    help="Run agents of add-ons as processes beside this one, where no kubelet runs them.",
+    help="Run add-on agents as local processes, for clusters without a kubelet.",
 )
 @log_options(level="warning")
 @state_option
@@ -138,10 +137,10 @@ def join(
     kubeconfig: str | None,
     cluster_context: str | None,
 ) -> None:
-    """Join a cluster to a hub: register it, renew its certificate and lease, report what it has, apply its work.
+    """Join a cluster to a hub: register it, renew its certificate and Lease, report its status, apply its works.
 
-    On a fleet that runs OCM its own klusterlet does all this. This one needs no pods, so hub and clusters can be
-    processes of one machine.
+    In a fleet that runs OCM, its klusterlet does this. This one needs no pods, so hub and clusters can be processes
+    of one machine.
     """
     if context.invoked_subcommand is not None:
         refuse_misplaced(context, MISPLACED)
@@ -156,7 +155,7 @@ def join(
         authority_data=hub_ca_data,
     )
     settings = process.Settings(
-        name=process.checked_name(name),
+        name=process.check_name(name),
         bootstrap=bootstrap,
         kubeconfig=kubeconfig,
         context=cluster_context,

@@ -1,4 +1,4 @@
-"""`fairway join forget`: the end of a membership on the hub's side, where the cluster cannot have a part in it."""
+"""`fairway join forget`: release the ManifestWorks of a cluster that is lost."""
 
 import sys
 from typing import TYPE_CHECKING, Final
@@ -16,58 +16,61 @@ if TYPE_CHECKING:
     from fairway.kube import Client
 
 MEMBER: Final = (
-    "cluster {name} is a member of this hub, and its agent removes what its works brought; if the cluster is gone for "
-    "good, run first: kubectl delete managedcluster {name}"
+    "cluster {name} is a member of this hub, and its agent cleans up its works; if the cluster is lost, run first: "
+    "kubectl delete managedcluster {name}"
 )
 ANSWERS: Final = (
-    "cluster {name} is being removed, and its agent still answers: it removes what its works brought, and then lets go "
-    "of them"
+    "cluster {name} is being removed, and its agent is still available: it cleans up its works and then "
+    "releases them"
 )
-RELEASED: Final = "ManifestWork {namespace}/{name} is let go"
-GONE: Final = "ManifestWork {namespace}/{name} is gone already"
-CHANGED: Final = "ManifestWork {namespace}/{name} was changed at the same time; run this again"
-STAYS: Final = (
-    "ManifestWork {namespace}/{name} stays, for nobody has deleted it; with the whole namespace it goes by: "
+RELEASED: Final = "ManifestWork {namespace}/{name} released"
+DELETED: Final = "ManifestWork {namespace}/{name} already deleted"
+CHANGED: Final = "ManifestWork {namespace}/{name} was changed at the same time; run this command again"
+KEPT: Final = (
+    "ManifestWork {namespace}/{name} kept: it is not being deleted; delete it with its namespace: "
     "kubectl delete namespace {namespace}"
 )
-NOTHING: Final = "no ManifestWork of cluster {name} waits for it"
-STAY_THERE: Final = (
-    "what they brought to the cluster stays there; "
-    "should it join again under this name, that is removed an hour later"
+NOTHING: Final = "no ManifestWork of cluster {name} is waiting for cleanup"
+OBJECTS_STAY: Final = (
+    "objects that they created on the cluster stay there; "
+    "if the cluster joins again under this name, they are removed one hour later"
 )
 
 
 @click.command(
-    short_help="On the hub: let go of what waits for a cluster that is gone.",
+    short_help="On the hub: release the works of a lost cluster.",
     epilog="""\b
 Examples:
   fairway join forget c1 --dry-run
   fairway join forget c1
 
 \b
-A ManifestWork that is deleted stays until the agent of its cluster has removed what it brought. If the cluster is gone
-for good, nobody does, and its namespace stays, too.
-Exit status: 0 nothing waits any more, 1 the cluster is still a member, or something is left, 2 bad input.
+A deleted ManifestWork remains until the cluster's agent has removed its objects. If the cluster is lost, the work and
+its namespace remain forever.
+Exit status: 0 all works released, 1 the cluster is still a member, or works are left, 2 bad input.
 """,
 )
 @click.argument("name", metavar="CLUSTER", shell_complete=complete("namespaces"))
 @dry_run_option
 @hub_options
 def forget(name: str, dry_run: bool, hub: HubChoice) -> int:
-    """Let go of the deleted ManifestWorks of a cluster that was removed from the hub and does not come again.
+    """Release the deleted ManifestWorks of a cluster that was removed from the hub and will not return.
 
-    For one that is alive, `fairway join leave` or its own agent do better: they remove what the works brought.
+    For a running cluster use `fairway join leave`, which also removes the objects of the works.
     """
 
     async def work(client: "Client") -> bool:
-        await _refuse_members(client, name)
+        await _require_removed(client, name)
         return await _release(client, name, dry_run=dry_run)
 
     return EXIT_OK if talk(hub, work) else EXIT_NO
 
 
-async def _refuse_members(client: "Client", name: str) -> None:
-    """A namespace that is being deleted has no rights for an agent any more, whatever its cluster is."""
+async def _require_removed(client: "Client", name: str) -> None:
+    """Raises NegativeAnswerError unless the cluster was removed.
+
+    In a namespace that is being deleted the agent has lost its permissions, so its works can be released.
+    """
     from fairway.api.cluster import CONDITION_AVAILABLE
     from fairway.api.meta import TRUE, find_condition
     from fairway.cli.client.names import NAMESPACES
@@ -106,23 +109,23 @@ async def _release(client: "Client", name: str, *, dry_run: bool) -> bool:
     found = await listed(client, MANIFEST_WORKS, namespace=name)
     held = [each for each in found if MANIFEST_WORK_FINALIZER in each.metadata.finalizers]
     waiting = [each for each in held if each.metadata.deletionTimestamp is not None]
-    results = [await _let_go(client, each, dry_run=dry_run) for each in waiting]
+    results = [await _release_work(client, each, dry_run=dry_run) for each in waiting]
     for each in held:
         if each not in waiting:
-            say(STAYS.format(namespace=name, name=cell(each.metadata.name)))
+            say(KEPT.format(namespace=name, name=cell(each.metadata.name)))
     if not waiting:
         say(NOTHING.format(name=name))
     else:
-        say(NOTE.format(text=STAY_THERE), stream=sys.stderr)
+        say(NOTE.format(text=OBJECTS_STAY), stream=sys.stderr)
     return all(results)
 
 
-async def _let_go(client: "Client", work: "ManifestWork", *, dry_run: bool) -> bool:
+async def _release_work(client: "Client", work: "ManifestWork", *, dry_run: bool) -> bool:
     from fairway.api.work import MANIFEST_WORK_FINALIZER
     from fairway.kube import MANIFEST_WORKS, Conflict, NotFound, Patch
 
     meta = work.metadata
-    words = {"namespace": meta.namespace, "name": cell(meta.name)}
+    names = {"namespace": meta.namespace, "name": cell(meta.name)}
     kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
     patch = {"uid": meta.uid, "resourceVersion": meta.resourceVersion, "finalizers": kept}
     try:
@@ -135,10 +138,10 @@ async def _let_go(client: "Client", work: "ManifestWork", *, dry_run: bool) -> b
             dry_run=dry_run,
         )
     except NotFound:
-        say(GONE.format(**words))
+        say(DELETED.format(**names))
     except Conflict:
-        say(CHANGED.format(**words))
+        say(CHANGED.format(**names))
         return False
     else:
-        say(RELEASED.format(**words) + (DRY_RUN if dry_run else ""))
+        say(RELEASED.format(**names) + (DRY_RUN if dry_run else ""))
     return True

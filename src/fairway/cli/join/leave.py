@@ -1,4 +1,4 @@
-"""`fairway join leave`: the end of a membership, on the cluster's side."""
+"""`fairway join leave`: remove a cluster from its hub, on the side of the cluster."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,43 +11,42 @@ from fairway.cli.output import say
 if TYPE_CHECKING:
     from fairway.klusterlet.state import State
 
-LEFT: Final = "cluster {name} has left: nothing here speaks for it any more"
-ON_HUB: Final = "On the hub, what is left of it:"
+LEFT: Final = "cluster {name} has left: its identity is deleted"
+ON_HUB: Final = "To remove it from the hub, run there:"
 NO_IDENTITY: Final = (
-    "{folder} holds no identity of cluster {name}, so it is not known which hub's works are on the cluster: "
-    "those stay"
+    "{folder} contains no identity of cluster {name}, so its hub is unknown and objects of works are kept"
 )
 NOT_RELEASED: Final = (
-    "the hub could not be told ({why}); ManifestWorks there may wait for this cluster when they are deleted: "
-    "`fairway join forget {name}`, run there, lets go of them"
+    "cannot release the works on the hub ({why}); if deleted ManifestWorks remain there, release them with "
+    "`fairway join forget {name}` on the hub"
 )
 
 
 @click.command(
-    short_help="Remove what joining made on a cluster.",
+    short_help="Remove a cluster from its hub.",
     epilog="""\b
 Examples:
   fairway join leave --name c1
   fairway join leave --name c1 --state ./c1 --kubeconfig c1.kubeconfig
 
 \b
-Objects that ManifestWorks brought to the cluster are removed, too.
-Exit status: 0 it was done, 2 bad input, or a cluster that cannot be reached.
+Objects of ManifestWorks are removed from the cluster, too.
+Exit status: 0 done, 2 bad input, or the cluster is unreachable.
 """,
 )
-@click.option("--name", required=True, metavar="NAME", help="The cluster's name on the hub.")
+@click.option("--name", required=True, metavar="NAME", help="Name of the cluster on the hub.")
 @state_option
 @cluster_options
 def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context: str | None) -> None:
-    """Remove from a cluster what joining made there, and forget its identity.
+    """Remove everything that joining created on a cluster, and delete its identity.
 
-    What is on the hub stays, for removing it needs rights there: the commands for it are printed.
+    Objects on the hub are kept, because deleting them needs permissions there; the commands are printed.
     """
     import asyncio
 
     from fairway.cli.errors import BadInputError
-    from fairway.cli.join.messages import cluster_words
-    from fairway.cli.join.process import cluster_connection, refusals_in_words
+    from fairway.cli.join.messages import cluster_message
+    from fairway.cli.join.process import cluster_connection, klusterlet_errors
     from fairway.klusterlet import unjoin
     from fairway.klusterlet.state import State
     from fairway.kube import Client, KubeError
@@ -65,11 +64,11 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
             async for line in unjoin.leave(cluster, name=name, server=server):
                 say(line)
 
-    with refusals_in_words(), State.held(state or default_state(name), cluster=name) as held:
+    with klusterlet_errors(), State.held(state or default_state(name), cluster=name) as held:
         try:
             asyncio.run(work(held))
         except KubeError as error:
-            raise BadInputError(cluster_words(error, connection)) from error
+            raise BadInputError(cluster_message(error, connection)) from error
         held.clear()
     say(LEFT.format(name=name))
     say(ON_HUB)
@@ -83,7 +82,7 @@ async def _release(held: "State") -> None:
     from fairway.kube.transport import Retry
 
     try:
-        # Once: who leaves a hub that is gone must not wait for it.
+        # One attempt: leaving an unreachable hub must not block.
         async with Client(held.connection(), retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as hub:
             await unjoin.release(hub, name=held.cluster)
     except KubeError as error:

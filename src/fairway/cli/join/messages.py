@@ -1,10 +1,10 @@
-"""What went wrong between a joining cluster, its hub and this command, and what to do about it."""
+"""Error messages of `fairway join`: what failed and what to do."""
 
 from datetime import UTC, datetime
 from typing import Final
 
 from fairway.api.meta import format_time
-from fairway.cli.client.messages import is_nowhere, told
+from fairway.cli.client.messages import explain_error, is_nowhere
 from fairway.cli.client.session import HubChoice
 from fairway.kube import Connection
 from fairway.kube.errors import (
@@ -18,32 +18,32 @@ from fairway.kube.errors import (
     UntrustedError,
 )
 
-NO_CLUSTER: Final = "which cluster joins? there is no kubeconfig; give one with --kubeconfig or in KUBECONFIG"
-CLUSTER_CONFIG: Final = "how to reach the cluster that joins: {why}"
-CLUSTER_UNREACHABLE: Final = "the cluster that joins cannot be talked to: {why}; see what {place} names"
+NO_CLUSTER: Final = "no kubeconfig of the joining cluster found; set --kubeconfig or KUBECONFIG"
+CLUSTER_CONFIG: Final = "kubeconfig of the joining cluster: {why}"
+CLUSTER_UNREACHABLE: Final = "cannot reach the joining cluster: {why}; check {place}"
 CLUSTER_REFUSES: Final = (
-    "the cluster that joins does not let you in as you are: {why}; a klusterlet needs the rights of an administrator "
-    "there, see what {place} says about the user"
+    "access to the joining cluster denied: {why}; the klusterlet needs cluster-admin there, check the "
+    "user in {place}"
 )
-HUB_UNREACHABLE: Final = "{why}; is the hub running, and is that its address?"
-PLAIN: Final = "{why}; a hub that is asked in the clear at {server} does not answer: try https://"
-UNTRUSTED: Final = "{why}; give the authority of the hub with --hub-ca"
-CLOCK: Final = "{why}; is the clock of this machine right? It says {now}"
+HUB_UNREACHABLE: Final = "{why}; check that the hub is running and that the address is right"
+PLAIN: Final = "{why}; {server} is not TLS, and hubs serve TLS only: try https://"
+UNTRUSTED: Final = "{why}; set the hub's certificate authority with --hub-ca"
+CLOCK: Final = "{why}; check the clock of this machine, which shows {now}"
 TOKEN_REJECTED: Final = (
-    "hub {server} does not know who asks (401): the token has run out, or belongs to another hub; make a new one "
-    "there with `fairway join token`"
+    "the token was rejected by hub {server} (401): expired, or for another hub; create a new one there with "
+    "`fairway join token`"
 )
 TOKEN_WITHOUT_RIGHTS: Final = (
-    "hub {server} does not let the token introduce clusters: {why}; "
-    "`fairway join token`, run there, makes one that may"
+    "the token has no permission to join clusters on hub {server}: {why}; "
+    "create one there with `fairway join token`"
 )
 NO_HUB: Final = (
-    "{server} knows no ManagedClusters, so it is no hub; if it should be one, run there: "
+    "{server} does not serve ManagedClusters, so it is not a hub; to make it one, run there: "
     "fairway crds | kubectl apply -f -"
 )
 
 
-def cluster_words(error: Exception, connection: Connection | None = None) -> str:
+def cluster_message(error: Exception, connection: Connection | None = None) -> str:
     if isinstance(error, KubeError) and is_nowhere(error):
         return NO_CLUSTER
     place = "the kubeconfig" if connection is None else connection.place or "the kubeconfig"
@@ -51,16 +51,16 @@ def cluster_words(error: Exception, connection: Connection | None = None) -> str
         return CLUSTER_REFUSES.format(why=error.message, place=place)
     if isinstance(error, ConfigError | CredentialError):
         return CLUSTER_CONFIG.format(why=error)
-    if isinstance(error, UntrustedError) and _is_of_time(error):
+    if isinstance(error, UntrustedError) and _is_time_error(error):
         return CLOCK.format(why=error, now=format_time(datetime.now(UTC)))
     return CLUSTER_UNREACHABLE.format(why=error, place=place)
 
 
-def hub_words(error: KubeError, connection: Connection, *, joining: bool = False) -> str:
-    """``joining``: it was asked with a bootstrap identity."""
+def hub_message(error: KubeError, connection: Connection, *, joining: bool = False) -> str:
+    """``joining``: the request used a bootstrap identity."""
     server = connection.server
     match error:
-        case UntrustedError() if _is_of_time(error):
+        case UntrustedError() if _is_time_error(error):
             return CLOCK.format(why=error, now=format_time(datetime.now(UTC)))
         case UntrustedError():
             return UNTRUSTED.format(why=error)
@@ -74,9 +74,9 @@ def hub_words(error: KubeError, connection: Connection, *, joining: bool = False
             return TOKEN_WITHOUT_RIGHTS.format(server=server, why=error.message)
         case NotFound() if joining and not error.details.name:
             return NO_HUB.format(server=server)
-    return told(error, hub=HubChoice(), connection=connection)
+    return explain_error(error, hub=HubChoice(), connection=connection)
 
 
-def _is_of_time(error: UntrustedError) -> bool:
-    """Whether a certificate is good at another time than now. OpenSSL has words for it, and no name."""
+def _is_time_error(error: UntrustedError) -> bool:
+    """Whether a certificate is not valid at this time. OpenSSL reports that only in its message."""
     return "not yet valid" in str(error) or "has expired" in str(error)

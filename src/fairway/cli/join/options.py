@@ -1,4 +1,4 @@
-"""What `fairway join` and the commands below it are told, and mistakes in that."""
+"""Options of `fairway join` and its subcommands."""
 
 import base64
 import binascii
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from fairway.kube import Connection
 
 MISPLACED: Final = (
-    "{options}: for joining, not for `fairway join {command}`; give that command's own options after its name"
+    "{options}: not an option of `fairway join {command}`; options of a subcommand follow its name"
 )
-TWO_WAYS: Final = "give --hub-bootstrap-kubeconfig, or --hub-server and --hub-token, not both"
+TWO_WAYS: Final = "--hub-bootstrap-kubeconfig excludes --hub-server and --hub-token"
 HALF: Final = (
-    "--hub-server and a token belong together: give both, the token as --hub-token, "
-    "or better as FAIRWAY_HUB_TOKEN"
+    "--hub-server and a token require each other: set the token with FAIRWAY_HUB_TOKEN or --hub-token"
 )
-TWO_AUTHORITIES: Final = "give --hub-ca or --hub-ca-data, not both"
-NO_SERVER: Final = "--hub-ca belongs to --hub-server: give that, too"
-NOT_BASE64: Final = "--hub-ca-data is not base64; `fairway join token` prints it as it should be"
+TWO_AUTHORITIES: Final = "--hub-ca and --hub-ca-data exclude each other"
+NO_SERVER: Final = "--hub-ca requires --hub-server"
+NOT_BASE64: Final = "--hub-ca-data is not base64; copy it from the output of `fairway join token`"
 PLACE: Final = "--hub-server"
 TOKEN_VARIABLE: Final = "FAIRWAY_HUB_TOKEN"
 
@@ -34,7 +33,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapChoice:
-    """How to reach a hub as somebody who may introduce clusters."""
+    """Options for connecting to a hub with a bootstrap identity."""
 
     kubeconfig: Path | None = None
     server: str | None = None
@@ -43,11 +42,11 @@ class BootstrapChoice:
     authority_data: str | None = None
 
     def connection(self) -> "Connection | None":
-        """None if nothing was said. Raises BadInputError."""
+        """Return the connection; None without options. Raises BadInputError."""
         from fairway.kube import Connection, KubeError, load
         from fairway.kube.credentials import StoredCredentials
 
-        # The token may come from the environment, where it need not be meant.
+        # A token in the environment may be left from another command.
         given = self.server is not None or self.authority is not None or self.authority_data is not None
         if self.kubeconfig is not None:
             if given:
@@ -89,7 +88,7 @@ class BootstrapChoice:
 
 
 def default_state(name: str) -> Path:
-    """Where programs of a user keep what they must not forget."""
+    """Return the default folder of a cluster's identity, in the user's state folder."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "fairway" / "clusters" / name
 
@@ -99,25 +98,26 @@ def state_option(command: _Command) -> _Command:
         "--state",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
-        help="Where the identity is kept.  [default: ~/.local/state/fairway/clusters/NAME]",
+        help="Folder of the cluster's identity.  [default: ~/.local/state/fairway/clusters/NAME]",
     )
     return option(command)
 
 
 def cluster_options(command: _Command) -> _Command:
-    """`--kubeconfig` and `--context`, of the cluster; the latter arrives as `cluster_context`."""
+    """Add `--kubeconfig` and `--context` of the cluster; the latter is passed as `cluster_context`."""
     for option in (
         click.option(
             "--context",
             "cluster_context",
             metavar="NAME",
-            help="The context of that kubeconfig.  [default: its current]",
+            help="Context of that kubeconfig.  [default: the current one]",
         ),
         click.option(
             "--kubeconfig",
             metavar="FILE",
             type=click.Path(),
-            help="How to reach the cluster that joins.  [default: $KUBECONFIG, ~/.kube/config, the pod's own]",
+            help="Kubeconfig of the joining cluster.  [default: $KUBECONFIG, ~/.kube/config, the pod's "
+            "service account]",
         ),
     ):
         command = option(command)

@@ -1,4 +1,4 @@
-"""`fairway join` as a process: finds hub and cluster, registers if need be, and runs until it is told to stop."""
+"""The process of `fairway join`: register the cluster if necessary, and run the klusterlet until it is stopped."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from typing import Final
 from fairway.api.meta import format_time
 from fairway.cli import signals
 from fairway.cli.errors import BadInputError, NegativeAnswerError
-from fairway.cli.join.messages import cluster_words, hub_words
+from fairway.cli.join.messages import cluster_message, hub_message
 from fairway.cli.join.options import BootstrapChoice, default_state
 from fairway.cli.output import say
 from fairway.controllers.cluster_names import refusal
@@ -28,22 +28,22 @@ from fairway.kube.transport import Retry
 
 log: Final = logging.getLogger(__name__)
 
-NO_NAME: Final = "which cluster? name it, as in fairway join --name c1"
+NO_NAME: Final = "no cluster named; for example: fairway join --name c1"
 NO_BOOTSTRAP: Final = (
-    "cluster {name} has no identity on a hub yet (looked for in {folder}): give --hub-bootstrap-kubeconfig, or "
-    "--hub-server and --hub-token; `fairway join token`, run on the hub, prints them"
+    "cluster {name} has no identity yet (folder {folder}): set --hub-bootstrap-kubeconfig, or --hub-server and "
+    "--hub-token; `fairway join token` on the hub prints them"
 )
 RUN_OUT: Final = (
-    "the certificate of cluster {name} in {folder} ran out at {ends}, and here it is {now}: if the clock is right, "
-    "join it anew with a token, which `fairway join token` makes on the hub"
+    "the certificate of cluster {name} in {folder} expired at {ends}; it is {now}. If the clock is right, join the "
+    "cluster again with a token from `fairway join token` on the hub"
 )
-REACHED: Final = "cluster {name} is at {server}, Kubernetes {version}"
-PREPARED: Final = "{kind} is made on the cluster"
-RESUMED: Final = "goes on as {user}, whose certificate is valid until {ends}"
-STOPPING: Final = "stopping; cluster {name} stays on the hub, and goes on when this is started again"
-FORGOTTEN: Final = "the hub knows no cluster {name} any more: it joins anew"
-AWAY: Final = "{why}; cluster {name} has joined before, so it is waited for"
-NOT_SERVED: Final = "the kinds of a klusterlet are not served by the cluster, though they are defined there"
+REACHED: Final = "cluster {name}: connected to {server}, Kubernetes {version}"
+PREPARED: Final = "created {kind} on the cluster"
+RESUMED: Final = "continuing as {user}; certificate valid until {ends}"
+STOPPING: Final = "stopping; cluster {name} stays on the hub, start this command again to continue"
+FORGOTTEN: Final = "cluster {name} was removed from the hub; joining again"
+UNREACHABLE: Final = "{why}; cluster {name} has joined before, retrying"
+NOT_SERVED: Final = "the cluster does not serve the klusterlet's CRDs, although they are installed"
 
 _PAUSES: Final = Backoff(base=0.25, cap=5.0)
 
@@ -67,8 +67,8 @@ class Settings:
         return (self.state or default_state(self.name)).absolute()
 
 
-def checked_name(name: str | None) -> str:
-    """Raises BadInputError for names that no hub of Fairway's lets in, before anything is made under them."""
+def check_name(name: str | None) -> str:
+    """Check the name of the cluster before anything is created. Raises BadInputError."""
     if not name:
         raise BadInputError(NO_NAME)
     if (reason := refusal(name)) is not None:
@@ -77,20 +77,20 @@ def checked_name(name: str | None) -> str:
 
 
 def serve(settings: Settings) -> None:
-    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    """Run until stopped by a signal. Raises CommandErrors."""
     bootstrap = settings.bootstrap.connection()
     cluster = cluster_connection(settings.kubeconfig, settings.context)
-    with refusals_in_words():
+    with klusterlet_errors():
         try:
             with State.held(settings.folder, cluster=settings.name) as state:
                 asyncio.run(_serve(settings, state, bootstrap=bootstrap, cluster=cluster))
-        except OSError as error:  # a disk that is full, or cannot be written to
+        except OSError as error:  # a full or read-only disk
             why = error.strerror or str(error)
             raise BadInputError(NOT_A_FOLDER.format(folder=settings.folder, why=why)) from error
 
 
 @contextmanager
-def refusals_in_words() -> Iterator[None]:
+def klusterlet_errors() -> Iterator[None]:
     try:
         yield
     except StateError as error:
@@ -104,7 +104,7 @@ def cluster_connection(kubeconfig: str | None, context: str | None) -> Connectio
     try:
         return Client.from_environment(kubeconfig, context=context).connection
     except KubeError as error:
-        raise BadInputError(cluster_words(error)) from None
+        raise BadInputError(cluster_message(error)) from None
 
 
 async def _serve(
@@ -119,7 +119,7 @@ async def _work(
     settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
 ) -> None:
     async with Client(cluster) as managed:
-        await _reach_cluster(managed, settings, patient=state.certificate() is not None)
+        await _wait_for_cluster(managed, settings, retry=state.certificate() is not None)
         await _identify(settings, state, bootstrap=bootstrap, cluster=cluster)
         options = KlusterletOptions(
             certificate_seconds=settings.certificate_seconds,
@@ -130,33 +130,33 @@ async def _work(
             try:
                 await Klusterlet(hub, managed, state, options=options, tell=tell).run()
             except KubeError as error:
-                raise BadInputError(hub_words(error, hub.connection)) from error
+                raise BadInputError(hub_message(error, hub.connection)) from error
 
 
-async def _reach_cluster(managed: Client, settings: Settings, *, patient: bool) -> None:
-    """``patient``: one that has joined before may be starting at this very moment, as after a power cut."""
+async def _wait_for_cluster(managed: Client, settings: Settings, *, retry: bool) -> None:
+    """Connect to the cluster. ``retry``: a cluster that joined before may be starting, as after a power failure."""
     import msgspec
 
     attempt = 0
     while True:
         try:
-            await _reached(managed, settings)
+            await _prepare_cluster(managed, settings)
             return
         except KubeError as error:
-            words = cluster_words(error, managed.connection)
-            if not patient or not error.retryable:
-                raise BadInputError(words) from error
+            message = cluster_message(error, managed.connection)
+            if not retry or not error.retryable:
+                raise BadInputError(message) from error
             if attempt == 0:
-                tell(AWAY.format(why=words, name=settings.name))
+                tell(UNREACHABLE.format(why=message, name=settings.name))
         except msgspec.MsgspecError as error:
-            raise BadInputError(cluster_words(error, managed.connection)) from error
+            raise BadInputError(cluster_message(error, managed.connection)) from error
         except TimeoutError:
             raise BadInputError(NOT_SERVED) from None
         await asyncio.sleep(_PAUSES.delay(attempt))
         attempt += 1
 
 
-async def _reached(managed: Client, settings: Settings) -> None:
+async def _prepare_cluster(managed: Client, settings: Settings) -> None:
     import msgspec
 
     answer = await managed.request("GET", "/version")
@@ -169,7 +169,7 @@ async def _reached(managed: Client, settings: Settings) -> None:
 async def _identify(
     settings: Settings, state: State, *, bootstrap: Connection | None, cluster: Connection
 ) -> None:
-    """Has an identity in the state that counts."""
+    """Make sure that the state contains a valid identity; register the cluster if not."""
     certificate = state.certificate()
     wanted = wanted_of(state)
     if (
@@ -177,12 +177,12 @@ async def _identify(
         and certificate.ends > datetime.now(UTC)
         and certificate.is_for(wanted.subject)
     ):
-        if bootstrap is None or not await _is_forgotten(bootstrap, state):
+        if bootstrap is None or not await _is_removed(bootstrap, state):
             tell(RESUMED.format(user=certificate.subject.user, ends=format_time(certificate.ends)))
             return
         tell(FORGOTTEN.format(name=settings.name))
     if bootstrap is None:
-        raise BadInputError(_lacking(settings, certificate))
+        raise BadInputError(_no_identity(settings, certificate))
     introduction = Introduction(
         name=settings.name,
         url=settings.url or cluster.server,
@@ -194,12 +194,14 @@ async def _identify(
             await register(introducing, introduction, state, tell=tell, seconds=settings.certificate_seconds)
             await admitted(introducing, settings.name, tell=tell)
         except KubeError as error:
-            raise BadInputError(hub_words(error, bootstrap, joining=True)) from error
+            raise BadInputError(hub_message(error, bootstrap, joining=True)) from error
 
 
-async def _is_forgotten(bootstrap: Connection, state: State) -> bool:
-    """Whether the cluster was removed while nobody looked. Its own identity does not show it the difference between
-    that and not being accepted; one that introduces clusters does, if it still counts."""
+async def _is_removed(bootstrap: Connection, state: State) -> bool:
+    """Whether the cluster was removed from the hub while this process did not run.
+
+    With its own identity a cluster cannot tell removal from missing acceptance; a valid bootstrap identity can.
+    """
     state.move(bootstrap)
     try:
         async with Client(bootstrap, retry=Retry(asked=1, failed=0, unsent=0), timeout=10) as asking:
@@ -211,7 +213,7 @@ async def _is_forgotten(bootstrap: Connection, state: State) -> bool:
     return False
 
 
-def _lacking(settings: Settings, certificate: Certificate | None) -> str:
+def _no_identity(settings: Settings, certificate: Certificate | None) -> str:
     if certificate is None:
         return NO_BOOTSTRAP.format(name=settings.name, folder=settings.folder)
     ends, now = format_time(certificate.ends), format_time(datetime.now(UTC))
@@ -219,6 +221,6 @@ def _lacking(settings: Settings, certificate: Certificate | None) -> str:
 
 
 def tell(text: str) -> None:
-    """A line of progress, at once: whoever started this waits for it."""
+    """Print a line of progress immediately."""
     say(text)
     sys.stdout.flush()

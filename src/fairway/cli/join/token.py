@@ -1,4 +1,4 @@
-"""`fairway join token`: an identity on the hub that may introduce clusters and nothing else, as OCM's has it."""
+"""`fairway join token`: a bootstrap identity on the hub, with the permissions of OCM's."""
 
 import base64
 import shlex
@@ -19,15 +19,13 @@ PLACEHOLDER: Final = "CLUSTER"
 HOURS: Final = 24
 
 VALID: Final = "The token is valid until {ends}. To join a cluster, run where its kubeconfig is:"
-WRITTEN: Final = (
-    "{file} holds the token; it is valid until {ends}. To join a cluster, run where its kubeconfig is:"
-)
-THEN: Final = "and to let it in, here:"
-COULD_NOT_WRITE: Final = "{file} cannot be written ({why})"
+WRITTEN: Final = "The token in {file} is valid until {ends}. To join a cluster, run where its kubeconfig is:"
+THEN: Final = "To accept it, run here:"
+COULD_NOT_WRITE: Final = "cannot write {file}: {why}"
 
 
 @click.command(
-    short_help="On the hub: make a token to join clusters with.",
+    short_help="On the hub: create a token for joining clusters.",
     epilog="""\b
 Examples:
   fairway join token --name c1
@@ -36,23 +34,26 @@ Examples:
 """,
 )
 @click.option(
-    "--name", default=PLACEHOLDER, metavar="NAME", help="The cluster that shall join, for the line printed."
+    "--name",
+    default=PLACEHOLDER,
+    metavar="NAME",
+    help="Name of the joining cluster, for the printed command.",
 )
 @click.option(
-    "--hours", type=click.IntRange(1, 8760), default=HOURS, show_default=True, help="How long it is valid."
+    "--hours", type=click.IntRange(1, 8760), default=HOURS, show_default=True, help="Lifetime of the token."
 )
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write it as a kubeconfig instead of printing it.",
+    help="Write the token as a kubeconfig instead of printing it.",
 )
 @output_option
 @hub_options
 def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: HubChoice) -> None:
-    """Make a token that may introduce clusters to this hub, and print the line that joins one.
+    """Create a bootstrap token for joining clusters, and print the command that joins one.
 
-    Whoever has it can ask; only `fairway accept` lets a cluster in.
+    With the token a cluster can request to join; `fairway accept` accepts it.
     """
 
     async def work(client: "Client") -> dict[str, Any]:
@@ -83,7 +84,7 @@ def token(name: str, hours: int, out: Path | None, output: OutputFormat, hub: Hu
 
 
 def _command(made: dict[str, Any], *, name: str, out: Path | None) -> str:
-    """The token is a variable of the command, not an argument, which every user of that machine could see."""
+    """Return the join command. The token is an environment variable: arguments are visible in the process list."""
     words = ["fairway", "join", "--name", name]
     if out is not None:
         return shlex.join([*words, "--hub-bootstrap-kubeconfig", str(out)])
@@ -118,7 +119,7 @@ def _write(file: Path, made: dict[str, Any]) -> None:
 
 
 async def grant(client: "Client") -> None:
-    """What is there already stays as it is: OCM makes the same."""
+    """Create the bootstrap identity and its roles. Existing ones, such as OCM's, are kept."""
     from fairway.hub.authn import bootstrap_account
     from fairway.kube import AlreadyExists
 

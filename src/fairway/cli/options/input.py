@@ -1,4 +1,4 @@
-"""The `-f` every verb that reads objects has, the hub that may stand in for it, and what belongs to them."""
+"""Input of commands that read objects: `-f`, `--hub`, and related options."""
 
 import re
 import sys
@@ -16,15 +16,15 @@ from fairway.cli.output import say
 if TYPE_CHECKING:
     from fairway.cli.files.loader import LoadedObjects
 
-BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, such as 2GiB"
-BAD_TIME: Final = "{text!r} is not a time; write it like 2026-01-01T00:00:00Z"
-NO_PLACEMENTS: Final = "no Placement in the input; give a file that has one to -f"
-NO_PLACEMENTS_ON_HUB: Final = "hub {server} has no Placement; give a file that has one to -f, with --hub"
+BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, for example 2GiB"
+BAD_TIME: Final = "{text!r} is not a time; write for example 2026-01-01T00:00:00Z"
+NO_PLACEMENTS: Final = "no Placement in the input; name a file with one with -f"
+NO_PLACEMENTS_ON_HUB: Final = "hub {server} has no Placement; name a file with one with -f and --hub"
 NO_INPUT: Final = (
-    "nothing to look at: give files with -f, or a hub with --kubeconfig or KUBECONFIG; there is no kubeconfig"
+    "no input: name files with -f, or a hub with --kubeconfig or KUBECONFIG; no kubeconfig was found"
 )
-PASSED_OVER: Final = "; passed over, as of other APIs, were {kinds}"
-IGNORED: Final = "fairway: ignored {count} {objects} of kinds Fairway has no use for: {kinds}"
+PASSED_OVER: Final = "; ignored objects of other APIs: {kinds}"
+IGNORED: Final = "fairway: ignored {count} {objects} of other kinds: {kinds}"
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*\Z", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 10, "m": 20, "g": 30, "t": 40}
 
@@ -32,7 +32,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def size(text: str | int) -> int:
-    """A number of bytes; K, M, G and T count in 1024s, with or without the i."""
+    """Parse a number of bytes; K, M, G and T are powers of 1,024, with or without the i."""
     if isinstance(text, int):
         return text
     match = _SIZE.match(text)
@@ -43,7 +43,7 @@ def size(text: str | int) -> int:
 
 
 def moment(text: str | datetime) -> datetime:
-    """A point in time; UTC unless the text says otherwise."""
+    """Parse a time; UTC unless the text has an offset."""
     if isinstance(text, datetime):
         return text
     try:
@@ -54,35 +54,36 @@ def moment(text: str | datetime) -> datetime:
 
 
 def files_options(command: _Command) -> _Command:
-    """Adds `-f`, `--max-file-size` and `-v`; they arrive as `files`, `max_file_size` and `verbose`."""
+    """Add `-f`, `--max-file-size` and `-v`, passed as `files`, `max_file_size` and `verbose`."""
     return _with_files(command, required=True)
 
 
 def input_options(command: _Command) -> _Command:
-    """Adds `-f` and what belongs to it, `--hub`, and which hub.
+    """Add `-f` and its options, `--hub`, and the options that select a hub.
 
-    They arrive as `files`, `max_file_size`, `verbose`, `with_hub` and `hub`. It belongs next to the function.
+    They are passed as `files`, `max_file_size`, `verbose`, `with_hub` and `hub`. Must be the decorator next to the
+    function.
     """
     flag = click.option(
         "--hub",
         "with_hub",
         is_flag=True,
-        help="With -f: the hub as it would be with the files applied. Nothing is written. Implied by --kubeconfig "
-        "and --context; without -f the hub is what is looked at anyway.",
+        help="With -f, use the hub as it would be with the files applied; nothing is written. Implied by --kubeconfig "
+        "and --context. Without -f, the hub is always used.",
     )
     return _with_files(flag(hub_options(command)), required=False)
 
 
 def _with_files(command: _Command, *, required: bool) -> _Command:
     for option in (
-        click.option("-v", "--verbose", is_flag=True, help="Also say what was ignored."),
+        click.option("-v", "--verbose", is_flag=True, help="Also report ignored objects."),
         click.option(
             "--max-file-size",
             type=size,
             metavar="SIZE",
             default="512MiB",
             show_default=True,
-            help="Refuse files larger than this.",
+            help="Reject larger files.",
         ),
         click.option(
             "-f",
@@ -91,8 +92,8 @@ def _with_files(command: _Command, *, required: bool) -> _Command:
             multiple=True,
             required=required,
             metavar="FILE|DIR",
-            help="YAML or JSON with Kubernetes objects, plain or gzipped; a directory to search; - for "
-            "standard input. May be given several times.",
+            help="YAML or JSON file with Kubernetes objects, plain or gzipped; a directory; - for "
+            "standard input. Can be repeated.",
         ),
     ):
         command = option(command)
@@ -102,7 +103,7 @@ def _with_files(command: _Command, *, required: bool) -> _Command:
 def load_files(
     files: tuple[str, ...], *, max_file_size: int, verbose: bool, expressions: bool = False
 ) -> "LoadedObjects":
-    """Load what `-f` named; with `-v` tells on stderr what was ignored. See `files.load` for `expressions`."""
+    """Load the files of `-f`; with `-v`, report ignored objects. See `files.loader.load` for `expressions`."""
     from fairway.cli.files.loader import load
 
     loaded = load(files, max_file_size=max_file_size, expressions=expressions)
@@ -115,14 +116,14 @@ def load_files(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """What a verb looks at. ``server`` is the hub's address, empty if no hub was asked."""
+    """The input of a command. ``server`` is the hub's address, empty without a hub."""
 
     objects: "LoadedObjects"
     files: "LoadedObjects | None"
-    """Those of the objects that files say something about, as they say it; None without files."""
+    """The objects of files; None without files."""
     server: str = ""
     namespace: str = ""
-    """Where the context of the hub looks first."""
+    """The namespace of the hub's context."""
 
 
 def load_input(
@@ -134,7 +135,7 @@ def load_input(
     hub: HubChoice,
     expressions: bool = False,
 ) -> Input:
-    """Files, or the hub, or the hub with files over it."""
+    """Load files, or a hub, or a hub with files applied over it."""
     loaded = None
     if files:
         loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=expressions)
@@ -159,7 +160,7 @@ def load_input(
 
 
 def no_placements(given: Input) -> BadInputError:
-    """The complaint of a verb that needs one; a Placement of another API may be why there is none."""
+    """Return the error for an input without Placements, with the ignored kinds."""
     if given.server:
         return BadInputError(NO_PLACEMENTS_ON_HUB.format(server=given.server))
     passed_over = PASSED_OVER.format(kinds=_kinds(given.objects)) if given.objects.ignored else ""

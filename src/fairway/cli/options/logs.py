@@ -1,4 +1,4 @@
-"""How a command that goes on running writes its log."""
+"""Logging options of long-running commands."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def log_options(*, level: str) -> Callable[[_Command], _Command]:
-    """`--log-format` and `--log-level`, which is `level` unless told."""
+    """Add `--log-format` and `--log-level`, with `level` as default."""
 
     def decorated(command: _Command) -> _Command:
         for option in (
@@ -20,14 +20,14 @@ def log_options(*, level: str) -> Callable[[_Command], _Command]:
                 type=click.Choice(list(logs.LEVELS)),
                 default=level,
                 show_default=True,
-                help="How much.",
+                help="Minimum level to log.",
             ),
             click.option(
                 "--log-format",
                 type=click.Choice(logs.FORMATS),
                 default="text",
                 show_default=True,
-                help="How to write the log, which goes to stderr.",
+                help="Format of the log on stderr.",
             ),
         ):
             command = option(command)

@@ -1,11 +1,11 @@
-"""Options of a command before the name of another below it, which would not hear of them."""
+"""Reject options of a group that are given before a subcommand, which would ignore them."""
 
 import click
 from click.core import ParameterSource
 
 
 def refuse_misplaced(context: click.Context, message: str) -> None:
-    """``message`` is about ``{options}`` and a ``{command}``."""
+    """``message`` has the placeholders ``{options}`` and ``{command}``. Raises click's usage error."""
     given = [
         option.opts[-1]
         for option in context.command.params

@@ -1,4 +1,4 @@
-"""Where a process that runs controllers listens: health, metrics and the debug endpoint."""
+"""Addresses of health, metrics and the debug endpoint."""
 
 import os
 from collections.abc import Callable
@@ -19,15 +19,15 @@ OFF: Final = "off"
 POD_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in every container."""
 
-HALF_A_PAIR: Final = "--tls-cert and --tls-key belong together: give both, or neither"
-NOTHING_TO_PROTECT: Final = "--tls-cert is the certificate of the debug endpoint: give --debug-address, too"
+HALF_A_PAIR: Final = "--tls-cert and --tls-key require each other"
+NOTHING_TO_PROTECT: Final = "--tls-cert requires --debug-address"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """None: not at all. Without ``certificate`` and ``key`` the debug endpoint has a certificate of its own making."""
+    """Addresses; None is off. Without ``certificate`` and ``key`` the debug endpoint uses a self-signed certificate."""
 
     health: "Address | None" = None
     metrics: "Address | None" = None
@@ -37,7 +37,7 @@ class Listening:
 
 
 def address(text: "str | Address | None") -> "Address | None":
-    """Where to listen; None for nowhere."""
+    """Parse an address; None is off."""
     from fairway.controllers.serving.address import Address
 
     if not isinstance(text, str):
@@ -53,7 +53,7 @@ def in_a_pod() -> bool:
 
 
 def serving_options(command: _Command) -> _Command:
-    """Adds the three addresses, `--tls-cert` and `--tls-key`; they arrive together as `listening`."""
+    """Add the three addresses, `--tls-cert` and `--tls-key`, passed together as `listening`."""
 
     @wraps(command)
     def gathered(
@@ -81,28 +81,28 @@ def serving_options(command: _Command) -> _Command:
     wrapped = cast("_Command", gathered)
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
-        click.option("--tls-key", type=file, metavar="FILE", help="The key of --tls-cert."),
+        click.option("--tls-key", type=file, metavar="FILE", help="Private key of --tls-cert."),
         click.option(
             "--tls-cert",
             type=file,
             metavar="FILE",
-            help="Certificate of the debug endpoint, read again when it is renewed.  [default: a self-signed one]",
+            help="Certificate of the debug endpoint, reloaded when it changes.  [default: self-signed]",
         ),
         address_option(
-            "--debug-address", DEBUG, "OCM's debug endpoint, over TLS, for who may get placements"
+            "--debug-address", DEBUG, "Serve OCM's debug endpoint over TLS to users who may get placements"
         ),
-        address_option("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
-        address_option("--health-address", HEALTH, "Health, at /livez and /readyz"),
+        address_option("--metrics-address", METRICS, "Serve Prometheus metrics at /metrics"),
+        address_option("--health-address", HEALTH, "Serve health checks at /livez and /readyz"),
     ):
         wrapped = option(wrapped)
     return wrapped
 
 
-def address_option(name: str, default: str, words: str) -> Callable[[_Command], _Command]:
+def address_option(name: str, default: str, what: str) -> Callable[[_Command], _Command]:
     return click.option(
         name,
         type=address,
         default=lambda: default if in_a_pod() else OFF,
         metavar="HOST:PORT",
-        help=f"{words}; {OFF} for nowhere.  [default: {default} in a pod, {OFF} elsewhere]",
+        help=f"{what}; {OFF} disables it.  [default: {default} in a pod, {OFF} elsewhere]",
     )

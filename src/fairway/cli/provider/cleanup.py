@@ -1,4 +1,4 @@
-"""Taking the scores of a provider off a hub, and nothing else."""
+"""Delete the scores of a provider from a hub."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from fairway.kube import (
 from fairway.kube.resource import T
 from fairway.providers.sink import FAIRWAY, MANAGED_BY, PROVIDER
 
-AT_A_TIME: Final = 16
+CONCURRENT_REQUESTS: Final = 16
 KINDS: Final[tuple[Resource[Any], ...]] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
     removed: tuple[tuple[str, str], ...]
-    """Cluster and name of the object."""
+    """Cluster and name of each object."""
     others: tuple[str, ...]
-    """Providers that have scores there, too."""
+    """Other providers with scores on the hub."""
 
 
-async def cleaned(client: Client, *, provider: str, cluster: str | None, dry_run: bool) -> Cleaned:
-    """Raises KubeError."""
+async def delete_scores(client: Client, *, provider: str, cluster: str | None, dry_run: bool) -> Cleaned:
+    """Raises KubeErrors."""
     removed: list[tuple[str, str]] = []
     others: set[str] = set()
     for resource in KINDS:
@@ -41,20 +41,20 @@ async def cleaned(client: Client, *, provider: str, cluster: str | None, dry_run
 async def _of_kind(
     client: Client, resource: Resource[T], *, provider: str, cluster: str | None, dry_run: bool
 ) -> tuple[list[tuple[str, str]], set[str]]:
-    # All of Fairway's, for whoever mistypes a name wants to know which there are.
+    # List all providers, to suggest names for a misspelt one.
     try:
         listing = await client.list(resource, namespace=cluster, labels=f"{MANAGED_BY}={FAIRWAY}")
-    except NotFound:  # a hub of OCM does not know ManagedClusterScores
+    except NotFound:  # most hubs do not serve ManagedClusterScores
         return [], set()
     found = [each.metadata for each in listing.items]
     theirs = [each for each in found if each.labels.get(PROVIDER) == provider]
-    turns = asyncio.Semaphore(AT_A_TIME)
+    limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def remove(namespace: str, name: str, uid: str) -> bool:
-        async with turns:
+        async with limit:
             try:
                 await client.delete(resource, name, namespace=namespace, uid=uid, dry_run=dry_run)
-            except (NotFound, Conflict):  # it is gone, or another one is in its place
+            except (NotFound, Conflict):  # deleted, or replaced by another object
                 return False
             return True
 

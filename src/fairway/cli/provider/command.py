@@ -1,4 +1,4 @@
-"""`fairway provider`: run score providers, list them, and remove what they left on a hub."""
+"""`fairway provider`: run score providers, list them, and delete their scores from a hub."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,15 +13,15 @@ from fairway.cli.provider.run import run
 if TYPE_CHECKING:
     from fairway.kube import Client
 
-LISTED: Final = {"name": "Name", "from": "From", "meaning": "What it is"}
-REMOVED: Final = "scores {cluster}/{resource} of provider {name} are removed"
-NOTHING: Final = "there are no scores of provider {name} on the hub{hint}"
-OTHERS: Final = "; there are scores of {names}"
+LISTED: Final = {"name": "Name", "from": "From", "meaning": "Description"}
+REMOVED: Final = "scores {cluster}/{resource} of provider {name} deleted"
+NOTHING: Final = "the hub has no scores of provider {name}{hint}"
+OTHERS: Final = "; it has scores of {names}"
 BUILT_IN: Final = "fairway"
 
 
 @click.group(
-    short_help="Run score providers, and look after their scores.",
+    short_help="Run score providers, and manage their scores.",
     epilog="""\b
 Examples:
   fairway provider list
@@ -30,13 +30,13 @@ Examples:
   fairway provider run prometheus --config prometheus.yaml
   fairway provider cleanup queue
 
-docs/how-to/providers.md says how to write one in ten minutes.
+To write one, see docs/how-to/providers.md.
 """,
 )
 def provider() -> None:
-    """Run score providers, list them, and remove what they left on a hub.
+    """Run score providers, list them, and delete their scores from a hub.
 
-    A provider reads raw values and publishes them as scores between -100 and 100, which placements follow.
+    A provider reads raw values and publishes them as scores between -100 and 100 for placements.
     """
 
 
@@ -45,7 +45,7 @@ provider.add_command(run)
 
 @provider.command(
     "list",
-    short_help="Show the providers that can be run by name.",
+    short_help="List the providers that can be run by name.",
     epilog="""\b
 Examples:
   fairway provider list
@@ -54,9 +54,9 @@ Examples:
 )
 @output_option
 def list_providers(output: OutputFormat) -> None:
-    """Show the providers that can be run by name: Fairway's own, and those of installed packages.
+    """List the providers that can be run by name: the built-in ones, and those of installed packages.
 
-    A package brings one by an entry point of the group `fairway.providers`.
+    A package registers a provider with an entry point of the group `fairway.providers`.
     """
     from fairway.providers.catalogue import CATALOGUE
     from fairway.providers.loading import installed
@@ -73,7 +73,7 @@ def list_providers(output: OutputFormat) -> None:
 
 
 @provider.command(
-    short_help="Remove the scores of a provider from a hub.",
+    short_help="Delete the scores of a provider from a hub.",
     epilog="""\b
 Examples:
   fairway provider cleanup queue --dry-run
@@ -81,7 +81,7 @@ Examples:
   fairway provider cleanup queue --cluster-name c1
   fairway provider cleanup queue -o json
 
-Stop the provider first: as long as it runs, it publishes its scores again.
+Stop the provider first: while it runs, it publishes its scores again.
 """,
 )
 @click.argument("name", metavar="NAME")
@@ -89,29 +89,29 @@ Stop the provider first: as long as it runs, it publishes its scores again.
     "--cluster-name",
     type=cluster_of,
     metavar="NAME",
-    help="Only the scores of this cluster.  [default: of all clusters]",
+    help="Delete only the scores of this cluster.  [default: all clusters]",
 )
 @dry_run_option
 @output_option
 @hub_options
 def cleanup(name: str, cluster_name: str | None, dry_run: bool, output: OutputFormat, hub: HubChoice) -> None:
-    """Remove the scores that the provider NAME left on a hub. Objects that Fairway did not make are never touched.
+    """Delete the scores of the provider NAME from a hub. Objects that Fairway does not manage are kept.
 
-    NAME is what the label fairway.dev/provider of the scores says.
+    NAME is the value of the label fairway.dev/provider of the scores.
     """
 
     async def clean(client: "Client") -> None:
-        from fairway.cli.provider.cleanup import cleaned
+        from fairway.cli.provider.cleanup import delete_scores
 
-        found = await cleaned(client, provider=name, cluster=cluster_name, dry_run=dry_run)
+        found = await delete_scores(client, provider=name, cluster=cluster_name, dry_run=dry_run)
         if output != "table":
             rows = [{"cluster": cluster, "resource": resource} for cluster, resource in found.removed]
             document = {"removed": rows, "others": list(found.others), "dryRun": dry_run}
             emit(rows, columns={}, output=output, document=document)
             return
         for cluster, resource in found.removed:
-            words = REMOVED.format(cluster=cluster, resource=resource, name=name)
-            say(f"{words}{DRY_RUN}" if dry_run else words)
+            text = REMOVED.format(cluster=cluster, resource=resource, name=name)
+            say(f"{text}{DRY_RUN}" if dry_run else text)
         if not found.removed:
             hint = OTHERS.format(names=", ".join(found.others)) if found.others else ""
             say(NOTHING.format(name=name, hint=hint))

@@ -1,4 +1,4 @@
-"""What `fairway provider run` and `fairway agent run` have in common: names, durations, and where they listen."""
+"""Options that `fairway provider run` and `fairway agent run` share: names, durations, addresses."""
 
 import errno
 import re
@@ -13,13 +13,11 @@ from fairway.cli.errors import BadInputError
 from fairway.cli.options.serving import HEALTH, METRICS, address_option
 
 BAD_CLUSTER: Final = (
-    "{given!r} cannot be the name of a cluster: it is at most 63 lower case letters, digits and '-', with a letter or "
-    "digit at both ends; write what `fairway get clusters` calls it"
+    "{given!r} is not a valid cluster name: use at most 63 lower-case letters, digits and '-', starting and ending "
+    "with a letter or digit; `fairway get clusters` lists the names"
 )
-BUSY: Final = (
-    "a port to listen on is taken ({reason}); give others with --health-address and --metrics-address"
-)
-NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
+BUSY: Final = "a port is in use ({reason}); set other ones with --health-address and --metrics-address"
+NOT_HERE: Final = "cannot listen: {reason}; use addresses of this machine, or off"
 
 _CLUSTER: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
@@ -33,7 +31,7 @@ def cluster_name(text: str) -> str:
 
 
 def duration(text: str | float) -> float | None:
-    """Empty is as good as not given: a variable of a template may be."""
+    """Parse a duration. An empty text, as from an unset template variable, is None."""
     from fairway.providers.document import Seconds
 
     if not isinstance(text, str):
@@ -47,18 +45,18 @@ def duration(text: str | float) -> float | None:
 
 
 def addresses(command: _Command) -> _Command:
-    """Adds `--metrics-address` and `--health-address`."""
-    for name, default, words in (
-        ("--health-address", HEALTH, "Health, at /livez and /readyz"),
-        ("--metrics-address", METRICS, "Metrics for Prometheus, at /metrics"),
+    """Add `--metrics-address` and `--health-address`."""
+    for name, default, what in (
+        ("--health-address", HEALTH, "Serve health checks at /livez and /readyz"),
+        ("--metrics-address", METRICS, "Serve Prometheus metrics at /metrics"),
     ):
-        command = address_option(name, default, words)(command)
+        command = address_option(name, default, what)(command)
     return command
 
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Around what listens at those: whatever keeps it from that is told in words."""
+    """Raise failures to listen as BadInputErrors."""
     try:
         yield
     except OSError as error:

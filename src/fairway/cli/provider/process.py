@@ -1,4 +1,4 @@
-"""The process of `fairway provider run`: providers and what they serve, or one reading that is printed."""
+"""The process of `fairway provider run`: run providers, or print one reading."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from typing import Final
 
 from fairway.cli import signals
 from fairway.cli.client.messages import NO_HUB
-from fairway.cli.client.session import HubChoice, NoHubError, in_words, notes
+from fairway.cli.client.session import HubChoice, NoHubError, client_warnings, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import in_a_pod
 from fairway.cli.output import OutputFormat, emit
@@ -31,34 +31,31 @@ from fairway.providers.sink import Sink
 
 log: Final = logging.getLogger(__name__)
 
-NEEDS_NAME: Final = "provider {name} reads one cluster: say with --cluster-name what the hub calls it"
-NEEDS_NO_NAME: Final = "provider {name} reads all clusters of the hub: leave out --cluster-name"
+NEEDS_NAME: Final = "provider {name} reads one cluster: set its name on the hub with --cluster-name"
+NEEDS_NO_NAME: Final = "provider {name} reads all clusters of the hub: omit --cluster-name"
 NOT_TOGETHER: Final = (
     "provider {one} reads one cluster and provider {other} all clusters of the hub: "
-    "run them in processes of their own"
+    "run them in separate processes"
 )
-NEEDS_CONFIG: Final = (
-    "{target} does nothing without options: give a file of them with --config; "
-    "docs/how-to/hub-side.md shows one"
-)
+NEEDS_CONFIG: Final = "{target} requires options: set --config; docs/how-to/hub-side.md has an example"
 NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
-FACTORY_FAILED: Final = "{target}: it could not be made: {error}"
-NO_CLUSTER: Final = "the cluster cannot be reached: {error}"
-STARTED: Final = "%s on hub %s"
+FACTORY_FAILED: Final = "{target}: cannot create the provider: {error}"
+NO_CLUSTER: Final = "cannot reach the cluster: {error}"
+STARTED: Final = "started %s on hub %s"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
-SOMEWHERE: Final = "local"
-"""Cluster name of a dry run without --cluster."""
-NOT_ALL: Final = "not everything could be read and published"
+DRY_RUN_CLUSTER: Final = "local"
+"""Name of the cluster in a dry run without --cluster-name."""
+NOT_ALL: Final = "some scores could not be read or published"
 
 
 Factories = Mapping[str, Factory]
-"""By what the command line calls them."""
+"""Factories by their name on the command line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     targets: tuple[str, ...]
     config: Path | None
@@ -71,14 +68,14 @@ class Job:
 def serve(
     job: Job, *, health: Address | None, metrics: Address | None, configure: Callable[[], object]
 ) -> None:
-    """Returns once it was told to stop and has stopped. Raises CommandErrors.
+    """Run until stopped by a signal. Raises CommandErrors.
 
-    ``configure`` sets up the log, which begins only when there is something to run.
+    ``configure`` sets up logging, after the providers were loaded.
     """
     factories = _factories(job)
     connection = job.hub.connection()
     configure()
-    with listening(), in_words(job.hub, connection):
+    with listening(), hub_errors(job.hub, connection):
         asyncio.run(_serve(job, factories, connection, health=health, metrics=metrics))
     log.info(STOPPED)
 
@@ -108,8 +105,8 @@ async def _work(
 
 
 def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
-    """One reading, printed; written only without ``dry_run``. Raises CommandErrors."""
-    # What a provider prints is for people: where the answer goes, a program may be reading.
+    """Read once and print the scores; publish them without ``dry_run``. Raises CommandErrors."""
+    # Output of providers must not mix with the document on stdout.
     with redirect_stdout(sys.stderr):
         factories = _factories(job)
         try:
@@ -117,15 +114,15 @@ def rehearse(job: Job, *, dry_run: bool, output: OutputFormat) -> None:
         except NoHubError:
             if not dry_run:
                 raise
-            connection = None  # a provider of one cluster can be tried anywhere
-        with notes():
+            connection = None  # a dry run of one cluster's provider needs no hub
+        with client_warnings():
             if connection is None:
                 runner = asyncio.run(_once(job, factories, None, dry_run=dry_run))
             else:
-                with in_words(job.hub, connection):
+                with hub_errors(job.hub, connection):
                     runner = asyncio.run(_once(job, factories, connection, dry_run=dry_run))
     emit(rows(runner), columns=COLUMNS, output=output, document=document(runner))
-    if any(loop.problem for loop in runner.loops.values()):  # which ones, the notes have said
+    if any(loop.problem for loop in runner.loops.values()):  # the warnings name them
         raise NegativeAnswerError(NOT_ALL)
 
 
@@ -135,13 +132,13 @@ async def _once(job: Job, factories: Factories, connection: Connection | None, *
         providers = await stack.enter_async_context(_built(job, factories, hub, dry_run=dry_run))
         settings = job.settings
         if dry_run and settings.cluster is None and isinstance(providers[0], ClusterProvider):
-            settings = replace(settings, cluster=SOMEWHERE)
+            settings = replace(settings, cluster=DRY_RUN_CLUSTER)
         sink_of: Callable[[Provider], Sink] | None = (lambda _: DryRunSink()) if dry_run else None
         runner = _runner(providers, settings, client=hub, sink_of=sink_of)
         if settings.cluster is None:
             if hub is None:
                 raise NoHubError(NO_HUB)
-            await hub.newest(MANAGED_CLUSTERS)  # a hub that is away would be waited for
+            await hub.newest(MANAGED_CLUSTERS)  # fail at once if the hub is unreachable
         await runner.once()
         return runner
 
@@ -177,14 +174,14 @@ def _check_together(providers: Sequence[Provider]) -> None:
 async def _built(
     job: Job, factories: Factories, hub: Client | None, *, dry_run: bool = False
 ) -> AsyncIterator[tuple[Provider, ...]]:
-    """The providers, with a client of their cluster that is open as long as the block runs."""
+    """Create the providers, with a client of their cluster that is open during the block."""
     document = None if job.config is None else _document(job.config)
     async with AsyncExitStack() as stack:
         local = _local(job)
         if local is not None:
             await stack.enter_async_context(local)
         yield tuple(
-            _made(
+            _create(
                 target,
                 factory,
                 document,
@@ -202,7 +199,7 @@ async def _built(
 
 
 def _factories(job: Job) -> Factories:
-    """Before a hub is looked for: whoever mistypes a file is not told of kubeconfigs."""
+    """Load factories before connecting, so that a misspelt file is reported before a missing kubeconfig."""
     for target in job.targets:
         if job.config is None and target in CATALOGUE and CATALOGUE[target].fleet:
             raise BadInputError(NEEDS_CONFIG.format(target=target))
@@ -212,7 +209,7 @@ def _factories(job: Job) -> Factories:
         raise BadInputError(str(error)) from None
 
 
-def _made(target: str, factory: Factory, document: Document | None, context: Context) -> Provider:
+def _create(target: str, factory: Factory, document: Document | None, context: Context) -> Provider:
     try:
         return factory({} if document is None else document.value, context)
     except (LoadingError, DefinitionError) as error:
@@ -221,7 +218,7 @@ def _made(target: str, factory: Factory, document: Document | None, context: Con
         if document is None:
             raise BadInputError(str(error)) from None
         raise BadInputError(str(document.refusal(error.message, field=error.field))) from None
-    except Exception as error:  # a factory may be anybody's code
+    except Exception as error:  # factories are user code
         raise BadInputError(FACTORY_FAILED.format(target=target, error=described(error))) from error
 
 

@@ -1,4 +1,4 @@
-"""What providers publish, as rows for people and as objects for programs."""
+"""Published scores as rows of a table and as objects."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -24,7 +24,7 @@ COLUMNS: Final = {
 
 
 def rows(runner: Runner) -> list[Row]:
-    """One for each score, and one for each cluster without any."""
+    """Return a row for each score, and one for each cluster without scores."""
     found: list[Row] = []
     for loop, cluster, publication in _published(runner):
         units = {score.name: score.unit for score in loop.provider.scores}
@@ -44,7 +44,7 @@ def rows(runner: Runner) -> list[Row]:
 
 
 def document(runner: Runner) -> dict[str, Any]:
-    """As `kubectl get -o yaml` would show the objects."""
+    """Return the objects as `kubectl get -o yaml` shows them."""
     return {
         "apiVersion": "v1",
         "kind": "List",

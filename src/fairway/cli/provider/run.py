@@ -1,4 +1,4 @@
-"""`fairway provider run`: providers as a process."""
+"""`fairway provider run`: run providers as a process."""
 
 import os
 from pathlib import Path
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from fairway.controllers.serving import Address
 
 PREFIX: Final = "FAIRWAY_PROVIDER"
-"""Of the variables that stand for options: `--cluster-name` is FAIRWAY_PROVIDER_CLUSTER_NAME."""
+"""Prefix of the environment variables for options: `--cluster-name` is FAIRWAY_PROVIDER_CLUSTER_NAME."""
 POD_VARIABLE: Final = "POD_NAME"
 
-ONE_CONFIG: Final = "--config is for one provider: run the others in processes of their own"
-ELECTION_OF_ONE: Final = "--leader-elect is for providers of a whole hub: a cluster has one agent"
-OUTPUT_OF_NOTHING: Final = "-o says how to print what --dry-run or --once found: give one of them"
+ONE_CONFIG: Final = "--config allows one provider: run the others in separate processes"
+ELECTION_OF_ONE: Final = "--leader-elect excludes --cluster-name: a cluster has one agent"
+OUTPUT_OF_NOTHING: Final = "-o requires --dry-run or --once"
 
 
 @click.command(
-    short_help="Run providers until they are told to stop.",
+    short_help="Run providers until they are stopped.",
     context_settings={"auto_envvar_prefix": PREFIX},
     epilog="""\b
 Examples:
-  fairway provider run queue.py --dry-run                     print what it would publish
-  fairway provider run queue.py --cluster-name c1             publish it for one cluster, again and again
-  fairway provider run queue.py:queue --cluster-name c1       the one called queue, if the file has several
+  fairway provider run queue.py --dry-run                     print the scores without publishing
+  fairway provider run queue.py --cluster-name c1             publish for one cluster
+  fairway provider run queue.py:queue --cluster-name c1       the provider queue of a file with several
   fairway provider run company.scores:queue --cluster-name c1 --once
   fairway provider run prometheus --config prometheus.yaml    for all clusters, from the hub
   fairway provider run resource-usage --cluster-name c1 --managed-kubeconfig c1.kubeconfig
 
-Every option can be given as a variable, too: --cluster-name as FAIRWAY_PROVIDER_CLUSTER_NAME.
+Every option can be set by an environment variable: --cluster-name by FAIRWAY_PROVIDER_CLUSTER_NAME.
 
 \b
-Exit status: 0 it was told to stop, or with --once and --dry-run everything could be read and written;
-1 with --once or --dry-run something could not; 2 bad input, or no hub to talk to.
+Exit status: 0 stopped, or with --once and --dry-run all scores were read and written; 1 with --once or --dry-run
+some were not; 2 bad input, or the hub is unreachable.
 """,
 )
 @click.argument("targets", nargs=-1, required=True, metavar="FILE|NAME...")
@@ -48,56 +48,58 @@ Exit status: 0 it was told to stop, or with --once and --dry-run everything coul
     "--cluster-name",
     type=cluster_name,
     metavar="NAME",
-    help="The cluster that is scored, as the hub calls it. Providers of a whole fleet run without.",
+    help="Name of the cluster to score on the hub. Omit it for providers of a whole fleet.",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Options of the provider, as YAML.",
+    help="YAML file with the options of the provider.",
 )
 @click.option(
     "--managed-kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="How to reach the cluster that is scored, for providers that look into it.  [default: the pod's own]",
+    help="Kubeconfig of the cluster to score, for providers that read it.  [default: the pod's service account]",
 )
-@click.option("--managed-context", metavar="NAME", help="The context of that kubeconfig.")
-@click.option("--dry-run", is_flag=True, help="Read once, print what would be published, and write nothing.")
-@click.option("--once", is_flag=True, help="Read and publish once, print it, and end.")
+@click.option("--managed-context", metavar="NAME", help="Context of that kubeconfig.")
+@click.option("--dry-run", is_flag=True, help="Read once, print the scores, and write nothing.")
+@click.option("--once", is_flag=True, help="Read and publish once, print the scores, and exit.")
 @click.option(
-    "--interval", type=duration, metavar="DURATION", help="Between readings.  [default: the provider's own]"
+    "--interval", type=duration, metavar="DURATION", help="Time between readings.  [default: the provider's]"
 )
 @click.option(
     "--valid-for",
     type=duration,
     metavar="DURATION",
-    help="How long scores count after a reading.  [default: three intervals, at least 3m]",
+    help="How long scores are valid after a reading.  [default: three intervals, at least 3m]",
 )
 @click.option(
     "--deadline",
     type=duration,
     metavar="DURATION",
-    help="For one reading.  [default: 30s, or half the validity if that is less]",
+    help="Timeout of one reading.  [default: 30s, or half of --valid-for if less]",
 )
-@click.option("--adopt", is_flag=True, help="Take over scores of the same name that somebody else made.")
+@click.option(
+    "--adopt", is_flag=True, help="Take over existing scores of the same name from another publisher."
+)
 @click.option(
     "--managed-cluster-scores",
     is_flag=True,
-    help="Publish raw values besides, as ManagedClusterScores, for those who read these.",
+    help="Also publish raw values as ManagedClusterScores.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=False,
     show_default=True,
-    help="Several processes agree by a Lease on one that reads and writes.",
+    help="Elect a leader with a Lease; only the leader reads and writes.",
 )
 @click.option(
     "--lease-namespace",
     default="fairway-system",
     show_default=True,
     metavar="NAME",
-    help="Where the Lease is.",
+    help="Namespace of the Lease.",
 )
 @log_options(level="info")
 @addresses
@@ -127,10 +129,10 @@ def run(
     output: OutputFormat,
     hub: HubChoice,
 ) -> None:
-    """Run providers: read, and publish what is worth it as AddOnPlacementScores on the hub, until told to stop.
+    """Run providers: read values and publish them as AddOnPlacementScores on the hub, until stopped.
 
     Each is a Python file, FILE:NAME for one of several in it, MODULE:NAME, or a name from `fairway provider list`.
-    Whatever a provider does wrong is said in the condition of its scores and in the log, and harms no other.
+    Failures of a provider are reported in the condition of its scores and in the log, and do not affect others.
     """
     from fairway.cli.provider.process import Job, rehearse, serve
     from fairway.kube import Timing
@@ -176,7 +178,7 @@ def run(
 
 
 def lease_name(target: str) -> str:
-    """Replicas run the same command, so they find the same name."""
+    """Return the name of the Lease: replicas run the same command, so they get the same name."""
     tail = target.rpartition(":")[2] or target
     plain = Path(tail).stem.lower()
     return "".join(each if each.isascii() and each.isalnum() else "-" for each in plain).strip("-") or "run"

@@ -1,4 +1,4 @@
-"""`fairway run`: controllers against an existing hub."""
+"""`fairway run`: run controllers against an existing hub."""
 
 import os
 from pathlib import Path
@@ -21,13 +21,13 @@ from fairway.kube.leader import unique_identity
 from fairway.observe import logs
 
 PREFIX: Final = "FAIRWAY"
-"""Of the variables that stand for options: `--lease-namespace` is FAIRWAY_LEASE_NAMESPACE."""
+"""Prefix of the environment variables for options: `--lease-namespace` is FAIRWAY_LEASE_NAMESPACE."""
 POD_VARIABLE: Final = "POD_NAME"
-"""Begins the identity of a pod, so that a Lease tells which one leads."""
+"""Prefix of the identity in Leases, which shows the leading pod."""
 DEFAULTS: Final = Settings()
 
-SHADOW_OF_NOTHING: Final = "--shadow compares placements: it needs the controller 'placement'"
-IDENTITY_OF_NOBODY: Final = "--identity is for the election, which --no-leader-elect leaves out"
+SHADOW_OF_NOTHING: Final = "--shadow requires the controller 'placement'"
+IDENTITY_OF_NOBODY: Final = "--identity and --no-leader-elect exclude each other"
 
 
 def share(text: str | Shard) -> Shard:
@@ -48,15 +48,15 @@ Examples:
   fairway run --context hub --controllers placement
   fairway run --controllers=-acceptance,-availability
   fairway run --controllers=+recovery --config recovery.yaml
-  fairway run --shadow --metrics-address :8080    only compare with what OCM's controller writes
+  fairway run --shadow --metrics-address :8080    only compare with the decisions of OCM's controller
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
 
-Every option can be given as a variable, too: --log-format as FAIRWAY_LOG_FORMAT.
+Every option can be set by an environment variable: --log-format by FAIRWAY_LOG_FORMAT.
 
 \b
-Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own placement controller;
-2 it was called in a wrong way, or the hub cannot be reached.
+Exit status: 0 stopped; 1 not allowed to run here, for example beside OCM's placement controller; 2 bad input, or the
+hub is unreachable.
 """,
 )
 @controllers_option
@@ -65,37 +65,35 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Several processes agree by Leases on one that writes.",
+    help="Elect a leader with Leases; only the leader writes.",
 )
 @click.option(
     "--lease-namespace",
     default=DEFAULTS.namespace,
     show_default=True,
     metavar="NAME",
-    help="Where the Leases are.",
+    help="Namespace of the Leases.",
 )
 @click.option(
     "--identity",
     metavar="NAME",
-    help="Name of this process in the election; no two may have the same.  [default: made up]",
+    help="Unique name of this process in the election.  [default: generated]",
 )
 @click.option(
     "--shard",
     type=share,
     default="0/1",
     metavar="I/N",
-    help="Place only this share of the namespaces.  [default: all]",
+    help="Decide only placements in this share of the namespaces.  [default: all]",
 )
-@click.option(
-    "--shadow", is_flag=True, help="Write nothing: report where placements would come out otherwise."
-)
-@click.option("--beside-ocm", is_flag=True, help="Run even where OCM's own placement controller is at work.")
+@click.option("--shadow", is_flag=True, help="Write nothing; report where decisions would differ.")
+@click.option("--beside-ocm", is_flag=True, help="Run even if OCM's placement controller is running.")
 @click.option(
     "--ocm-namespace",
     default=ocm_detection.NAMESPACE,
     show_default=True,
     metavar="NAME",
-    help="Where OCM's controllers hold their Leases.",
+    help="Namespace of the Leases of OCM's controllers.",
 )
 @click.option(
     "--workers",
@@ -103,7 +101,7 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
     default=DEFAULTS.workers,
     show_default=True,
     metavar="NUMBER",
-    help="Placements worked on at a time.",
+    help="Number of placements reconciled concurrently.",
 )
 @click.option(
     "--grace",
@@ -111,13 +109,13 @@ Exit codes: 0 it was told to stop; 1 it must not run here, as beside OCM's own p
     default=DEFAULTS.grace,
     show_default=True,
     metavar="TIMES",
-    help="How many lease durations a cluster may stay silent before it counts as unreachable.",
+    help="Lease durations without renewal until a cluster is marked unreachable.",
 )
 @click.option(
     "--default-set/--no-default-set",
     default=True,
     show_default=True,
-    help="Put clusters that are in no cluster set into `default`.",
+    help="Add clusters without a cluster set to the set `default`.",
 )
 @log_options(level="info")
 @serving_options
@@ -142,8 +140,8 @@ def run(
 ) -> None:
     """Run controllers against an existing hub: a real one, or one that `fairway hub` serves.
 
-    On a hub that runs OCM some of them already run there. OCM's own placement controller is looked for, and where it
-    is at work this one refuses to start: the two would undo each other's decisions.
+    A hub with OCM already runs some of them. If OCM's placement controller is running, this command refuses to start,
+    because the two would overwrite each other's decisions.
     """
     if shadow and manager.PLACEMENT not in controllers:
         raise click.UsageError(SHADOW_OF_NOTHING)

@@ -1,4 +1,4 @@
-"""The file of `fairway run --config`: what is to be said about single controllers, a section for each.
+"""The file of `fairway run --config`: per-controller settings, one section for each controller.
 
 recovery:
   health: health-score/health      # RESOURCE/SCORE, or the calculator of a ManagedClusterScore
@@ -30,7 +30,7 @@ from fairway.controllers import bridge, recovery, scores
 from fairway.controllers.manager import BRIDGE, RECOVERY, SCORES, Settings
 from fairway.providers.document import Document, DocumentError, Seconds, read
 
-IDLE: Final = "%s: %s: has no effect, as that controller is not switched on here (--controllers=+%s)"
+IDLE: Final = "%s: section %s has no effect: the controller is not enabled (--controllers=+%s)"
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class _Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def configured(settings: Settings, path: Path) -> Settings:
-    """With what the file says. Raises BadInputError."""
+    """Return the settings with those of the file. Raises BadInputError."""
     try:
         document = read(path)
         config = document.convert(_Config)

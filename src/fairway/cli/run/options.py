@@ -1,4 +1,4 @@
-"""Options that say which controllers run, and how: of `fairway run` and `fairway up`."""
+"""Options of `fairway run` and `fairway up` that select and configure controllers."""
 
 from difflib import get_close_matches
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 
 from fairway.controllers import manager
 
-USUAL: Final = (
+DEFAULT_CONTROLLERS: Final = (
     manager.PLACEMENT,
     manager.CLUSTER_SETS,
     manager.AVAILABILITY,
@@ -16,14 +16,14 @@ USUAL: Final = (
     manager.ADD_ONS,
     manager.SCORES,
 )
-NAMES: Final = (*USUAL, manager.BRIDGE, manager.RECOVERY)
-UNKNOWN_CONTROLLER: Final = "there is no controller {name!r}{hint}; there are {known}"
+NAMES: Final = (*DEFAULT_CONTROLLERS, manager.BRIDGE, manager.RECOVERY)
+UNKNOWN_CONTROLLER: Final = "unknown controller {name!r}{hint}; known: {known}"
 NEAR: Final = ", did you mean {near!r}?"
-NONE_LEFT: Final = "that leaves no controller to run"
+NONE_LEFT: Final = "no controller selected"
 
 
 def chosen(text: str | frozenset[str]) -> frozenset[str]:
-    """Names after commas. A plus adds one and a minus takes one away, from the usual ones if no other is named."""
+    """Parse names separated by commas. +NAME adds to, -NAME removes from, the named controllers or the default ones."""
     if not isinstance(text, str):
         return text
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -33,7 +33,7 @@ def chosen(text: str | frozenset[str]) -> frozenset[str]:
             near = get_close_matches(name, NAMES, n=1)
             hint = NEAR.format(near=near[0]) if near else ""
             raise click.BadParameter(UNKNOWN_CONTROLLER.format(name=name, hint=hint, known=", ".join(NAMES)))
-    named = {word for word in words if word[0] not in "+-"} or set(USUAL)
+    named = {word for word in words if word[0] not in "+-"} or set(DEFAULT_CONTROLLERS)
     named |= {word[1:] for word in words if word.startswith("+")}
     found = frozenset(named - {word[1:] for word in words if word.startswith("-")})
     if not found or not words:
@@ -44,15 +44,15 @@ def chosen(text: str | frozenset[str]) -> frozenset[str]:
 controllers_option: Final = click.option(
     "--controllers",
     type=chosen,
-    default=",".join(USUAL),
+    default=",".join(DEFAULT_CONTROLLERS),
     show_default=True,
     metavar="NAMES",
-    help="Which controllers to run; -NAME leaves one out, +NAME adds one. "
-    f"There are also {manager.BRIDGE} and {manager.RECOVERY}.",
+    help="Controllers to run, separated by commas; -NAME removes one, +NAME adds one. "
+    f"Optional controllers: {manager.BRIDGE}, {manager.RECOVERY}.",
 )
 config_option: Final = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Per-controller settings, as YAML: docs/how-to/operate.md.",
+    help="YAML file with per-controller settings; see docs/how-to/operate.md.",
 )

@@ -1,4 +1,4 @@
-"""The process of `fairway run`: controllers and what they serve, until it is told to stop or must not go on."""
+"""The process of `fairway run`: run controllers and their endpoints until stopped."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from fairway.cli import signals
-from fairway.cli.client.session import HubChoice, in_words
+from fairway.cli.client.session import HubChoice, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import Listening, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
@@ -23,15 +23,15 @@ from fairway.observe.meters import Meters
 log: Final = logging.getLogger(__name__)
 
 BUSY: Final = (
-    "a port to listen on is taken ({reason}); give others with --health-address, --metrics-address and "
+    "a port is in use ({reason}); set other ones with --health-address, --metrics-address and "
     "--debug-address, or off"
 )
-NOT_HERE: Final = "cannot listen: {reason}; give addresses of this machine, or off"
+NOT_HERE: Final = "cannot listen: {reason}; use addresses of this machine, or off"
 
-STARTED: Final = "%s on hub %s"
-SHADOWING: Final = "shadow of placement"
-NOTHING_TO_DEBUG: Final = "no debug endpoint: the controller of placements does not run here"
-COMPARED: Final = "%d placements compared, %d differ"
+STARTED: Final = "started %s on hub %s"
+SHADOWING: Final = "placement (shadow)"
+NOTHING_TO_DEBUG: Final = "debug endpoint disabled: the placement controller is not enabled"
+COMPARED: Final = "compared %d placements, %d differ"
 STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 
@@ -39,10 +39,10 @@ _NOT_OURS: Final = (errno.EADDRNOTAVAIL, errno.EACCES, errno.EAFNOSUPPORT)
 
 
 def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
-    """Returns once it was told to stop and has stopped. Raises CommandErrors."""
+    """Run until stopped by a signal. Raises CommandErrors."""
     connection = hub.connection()
     try:
-        with in_words(hub, connection):
+        with hub_errors(hub, connection):
             asyncio.run(_serve(connection, settings, listening))
     except OcmControllerRunning as found:
         raise NegativeAnswerError(str(found)) from None
@@ -59,13 +59,13 @@ def serve(hub: HubChoice, settings: Settings, listening: Listening) -> None:
 async def _serve(connection: Connection, settings: Settings, listening: Listening) -> None:
     export = traces.configure_from_environment()
     try:
-        await _until_told(connection, settings, listening)
+        await _run_until_stopped(connection, settings, listening)
     finally:
         await asyncio.to_thread(export.close)
     log.info(STOPPED)
 
 
-async def _until_told(connection: Connection, settings: Settings, listening: Listening) -> None:
+async def _run_until_stopped(connection: Connection, settings: Settings, listening: Listening) -> None:
     with signals.listening() as stop:
         work = _work(connection, settings, listening)
         await signals.until(stop, work, on_stop=lambda: log.info(STOPPING))
@@ -73,12 +73,12 @@ async def _until_told(connection: Connection, settings: Settings, listening: Lis
 
 async def _work(connection: Connection, settings: Settings, listening: Listening) -> None:
     if settings.election is not None and not settings.shadow and not in_a_pod():
-        await _make_room(connection, settings.namespace)
+        await _create_namespace(connection, settings.namespace)
     meters = Meters()
     async with (
         AsyncExitStack() as stack,
         running(connection, settings, meters=meters) as manager,
-        # Of its own, so that whoever asks the debug endpoint does not take turns with what is written.
+        # A separate client, so that debug requests do not delay writes.
         Client(connection) as asking,
         open_ports(
             health=listening.health,
@@ -88,20 +88,20 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
             expose=lambda: _exposed(manager),
         ) as ports,
     ):
-        stack.callback(_sum_up, manager)
+        stack.callback(_log_summary, manager)
         what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))
         log.info(STARTED, what, connection.server, extra=_details(manager, ports))
         await manager.over()
 
 
-def _sum_up(manager: Manager) -> None:
+def _log_summary(manager: Manager) -> None:
     shadow = manager.placement
     if isinstance(shadow, Shadow):
         log.info(COMPARED, len(shadow.state.placements), len(shadow.differences))
 
 
-async def _make_room(connection: Connection, namespace: str) -> None:
-    """For the Leases. In a pod that is the installation's business, and more than its rights allow."""
+async def _create_namespace(connection: Connection, namespace: str) -> None:
+    """Create the namespace of the Leases. In a pod the installation does, and the pod may not."""
     async with Client(connection, field_manager=FIELD_MANAGER) as client:
         with suppress(AlreadyExists, Forbidden):
             await client.create(NAMESPACES, {"metadata": {"name": namespace}})

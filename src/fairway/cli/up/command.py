@@ -1,4 +1,4 @@
-"""`fairway up`: the embedded hub and all controllers in one process, with a synthetic fleet if wanted."""
+"""`fairway up`: the embedded hub, all controllers and an optional synthetic fleet in one process."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from fairway.cli.up.tour import EXAMPLE
 
 MOST_CLUSTERS: Final = 100_000
 SHARED: Final = ("data", "port", "host", "names", "kubeconfig_out")
-"""Options that are those of `fairway hub`."""
+"""Options shared with `fairway hub`."""
 
 
 def _example(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -25,15 +25,15 @@ def _example(context: click.Context, _parameter: click.Parameter, wanted: bool) 
     short_help="Run a hub and all controllers in one process.",
     epilog="""\b
 Examples:
-  fairway up --clusters 12                   a fleet to try things on, gone when it ends
-  fairway up --clusters 12 --data ./hub      kept in a folder; start it again the same way
+  fairway up --clusters 12                   a synthetic fleet, lost when it stops
+  fairway up --clusters 12 --data ./hub      keep the data in a folder
   fairway up --clusters 1000 --period 60 --seed 7
   fairway up --controllers=+recovery --config recovery.yaml
   fairway up --data ./hub --port 0 --kubeconfig-out ./kubeconfig
   fairway up --example | kubectl apply -f -  the Placement it suggests to begin with
 
 \b
-To see what an outage does, stop the agent of a synthetic cluster; `fairway.dev/agent-` starts it again:
+To simulate an outage, stop the agent of a synthetic cluster; start it again with the label `fairway.dev/agent-`:
   kubectl label managedcluster NAME fairway.dev/agent=stopped
 """,
 )
@@ -42,10 +42,10 @@ To see what an outage does, stop the agent of a synthetic cluster; `fairway.dev/
     type=click.IntRange(0, MOST_CLUSTERS),
     default=0,
     show_default=True,
-    help="Have at least so many synthetic clusters, whose leases are renewed and whose scores move.",
+    help="Minimum number of synthetic clusters, which renew their leases and publish changing scores.",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Another seed makes another fleet and other moves."
+    "--seed", type=int, default=0, show_default=True, help="Seed of the synthetic fleet and its scores."
 )
 @click.option(
     "--period",
@@ -53,14 +53,19 @@ To see what an outage does, stop the agent of a synthetic cluster; `fairway.dev/
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How often each synthetic cluster publishes its scores.",
+    help="Time between two publications of a synthetic cluster's scores.",
 )
 @click.option(
-    "--example", is_flag=True, is_eager=True, expose_value=False, callback=_example, help="Print a Placement."
+    "--example",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_example,
+    help="Print an example Placement and exit.",
 )
 @controllers_option
 @config_option
-@click.option("-v", "--verbose", is_flag=True, help="Also log what is not a warning.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at info level.")
 @output_option
 def up(
     data: Path | None,
@@ -76,11 +81,11 @@ def up(
     verbose: bool,
     output: OutputFormat,
 ) -> None:
-    """Run the embedded hub together with controllers: everything a Placement needs, in one process.
+    """Run the embedded hub, all controllers and an optional synthetic fleet in one process.
 
-    Its log goes to stderr, and Ctrl-C or SIGTERM stops it, the controllers first.
+    It logs to stderr, and stops on Ctrl-C or SIGTERM.
     """
-    # Imported here, so that `fairway --help` doesn't wait for a web server.
+    # Imported here to keep `fairway --help` fast.
     from fairway.api import crds
     from fairway.cli.hub import process
     from fairway.cli.run.config import configured
@@ -99,7 +104,7 @@ def up(
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        beside=services.beside(motion, running),
+        companion=services.companion(motion, running),
     )
 
 

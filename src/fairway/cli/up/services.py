@@ -1,8 +1,8 @@
-"""What `fairway up` runs beside its hub: the controllers, and the agents of a synthetic fleet.
+"""What `fairway up` runs together with its hub: controllers, and the agents of a synthetic fleet.
 
-They are clients like any other, over the hub's own address. They take part in the election, so that a `fairway run` on
-the same hub waits. Their identity is always the same, for there is only one such process to a hub: after a crash the
-next one need not wait for the lease of the one before to run out.
+They connect to the hub like other clients. Controllers take part in the leader election, so that a `fairway run` on the
+same hub waits. Their identity is fixed, because a hub has only one such process: after a crash, the next process does
+not wait for the old Lease to expire.
 """
 
 import logging
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fairway.cli.errors import CommandError, NegativeAnswerError
-from fairway.cli.hub.process import Beside, Told
+from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
 from fairway.cli.up.tour import CLUSTERS, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
@@ -27,32 +27,32 @@ log: Final = logging.getLogger(__name__)
 
 IDENTITY: Final = "fairway-up"
 AGENTS: Final = "fairway-agents"
-"""Under whose name the hub books what the agents write."""
-MAKING: Final = "making clusters"
-MADE: Final = "%d clusters are there, of seed %d"
+"""Field manager of the agents."""
+MAKING: Final = "creating clusters"
+MADE: Final = "created %d clusters with seed %d"
 
 CONTROLLERS: Final = "controllers: {names}"
-FLEET: Final = "{count} synthetic clusters, each with new scores every {period:g} s"
-NO_CLUSTERS: Final = "No synthetic clusters: --clusters 12 makes some."
+FLEET: Final = "{count} synthetic clusters, each publishes new scores every {period:g} s"
+NO_CLUSTERS: Final = "No synthetic clusters; create some with --clusters 12."
 ELSEWHERE: Final = "In another terminal:"
 TRY: Final = "Three things to try:"
-NOT_MADE: Final = "the synthetic fleet could not be made: {error}"
+NOT_MADE: Final = "cannot create the synthetic fleet: {error}"
 
 
 class FleetNotMade(CommandError):
-    """The hub refused a part of it."""
+    """The hub refused a request."""
 
 
-def beside(motion: Motion, settings: Settings) -> Beside:
-    """``settings`` are those of the controllers."""
+def companion(motion: Motion, settings: Settings) -> Companion:
+    """Return the companion of a hub. ``settings`` are those of the controllers."""
 
     @asynccontextmanager
-    async def parts(_hub: Hub, kubeconfig: Path) -> AsyncIterator[Told]:
+    async def services(_hub: Hub, kubeconfig: Path) -> AsyncIterator[Announcement]:
         connection = load(kubeconfig).context()
         async with Client(connection, field_manager=AGENTS) as client:
             await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
             if motion.clusters:
-                await _make(client, motion)
+                await _create_fleet(client, motion)
             try:
                 async with (
                     running(connection, settings) as manager,
@@ -60,14 +60,14 @@ def beside(motion: Motion, settings: Settings) -> Beside:
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)
-                    yield _told(names, len(agents.names), motion, over=manager.over)
+                    yield _announcement(names, len(agents.names), motion, over=manager.over)
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
 
-    return parts
+    return services
 
 
-async def _make(client: Client, motion: Motion) -> None:
+async def _create_fleet(client: Client, motion: Motion) -> None:
     log.info(MAKING)
     try:
         with progress(MAKING, total=motion.clusters) as advance:
@@ -77,10 +77,12 @@ async def _make(client: Client, motion: Motion) -> None:
     log.info(MADE, motion.clusters, motion.seed)
 
 
-def _told(names: Sequence[str], count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]) -> Told:
+def _announcement(
+    names: Sequence[str], count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]
+) -> Announcement:
     tries = steps(fairway_command()) if count else (CLUSTERS,)
     fleet = FLEET.format(count=count, period=motion.period) if count else NO_CLUSTERS
-    return Told(
+    return Announcement(
         state=(CONTROLLERS.format(names=", ".join(names)), fleet, "", ELSEWHERE),
         advice=(*((TRY,) if count else ()), *(f"  {each}" for each in tries), ""),
         facts={"controllers": list(names), "clusters": count, "try": tries},

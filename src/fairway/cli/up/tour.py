@@ -1,4 +1,4 @@
-"""The first things to try on a hub that `fairway up` started, as lines that work when they are pasted."""
+"""The first commands to try on a hub that `fairway up` started, ready to paste."""
 
 import os
 import shlex
@@ -11,14 +11,14 @@ from typing import Final
 NAME: Final = "default/most-free-cpu"
 FILE: Final = Path("examples", "most-free-cpu.yaml")
 EXAMPLE: Final = """\
-# The three clusters with the most free CPU, by what their agents publish, of all that namespace default may use.
+# Select the three clusters with the most free CPU, as published by their agents.
 apiVersion: cluster.open-cluster-management.io/v1beta1
 kind: Placement
 metadata:
   name: most-free-cpu
   namespace: default
   annotations:
-    fairway.dev/missing-score: exclude # a cluster whose score is missing or has expired is not chosen
+    fairway.dev/missing-score: exclude # do not select clusters whose score is missing or expired
 spec:
   numberOfClusters: 3
   prioritizerPolicy:
@@ -31,13 +31,13 @@ spec:
           scoreName: cpuAvailable
       weight: 1
 """
-"""The file in examples/, which an installed Fairway does not bring along."""
+"""Content of the file in examples/, which the installed package does not contain."""
 
 CLUSTERS: Final = "kubectl get managedclusters"
 
 
 def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
-    """How this very Fairway is called from a shell in the same folder."""
+    """Return the command that runs this Fairway in a shell in the same folder."""
     program = Path(arguments[0])
     if program.name == "__main__.py":
         return f"{shlex.quote(sys.executable)} -m fairway"
@@ -52,12 +52,12 @@ def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
 
 
 def apply_command(fairway: str) -> str:
-    """From the file if it is at hand, so that people see what they apply."""
+    """Apply the file if it exists, so that users can read it."""
     if FILE.is_file() and FILE.read_text(encoding="utf-8") == EXAMPLE:
         return f"kubectl apply -f {FILE.as_posix()}"
     return f"{fairway} up --example | kubectl apply -f -"
 
 
 def steps(fairway: str) -> tuple[str, str, str]:
-    """See the fleet, ask for clusters, ask why these."""
+    """List the fleet, apply the example, explain its decision."""
     return (CLUSTERS, apply_command(fairway), f"{fairway} explain placement {NAME}")

@@ -1,7 +1,7 @@
-"""Certificate requests of clusters that join: which may be approved, and approving them.
+"""Decide which certificate requests of joining clusters may be approved, and approve them.
 
-The label that says which cluster a request belongs to can be set by whoever may make one, and what is asked for in it
-can be any user at all. So the request itself is read: it must be for an agent of exactly that cluster.
+Any user who may create a request can set the label that names its cluster, and can request any subject. So the request
+itself is decoded: its subject must be an agent of exactly that cluster.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,6 @@ from typing import Final, Literal
 import msgspec
 
 from fairway.api.meta import format_time
-from fairway.cli.client.objects import listed
-from fairway.cli.errors import BadInputError
-from fairway.cli.output import cell
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.kube import Client, Conflict, csr
@@ -40,7 +37,7 @@ JOINING_USERS: Final = frozenset(
         "system:serviceaccount:open-cluster-management-hub:grpc-server-sa",
     }
 )
-"""Who may ask for a cluster that is still to join, besides those with a bootstrap token."""
+"""Bootstrap identities that may request a cluster's first certificate, besides bootstrap tokens."""
 JOINING_GROUPS: Final = frozenset(
     {
         "system:bootstrappers:managedcluster",
@@ -49,19 +46,17 @@ JOINING_GROUPS: Final = frozenset(
     }
 )
 
-OTHER_SIGNER: Final = "it is for the signer {signer}, which is not for agents"
-OTHER_USAGES: Final = "it is for {usages}, which agents have no use for"
-NO_REQUEST: Final = "it holds no certificate request, or more than one"
-OTHER_SUBJECT: Final = "it asks for {subject}, not for an agent of this cluster"
+OTHER_SIGNER: Final = "signer {signer} does not sign for agents"
+OTHER_USAGES: Final = "requested usages {usages} are not those of a client"
+NO_REQUEST: Final = "spec.request is not exactly one certificate request"
+OTHER_SUBJECT: Final = "requested subject {subject} is not an agent of this cluster"
 OTHER_REQUESTER: Final = (
-    "{user} made it, who is no agent that joins; --skip-approve-check approves it all the same"
+    "created by {user}, which is not a bootstrap identity; --skip-approve-check approves it anyway"
 )
-SEVERAL: Final = (
-    "agents of different names want to be this cluster: {names}; say with --requesters which is right"
-)
-REPLACED: Final = "certificate request {name} was replaced by another one meanwhile; accept once more"
-UNREADABLE: Final = "{field} cannot be read"
-NOT_ASKED_FOR: Final = "it is for {name}, which --requesters does not name"
+SEVERAL: Final = "several agents request to join as this cluster: {names}; select one with --requesters"
+REPLACED: Final = "certificate request {name} was replaced while it was being approved; run accept again"
+UNREADABLE: Final = "cannot decode {field}"
+NOT_ASKED_FOR: Final = "requested for {name}, which --requesters does not name"
 
 REASON: Final = "FairwayAccept"
 MESSAGE: Final = "approved by fairway accept"
@@ -70,38 +65,44 @@ ATTEMPTS: Final = 5
 Verdict = Literal["approve", "refuse", "approved", "denied"]
 
 
+class ReplacedError(Exception):
+    """Another request has the name of the one that was checked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     name: str
     verdict: Verdict
     reason: str = ""
     agent: str = ""
-    """The common name it is for."""
+    """The common name of the requested subject."""
     uid: str = ""
 
 
-async def requests_of(client: Client, cluster: str, *, anybody: bool, only: frozenset[str]) -> list[Request]:
-    """Those that wait. If none does, the newest that was decided."""
-    found = await listed(client, SIGNING_REQUESTS, labels=f"{CLUSTER_LABEL}={cluster}")
+def check_requests(
+    found: Sequence[CertificateSigningRequest], cluster: str, *, any_requester: bool, only: frozenset[str]
+) -> list[Request]:
+    """Check the pending requests of a cluster; if none is pending, return the newest decided one."""
     found = [each for each in found if ADD_ON_LABEL not in each.metadata.labels]
     found.sort(key=lambda each: (str(each.metadata.creationTimestamp), each.metadata.name))
-    waiting = [each for each in found if not each.decided]
-    if waiting:
-        return _agreed([judged(each, cluster, anybody=anybody) for each in waiting], only)
+    pending = [each for each in found if not each.decided]
+    if pending:
+        checked = [check_request(each, cluster, any_requester=any_requester) for each in pending]
+        return _refuse_rivals(checked, only)
     return [
         Request(name=each.metadata.name, verdict="approved" if each.condition(APPROVED) else "denied")
         for each in found[-1:]
     ]
 
 
-def judged(request: CertificateSigningRequest, cluster: str, *, anybody: bool) -> Request:
-    """By itself."""
+def check_request(request: CertificateSigningRequest, cluster: str, *, any_requester: bool) -> Request:
+    """Check one request without regard to others."""
     name, spec = request.metadata.name, request.spec
     agent, fault = _agent(spec, cluster)
     if request.unreadable:
         agent, fault = "", UNREADABLE.format(field=request.unreadable)
-    if not fault and not anybody and not _joins(spec):
-        fault = OTHER_REQUESTER.format(user=cell(spec.username))
+    if not fault and not any_requester and not _is_bootstrap_identity(spec):
+        fault = OTHER_REQUESTER.format(user=spec.username)
     return Request(
         name=name,
         verdict="refuse" if fault else "approve",
@@ -111,26 +112,26 @@ def judged(request: CertificateSigningRequest, cluster: str, *, anybody: bool) -
     )
 
 
-def _agreed(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
-    """With all that wait for the same cluster in view."""
+def _refuse_rivals(requests: Sequence[Request], only: frozenset[str]) -> list[Request]:
+    """Refuse requests of several agents for the same cluster, unless ``only`` selects among them."""
     agents = sorted({each.agent for each in requests if each.verdict == "approve"})
     several = SEVERAL.format(names=", ".join(agents)) if len(agents) > 1 and not only else ""
 
-    def agreed(each: Request) -> Request:
+    def checked(each: Request) -> Request:
         reason = several
         if only and each.agent not in only:
-            reason = NOT_ASKED_FOR.format(name=cell(each.agent))
+            reason = NOT_ASKED_FOR.format(name=each.agent)
         return (
             replace(each, verdict="refuse", reason=reason) if reason and each.verdict == "approve" else each
         )
 
-    return [agreed(each) for each in requests]
+    return [checked(each) for each in requests]
 
 
 def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
-    """The agent a request is for, or what is wrong with it."""
+    """Return the requested agent, or the reason for refusing the request."""
     if spec.signer_name not in SIGNERS:
-        return "", OTHER_SIGNER.format(signer=cell(spec.signer_name))
+        return "", OTHER_SIGNER.format(signer=spec.signer_name)
     try:
         asked = csr.read(spec.request)
     except csr.InvalidRequest:
@@ -138,28 +139,28 @@ def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
     group = f"{GROUP_PREFIX}{cluster}"
     groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
     if not csr.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
-        return "", OTHER_SUBJECT.format(subject=cell(asked.words))
+        return "", OTHER_SUBJECT.format(subject=asked.words)
     if not is_client_certificate(spec):
-        return "", OTHER_USAGES.format(usages=cell(spec.usages))
+        return "", OTHER_USAGES.format(usages=", ".join(spec.usages) or "(none)")
     return asked.user, ""
 
 
-def _joins(spec: CsrSpec) -> bool:
+def _is_bootstrap_identity(spec: CsrSpec) -> bool:
     known = spec.username.startswith(TOKEN_USER) or spec.username in JOINING_USERS
     return known and not JOINING_GROUPS.isdisjoint(spec.groups)
 
 
 async def approve(client: Client, request: Request, *, dry_run: bool) -> bool:
-    """Whether it was done here; somebody else may have been quicker. Raises KubeErrors and BadInputError.
+    """Approve a request; False if another client decided it first. Raises KubeErrors and ReplacedError.
 
-    Another one that has come under the same name since was not judged, and is not approved.
+    A new request of the same name was not checked, and is not approved.
     """
     path = SIGNING_REQUESTS.path(name=request.name)
     for attempt in range(ATTEMPTS):
         document = msgspec.json.decode((await client.request("GET", path)).body)
         conditions = document.setdefault("status", {}).get("conditions") or []
         if request.uid not in ("", document["metadata"]["uid"]):
-            raise BadInputError(REPLACED.format(name=cell(request.name)))
+            raise ReplacedError(REPLACED.format(name=request.name))
         if any(each.get("type") in (APPROVED, DENIED) for each in conditions):
             return False
         condition = {

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.printing import age, cells, jsonpath
+from fairway.api import age
+from fairway.hub.printing import cells, jsonpath
 from fairway.hub.resource import Column, Document, Resource
 
 NONE: Final = "<none>"

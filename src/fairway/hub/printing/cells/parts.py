@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from fairway.hub.printing import age
+from fairway.api import age
 from fairway.hub.resource import Document
 
 Cell = Callable[[Document, datetime], Any]

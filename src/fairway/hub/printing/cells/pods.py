@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fairway.hub.printing import age
+from fairway.api import age
 from fairway.hub.printing.cells.parts import NONE, Cell, at, optional_text
 from fairway.hub.resource import Document
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from fairway.hub.printing import age
+from fairway.api import age
 from fairway.hub.printing.cells.parts import NONE, Cell, at, containers, field, labels, selector, size
 from fairway.hub.resource import Document
 
