@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import click
@@ -34,6 +35,8 @@ INTERNAL_ERROR = (
     f"This is a bug in Fairway, not in your input. Set {DEBUG_VARIABLE}=1 to see the traceback."
 )
 COMPLETION_VARIABLE = "_FAIRWAY_COMPLETE"
+PLUGIN = "kubectl-fairway"
+"""Name of the console script that kubectl runs for `kubectl fairway`."""
 INTERRUPTED = "fairway: interrupted"
 OUT_OF_MEMORY = "fairway: not enough memory for this input"
 SYSTEM_ERROR = "fairway: {error}"
@@ -55,6 +58,7 @@ VERBS: Final[dict[str, Verb]] = {
     "accept": Verb("fairway.cli.accept.command:accept", "Accept clusters that request to join."),
     "addon": Verb("fairway.cli.addon.command:addon", "Install Fairway's add-on on managed clusters."),
     "agent": Verb("fairway.cli.agent.command:agent", "Run the add-on's agent on a managed cluster."),
+    "apply": Verb("fairway.cli.apply:apply", "Apply objects in files to a hub."),
     "clusterset": Verb(
         "fairway.cli.clusterset:clusterset", "Bind cluster sets to namespaces, and add clusters."
     ),
@@ -133,6 +137,7 @@ def fairway() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Messages go to stderr."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    program = "kubectl fairway" if Path(sys.argv[0]).name == PLUGIN else "fairway"
     if not _can_print():
         return EXIT_BAD_INPUT
     try:
@@ -140,7 +145,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         instruction = os.environ.get(COMPLETION_VARIABLE)
         if instruction:
             return shell_complete(fairway, {}, "fairway", COMPLETION_VARIABLE, instruction)
-        with fairway.make_context("fairway", words) as context:
+        with fairway.make_context(program, words) as context:
             result = fairway.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as error:

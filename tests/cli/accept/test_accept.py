@@ -18,6 +18,7 @@ from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, Managed
 from fairway.cli.accept.wait import DELETED, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing_step
 from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, list_missing
 from fairway.cli.main import run
+from fairway.cli.output import cell
 from fairway.controllers.acceptance.requests import (
     ADD_ON_LABEL,
     ARN_ANNOTATION,
@@ -220,15 +221,15 @@ def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
             Asked(name="x", subject=("system:kube-controller-manager", [])),
             "requested subject CN=system:kube-controller",
         ),
-        (Asked(name="x", subject=subject("c2")), "not for an agent of this cluster"),
-        (Asked(name="x", subject=(subject()[0], ["system:nodes"])), "not for an agent of this cluster"),
+        (Asked(name="x", subject=subject("c2")), "is not an agent of this cluster"),
+        (Asked(name="x", subject=(subject()[0], ["system:nodes"])), "is not an agent of this cluster"),
         (
             Asked(name="x", subject=(subject()[0], [*subject()[1], "system:nodes"])),
-            "not for an agent of this cluster",
+            "is not an agent of this cluster",
         ),
-        (Asked(name="x", subject=(f"{subject()[0]}:b", subject()[1])), "not for an agent of this cluster"),
-        (Asked(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])), "not for an agent of this cluster"),
-        (Asked(name="x", subject=("", subject()[1])), "not for an agent of this cluster"),
+        (Asked(name="x", subject=(f"{subject()[0]}:b", subject()[1])), "is not an agent of this cluster"),
+        (Asked(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])), "is not an agent of this cluster"),
+        (Asked(name="x", subject=("", subject()[1])), "is not an agent of this cluster"),
         (
             Asked(name="x", signer="example.com/any"),
             "signer example.com/any does not sign for agents",
@@ -310,7 +311,7 @@ def test_other_usages_than_those_of_an_agent() -> None:
     usages = ("client auth", "server auth")
     spec = CsrSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
     reason = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True).reason
-    assert reason == OTHER_USAGES.format(usages="client auth,server auth")
+    assert reason == OTHER_USAGES.format(usages="client auth, server auth")
 
 
 def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
@@ -333,7 +334,7 @@ def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
     spec = CsrSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
     found = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True)
     assert found.verdict == "refuse"
-    assert "\x1b" not in found.reason
+    assert "\x1b" not in cell(found.reason)
 
 
 def test_two_requests_in_one_are_none() -> None:

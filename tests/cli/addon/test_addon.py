@@ -245,7 +245,7 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
         (["install", "resource-usge"], "did you mean 'resource-usage'?"),
         (["install", "resource-usage", "--set", "INTERVAL"], "'INTERVAL' is not a setting; write NAME=VALUE"),
         (["install", "resource-usage", "--set", "MAXCPU=1"], "did you mean 'MAXCPUCOUNT'?"),
-        (["install", "resource-usage", "--set", f"INTERVAL={'1' * 1025}"], "longer than 1024"),
+        (["install", "resource-usage", "--set", f"INTERVAL={'1' * 1025}"], "longer than 1,024"),
         (
             ["install", "resource-usage", "--set", "INTERVAL=abc"],
             "--set INTERVAL=abc: expected a duration such as 30s",
@@ -300,7 +300,7 @@ def test_dry_run_refuses_settings_that_the_agent_would_refuse(capsys: Capture, o
 def test_provider_that_only_an_own_image_has_needs_the_image(capsys: Capture) -> None:
     install = ["addon", "install", "resource-usage", "--dry-run", "-o", "yaml", "--set", "PROVIDERS=queue"]
     assert run(install) == 2
-    assert "give that with --image" in " ".join(capsys.readouterr().err.split())
+    assert "name the image with --image" in " ".join(capsys.readouterr().err.split())
     assert run([*install, "--image", "example.com/own:1"]) == 0
 
 
@@ -308,7 +308,7 @@ def test_a_hub_without_add_ons(tmp_path: Path, capsys: Capture) -> None:
     with hub_in_thread(folder=tmp_path, definitions=()) as bare:
         for verb in ("install", "status", "uninstall"):
             assert addon(bare, verb) == 2
-            assert "the hub does not know add-ons" in capsys.readouterr().err
+            assert "the hub does not serve ClusterManagementAddOn" in capsys.readouterr().err
 
 
 # On a hub
@@ -379,7 +379,7 @@ def test_somebody_elses_add_on_is_left_alone(hub: HubAddress, capsys: Capture) -
     before = act(hub.kubeconfig, everything)
     assert addon(hub, "install") == 2
     error = capsys.readouterr().err
-    assert f"AddOnTemplate {NAME}, ClusterManagementAddOn {NAME} are there already" in error
+    assert f"AddOnTemplate {NAME}, ClusterManagementAddOn {NAME} already exist and are not managed by Fairway" in error
     assert "--take-over" in error
     assert act(hub.kubeconfig, everything) == before  # nothing at all was written
     assert addon(hub, "uninstall") == 0

@@ -244,7 +244,7 @@ def test_a_hub_kubeconfig_that_is_missing_or_wrong(hubs: Hubs, tmp_path: Path) -
     stale.write_text(yaml.safe_dump(content))
     assert "token file" in ended("--hub-kubeconfig", stale, *others)
     (tmp_path / "token").write_text("nobody's")
-    assert "does not know who this is (401 Unauthorized)" in ended("--hub-kubeconfig", stale, *others)
+    assert "(401): expired, or for another hub" in ended("--hub-kubeconfig", stale, *others)
 
 
 def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_no_code_is_loaded(
     monkeypatch.syspath_prepend(str(tmp_path))
     file = kubeconfig(tmp_path / "hub")
     assert agent(file, tmp_path, "--providers", provider.format(tmp=tmp_path)) == 2
-    assert "is not the name of a provider" in capsys.readouterr().err
+    assert "is not the name of an installed provider" in capsys.readouterr().err
     assert not marker.exists()
 
 

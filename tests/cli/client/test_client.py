@@ -201,7 +201,9 @@ def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
     with hub_in_thread(folder=tmp_path, definitions=()) as hub:
         for verb in VERBS:
             said = complaint(capsys, [*verb, "--kubeconfig", str(hub.kubeconfig)])
-            assert re.match(rf"hub {re.escape(hub.url)} does not know \w+\.\w+\.cluster\.open-cluster-", said)
+            assert re.match(
+                rf"hub {re.escape(hub.url)} does not serve \w+\.\w+\.cluster\.open-cluster-", said
+            )
             assert said.endswith(
                 "its CRD is not installed; install the CRDs with\n"
                 f"  fairway crds | kubectl --kubeconfig {hub.kubeconfig} apply -f -\n"
@@ -255,19 +257,22 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
             CredentialError("exec plugin 'x' failed with exit code 1"),
             "exec plugin 'x' failed with exit code 1",
         ),
-        (error_of(code=503, body=b"no"), "hub H refuses: no (503)"),
-        (error_of(code=422, body=INVALID), "hub H refuses: spec is wrong (422 Invalid)"),
-        (error_of(code=403, body=b"no webhook likes you"), "hub H refuses: no webhook likes you"),
+        (error_of(code=503, body=b"no"), "hub H refused the request: no (503)"),
+        (error_of(code=422, body=INVALID), "hub H refused the request: spec is wrong (422 Invalid)"),
+        (error_of(code=403, body=b"no webhook likes you"), "hub H refused the request: no webhook likes you"),
         (
             error_of(code=404, request="GET /api/v1/x"),
-            "hub H does not know /api/v1/x: it is another kind of server",
+            "hub H does not serve /api/v1/x: not a Kubernetes API server",
         ),
-        (error_of(code=302, request="GET /api"), "hub H refuses: the server answers with a redirection"),
+        (
+            error_of(code=302, request="GET /api"),
+            "hub H refused the request: the server answers with a redirection",
+        ),
         (
             error_of(
                 code=403, body=b'{"kind":"Status","message":"User \\"; rm -rf\\" cannot list resource"}'
             ),
-            'hub H refuses: User "; rm -rf" cannot list resource',
+            'hub H refused the request: User "; rm -rf" cannot list resource',
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -370,7 +375,7 @@ def test_a_kind_that_must_be_there(tmp_path: Path, capsys: Capture) -> None:
     with hub_in_thread(folder=tmp_path, definitions=without) as hub:
         said = complaint(capsys, ["place", "--kubeconfig", str(hub.kubeconfig)])
         assert (
-            "does not know placements.v1beta1.cluster.open-cluster-management.io: its CRD is not installed"
+            "does not serve placements.v1beta1.cluster.open-cluster-management.io: its CRD is not installed"
             in said
         )
 

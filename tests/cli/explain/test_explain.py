@@ -238,7 +238,7 @@ spec: {numberOfClusters: 0}
     assert nothing_yet in lines
     assert explain("ns1/none", "-f", str(file), "--cluster", "apps-iad") == 0
     text = capsys.readouterr().out
-    assert "  3 clusters passed every filter but none is wanted\n" in text
+    assert "  3 clusters passed every filter but the placement wants none\n" in text
     assert "  raise spec.numberOfClusters of placement ns1/none from 0 to 2\n" in text
 
 
@@ -323,7 +323,7 @@ def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: s
         ),
         (
             "placement ns1/idlest -n ns2",
-            "'ns1/idlest' names namespace 'ns1', but -n is 'ns1/idlest'; give one of them",
+            "'ns1/idlest' names namespace 'ns1', but -n is 'ns2'; give one of them",
         ),
     ],
 )

@@ -63,8 +63,8 @@ def test_the_answer_is_that_of_the_files_and_what_the_hub_has_beside_it(
         ("ns1/training", "no cluster, which differs from what the objects on the hub give now", []),
         (
             "ns1/idlest",
-            "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 … and 2 more, which is not what follows from what "
-            "the hub has now",
+            "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 … and 2 more, which differs from what the "
+            "objects on the hub give now",
             [f"c{number:02}" for number in range(12)],
         ),
     ],

@@ -267,7 +267,7 @@ def test_objects_are_a_list_as_kubectl_has_it_and_one_stands_alone(hub: HubAddre
             "placement with decisions trainin not found; did you mean training",
         ),
         (["clusters", "--clusterset", "aps"], "cluster set aps not found; did you mean apps?"),
-        (["clusters", "-l", "a in"], " refuses: unable to parse requirement"),
+        (["clusters", "-l", "a in"], " refused the request: unable to parse requirement"),
     ],
 )
 def test_what_is_not_there(hub: HubAddress, capsys: Capture, arguments: list[str], message: str) -> None:

@@ -39,7 +39,8 @@ def test_changed_rows_are_new_lines(tmp_path: Path, fairway_hub: HubAddress) -> 
         assert watched.line() == "a-much-longer-name  true      -          default     -    -       -"
         act(fairway_hub.kubeconfig, lambda client: remove(client, cluster("c1")))
         assert (
-            watched.line() == "c1    true      -          default     -    -       v1.31.0             (gone)"
+            watched.line()
+            == "c1    true      -          default     -    -       v1.31.0             (deleted)"
         )
         assert watched.interrupt() == (130, "")
 
@@ -52,7 +53,7 @@ def test_a_cluster_that_leaves_the_selection_is_gone_from_it(tmp_path: Path, fai
             fairway_hub.kubeconfig,
             lambda client: merge(client, cluster("c1"), {"metadata": {"labels": {"region": "us"}}}),
         )
-        assert watched.line().split()[-1] == "(gone)"
+        assert watched.line().split()[-1] == "(deleted)"
         act(
             fairway_hub.kubeconfig,
             lambda client: merge(client, cluster("c2"), {"metadata": {"labels": {"region": "eu"}}}),
@@ -191,7 +192,7 @@ def test_a_hub_that_restarts_is_followed_on(tmp_path: Path) -> None:
                 hub = start(folder, port)
                 # What it has heard before is not told again.
                 act(kubeconfig, lambda client: remove(client, cluster("c2")))
-                assert watched.line().split()[0::7] == ["c2", "(gone)"]
+                assert watched.line().split()[0::7] == ["c2", "(deleted)"]
                 act(kubeconfig, lambda client: put(client, [cluster("c3")]))
                 assert watched.line().split()[0] == "c3"
                 assert watched.interrupt()[0] == 130

@@ -1,6 +1,7 @@
 """`fairway up`: it starts, says what to try, what it says works, and it goes on after it was killed."""
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -19,6 +20,7 @@ from fairway.api.lease import format_micro_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
 from fairway.cli.up import tour
+from fairway.cli.up.demo import FIRST, MOVES
 from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
 from fairway.controllers.manager import DEFAULT
 from fairway.controllers.placement import ocm_detection
@@ -77,18 +79,17 @@ async def decided(client: Client) -> dict[str, int]:
 
 class TestTour:
     async def test_what_it_says_works_as_it_is_printed(self, tmp_path: Path) -> None:
-        """As far as that goes without kubectl; test_up_kubectl runs all of it."""
+        """Without kubectl; test_up_kubectl does the same with it."""
         with up(tmp_path, "--clusters", 12, *CALM) as started:
             see, apply, ask = started.told["try"]
-            assert see == "kubectl get managedclusters"
-            seen = fairway("get", "clusters", KUBECONFIG=str(started.kubeconfig))
+            seen = shell(see, started)
             assert seen.returncode == 0, seen.stderr
             assert len(seen.stdout.splitlines()) == 1 + 12
 
-            assert apply == "kubectl apply -f examples/most-free-cpu.yaml"
+            name = "placement.cluster.open-cluster-management.io/most-free-cpu"
+            assert shell(apply, started).stdout == f"{name} created\n"
+            assert shell(apply, started).stdout == f"{name} unchanged\n"
             async with started.client() as client:
-                example = yaml.safe_load((ROOT / shlex.split(apply)[-1]).read_text())
-                await client.create(PLACEMENTS, example, namespace="default")
                 await decided(client)
 
             asked = shell(ask, started)
@@ -106,14 +107,30 @@ class TestTour:
             while not lines or lines[-1] != HOW_TO_STOP:
                 lines.append(process.stdout.readline().rstrip("\n"))
             process.send_signal(signal.SIGINT)
-            assert process.stdout.read() == f"{STOPPING}\n"
+            assert process.stdout.read().endswith(f"{STOPPING}\n")
         assert process.returncode == 0
         assert lines[0].endswith(f", data in {data}")
         assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(DEFAULT)))
         assert lines[2] == FLEET.format(count=2, period=30)
         assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
-        tries = tour.steps(f"{shlex.quote(sys.executable)} -m fairway")
+        tries = tour.demo_steps(f"{shlex.quote(sys.executable)} -m fairway")
         assert [line[2:] for line in lines if line.startswith("  ")][1:] == list(tries)
+
+    def test_demo_prints_decision_and_each_move_with_its_cause(self, tmp_path: Path) -> None:
+        command = [*FAIRWAY, "up", "--port", "0", "--clusters", "8", "--period", "1", "--seed", "3"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
+        ) as process:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            assert any(line == f"{FIRST.format(placement=tour.NAME, count=3, fleet=8)}\n" for line in lines)
+            assert [next(lines).split()[0] for _ in range(4)] == ["RANK", "1", "2", "3"]
+            assert next(lines) == f"{MOVES}\n"
+            move = next(lines)
+            process.send_signal(signal.SIGINT)
+            process.stdout.read()
+        point = r"\S+ \(rank \d+, -?\d+ points(, was -?\d+)?\)"
+        assert re.fullmatch(rf"\d\d:\d\d:\d\d  {tour.NAME}: \+{point}.*, -{point}\n", move), move
 
     def test_without_clusters_it_says_how_to_have_some(self, tmp_path: Path) -> None:
         command = [*FAIRWAY, "up", "--port", "0"]
@@ -134,10 +151,10 @@ class TestTour:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        assert tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+        assert tour.apply_command("fairway") == "fairway up --example | fairway apply -f -"
         (tmp_path / "examples").mkdir()
         (tmp_path / tour.FILE).write_text("something else")
-        assert tour.apply_command("fairway") == "fairway up --example | kubectl apply -f -"
+        assert tour.apply_command("fairway") == "fairway up --example | fairway apply -f -"
 
     def test_it_calls_itself_as_it_was_called(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         program = tmp_path / "my venv" / "bin" / "fairway"

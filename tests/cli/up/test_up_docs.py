@@ -12,7 +12,7 @@ from cli.up_process import ROOT, environment, fairway, until, up
 from fairway.cli.hub.command import PORT
 from fairway.cli.hub.process import HOW_TO_STOP, NOT_KEPT, READY
 from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET, TRY
-from fairway.cli.up.tour import EXAMPLE, steps
+from fairway.cli.up.tour import EXAMPLE, demo_steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
@@ -52,7 +52,7 @@ def test_page_shows_what_make_run_prints() -> None:
         ELSEWHERE,
         "  export KUBECONFIG=/path/to/checkout/.cache/kubeconfig",
         TRY,
-        *(f"  {step}" for step in steps(".venv/bin/fairway")),
+        *(f"  {step}" for step in demo_steps(".venv/bin/fairway")),
         "",
         HOW_TO_STOP,
     ]

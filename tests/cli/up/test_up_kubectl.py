@@ -37,8 +37,9 @@ class Terminal:
 async def test_the_three_things_to_try(tmp_path: Path, kube_tools: Tools) -> None:
     with up(tmp_path, "--clusters", 12, "--period", 86400) as started:
         terminal = Terminal(started, kube_tools.path(KUBECTL))
-        see, apply, ask = started.told["try"]
-        clusters = terminal.paste(see).splitlines()
+        _, apply, ask = started.told["try"]
+        apply = f"kubectl{apply.removeprefix(ask.partition(' explain ')[0])}"
+        clusters = terminal.paste("kubectl get managedclusters").splitlines()
         assert clusters[0].split()[:3] == ["NAME", "HUB", "ACCEPTED"]
         assert len(clusters) == 1 + 12
         assert all(line.split()[3:5] == ["True", "True"] for line in clusters[1:])

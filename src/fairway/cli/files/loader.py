@@ -152,13 +152,13 @@ class _Loading:
         size = _size(path)
         shown = 0
         try:
-            for document in _documents(source):
+            for document in documents_in(source):
                 self.document(_Page(source, document))
                 if document.offset - shown > _PROGRESS_FROM:
                     advance(document.offset - shown)
                     shown = document.offset
         except DocumentError as error:
-            self.problems.append(_malformed(source, error))
+            self.problems.append(malformed(source, error))
         advance(max(0, size - shown))
 
     def document(self, page: "_Page") -> None:
@@ -309,7 +309,7 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _documents(source: sources.Source) -> Iterator[Document]:
+def documents_in(source: sources.Source) -> Iterator[Document]:
     """Parse as JSON by file name or first character, otherwise as YAML."""
     name = source.name.lower().removesuffix(".gz")
     begins = source.data[:4096].lstrip()[:1]
@@ -333,7 +333,7 @@ def _json_or_yaml(data: bytes) -> Iterator[Document]:
         yield from yaml_documents(data)
 
 
-def _malformed(source: sources.Source, error: DocumentError) -> Problem:
+def malformed(source: sources.Source, error: DocumentError) -> Problem:
     where = f" (column {error.column})" if error.column else ""
     message = MALFORMED.format(notation=error.notation, reason=f"{error}{where}")
     # Parsers report a missing end on the line after the last one.

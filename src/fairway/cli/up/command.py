@@ -30,7 +30,7 @@ Examples:
   fairway up --clusters 1000 --period 60 --seed 7
   fairway up --controllers=+recovery --config recovery.yaml
   fairway up --data ./hub --port 0 --kubeconfig-out ./kubeconfig
-  fairway up --example | kubectl apply -f -  the Placement it suggests to begin with
+  fairway up --example | fairway apply -f -  the example Placement
 
 \b
 To simulate an outage, stop the agent of a synthetic cluster; start it again with the label `fairway.dev/agent-`:
@@ -61,7 +61,13 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     is_eager=True,
     expose_value=False,
     callback=_example,
-    help="Print an example Placement and exit.",
+    help="Print the example and exit.",
+)
+@click.option(
+    "--demo/--no-demo",
+    default=True,
+    show_default=True,
+    help="With --clusters and -o table, apply the example Placement, and print its decision and its moves.",
 )
 @controllers_option
 @config_option
@@ -76,6 +82,7 @@ def up(
     clusters: int,
     seed: int,
     period: float,
+    demo: bool,
     controllers: frozenset[str],
     config: Path | None,
     verbose: bool,
@@ -104,7 +111,7 @@ def up(
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        companion=services.companion(motion, running),
+        companion=services.companion(motion, running, demo=demo and clusters > 0 and output == "table"),
     )
 
 

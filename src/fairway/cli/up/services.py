@@ -5,6 +5,7 @@ same hub waits. Their identity is fixed, because a hub has only one such process
 not wait for the old Lease to expire.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,8 @@ from typing import Final
 from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
-from fairway.cli.up.tour import CLUSTERS, fairway_command, steps
+from fairway.cli.up.demo import apply_example, print_moves
+from fairway.cli.up.tour import demo_steps, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.hub import Hub
@@ -22,6 +24,7 @@ from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
 from fairway.whatif.moving import Motion, create, moving
 from fairway.whatif.moving_creation import NAMESPACES, ensure
+from fairway.whatif.world import Key
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ CONTROLLERS: Final = "controllers: {names}"
 FLEET: Final = "{count} synthetic clusters, each publishes new scores every {period:g} s"
 NO_CLUSTERS: Final = "No synthetic clusters; create some with --clusters 12."
 ELSEWHERE: Final = "In another terminal:"
-TRY: Final = "Three things to try:"
+TRY: Final = "Three things to try (kubectl works, too):"
 NOT_MADE: Final = "cannot create the synthetic fleet: {error}"
 
 
@@ -43,8 +46,11 @@ class FleetNotMade(CommandError):
     """The hub refused a request."""
 
 
-def companion(motion: Motion, settings: Settings) -> Companion:
-    """Return the companion of a hub. ``settings`` are those of the controllers."""
+def companion(motion: Motion, settings: Settings, *, demo: bool) -> Companion:
+    """Return the companion of a hub. ``settings`` are those of the controllers.
+
+    ``demo``: apply the example, and print its decision and its moves.
+    """
 
     @asynccontextmanager
     async def services(_hub: Hub, kubeconfig: Path) -> AsyncIterator[Announcement]:
@@ -60,7 +66,10 @@ def companion(motion: Motion, settings: Settings) -> Companion:
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)
-                    yield _announcement(names, len(agents.names), motion, over=manager.over)
+                    over = manager.over
+                    if demo and agents.names:
+                        over = _with_moves(client, await apply_example(client), manager.over)
+                    yield _announcement(names, len(agents.names), motion, demo=demo, over=over)
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
 
@@ -77,14 +86,30 @@ async def _create_fleet(client: Client, motion: Motion) -> None:
     log.info(MADE, motion.clusters, motion.seed)
 
 
+def _with_moves(
+    client: Client, key: Key, over: Callable[[], Awaitable[None]]
+) -> Callable[[], Awaitable[None]]:
+    async def over_with_moves() -> None:
+        printing = asyncio.create_task(print_moves(client, key))
+        try:
+            await over()
+        finally:
+            printing.cancel()
+            await asyncio.gather(printing, return_exceptions=True)
+
+    return over_with_moves
+
+
 def _announcement(
-    names: Sequence[str], count: int, motion: Motion, *, over: Callable[[], Awaitable[None]]
+    names: Sequence[str], count: int, motion: Motion, *, demo: bool, over: Callable[[], Awaitable[None]]
 ) -> Announcement:
-    tries = steps(fairway_command()) if count else (CLUSTERS,)
+    fairway = fairway_command()
+    tries = demo_steps(fairway) if demo else steps(fairway)
     fleet = FLEET.format(count=count, period=motion.period) if count else NO_CLUSTERS
+    shown = tries if count else tries[:1]
     return Announcement(
         state=(CONTROLLERS.format(names=", ".join(names)), fleet, "", ELSEWHERE),
-        advice=(*((TRY,) if count else ()), *(f"  {each}" for each in tries), ""),
-        facts={"controllers": list(names), "clusters": count, "try": tries},
+        advice=(*((TRY,) if count else ()), *(f"  {each}" for each in shown), ""),
+        facts={"controllers": list(names), "clusters": count, "try": list(shown)},
         over=over,
     )

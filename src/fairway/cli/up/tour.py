@@ -33,8 +33,6 @@ spec:
 """
 """Content of the file in examples/, which the installed package does not contain."""
 
-CLUSTERS: Final = "kubectl get managedclusters"
-
 
 def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
     """Return the command that runs this Fairway in a shell in the same folder."""
@@ -54,10 +52,16 @@ def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
 def apply_command(fairway: str) -> str:
     """Apply the file if it exists, so that users can read it."""
     if FILE.is_file() and FILE.read_text(encoding="utf-8") == EXAMPLE:
-        return f"kubectl apply -f {FILE.as_posix()}"
-    return f"{fairway} up --example | kubectl apply -f -"
+        return f"{fairway} apply -f {FILE.as_posix()}"
+    return f"{fairway} up --example | {fairway} apply -f -"
 
 
 def steps(fairway: str) -> tuple[str, str, str]:
     """List the fleet, apply the example, explain its decision."""
-    return (CLUSTERS, apply_command(fairway), f"{fairway} explain placement {NAME}")
+    return (f"{fairway} get clusters", apply_command(fairway), f"{fairway} explain placement {NAME}")
+
+
+def demo_steps(fairway: str) -> tuple[str, str, str]:
+    """The same where the example is applied already: watch its decision instead."""
+    see, _, ask = steps(fairway)
+    return (see, ask, f"{fairway} get decisions --watch")

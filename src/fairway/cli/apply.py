@@ -1,0 +1,141 @@
+"""`fairway apply`: apply objects of any kind to a hub by server-side apply, as `kubectl apply --server-side` does."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from fairway.cli.client.session import HubChoice, hub_options, talk
+from fairway.cli.clusterset import DRY_RUN, dry_run_option
+from fairway.cli.errors import EXIT_OK, BadInputError, InputProblemsError, Problem
+from fairway.cli.output import cell, say
+
+if TYPE_CHECKING:
+    from fairway.kube import Client
+
+FIELD_MANAGER: Final = "fairway-apply"
+RESULT: Final = "{kind}/{name} {done}"
+NOT_AN_OBJECT: Final = "not a Kubernetes object: apiVersion, kind and metadata.name are required"
+NOT_SERVED: Final = "{file}: the hub does not serve kind {kind} of {version}; install its CRD first"
+
+
+@click.command(
+    short_help="Apply objects in files to a hub.",
+    epilog="""\b
+Examples:
+  fairway apply -f examples/most-free-cpu.yaml
+  fairway apply -f placements/ --dry-run
+  fairway up --example | fairway apply -f -
+
+\b
+Objects of all kinds are applied, in the order of the files, with the field manager fairway-apply. To apply a whole
+fleet with its status, use `fairway fleet apply`.
+Exit status: 0 applied, 2 bad input, or the hub refused.
+""",
+)
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE|DIR",
+    help="YAML or JSON file with Kubernetes objects, plain or gzipped; a directory; - for standard input. "
+    "Can be repeated.",
+)
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that other managers own.")
+@dry_run_option
+@hub_options
+def apply(files: tuple[str, ...], force_conflicts: bool, dry_run: bool, hub: HubChoice) -> int:
+    """Apply objects in files to a hub."""
+    objects = _read(files)
+
+    async def work(client: "Client") -> None:
+        kinds: dict[tuple[str, str], tuple[str, bool]] = {}
+        for file, document in objects:
+            done = await _apply(client, kinds, file, document, force=force_conflicts, dry_run=dry_run)
+            group = document["apiVersion"].rpartition("/")[0]
+            kind = document["kind"].lower() + (f".{group}" if group else "")
+            text = RESULT.format(kind=cell(kind), name=cell(document["metadata"]["name"]), done=done)
+            say(text + (DRY_RUN if dry_run else ""))
+
+    talk(hub, work)
+    return EXIT_OK
+
+
+def _read(files: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """Parse all files before the first request. Raises InputProblemsError."""
+    from fairway.cli.files import sources
+    from fairway.cli.files.loader import documents_in, malformed
+    from fairway.documents.reader import DocumentError, value_of
+
+    problems: list[Problem] = []
+    found: list[tuple[str, dict[str, Any]]] = []
+    for path in sources.find_files(files, problems=problems):
+        try:
+            source = sources.read(path)
+            for document in documents_in(source):
+                value = value_of(document)
+                is_list = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
+                for each in (value.get("items") or ()) if is_list else [value]:
+                    if not _is_object(each):
+                        problems.append(Problem(file=source.name, line=document.line, message=NOT_AN_OBJECT))
+                        continue
+                    found.append((source.name, each))
+        except sources.SourceError as error:
+            problems.append(error.problem)
+        except DocumentError as error:
+            problems.append(malformed(source, error))
+    if problems:
+        raise InputProblemsError(problems)
+    return found
+
+
+def _is_object(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        return False
+    names = (value.get("apiVersion"), value.get("kind"), value["metadata"].get("name"))
+    return all(isinstance(each, str) and each for each in names)
+
+
+async def _apply(
+    client: "Client",
+    kinds: dict[tuple[str, str], tuple[str, bool]],
+    file: str,
+    document: dict[str, Any],
+    *,
+    force: bool,
+    dry_run: bool,
+) -> str:
+    import msgspec
+
+    from fairway.kube import NotFound
+
+    version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    if (version, kind) not in kinds:
+        try:
+            served = msgspec.json.decode((await client.request("GET", root)).body)["resources"]
+        except NotFound:
+            served = []
+        plain = [each for each in served if "/" not in each["name"]]
+        kinds |= {(version, each["kind"]): (each["name"], each["namespaced"]) for each in plain}
+    if (version, kind) not in kinds:
+        raise BadInputError(NOT_SERVED.format(file=file, kind=kind, version=version))
+    plural, namespaced = kinds[version, kind]
+    namespace = metadata.get("namespace") or client.namespace
+    path = f"{root}/namespaces/{namespace}/{plural}" if namespaced else f"{root}/{plural}"
+    path = f"{path}/{metadata['name']}"
+    try:
+        before = msgspec.json.decode((await client.request("GET", path)).body)["metadata"]
+    except NotFound:
+        before = None
+    query = [("fieldManager", FIELD_MANAGER), ("force", "true" if force else "false")]
+    if dry_run:
+        query.append(("dryRun", "All"))
+    answer = await client.request(
+        "PATCH", path, query=query, body=document, content_type="application/apply-patch+yaml"
+    )
+    if before is None:
+        return "created"
+    after = msgspec.json.decode(answer.body)["metadata"]
+    return "unchanged" if after.get("resourceVersion") == before.get("resourceVersion") else "configured"
