@@ -532,7 +532,7 @@ def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install") == 0
     capsys.readouterr()
     assert addon(hub, "status") == 1
-    assert f"no cluster is chosen for it (by Placement {NAMESPACE}/{NAME})" in capsys.readouterr().out
+    assert f"no cluster is selected for it (by Placement {NAMESPACE}/{NAME})" in capsys.readouterr().out
     names = [f"c{number}" for number in range(1, 8)]
     fill(hub.kubeconfig, *(cluster(each) for each in names))
 
@@ -580,7 +580,7 @@ def test_all_is_well(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, live)
     capsys.readouterr()
     assert addon(hub, "status") == 0
-    assert "runs on 1 of 1 cluster, and 1 publishes valid scores" in capsys.readouterr().out
+    assert "runs on 1 of 1 cluster; 1 publishes valid scores" in capsys.readouterr().out
 
 
 def test_status_counts_accepted_clusters_that_the_add_on_is_not_selected_for(

@@ -188,7 +188,7 @@ def test_a_rehearsal_of_what_fails(folder: Path, capsys: pytest.CaptureFixture[s
     table, errors = capsys.readouterr()
     assert "CollectionFailed" in table
     assert "worker could not read local: ValueError: could not convert string to float: 'much'" in errors
-    assert "not everything could be read" in errors
+    assert "some scores could not be read" in errors
 
 
 def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +246,7 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
 
 def test_cleanup_of_a_cluster_that_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "cleanup", "rank", "--cluster-name", "../kube-system"]) == 2
-    assert "cannot be the name of a cluster" in " ".join(capsys.readouterr().err.split())
+    assert "is not a valid cluster name" in " ".join(capsys.readouterr().err.split())
 
 
 def test_cleanup_leaves_alone_what_is_not_fairways(at_hub: Path) -> None:
@@ -345,8 +345,8 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
             "configured.py:broken: cannot create the provider: KeyError: 'odd'",
         ),
         (["worker.py"], "no hub to talk to"),
-        (["worker.py", "--cluster-name", "../x"], "cannot be the name of a cluster"),
-        (["worker.py", "--dry-run", "--cluster-name", ""], "cannot be the name of a cluster"),
+        (["worker.py", "--cluster-name", "../x"], "is not a valid cluster name"),
+        (["worker.py", "--dry-run", "--cluster-name", ""], "is not a valid cluster name"),
         (["fleet.py", "--dry-run"], "no hub to talk to"),
         (["fleet.py", "--dry-run", "--cluster-name", "c1"], "leave out --cluster-name"),
         (["worker.py", "--dry-run", "--interval", "soon"], "expected a duration"),
