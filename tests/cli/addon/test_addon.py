@@ -379,7 +379,10 @@ def test_somebody_elses_add_on_is_left_alone(hub: HubAddress, capsys: Capture) -
     before = act(hub.kubeconfig, everything)
     assert addon(hub, "install") == 2
     error = capsys.readouterr().err
-    assert f"AddOnTemplate {NAME}, ClusterManagementAddOn {NAME} already exist and are not managed by Fairway" in error
+    assert (
+        f"AddOnTemplate {NAME}, ClusterManagementAddOn {NAME} already exist and are not managed by Fairway"
+        in error
+    )
     assert "--take-over" in error
     assert act(hub.kubeconfig, everything) == before  # nothing at all was written
     assert addon(hub, "uninstall") == 0
