@@ -19,9 +19,7 @@ help: ## print this list
 $(STAMP): requirements-dev.lock pyproject.toml
 	@echo "==> setting up $(VENV) (once; $$($(PYTHON) --version))"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Fairway needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) tools/install.py $(VENV)
 	@touch $@
 	@echo "==> ready: $(BIN)/fairway"
 

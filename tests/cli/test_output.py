@@ -1,5 +1,6 @@
 import io
 import json
+import re
 
 import pytest
 import yaml
@@ -66,6 +67,20 @@ def test_only_the_last_column_folds_and_no_name_is_cut(monkeypatch: pytest.Monke
     stream = Terminal()
     emit([row], columns=COLUMNS, stream=stream)
     assert stream.getvalue() == plain_table([row], columns=COLUMNS)
+
+
+def test_wide_table_is_wrapped_to_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "name": "southeastasia-prod-azure-00012" * 2,
+        "score": 3,
+        "labels": "Rank 1 of 12 with 44 points " * 3,
+    }
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    emit([row], columns=COLUMNS, stream=stream)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "".join(line[:50].strip() for line in lines[1:]).startswith("southeastasia-prod-azure-00012")
 
 
 def test_json_and_yaml_hold_every_key_in_order() -> None:

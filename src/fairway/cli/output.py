@@ -18,7 +18,21 @@ Row = Mapping[str, object]
 FORMATS: Final[tuple[OutputFormat, ...]] = ("table", "yaml", "json")
 NOTHING_FOUND = "No rows."
 _GAP = "  "
-_LAST_COLUMN: Final = 20  # what the last column of a table on a terminal must be left with
+_NARROWEST: Final = 20  # characters; a wrapped column of a table on a terminal keeps at least these
+_STYLES: Final = {
+    "True": "green",
+    "true": "green",
+    "fresh": "green",
+    "False": "red",
+    "false": "red",
+    "Unknown": "yellow",
+    "EXPIRED": "red",
+    "expired": "red",
+    "failing": "yellow",
+    "missing": "yellow",
+    "silent": "red",
+}
+"""Colours of states on a terminal, by the last word of a cell."""
 _CONTROL: Final = {
     code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
 }
@@ -143,17 +157,29 @@ def _draw(rows: Sequence[Row], columns: Mapping[str, str], target: IO[str]) -> N
         console.print(NOTHING_FOUND)
         return
     _, widths = _grid(rows, columns)
-    left = console.width - sum(widths[:-1]) - len(_GAP) * (len(columns) - 1)
-    if left < min(widths[-1], _LAST_COLUMN):
-        # Names cut into pieces can be neither read nor copied; lines that the terminal wraps can.
+    fitting = _fit(widths, console.width)
+    if fitting is None:
+        # Names cut into small pieces can be neither read nor copied; lines that the terminal wraps can.
         target.write(plain_table(rows, columns=columns))
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, len(_GAP), 0, 0))
-    # Only the last column folds.
-    fitting = (*widths[:-1], min(widths[-1], left))
     for (key, title), width in zip(columns.items(), fitting, strict=True):
         right = all(_is_number(row.get(key)) for row in rows)
         table.add_column(title.upper(), overflow="fold", justify="right" if right else "left", width=width)
     for row in rows:
-        table.add_row(*(Text(cell(row.get(key))) for key in columns))
+        cells = (cell(row.get(key)) for key in columns)
+        table.add_row(*(Text(each, style=_STYLES.get(each.rpartition(" ")[2], "")) for each in cells))
     console.print(table)
+
+
+def _fit(widths: Sequence[int], width: int) -> list[int] | None:
+    """Narrow the widest columns until the table fits, the last one first; None if a column becomes unreadable."""
+    fitting = list(widths)
+    excess = sum(fitting) + len(_GAP) * (len(fitting) - 1) - width
+    for index in sorted(range(len(fitting)), key=lambda at: (at != len(fitting) - 1, -fitting[at])):
+        if excess <= 0:
+            break
+        taken = min(excess, max(0, fitting[index] - _NARROWEST))
+        fitting[index] -= taken
+        excess -= taken
+    return fitting if excess <= 0 else None

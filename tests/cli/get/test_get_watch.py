@@ -11,6 +11,8 @@ from msgspec import structs
 import forked
 from cli.live_hub import act, fill, merge, put, remove, watch, write_status
 from fairway.api.decision import ClusterDecision
+from fairway.cli.get.placements import DROPPED, REPLACED, Decisions
+from fairway.cli.get.view import Wanted
 from fairway.kube import Client
 from fairway.testing.builders import cluster, decision, placement, score
 from fairway.testing.hub import HubAddress
@@ -68,7 +70,7 @@ def test_decisions_a_line_for_each_cluster_that_comes_or_goes(
     fill(fairway_hub.kubeconfig, page, decision("other-decision-1", ["c9"], placement="other"))
     arguments = ("get", "decisions", "web", "-n", "ns1", "-w", "--output-watch-events")
     with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
-        assert [line.split()[:1] + line.split()[3:5] for line in watched.lines(3)] == [
+        assert [line.split()[1:2] + line.split()[4:6] for line in watched.lines(3)] == [
             ["EVENT", "GROUP", "CLUSTER"],
             ["ADDED", "-", "c1"],
             ["ADDED", "-", "c2"],
@@ -82,10 +84,18 @@ def test_decisions_a_line_for_each_cluster_that_comes_or_goes(
 
         act(fairway_hub.kubeconfig, move)
         lines = [watched.line().split() for _ in range(2)]
-        assert sorted((line[0], line[4]) for line in lines) == [("ADDED", "c3"), ("MODIFIED", "c1")]
+        assert sorted((line[1], line[5]) for line in lines) == [("ADDED", "c3"), ("MODIFIED", "c1")]
+        assert all(datetime.fromisoformat(line[0]).tzinfo is UTC for line in lines)
         act(fairway_hub.kubeconfig, lambda client: remove(client, page))
-        gone = watched.line().split()
-        assert (gone[0], gone[4], gone[5:]) == ("DELETED", "c1", ["7", "best"])
+        dropped = watched.line().split(maxsplit=7)
+        assert (dropped[1], dropped[5:]) == ("DELETED", ["c1", "7", DROPPED])
+
+
+def test_dropped_cluster_is_shown_with_the_ones_that_replace_it() -> None:
+    rows = {"c2": {"cluster": "c2", "score": 44}, "c3": {"cluster": "c3", "score": 9}}
+    before = {"c1": {"cluster": "c1", "score": 43}, "c3": {"cluster": "c3", "score": 9}}
+    shown = Decisions(Wanted()).deleted(before["c1"], rows, before)
+    assert shown == {"cluster": "c1", "score": 43, "reason": REPLACED.format(names="c2 (44)")}
 
 
 def test_a_score_is_shown_when_it_runs_out(tmp_path: Path, fairway_hub: HubAddress) -> None:

@@ -387,7 +387,7 @@ def test_what_cannot_be_done(
 
 def test_a_cluster_needs_a_name_to_be_published(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "worker.py", "--once"]) == 2
-    assert "say with --cluster-name what the hub calls it" in capsys.readouterr().err
+    assert "set its name on the hub with --cluster-name" in capsys.readouterr().err
 
 
 def test_a_hub_that_is_away(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

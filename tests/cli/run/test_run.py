@@ -239,7 +239,7 @@ async def test_it_decides_until_told_to_stop(fairway_hub: HubAddress, connection
     async with connection as client:
         await furnish(client)
         with running("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--identity", "me") as process:
-            assert process.lines[-1]["msg"] == f"placement on hub {fairway_hub.url}"
+            assert process.lines[-1]["msg"] == f"started placement on hub {fairway_hub.url}"
             assert process.lines[-1]["identity"] == "me"
             await decided(client)
             lease = await client.get(LEASES, "fairway-placement", namespace=NAMESPACE)
@@ -332,7 +332,7 @@ async def test_a_shadow_writes_nothing(silent_hub: HubAddress) -> None:
         await furnish(client)
         before = await client.newest(PLACEMENTS)
         with running("--kubeconfig", silent_hub.kubeconfig, "--shadow") as process:
-            assert process.lines[-1]["msg"].startswith(SHADOWING)
+            assert process.lines[-1]["msg"].startswith(f"started {SHADOWING}")
             # It says so when it has looked, which is after the time a difference must last.
             process.read_until(lambda line: "placement default/p: " in line["msg"])
             assert process.stop() == 0

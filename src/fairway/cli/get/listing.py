@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from fairway.api.meta import format_time
 from fairway.cli.client.objects import listed, together
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.get.objects import document_of, whole
@@ -48,6 +49,9 @@ async def _show_table(client: Client, view: View) -> None:
     rows = [row for lot in view.lots() for row in view.rows(lot, now=now).values()]
     if not rows:
         say(view.nothing(), stream=sys.stderr)
+        return
+    if sys.stdout.isatty():
+        emit(rows, columns=view.columns)
         return
     lines = Lines(view.columns)
     lines.fit(rows)
@@ -92,7 +96,8 @@ class _TableWatch:
     def __init__(self, view: View, *, events: bool) -> None:
         self._view = view
         self._events = events
-        self._lines = Lines({"event": "Event", **view.columns} if events else view.columns)
+        timed = {"time": "Time"} if view.timed else {}
+        self._lines = Lines({**timed, **({"event": "Event"} if events else {}), **view.columns})
         self._printed: dict[Lot, dict[str, Row]] = {}
         self._changed_lots: dict[Lot, None] = {}
         """In the order of the changes."""
@@ -136,11 +141,12 @@ class _TableWatch:
                 yield self._annotate(row, MODIFIED if old else ADDED)
         for name, row in before.items():
             if name not in rows:
-                yield self._annotate(row, DELETED)
+                yield self._annotate(self._view.deleted(row, rows, before), DELETED)
         if rows:
             self._printed[lot] = dict(rows)
 
     def _annotate(self, row: Row, event: str) -> tuple[Row, str]:
+        row = {"time": format_time(_now()), **row}
         if self._events:
             return {"event": event, **row}, ""
         return row, GONE if event == DELETED else ""

@@ -16,6 +16,8 @@ SATISFIED: Final = "PlacementSatisfied"
 MISCONFIGURED: Final = "PlacementMisconfigured"
 MORE: Final = "{names} … and {count:,} more"
 SHOWN: Final = 4
+REPLACED: Final = "replaced by {names}"
+DROPPED: Final = "no longer selected"
 
 
 class Placements(View):
@@ -80,6 +82,7 @@ def _few(names: list[str]) -> str:
 
 class Decisions(View):
     noun, nouns = "placement with decisions", "decisions"
+    timed = True
     shown = (PLACEMENT_DECISIONS,)
     columns: Final = {
         "namespace": "Namespace",
@@ -107,6 +110,11 @@ class Decisions(View):
 
     def lots(self) -> Iterable[Lot]:
         return sorted(self._decided.pages)
+
+    def deleted(self, row: Row, rows: Mapping[str, Row], before: Mapping[str, Row]) -> Row:
+        """Name the clusters that replace a dropped one, with their scores."""
+        added = [f"{name} ({rows[name]['score']})" for name in rows if name not in before]
+        return {**row, "reason": REPLACED.format(names=", ".join(added)) if added else DROPPED}
 
     def rows(self, lot: Lot, *, now: datetime) -> Mapping[str, Row]:
         del now

@@ -53,6 +53,8 @@ class Wanted:
 class View(abc.ABC):
     noun: ClassVar[str]
     nouns: ClassVar[str]
+    timed: ClassVar[bool] = False
+    """Whether a watch shows the time of each change."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -124,6 +126,11 @@ class View(abc.ABC):
                 continue
             near = (each for where, each in known if space in (None, "", where))
             raise unknown(self.noun, name, near, namespace=space or "")
+
+    def deleted(self, row: Row, rows: Mapping[str, Row], before: Mapping[str, Row]) -> Row:
+        """Return a deleted row as a watch shows it. ``rows`` are those of its lot now, ``before`` those it had."""
+        del rows, before
+        return row
 
     def nothing(self) -> str:
         where = IN_NAMESPACE.format(namespace=self.wanted.where) if self.wanted.where else ""

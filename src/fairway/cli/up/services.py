@@ -66,7 +66,7 @@ def companion(motion: Motion, settings: Settings, *, demo: bool) -> Companion:
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)
-                    over = manager.over
+                    over: Callable[[], Awaitable[None]] = manager.over
                     if demo and agents.names:
                         over = _with_moves(client, await apply_example(client), manager.over)
                     yield _announcement(names, len(agents.names), motion, demo=demo, over=over)
