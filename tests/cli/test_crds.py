@@ -57,4 +57,4 @@ def test_unknown_kinds(capsys: Capture) -> None:
         "fairway: unknown kind 'managedclutser'; did you mean managedclusters?\n",
     )
     assert run(["crds", "pods"]) == 2
-    assert "there are managedclusters, managedclustersets, " in capsys.readouterr().err
+    assert "known: managedclusters, managedclustersets, " in capsys.readouterr().err

@@ -90,11 +90,11 @@ def test_findings_say_where_what_and_what_to_do(
     assert lines == [
         f"{file}:13: warning: Placement ns/warned: spec.predicates[1]: matches none of the 1 candidate; "
         "another predicate does [predicate-matches-nothing]",
-        "    to do: correct or remove this one",
+        "    remedy: correct or remove this one",
         f"{file}:16: warning: Placement ns/warned: "
         "spec.predicates[1].requiredClusterSelector.labelSelector.matchExpressions[0]: "
         'no cluster has "prd" for label "env"; there is prod [selector-value-unknown]',
-        '    to do: did you mean "prod"? Otherwise correct the value',
+        '    remedy: did you mean "prod"? Otherwise correct the value',
         "2 warnings",
     ]
 

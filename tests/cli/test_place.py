@@ -194,9 +194,9 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) 
     ]
     assert notes == (
         "ns1/few: Unsatisfied: 1 cluster decisions unscheduled\n"
-        "    to do: fairway explain -f … placement ns1/few says who was turned away and why\n"
+        "    remedy: fairway explain -f … placement ns1/few says who was turned away and why\n"
         "ns1/odd: Misconfigured: incorrect prioritizer policy mode: Odd\n"
-        "    to do: correct spec.prioritizerPolicy\n"
+        "    remedy: correct spec.prioritizerPolicy\n"
         "ns1/off: skipped: scheduling is disabled by annotation\n"
     )
     assert place("-f", file, "--reasons", "--placement", "off") == 0

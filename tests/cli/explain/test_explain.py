@@ -207,7 +207,7 @@ def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> Non
         "No valid ManagedClusterSetBindings found in placement namespace\n"
         "0 in the fleet, 0 passed every filter\n"
         "Unsatisfied: No valid ManagedClusterSetBindings found in placement namespace\n"
-        "    to do: create a ManagedClusterSetBinding named like the set in namespace ns1; "
+        "    remedy: create a ManagedClusterSetBinding named like the set in namespace ns1; "
         "there is no set yet\n"
         "\nWhy these\n  No cluster was selected.\n\nWhy not the others\n  All clusters were selected.\n"
     )
@@ -231,7 +231,7 @@ spec: {numberOfClusters: 0}
     assert explain("ns1/odd", "-f", str(file), "--cluster", "apps-iad") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "Misconfigured: If the operator is Exists, the value should be empty."
-    assert lines[3] == "    to do: correct spec.tolerations"
+    assert lines[3] == "    remedy: correct spec.tolerations"
     nothing_yet = (
         "  Nothing yet: If the operator is Exists, the value should be empty.; correct spec.tolerations"
     )
@@ -251,7 +251,7 @@ def test_what_is_missing_is_said_without_sending_people_here(tmp_path: Path, cap
     assert explain("ns1/many", "-f", str(file)) == 0
     text = capsys.readouterr().out
     assert "Unsatisfied: 6 cluster decisions unscheduled\n" in text
-    assert "to do" not in text
+    assert "remedy" not in text
 
 
 @pytest.mark.parametrize(
