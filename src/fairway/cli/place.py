@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SKIPPED: Final = "skipped"
 NOT_DECIDED: Final = "not decided yet"
-SAME: Final = "unchanged"
+SAME: Final = "the same"
 MORE: Final = "… and {count:,} more"
 NOTE: Final = "{placement}: {kind}: {message}"
 REMEDY: Final = "    remedy: {remedy}"
@@ -195,7 +195,7 @@ def _print(placed: list[Placed], *, reasons: bool, everything: bool, live: bool)
         "clusters": "Clusters",
         "satisfied": "Satisfied",
         **({"change": "On the hub"} if live else {}),
-        "chosen": "Selected (score)",
+        "chosen": "Chosen (score)",
     }
     emit(rows, columns=columns)
     notes = [line for each in placed for line in _notes(each, everything=everything)]
