@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from fairway.api.meta import format_time
 from fairway.providers.hosted.capacity import scores_of
 from fairway.providers.hosted.claims import Limits, claimed
 from fairway.providers.hosted.options import HostedOptions
-from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate, stamp
+from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate
 from fairway.whatif.synthetic_placements import placements
 from fairway.whatif.synthetic_scores import HOSTED
 
@@ -108,7 +109,7 @@ def test_scores_are_mostly_valid_some_expired_some_missing(fleet: list[dict[str,
         for score in of(fleet, "AddOnPlacementScore")
         if score["metadata"]["name"] == "resource-usage-score"
     ]
-    expired = [score for score in usage if score["status"]["validUntil"] < stamp(BASE_TIME)]
+    expired = [score for score in usage if score["status"]["validUntil"] < format_time(BASE_TIME)]
     assert 0.9 < len(usage) / 2000 < 1
     assert 0.01 < len(expired) / len(usage) < 0.1
     scores = of(fleet, "AddOnPlacementScore")

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from fairway.api.cluster import CLUSTER_SET_LABEL, CONDITION_AVAILABLE
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
-from fairway.whatif.synthetic import Document, generate, stamp
+from fairway.api.meta import format_time
+from fairway.whatif.synthetic import Document, generate
 from fairway.whatif.synthetic_scores import USAGE
 
 SYNTHETIC: Final = "fairway.dev/synthetic"
@@ -131,7 +132,7 @@ def _conditions(source: Document, now: datetime) -> list[Document]:
                 "status": "True",
                 "reason": AVAILABLE_REASON,
                 "message": AVAILABLE_MESSAGE,
-                "lastTransitionTime": stamp(now - timedelta(minutes=1)),
+                "lastTransitionTime": format_time(now - timedelta(minutes=1)),
             }
         found.append(each)
     return found

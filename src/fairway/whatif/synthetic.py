@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from fairway.api.meta import format_time
 from fairway.whatif.synthetic_placements import placements as placement_documents
 from fairway.whatif.synthetic_scores import HOSTED, USAGE, Host, usage_scores
 
@@ -88,10 +89,6 @@ def generate(
     )
 
 
-def stamp(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _sets_and_bindings(now: datetime) -> Iterator[Document]:
     selectors: dict[str, Document] = {
         name: {"selectorType": "ExclusiveClusterSetLabel"}
@@ -99,7 +96,7 @@ def _sets_and_bindings(now: datetime) -> Iterator[Document]:
     }
     selectors["gpus"] = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"gpu": "true"}}}
     selectors["global"] = {"selectorType": "LabelSelector", "labelSelector": {}}
-    created = stamp(now - timedelta(days=400))
+    created = format_time(now - timedelta(days=400))
     for name, selector in selectors.items():
         yield {
             "apiVersion": f"{_GROUP}/v1beta2",
@@ -181,7 +178,7 @@ class _Cluster:
         taints = self.taints()
         if taints:
             spec["taints"] = taints
-        created = stamp(self.now - self.age)
+        created = format_time(self.now - self.age)
         return {
             "apiVersion": f"{_GROUP}/v1",
             "kind": "ManagedCluster",
@@ -284,7 +281,7 @@ class _Cluster:
 
         def add(key: str, effect: str, value: str = "") -> None:
             taint: Document = {"effect": effect, "key": key}
-            taint["timeAdded"] = stamp(self.now - timedelta(seconds=rng.randint(30, 86400)))
+            taint["timeAdded"] = format_time(self.now - timedelta(seconds=rng.randint(30, 86400)))
             if value:
                 taint["value"] = value
             taints.append(taint)
@@ -323,7 +320,7 @@ class _Cluster:
             "Unknown": ("ManagedClusterLeaseUpdateStopped", "Registration agent stopped updating its lease."),
         }
         reason, message = messages[self.available]
-        seen = stamp(self.now - timedelta(seconds=self.rng.randint(60, 500_000)))
+        seen = format_time(self.now - timedelta(seconds=self.rng.randint(60, 500_000)))
         return [
             _condition(
                 "HubAcceptedManagedCluster", "True", "HubClusterAdminAccepted", "Accepted by hub", created
@@ -364,7 +361,7 @@ class _Cluster:
         return self.now + timedelta(seconds=seconds)
 
     def score(self, name: str, values: dict[str, int], *, valid: datetime) -> Document:
-        updated = stamp(valid - timedelta(seconds=300))
+        updated = format_time(valid - timedelta(seconds=300))
         status: Document = {
             "conditions": [
                 _condition(
@@ -376,7 +373,7 @@ class _Cluster:
                 )
             ],
             "scores": [{"name": key, "value": value} for key, value in sorted(values.items())],
-            "validUntil": stamp(valid),
+            "validUntil": format_time(valid),
         }
         return {
             "apiVersion": f"{_GROUP}/v1alpha1",
@@ -386,7 +383,7 @@ class _Cluster:
         }
 
     def cluster_score(self, calculator: str, value: int) -> Document:
-        updated = stamp(self.now - timedelta(seconds=self.rng.randint(5, 120)))
+        updated = format_time(self.now - timedelta(seconds=self.rng.randint(5, 120)))
         reason = "ManagedClusterScoreUpdated"
         condition = _condition(reason, "True", reason, "ManagedClusterScore updated successfully", updated)
         return {

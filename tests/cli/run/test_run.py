@@ -163,7 +163,7 @@ def test_names_of_controllers(text: str, names: set[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("placements", "did you mean 'placement'?; there are placement, clustersets"),
+        ("placements", "did you mean 'placement'?; known: placement, clustersets"),
         ("-acceptence", "did you mean 'acceptance'?"),
         ("everything", "unknown controller 'everything'; known:"),
         ("", NONE_LEFT),
@@ -202,7 +202,7 @@ def test_bad_usage(arguments: tuple[str, ...], told: str) -> None:
 def test_help_has_examples() -> None:
     printed = fairway("run", "--help").stdout
     assert "Examples:\n" in printed
-    assert "Exit codes:" in printed
+    assert "Exit status:" in printed
 
 
 # On a hub

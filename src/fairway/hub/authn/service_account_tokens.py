@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.authn.jwt import ALGORITHM, Bound, Claims, Key, Reference, Rejected
@@ -369,4 +370,4 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _stamp(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_time(datetime.fromtimestamp(seconds, UTC))

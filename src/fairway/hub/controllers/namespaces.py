@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from fairway.api.meta import format_time
 from fairway.hub.controllers.controller import Controller, metadata_of
 from fairway.hub.flowcontrol.yielding import Yielder
 from fairway.hub.kinds.core import KUBERNETES
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal
 from fairway.hub.storage.store import Change, Key
-from fairway.hub.timestamps import timestamp
 
 NAMESPACES: Final = "namespaces"
 _ENDING: Final = b'"deletionTimestamp"'
@@ -174,7 +174,7 @@ class NamespaceController(Controller[str]):
             ),
         ]
         before = {c["type"]: c for c in (namespace.get("status") or {}).get("conditions") or ()}
-        now = timestamp(datetime.now(UTC))
+        now = format_time(datetime.now(UTC))
         for condition in conditions:
             known = before.get(condition["type"], {})
             same = known.get("status") == condition["status"]

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from fairway.api.meta import format_time
 from fairway.hub.crd import definitions
 from fairway.hub.kind import RequiresResourceVersion
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
 from fairway.hub.status import Cause
-from fairway.hub.timestamps import timestamp
 from fairway.hub.write_request import WriteRequest
 
 DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
@@ -38,7 +38,7 @@ class Definition(RequiresResourceVersion):
         """Accept the names at once; no controller is involved."""
         request.warnings.extend(definitions.warnings(document, old))
         document["status"] = {k: v for k, v in document["status"].items() if v is not None}
-        definitions.establish(document, self._registry.resources, now=timestamp(self._clock()))
+        definitions.establish(document, self._registry.resources, now=format_time(self._clock()))
 
     def is_removable(self, document: Document) -> bool:
         """Not before ``controllers.crd_cleanup`` has deleted its objects; the finalizer of a deletion waits for

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fairway.api.meta import format_time
 from fairway.hub.pki.certificates import Authority, attributes, texts
 from fairway.hub.resource import Document
 from fairway.hub.user import MASTERS
@@ -158,7 +159,7 @@ def signed(document: Document, *, authority: Authority, now: datetime) -> Docume
         _check(signer, request, usages)
         certificate = _issue(request, usages, spec.get("expirationSeconds"), authority, now)
     except RequestFault as fault:
-        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = format_time(now)
         failed = {
             "type": "Failed",
             "status": "True",

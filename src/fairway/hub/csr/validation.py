@@ -10,6 +10,7 @@ from typing import Final
 
 from cryptography import x509
 
+from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.csr.signing import (
@@ -98,7 +99,7 @@ def _restore(conditions: list[Document], before: list[Document], kind: str) -> N
 
 
 def _stamp(conditions: list[Document], before: list[Document], now: datetime) -> None:
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    stamp = format_time(now)
     for each in conditions:
         if not each.get("lastUpdateTime"):
             each["lastUpdateTime"] = stamp

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from fairway.api.meta import format_time
 from fairway.hub import status
 from fairway.hub.authn.authenticator import INVALID, Authenticator
 from fairway.hub.authn.jwt import Rejected
@@ -52,7 +53,7 @@ def self_subject_review(*, user: User, now: datetime) -> Document:
     return {
         "kind": "SelfSubjectReview",
         "apiVersion": f"{AUTHENTICATION}/v1",
-        "metadata": {"creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "metadata": {"creationTimestamp": format_time(now)},
         "status": {"userInfo": user_info(user)},
     }
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from fairway.api.meta import format_time
 from fairway.hub.kind import Kind, Kinds
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion
 from fairway.hub.resource import Resource
-from fairway.hub.timestamps import timestamp
 from fairway.hub.user import User
 from fairway.hub.write_request import Admit
 from fairway.hub.writing.commit import Committer
@@ -62,7 +62,7 @@ class Deletions:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        ends = timestamp(self._clock() + timedelta(seconds=min(grace, _LONGEST_GRACE)))
+        ends = format_time(self._clock() + timedelta(seconds=min(grace, _LONGEST_GRACE)))
         pending = metadata.get("deletionTimestamp")
         if pending is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
             metadata["deletionTimestamp"] = ends

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from fairway.api.meta import format_time
 from fairway.hub import status
 from fairway.hub.json_decoder import decode_object
 from fairway.hub.kind import Kind, Kinds
@@ -28,7 +29,6 @@ from fairway.hub.patches import managed_fields
 from fairway.hub.resource import Document, Resource
 from fairway.hub.schemas.metadata import finalizer_warnings
 from fairway.hub.storage.store import Item, Store
-from fairway.hub.timestamps import timestamp
 from fairway.hub.write_request import WriteRequest
 from fairway.hub.writing import validation
 from fairway.hub.writing.commit import Committer
@@ -81,7 +81,7 @@ class Pipeline:
         kind = self._kinds.of(resource)
         if old is None:
             self._check_namespace(resource, document["metadata"])
-            initialize(resource, kind, document, now=timestamp(self._clock()))
+            initialize(resource, kind, document, now=format_time(self._clock()))
             document = self._default(resource, kind, document)
             if not proposal.sets_managers:
                 self.update_managers(proposal.view, None, document, request)
@@ -128,7 +128,7 @@ class Pipeline:
             operation="Update",
             api_version=view.api_version,
             # Entries of the scale subresource have no time, as in Kubernetes, so that they sort before the others.
-            time="" if request.subresource == "scale" else timestamp(self._clock()),
+            time="" if request.subresource == "scale" else format_time(self._clock()),
             subresource=request.subresource,
             node=view.node,
             blank=self._decoder.blank(view),

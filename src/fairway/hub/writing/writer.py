@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from fairway.api.meta import format_time
 from fairway.hub import status
 from fairway.hub.json_decoder import decode_object
 from fairway.hub.kind import Kinds
@@ -15,7 +16,6 @@ from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
 from fairway.hub.serialization import representation
 from fairway.hub.storage.store import Store
-from fairway.hub.timestamps import timestamp
 from fairway.hub.user import User
 from fairway.hub.write_request import APPLY_PATCH, Admit, Patch, WriteRequest
 from fairway.hub.writing.commit import Committer
@@ -46,7 +46,7 @@ class Writer:
         await self._store.settled()
 
     def now(self) -> str:
-        return timestamp(self._clock())
+        return format_time(self._clock())
 
     def resource(self, key: str) -> Resource:
         found = self._registry.of_key(key)
@@ -160,7 +160,7 @@ class Writer:
             manager=request.options.manager,
             force=request.options.force,
             api_version=resource.api_version,
-            time=timestamp(self._clock()),
+            time=format_time(self._clock()),
             subresource=request.subresource,
             node=resource.node,
             ignored=_written_elsewhere(resource, request.subresource),
