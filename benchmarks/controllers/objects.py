@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from fairway.api import crds
+from fairway.api.meta import format_time
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTERS,
@@ -94,11 +95,11 @@ def score_status(value: int, *, valid: timedelta = VALID) -> Document:
                 "status": "True",
                 "reason": "ScoreUpdated",
                 "message": "Scores updated",
-                "lastTransitionTime": synthetic.stamp(now),
+                "lastTransitionTime": format_time(now),
             }
         ],
         "scores": [{"name": ITEM, "value": value}],
-        "validUntil": synthetic.stamp(now + valid),
+        "validUntil": format_time(now + valid),
     }
 
 

@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) 
     assert [line.split()[1:5] for line in table.splitlines()[1:]] == [
         ["1", "of", "2", "NotAllDecisionsScheduled"],
         ["0", "NoManagedClusterMatched", "-"],
-        ["-", "left", "alone", "-"],
+        ["-", "skipped", "-"],
     ]
     assert notes == (
         "ns1/few: Unsatisfied: 1 cluster decisions unscheduled\n"

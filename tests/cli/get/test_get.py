@@ -291,7 +291,7 @@ def test_what_is_not_there(hub: HubAddress, capsys: Capture, arguments: list[str
         (["clutsers"], "No such kind 'clutsers'. Did you mean 'clusters'?"),
         (
             ["xyz"],
-            "No such kind 'xyz'; there are clusters, clustersets, placements, decisions, scores, providers.",
+            "No such kind 'xyz'; known: clusters, clustersets, placements, decisions, scores, providers.",
         ),
         (["clusters", "-o", "wide"], "'wide' is not one of 'table', 'yaml', 'json'"),
     ],

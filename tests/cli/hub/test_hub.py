@@ -313,7 +313,7 @@ def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(["hub", "bakcup"]) == 2
     assert "Did you mean 'backup'?" in capsys.readouterr().err
     assert run(["hub", "start"]) == 2
-    assert "there are backup, restore, check" in capsys.readouterr().err
+    assert "known: backup, restore, check" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [[], ["backup"], ["restore"], ["check"], ["renew-pki"]])
@@ -417,6 +417,6 @@ def test_it_says_what_is_kept_and_who_can_reach_it() -> None:
         _, errors = process.communicate()
     assert process.returncode == 0
     assert lines[0].endswith(NOT_KEPT)
-    assert "every address" in lines[1]
+    assert "all addresses" in lines[1]
     assert lines[3] == "  kubectl get namespaces"
     assert "INFO fairway.cli.hub.process: stopped" in errors
