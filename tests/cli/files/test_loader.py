@@ -211,7 +211,7 @@ def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: 
         }
     )
     found = problem(tmp_path, text, "x.json")
-    assert (found.path, found.message) == ("metadata.name", f"{name!r} cannot be the name of an object")
+    assert (found.path, found.message) == ("metadata.name", f"{name!r} is not a valid object name")
     space = json.dumps(
         {
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
@@ -244,11 +244,11 @@ def test_a_list_whose_items_are_none_is_refused(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("a: 1\na: 2\n", "remove one of the two; between two objects there must be a line ---"),
+        ("a: 1\na: 2\n", "remove one of the two; separate two objects with a line ---"),
         ("a:\n\t- b\n", "indent with spaces"),
-        ("a: *b\n", "put &b before the value it stands for"),
+        ("a: *b\n", "define the anchor &b before the alias"),
         ("a: [1\n", "check indentation, quotes and brackets on this line and the one before"),
-        ("[" * 200, "no Kubernetes object is that deep; check that the file is the right one"),
+        ("[" * 200, "no Kubernetes object is that deep; check that this is the right file"),
     ],
 )
 def test_what_to_do_about_text_that_cannot_be_read(tmp_path: Path, text: str, remedy: str) -> None:

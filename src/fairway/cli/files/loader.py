@@ -33,12 +33,12 @@ ITEMS_REMEDY: Final = "write each object as an entry that starts with a dash"
 NO_NAME: Final = "has no metadata.name"
 NO_NAME_REMEDY: Final = "give the object a name"
 NAME_NOT_TEXT: Final = "must be text"
-BAD_NAME: Final = "{name!r} cannot be the name of an object"
+BAD_NAME: Final = "{name!r} is not a valid object name"
 BAD_NAME_REMEDY: Final = (
     "use at most 253 lower-case letters, digits, '-' and '.'; every part must start and end with a "
     "letter or digit"
 )
-BAD_NAMESPACE: Final = "{name!r} cannot be the name of a namespace"
+BAD_NAMESPACE: Final = "{name!r} is not a valid namespace name"
 BAD_NAMESPACE_REMEDY: Final = (
     "use at most 63 lower-case letters, digits and '-', starting and ending with a letter or digit"
 )
