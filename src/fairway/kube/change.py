@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from fairway.kube.resource import Key, T, key_of
 
-# Structs, for there is one per event, and a frozen dataclass takes ten times as long to make.
+# Structs, because there is one per event, and a frozen dataclass takes ten times as long to create.
 
 
 class Added(Struct, Generic[T], frozen=True, gc=False):
@@ -22,7 +22,7 @@ class Updated(Struct, Generic[T], frozen=True, gc=False):
 
 
 class Deleted(Struct, Generic[T], frozen=True, gc=False):
-    """``object`` is the last state known."""
+    """``object`` is the last known state."""
 
     object: T
 
@@ -34,10 +34,10 @@ Change = Added[T] | Updated[T] | Deleted[T]
 class Batch(Generic[T]):
     """Changes in the order to apply them.
 
-    Within an ``epoch`` an object only ever gets newer. A new epoch begins when the hub's history went back, as it does
-    when a backup is restored: then this batch, which is ``listed``, leads from what was told before to what the hub
-    has now, and its objects may be older. ``listed`` batches come from a full list; they too hold only what differs,
-    which may be nothing.
+    Within an ``epoch`` an object only ever gets newer. A new epoch begins when the hub's history went back, as after a
+    restored backup: this batch, which is ``listed``, leads from the state before to the hub's current one, and its
+    objects may be older. ``listed`` batches come from a full list; they also contain only differences, which may be
+    none.
     """
 
     changes: tuple[Change[T], ...]
@@ -47,7 +47,8 @@ class Batch(Generic[T]):
 
 
 def difference(old: T | None, new: T | None) -> Iterable[Change[T]]:
-    """From one state of a key to another. An object that was made anew under the name of an old one is two changes."""
+    """Return the changes from one state of a key to another. An object that was recreated under the same name is two
+    changes."""
     if old is None:
         return () if new is None else (Added(new),)
     if new is None:
@@ -58,9 +59,9 @@ def difference(old: T | None, new: T | None) -> Iterable[Change[T]]:
 
 
 class PendingChanges(Generic[T]):
-    """Changes for somebody who comes for them later: what happens to a key in the meantime becomes one change.
+    """Pending changes for a slow reader: several changes of a key become one.
 
-    So a slow reader costs memory for each object at most once, and never sees a state that is long over.
+    So a slow reader costs memory once per object, and never sees outdated states.
     """
 
     def __init__(self) -> None:
@@ -87,7 +88,7 @@ class PendingChanges(Generic[T]):
         self._states[key] = (old if known is None else known[0], new)
 
     async def take(self) -> Batch[T]:
-        """Waits until there is something."""
+        """Wait for changes, and return them."""
         await self._there.wait()
         self._there.clear()
         assert self._latest is not None

@@ -19,28 +19,28 @@ class LeaderError(Exception):
 
 
 class Lost(LeaderError):
-    """The term is over. Whatever is not written yet must not be written."""
+    """The term is over: nothing more may be written."""
 
 
 class Unconfirmed(LeaderError):
-    """The hub could not be asked. The term may still run: try the batch again."""
+    """The hub could not confirm the term, which may still run: retry the batch."""
 
 
 class Fence:
-    """``token`` grows with every term for as long as the Lease, told by ``uid``, exists."""
+    """``token`` grows with every term as long as the Lease, identified by ``uid``, exists."""
 
     def __init__(self, *, lease: Lease, previous: str, clock: Clock) -> None:
         self.uid: Final = lease.metadata.uid
         self.token: Final = lease.spec.leaseTransitions
         self.holder: Final = lease.spec.holderIdentity
         self.previous: Final = previous
-        """Who led before, as far as this elector saw; empty when it did not."""
+        """The previous leader, as far as this elector observed it; empty otherwise."""
         self.ended = ""
         """Why the term was ended; empty while it was not, even if its time is over."""
         self._clock = clock
         self._deadline = 0.0
         self._lapsed = False
-        # Renewals may come from another thread: what was found over must not be extended by one at the same moment.
+        # Renewals may come from another thread: a term that was found over must not be extended at the same moment.
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class Fence:
 
     @property
     def valid(self) -> bool:
-        """By the clock, at this moment. Costs no request, and once False stays False."""
+        """Whether the term is valid now, by the clock. Costs no request, and once False stays False."""
         with self._lock:
             return self._lasts_still()
 
@@ -59,17 +59,17 @@ class Fence:
 
     @property
     def remaining(self) -> float:
-        """Seconds for which the term lasts without another renewal."""
+        """Seconds until the term ends without another renewal."""
         return 0.0 if self.ended or self._lapsed else max(0.0, self._deadline - self._clock.monotonic())
 
     def ensure(self) -> None:
-        """Raise Lost unless ``valid``. For right before a write: there is nothing cheaper, and nothing later."""
+        """Raise Lost unless ``valid``. Call it right before a write."""
         if not self.valid:
             raise Lost(f"{self.holder} {NOT_LEADING}: {self.ended or NOT_RENEWED}")
 
 
 class Term(Fence):
-    """The elector's side of it. It belongs to the event loop it is made on.
+    """The elector's side of a term. It belongs to the event loop it is created on.
 
     ``renewed``, ``ask`` and ``end`` may be called on another thread.
     """
@@ -81,14 +81,14 @@ class Term(Fence):
         self._lasts = lasts
         self._loop = asyncio.get_running_loop()
         self.answered = sent
-        """When the event loop last answered ``ask``."""
+        """When the event loop last responded to ``ask``."""
         self.over = asyncio.Event()
         self.limits: set[asyncio.Timeout] = set()
-        """Of the blocks that must not outlive the term."""
+        """Tasks that must not outlive the term."""
         self.sent = 0.0
         """When the last confirmed renewal was sent."""
         self.version = ""
-        """The resourceVersion of the Lease, as of the last answer."""
+        """The resourceVersion of the Lease, as of the last response."""
         self.stamp = stamp
         """The last renewTime written, confirmed or not."""
         self._extend(lease, sent=sent)
@@ -106,14 +106,15 @@ class Term(Fence):
         self.version = lease.metadata.resourceVersion
 
     def ask(self) -> None:
-        """Have the event loop of the term say that it still turns."""
+        """Ask the term's event loop for a sign of life."""
         self._call(self._answer)
 
     def _answer(self) -> None:
         self.answered = self._clock.monotonic()
 
     def end(self, why: str) -> None:
-        """Only the first reason counts. Known at once to ``valid``; blocks are cancelled when their loop turns."""
+        """End the term; only the first reason counts. ``valid`` is False at once; blocks are cancelled by their
+        loop."""
         with self._lock:
             if self.ended:
                 return
@@ -133,5 +134,5 @@ class Term(Fence):
         if here:
             call()
             return
-        with suppress(RuntimeError):  # the loop is closed, and nothing is left to be told
+        with suppress(RuntimeError):  # the loop is closed: nothing to cancel
             self._loop.call_soon_threadsafe(call)

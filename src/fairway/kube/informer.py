@@ -62,13 +62,13 @@ NOT_ALL_SENT: Final = "the watch ended before the initial list was complete"
 NO_END_SENT: Final = "the end of the initial list was not marked"
 
 HEALTHY_SECONDS: Final = 10.0
-"""A watch that lived so long makes earlier failures forgotten."""
+"""A watch that lasted so long resets the backoff."""
 SHORT_SECONDS: Final = 1.0
-"""A watch that ended sooner is no reason to hurry to the next one."""
+"""A watch that ended sooner waits for the backoff before the next one."""
 PATIENCE_SECONDS: Final = 5.0
-"""Silence within a list by watch for so long means that the hub does not know what it was asked for."""
+"""A streaming list that is silent for so long is not supported by the hub."""
 UNFINISHED_LISTS: Final = 3
-"""After so many lists by watch that the hub ended early, pages are tried."""
+"""After so many streaming lists that the hub ended early, paged lists are used."""
 NAMED_OBJECTS: Final = 5
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class _NotStreaming(Exception):
 
 
 class _Doubtful(KubeError):
-    """What the hub says does not fit what it said before."""
+    """The hub's responses contradict each other."""
 
 
 class Informer(Generic[T]):
@@ -90,8 +90,8 @@ class Informer(Generic[T]):
 
     Keeps every object. After the first sync of a large fleet, ``gc.freeze`` spares the collector from walking them.
 
-    ``watch_seconds`` is how long a watch lasts at least; up to twice as long, so that not all end together. A watch
-    the hub does not end in time is taken for dead.
+    A watch lasts between ``watch_seconds`` and twice as long, so that not all end together. If the hub does not end it
+    in time, the connection counts as dead.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Informer(Generic[T]):
         relist_after: float | None = None,
         backoff: Backoff = _BACKOFF,
     ) -> None:
-        resource.path(namespace=namespace)  # a wrong namespace is told to whoever gave it
+        resource.path(namespace=namespace)  # fail early for an invalid namespace
         self.resource, self.fields = resource, fields
         self.synced = asyncio.Event()
         """Set once the first list is in the store, and never cleared."""
@@ -140,7 +140,7 @@ class Informer(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """All changes up to this one are in the store."""
+        """All changes up to this version are in the store."""
         return self._replica.version
 
     @property
@@ -150,7 +150,7 @@ class Informer(Generic[T]):
 
     @property
     def unreadable(self) -> Mapping[Key, tuple[UnreadableField, ...]]:
-        """Objects of which fields could not be read, with these fields. A live view."""
+        """Objects with fields that could not be decoded, and these fields. A live view."""
         return MappingProxyType(self._replica.unreadable)
 
     @property
@@ -171,10 +171,11 @@ class Informer(Generic[T]):
             self._publish(batch)
 
     def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
-        """``handler`` gets every batch from now on, beginning with all there is. Returns how to end it.
+        """Call ``handler`` with every batch from now on, beginning with all objects. Return a function that
+        unsubscribes.
 
-        If the store is filled already, the first call happens at once. A handler that raises is reported, and misses
-        that batch.
+        If the store is filled already, the first call happens at once. A handler that raises is logged, and misses that
+        batch.
         """
         self._handlers.append(handler)
         if self.synced.is_set():
@@ -187,7 +188,7 @@ class Informer(Generic[T]):
         return unsubscribe
 
     async def changes(self) -> AsyncGenerator[Batch[T], None]:
-        """The same batches for whoever awaits them; those that were not fetched in time come as one."""
+        """Iterate over the batches; those that arrive between two iterations are merged into one."""
         pending: PendingChanges[T] = PendingChanges()
         unsubscribe = self.subscribe(pending.add)
         try:
@@ -210,7 +211,7 @@ class Informer(Generic[T]):
                 await task
 
     async def run(self) -> None:
-        """Until cancelled. Whatever the hub does, this goes on."""
+        """Run until cancelled, whatever the hub does."""
         self._clock = clock = asyncio.get_running_loop().time
         failures = 0
         while True:
@@ -225,7 +226,7 @@ class Informer(Generic[T]):
             failures += 1
 
     async def _round(self) -> bool:
-        """A list if need be, and a watch to its end. Whether that was the end it should have."""
+        """List if needed, and watch until the watch ends. Return whether it ended regularly."""
         lists = self.lists if self._list_needed else -1
         try:
             await self._list_and_watch()
@@ -246,7 +247,7 @@ class Informer(Generic[T]):
         if listing:
             self._throttle.log(logging.WARNING, topic, LISTING_FAILED, self.resource, error)
             return
-        # Connections break and histories are forgotten; that is not worth waking anybody. A hub that refuses is.
+        # Broken connections and compacted histories are normal. A hub that refuses is worth a warning.
         level = logging.INFO if isinstance(error, TransportError | Expired) else logging.WARNING
         if self._list_needed:
             self._throttle.log(level, topic, LISTED_ANEW, self.resource, error)
@@ -299,7 +300,7 @@ class Informer(Generic[T]):
                 if initial:
                     await self._receive_all(stream)
                 else:
-                    # Only now: what becomes of the hub from here on, this connection tells, be it by breaking.
+                    # Check after opening: from here on this connection would break if the hub were restored.
                     await self._check_history()
                 self._current = True
                 async for events in stream:
@@ -311,7 +312,7 @@ class Informer(Generic[T]):
             raise
 
     async def _receive_all(self, stream: Stream[T]) -> None:
-        """The beginning of a watch that was asked for everything, up to the bookmark that says so."""
+        """Read a streaming list up to the bookmark that marks its end."""
         found: dict[Key, T] = {}
         while True:
             try:
@@ -342,7 +343,7 @@ class Informer(Generic[T]):
         try:
             version = await self._client.newest(self.resource, namespace=self._namespace)
         except (Forbidden, MethodNotAllowed):
-            return  # we may not ask: then without
+            return  # not allowed to ask: skip the check
         if self._replica.is_behind(version):
             raise _Doubtful(HUB_IS_BEHIND.format(got=version, seen=self.resource_version))
 
@@ -356,7 +357,7 @@ class Informer(Generic[T]):
         assert self._clock is not None
         self._listed_at = self._current_at = self._clock()
         self.synced.set()
-        # Also when nothing differs: who knows more than the watch has told learns that it is over.
+        # Also without changes: subscribers with unobserved writes learn the new version.
         self._publish(batch)
 
     def _hear(self, batch: Batch[T], doubt: str) -> None:
@@ -367,7 +368,7 @@ class Informer(Generic[T]):
 
     def _complain(self, unreadable: Sequence[Unreadable]) -> None:
         for each in unreadable:
-            # One line for all objects of a namespace: who may write there may write any number of them.
+            # One line per namespace: a user who may write there may write any number of objects.
             topic = each.key[0] or each.key
             self._throttle.log(logging.WARNING, topic, UNREADABLE, self.resource.kind, each.name, each.reason)
 

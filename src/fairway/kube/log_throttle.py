@@ -14,13 +14,13 @@ _MOST: Final = 1000
 
 
 def retry_level(error: Exception, *, retries: int = 0) -> int:
-    """The level to log a failure at that is retried: DEBUG for a race, WARNING for everything else."""
+    """Return the level for a failure that is retried: DEBUG for a race, WARNING otherwise."""
     race = isinstance(error, KubeError) and error.is_race
     return logging.DEBUG if race and retries < RACES else logging.WARNING
 
 
 class LogThrottle:
-    """Each ``topic`` at most once in ``every`` seconds; the next line says how many were left out."""
+    """Log each ``topic`` at most once in ``every`` seconds; the next line contains the number of suppressed ones."""
 
     def __init__(
         self, log: logging.Logger, *, every: float = 30.0, clock: Callable[[], float] = time.monotonic

@@ -29,14 +29,14 @@ DEFAULT_BACKOFF: Final = Backoff(base=0.005, cap=1000.0)
 
 
 class ShutDown(Exception):
-    """Nothing is left to take, and nothing will come."""
+    """The queue is shut down and drained."""
 
     def __init__(self) -> None:
         super().__init__(CLOSED)
 
 
 class Observer:
-    """Told what happens, for metrics. This one does nothing; override what is of interest."""
+    """Hooks for metrics. The methods do nothing; override them."""
 
     def added(self, *, depth: int) -> None:
         """An item became dirty; ``depth`` items are queued."""
@@ -103,7 +103,7 @@ class WorkQueue(Generic[T]):
         return bool(self._dirty or self._processing)
 
     def add(self, item: T) -> None:
-        """Have ``item`` looked at as soon as its turn comes. A delay that is running for it goes on."""
+        """Queue ``item``. A running delay of it continues."""
         if self._closed or item in self._dirty:
             return
         self._dirty[item] = asyncio.get_running_loop().time()
@@ -113,7 +113,7 @@ class WorkQueue(Generic[T]):
         self._observer.added(depth=len(self._queue))
 
     def discard(self, item: T) -> None:
-        """Nothing about it matters any more, unless a worker has it at the moment."""
+        """Drop the item, unless a worker has it."""
         self.forget(item)
         delayed = self._delayed.pop(item, None)
         if delayed is not None:
@@ -123,7 +123,7 @@ class WorkQueue(Generic[T]):
         self._settle()
 
     def add_after(self, item: T, *, delay: float) -> None:
-        """Add it in ``delay`` seconds. Of several delays of one item only the one that ends first counts."""
+        """Add the item after ``delay`` seconds. Of several delays of one item, the first to end counts."""
         if self._closed:
             return
         if delay <= 0:
@@ -139,7 +139,7 @@ class WorkQueue(Generic[T]):
         self._delayed[item] = loop.call_at(when, self._due, item)
 
     def add_rate_limited(self, item: T) -> None:
-        """Add it after a failure: later each time, until ``forget``."""
+        """Add the item after a failure: later each time, until ``forget``."""
         if self._closed:
             return
         failures = self._failures.get(item, 0)
@@ -150,7 +150,7 @@ class WorkQueue(Generic[T]):
         self.add_after(item, delay=max(self._backoff.delay(failures), overall))
 
     def forget(self, item: T) -> None:
-        """It went well, or is given up: its next failure is the first. Failures are remembered until then."""
+        """Reset the item's failures, after a success or when giving up."""
         self._failures.pop(item, None)
 
     def retries(self, item: T) -> int:
@@ -158,9 +158,9 @@ class WorkQueue(Generic[T]):
         return self._failures.get(item, 0)
 
     async def get(self) -> T:
-        """The next item; ``done`` must follow. Raises ShutDown when the queue is shut down and drained.
+        """Take the next item; ``done`` must follow. Raises ShutDown when the queue is shut down and drained.
 
-        Cancelling it never loses an item.
+        Cancelling never loses an item.
         """
         while not self._queue:
             if self._closed and not self._dirty:
@@ -172,7 +172,7 @@ class WorkQueue(Generic[T]):
                 await taker
             except BaseException:
                 if not taker.cancelled():
-                    self._wake()  # it was this one's turn, and it will not use it
+                    self._wake()  # this waiter was chosen, and will not use its turn
                 raise
             finally:
                 if taker in self._takers:
@@ -186,7 +186,7 @@ class WorkQueue(Generic[T]):
         return item
 
     def done(self, item: T) -> None:
-        """The worker has finished with it, well or not. If it became dirty meanwhile, it queues up again."""
+        """Finish an item, successful or not. If it became dirty meanwhile, it is queued again."""
         started = self._processing.pop(item, None)
         if started is None:
             raise ValueError(f"{item!r} {NOT_TAKEN}")
@@ -205,7 +205,7 @@ class WorkQueue(Generic[T]):
             self.done(item)
 
     async def join(self) -> None:
-        """Until nothing is queued or processed. Items with a running delay are not waited for."""
+        """Wait until nothing is queued or processed, except running delays."""
         while self._dirty or self._processing:
             joiner: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._joiners.append(joiner)
@@ -216,10 +216,10 @@ class WorkQueue(Generic[T]):
                     self._joiners.remove(joiner)
 
     async def shutdown(self, *, drain: bool = True) -> int:
-        """Take no more items. Returns how many were discarded.
+        """Take no more items. Return how many were discarded.
 
-        Delayed items are discarded; with ``drain`` the workers first finish what is queued, otherwise that is
-        discarded too and the workers learn of it when they come for the next item.
+        Delayed items are discarded. With ``drain`` the workers first finish what is queued; otherwise that is
+        discarded, too, and the workers get ShutDown at their next ``get``.
         """
         self._closed = True
         discarded = len(self._delayed)
@@ -256,7 +256,7 @@ class WorkQueue(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        """One taker, for each item that is queued; at the end each wakes the next."""
+        """Wake one waiter per queued item; at shutdown each waiter wakes the next."""
         while self._takers:
             taker = self._takers.popleft()
             if not taker.done():

@@ -16,7 +16,7 @@ K = TypeVar("K")
 
 
 def placement_of(decision: PlacementDecision) -> Owner:
-    """Whose it says it is."""
+    """Return the placement that the decision's label names."""
     return (decision.metadata.namespace, labelled(decision))
 
 
@@ -25,34 +25,34 @@ class DecisionCache:
         self._named: dict[str, dict[str, PlacementDecision]] = {}
         """By namespace and name."""
         self._own: dict[Owner, dict[str, PlacementDecision]] = {}
-        """The same by the placement they are labelled with."""
+        """The same, by the placement in their label."""
         self._removed: dict[Key, str] = {}
-        """The uid of what we deleted and the watch has not told of yet."""
+        """Uids of decisions that we deleted and whose deletion the watch has not delivered yet."""
         self._told: Mapping[Key, PlacementDecision] = {}
         self._unobserved = UnobservedWrites()
 
     def follow(self, told: Mapping[Key, PlacementDecision]) -> None:
-        """``told``: all that the watch has told of, which may be behind what the hub has answered to us."""
+        """``told`` is the informer's store, which may be behind the hub's responses to us."""
         self._told = told
 
     def get(self, namespace: str, name: str) -> PlacementDecision | None:
         return self._named.get(namespace, {}).get(name)
 
     def named(self, namespace: str) -> Mapping[str, PlacementDecision]:
-        """All of a namespace. The caller must not write to it."""
+        """Return the decisions of a namespace. Read-only."""
         return self._named.get(namespace, {})
 
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
-        """All of a placement, by name. The caller must not write to it."""
+        """Return the decisions of a placement, by name. Read-only."""
         return self._own.get(owner, {})
 
-    # What the watch tells
+    # From the watch
 
     def told(self, key: Key) -> PlacementDecision | None:
         return self._told.get(key)
 
     def see(self, new: PlacementDecision, *, again: bool) -> bool:
-        """Whether that is news. ``again``: even if it is older than what is known."""
+        """Store a decision; return whether it is newer. ``again``: even if it is older than the stored one."""
         meta = new.metadata
         if self._removed.get((meta.namespace, meta.name)) == meta.uid:
             return False
@@ -63,7 +63,7 @@ class DecisionCache:
         return True
 
     def see_removal(self, gone: PlacementDecision) -> PlacementDecision | None:
-        """What was known of it, if that is news."""
+        """Remove a decision; return the stored one if it existed."""
         meta = gone.metadata
         self._removed.pop((meta.namespace, meta.name), None)
         known = self.get(meta.namespace, meta.name)
@@ -73,15 +73,16 @@ class DecisionCache:
         return known
 
     def reach(self, version: str) -> list[Key]:
-        """The watch has told everything up to there: those of which it, and not our answers, is to be believed now."""
+        """The watch has reached this version. Return the keys for which its state, not our responses, counts from now
+        on."""
         return self._unobserved.reach(version)
 
     def restart(self) -> list[Key]:
-        """The hub's history went back: the same, of which nothing that only we know of ever happened."""
+        """The hub's history went back. Return the keys that only our responses had."""
         removed, self._removed = self._removed, {}
         return [*self._unobserved.restart(), *removed]
 
-    # What the hub answers
+    # From responses
 
     def wrote(self, decision: PlacementDecision) -> None:
         meta = decision.metadata
@@ -92,7 +93,7 @@ class DecisionCache:
             self._put(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
-        """The hub has deleted it for us."""
+        """The hub has deleted it on our request."""
         meta = decision.metadata
         known = self.get(meta.namespace, meta.name)
         if known is not None and known.metadata.uid == meta.uid:

@@ -39,14 +39,14 @@ NAME: Final = "placement"
 
 
 class PlacementDeleted(Outdated):
-    """A decision that was there is not any more."""
+    """A decision was deleted meanwhile."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"decision {name} was deleted")
 
 
 class PlacementTerminating(Outdated):
-    """A placement is deleted, or is about to be."""
+    """The placement was deleted, or is being deleted."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"placement {name} is being deleted")
@@ -58,7 +58,7 @@ class DecisionWriter:
         self._limiter = WriteLimiter()
 
     async def carry_out(self, plan: ReconcilePlan, leadership: Leadership) -> None:
-        """Raises KubeErrors and Lost; what was written until then is in the book."""
+        """Raises KubeErrors and Lost; writes until then are recorded in the state."""
         for step in plan.steps:
             refreshes = isinstance(step, Fill) and not step.changed
             async with self._limiter.turn(urgent=not refreshes):
@@ -159,7 +159,7 @@ class DecisionWriter:
         placement = plan.placement.metadata
         old = self._known(placement.namespace, step.page)
         if labelled(old) != placement.name:
-            return  # whose it really is has taken it back meanwhile
+            return  # the real owner has taken it back meanwhile
         try:
             with self._counted(PLACEMENT_DECISIONS, "delete"):
                 await self._client.delete(
@@ -193,14 +193,15 @@ class DecisionWriter:
                     subresource="status",
                 )
         except NotFound:
-            return  # deleted meanwhile, decisions go with it
+            return  # deleted meanwhile; its decisions are deleted with it
         self._state.wrote_placement(new)
 
     async def _ensure_staying(self, placement: Placement) -> None:
-        """Asks the hub itself, before a decision gets an owner.
+        """Get the placement from the hub before a decision gets an owner.
 
-        Who deletes a placement and leaves its decisions as orphans wants them to stay. A watch may tell that they have
-        no owner before another one tells that the placement is going; given one again, they would go with it.
+        A user who deletes a placement with orphaned decisions wants to keep them. The watch of decisions may deliver
+        the missing owner before the watch of placements delivers the deletion; with a new owner the decisions would be
+        deleted.
         """
         meta = placement.metadata
         try:
@@ -211,7 +212,7 @@ class DecisionWriter:
             raise PlacementTerminating(meta.name)
 
     def _known(self, namespace: str, name: str) -> PlacementDecision:
-        """As of the last answer, which may be of a step before."""
+        """As of the last response, which may be of an earlier step."""
         found = self._state.decision(namespace, name)
         if found is None:
             raise PlacementDeleted(name)
@@ -235,7 +236,7 @@ class DecisionWriter:
 
 
 class _Counted:
-    """Counts one write, and why it failed if it did."""
+    """Count one write, and the reason of its failure."""
 
     def __init__(self, meters: Meters, resource: str, verb: str) -> None:
         self._meters, self._resource, self._verb = meters, resource, verb
@@ -256,7 +257,7 @@ def _based_on(thing: Placement | PlacementDecision) -> dict[str, Any]:
 
 
 def _owners(decision: PlacementDecision, owner: OwnerReference) -> list[Mapping[str, Any]]:
-    """Other owners stay, unless they too claim to be the one in control."""
+    """Other owners stay, unless they claim to be the controller as well."""
     others = [
         each for each in decision.metadata.ownerReferences if each.uid != owner.uid and not each.controller
     ]
@@ -264,12 +265,12 @@ def _owners(decision: PlacementDecision, owner: OwnerReference) -> list[Mapping[
 
 
 def _reference(thing: Placement | PlacementDecision) -> ObjectReference:
-    """Whatever its version: the same about another version is the same event once more."""
+    """Without the resource version: the same message about another version is the same event."""
     return structs.replace(reference_to(thing), resourceVersion="")
 
 
 def _status(status: PlacementStatus) -> dict[str, Any]:
-    """All that is ours, written out also where it is the default: a merge patch leaves out what it does not name."""
+    """Include defaults: a merge patch does not change fields that it does not name."""
     return {
         "numberOfSelectedClusters": status.numberOfSelectedClusters,
         "decisionGroups": [msgspec.to_builtins(each) for each in status.decisionGroups],
