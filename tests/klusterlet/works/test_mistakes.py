@@ -113,11 +113,11 @@ async def test_the_hub_itself_refuses_what_is_no_object_or_too_much(small_world:
         ({"apiVersion": 1, "kind": ["Pod"], "metadata": "none"}, "names no apiVersion; "),
         (
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "../x", "namespace": "n"}},
-            "'../x' cannot be the name",
+            "'../x' is not a valid name",
         ),
         (
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a/b"}},
-            "'a/b' cannot be the name",
+            "'a/b' is not a valid name",
         ),
     ],
 )
