@@ -1,8 +1,12 @@
 """Each package documents itself, and its public names are pinned."""
 
+import ast
 from importlib import import_module
+from pathlib import Path
 
 import pytest
+
+import fairway
 
 EXPORTS = {
     "cel": [
@@ -68,7 +72,7 @@ EXPORTS = {
     ],
     "fleet": ["Fleet", "Snapshot"],
     "hub": [
-        *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "NAMESPACES", "RENEWAL_SECONDS", "Settings"),
+        *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),
         *("StaticTokens", "StoreError", "TokenFileFault", "running"),
     ],
     "observe": ["logs", "meters", "provider_meters", "traces"],
@@ -105,3 +109,27 @@ def test_api_exports_every_kind() -> None:
 def test_package_documents_its_modules(package: str) -> None:
     text = import_module(f"fairway.{package}").__doc__ or ""
     assert len(text.splitlines()) >= 5
+
+
+HUB_MODULES = {
+    *("fairway.hub", "fairway.hub.controllers", "fairway.hub.authn.bootstrap_account", "fairway.hub.backup"),
+    *("fairway.hub.key_replacement", "fairway.hub.portable", "fairway.hub.schemas.formats"),
+    "fairway.hub.storage.archive",
+}
+"""The modules of the hub that other layers import: its exports, and its tools for data folders."""
+
+
+def test_other_layers_import_only_public_modules_of_the_hub() -> None:
+    source = Path(fairway.__file__).parent
+    imported = set()
+    for file in source.rglob("*.py"):
+        if file.is_relative_to(source / "hub"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fairway.hub"):
+                for each in node.names:
+                    name = f"{node.module}.{each.name}"
+                    path = source.parent.joinpath(*name.split("."))
+                    is_module = path.is_dir() or path.with_suffix(".py").is_file()
+                    imported.add(name if is_module else node.module)
+    assert imported == HUB_MODULES

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
-    from fairway.hub.hub import NAMESPACES, RENEWAL_SECONDS, Hub, Settings, running
+    from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
     from fairway.hub.pki.certificates import CertificateFault
     from fairway.hub.resource import Document
     from fairway.hub.storage.entry import StoreError
@@ -28,7 +28,6 @@ _HOME: Final = {
     "CertificateFault": "pki.certificates",
     "Document": "resource",
     "Hub": "hub",
-    "NAMESPACES": "hub",
     "RENEWAL_SECONDS": "hub",
     "Settings": "hub",
     "StaticTokens": "authn.bearer_tokens",
@@ -39,7 +38,6 @@ _HOME: Final = {
 
 __all__ = [
     "CHANGES_KEPT",
-    "NAMESPACES",
     "RENEWAL_SECONDS",
     "CertificateFault",
     "Document",

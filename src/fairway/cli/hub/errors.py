@@ -4,8 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from fairway.cli.errors import BadInputError
-from fairway.hub.pki.certificates import CertificateFault
-from fairway.hub.storage.entry import StoreError
+from fairway.hub import CertificateFault, StoreError
 
 
 @contextlib.contextmanager

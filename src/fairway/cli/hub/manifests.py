@@ -8,8 +8,8 @@ from typing import Final
 
 from fairway.cli.files.export import export, format_for
 from fairway.cli.hub.data import STDOUT
+from fairway.hub import Document
 from fairway.hub.portable import DEFINITION, Count, portable_objects
-from fairway.hub.resource import Document
 
 _FILES: Final = ("definitions.yaml", "objects.yaml", "status.yaml")
 

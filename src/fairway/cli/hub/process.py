@@ -34,9 +34,8 @@ from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub.errors import store_errors
 from fairway.cli.output import OutputFormat, emit, say
-from fairway.hub.authn.bearer_tokens import StaticTokens, TokenFileFault
+from fairway.hub import RENEWAL_SECONDS, Hub, Settings, StaticTokens, TokenFileFault, running
 from fairway.hub.backup import private_files
-from fairway.hub.hub import RENEWAL_SECONDS, Hub, Settings, running
 
 log = logging.getLogger(__name__)
 
