@@ -29,9 +29,9 @@ from fairway.plugins.work_budget import Paused
 
 WORKERS: Final = 32
 RESYNC_SECONDS: Final = 600.0
-"""As often as OCM's controller looks at every placement, whether or not anything happened."""
+"""OCM's controller reconciles every placement as often, even without changes."""
 _TICK: Final = timedelta(milliseconds=1)
-"""Timers run by another clock than the one that says when a score expires; none shall come too early by a hair."""
+"""Timers use another clock than expiry times; a margin so that none fires too early."""
 
 
 class PlacementController(Reconciler):
@@ -49,14 +49,14 @@ class PlacementController(Reconciler):
         resync: float = RESYNC_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``calculators``: whether the hub has ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
+        """``calculators``: whether the hub serves ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
         super().__init__(client, meters=meters, workers=workers, clock=clock)
         self.state = PlacementState(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
         self._calculators = calculators
         self._resync = resync
         self._leads = False
         self._woken: dict[Key, float] = {}
-        """Since when a placement waits to be looked at, of those that were woken in this term."""
+        """Since when a placement is queued, for those queued in this term."""
         self._writer = DecisionWriter(client, state=self.state, recorder=recorder, meters=meters)
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
@@ -86,7 +86,7 @@ class PlacementController(Reconciler):
 
     def _wake(self, owner: Key) -> None:
         if self._leads:
-            # Who only stands by does not react, for days maybe.
+            # A standby does not react, maybe for days.
             self._woken.setdefault(owner, self.clock.monotonic())
         self.queue.add(owner)
 
@@ -137,10 +137,10 @@ class PlacementController(Reconciler):
             delay = from_micros(until) - now + _TICK
             self.queue.add_after(key, delay=delay.total_seconds())
         if self._resync:
-            # Not all at once.
+            # Spread them over time.
             self.queue.add_after(key, delay=self._resync * random.uniform(0.9, 1.1))
 
-    # What the debug endpoint asks
+    # For the debug endpoint
 
     def find(self, namespace: str, name: str) -> Placement | None:
         return self.state.placements.get((namespace, name))

@@ -13,16 +13,16 @@ from fairway.controllers.placement.dependency_index import Owner
 
 @dataclass(slots=True)
 class InflightWrite:
-    """Of one placement."""
+    """Writes of one placement."""
 
     pages: set[str] = field(default_factory=set)
-    """Those that count as written."""
+    """Pages that count as written."""
     heard: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
 
     @property
     def externally_modified(self) -> bool:
-        """Whether somebody else wrote too. Only when it is over."""
+        """Whether another client wrote as well. Valid once all responses have arrived."""
         return bool(self.heard - self.answered)
 
 
@@ -37,7 +37,8 @@ class InflightWrites:
         return writing
 
     def heard(self, owner: Owner, sign: str, *, pages: Iterable[str] = ()) -> bool:
-        """Whether that may be an echo, and has to wait for the end. If so, ``pages`` are looked at again then."""
+        """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then
+        ``pages`` are checked again."""
         writing = self._writing.get(owner)
         if writing is None:
             return False

@@ -24,11 +24,11 @@ from fairway.plugins.unscored import UNSCORED, unscored_condition
 from fairway.plugins.verdict import LazyTotals, Verdict
 
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
-"""Annotation of a Placement. What OCM does is ``evict``: a mistake in a placement empties its decision."""
+"""Annotation of a Placement. OCM's behaviour is ``evict``: a misconfigured placement gets an empty decision."""
 KEEP: Final = "keep"
 
 LONGEST_MESSAGE: Final = 32768
-"""Of a condition."""
+"""Characters of a condition's message."""
 
 _RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -39,19 +39,19 @@ _DEFAULT_RATE: Final = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilePlan:
     placement: Placement
-    """As it was known."""
+    """The placement as it was read."""
     pages: tuple[Page, ...] | None
-    """As they should be; None where they are to be left alone, whatever they are."""
+    """The desired pages; None to leave them unchanged."""
     steps: tuple[Step, ...] = ()
     status: PlacementStatus | None = None
-    """Of the placement; None where it is right already."""
+    """Status of the placement; None if it is up to date."""
     selected: frozenset[str] = frozenset()
     outcome: Status = OK
-    """What the cycle ended with; its words are written out."""
+    """The cycle's status, with its messages formatted."""
     scores: str = ""
-    """Of all clusters that passed the filters, for an event; empty when no event needs them."""
+    """Scores of all feasible clusters, for an event; empty if no event needs them."""
     until: Micros | None = None
-    """When to look again even if nothing changes."""
+    """When to decide again even if nothing changes."""
 
     @property
     def empty(self) -> bool:
@@ -59,7 +59,7 @@ class ReconcilePlan:
 
 
 def rate_of(placement: Placement) -> timedelta:
-    """How long recorded scores are left as they are."""
+    """How long recorded scores are not updated."""
     match = _RATE.fullmatch(placement.spec.scoreRateLimit)
     if match is None:
         return _DEFAULT_RATE
@@ -67,9 +67,9 @@ def rate_of(placement: Placement) -> timedelta:
 
 
 def due_of(placement: Placement, *, now: datetime) -> Micros | None:
-    """When recorded scores may be written again; None if that is now.
+    """Return when recorded scores may be written again; None if that is now.
 
-    A last time that is yet to come was written by a clock that was wrong, and says nothing.
+    A last time in the future was written by a wrong clock, and is ignored.
     """
     last = placement.status.lastScoreUpdateTime
     if last is None or last > now:
@@ -100,7 +100,7 @@ def make_plan(
     now: datetime,
     until: Micros | None,
 ) -> ReconcilePlan:
-    """``named``: the namespace's decisions by name. ``own``: those of them that bear the placement's label."""
+    """``named``: the namespace's decisions by name. ``own``: those with the placement's label."""
     if verdict.frozen:
         return ReconcilePlan(
             placement=placement,
@@ -147,7 +147,7 @@ def make_plan(
 
 
 def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> PlacementStatus:
-    """A condition that names missing scores is only there as long as some are missing."""
+    """The condition about missing scores exists only while scores are missing."""
     unscored = unscored_condition(placement, verdict.outcome)
     if unscored is not None:
         return _with(placement.status, (*verdict.conditions, unscored), now=now)
@@ -169,7 +169,7 @@ def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus |
 
 
 def _stuck(status: Status) -> Condition:
-    """Nothing can be decided, and it is not the placement's fault: what was decided before stays."""
+    """Nothing can be decided, without a fault of the placement: the last decision stays."""
     return Condition(
         type=conditions.SATISFIED,
         status=FALSE,

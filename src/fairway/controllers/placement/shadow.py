@@ -60,9 +60,9 @@ class Shadow(Reconciler):
         super().__init__(client, meters=meters, workers=1, clock=clock)
         self.state = PlacementState(wake=self.queue.add, meters=meters, shard=shard)
         self.differences: dict[Key, tuple[str, ...]] = {}
-        """By placement, of those that lasted."""
+        """Differences that lasted, by placement."""
         self.compared = 0
-        """Placements that were looked at and left in peace by changes for long enough."""
+        """Placements that were compared, and have not changed for long enough."""
         self._calculators, self._settle = calculators, settle
         self._since: dict[Key, float] = {}
 
@@ -71,7 +71,7 @@ class Shadow(Reconciler):
         informers.of(PLACEMENTS).subscribe(self._gone)
 
     def _gone(self, batch: Batch[Placement]) -> None:
-        """Nothing is wrong any more with what is no more."""
+        """Forget the differences of a deleted placement."""
         for change in batch.changes:
             if isinstance(change, Deleted):
                 meta = change.object.metadata
@@ -118,7 +118,7 @@ class Shadow(Reconciler):
 
 
 def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> Iterator[str]:
-    """In words. ``own``: the placement's decisions as they are."""
+    """Describe the differences. ``own``: the placement's decisions on the hub."""
     for step in plan.steps:
         match step:
             case Create(page):
@@ -157,7 +157,7 @@ def _status_differences(got: PlacementStatus, want: PlacementStatus) -> Iterator
 
 
 def _groups(groups: Sequence[DecisionGroupStatus], *, but: Sequence[DecisionGroupStatus]) -> str:
-    """By name; with all there is to tell if names alone make no difference ``but`` that."""
+    """Describe groups by name; with all details if the names are equal."""
     names = [each.decisionGroupName or UNNAMED for each in groups]
     if names == [each.decisionGroupName or UNNAMED for each in but]:
         pages = (f"{each.clusterCount} on {_some(each.decisions)}" for each in groups)

@@ -1,10 +1,10 @@
-"""All the placement controller knows: the fleet, placements and decisions, and what follows from a change of them.
+"""State of the placement controller: the fleet, placements and decisions, and what follows from changes of them.
 
-No I/O: changes come in, names of placements to look at again go out, and a look gives a proposal. What is being
-written counts as written at once, so that the next placement in a burst sees what the last one chose even though the
-hub has not answered yet; if the write fails, it counts as what the hub really has.
+No I/O: changes come in, placements to requeue go out, and ``look`` returns a plan. A plan counts as written at once, so
+that the next placement in a burst takes it into account before the hub has responded; if the write fails, the hub's
+state counts again.
 
-What the hub answers to our own writes counts like what its watch tells, for placements too (see ``known``).
+The hub's responses to our own writes count like watch events, also for placements (see ``decision_cache``).
 """
 
 import logging
@@ -57,13 +57,13 @@ log: Final = logging.getLogger(__name__)
 NOT_DIGESTED: Final = "cannot process object, keeping the last valid version  kind=%s object=%s/%s"
 
 BULK_SCORES: Final = 1000
-"""Scores of one list that are loaded at once."""
+"""Scores of one list from which they are loaded at once."""
 
 
 class PlacementState:
-    """``wake`` is told whom to look at again, ``lost`` whom never again.
+    """Calls ``wake(owner)`` to requeue a placement and ``lost(owner)`` when it is deleted.
 
-    Placements outside of ``shard`` are none of ours, their decisions are.
+    Placements outside of ``shard`` are ignored; their decisions are not, because Balance counts them.
     """
 
     def __init__(
@@ -85,19 +85,19 @@ class PlacementState:
         self._decisions = DecisionCache()
         self._inflight = InflightWrites()
         self._settled: dict[Owner, frozenset[str]] = {}
-        """What was chosen when a placement was last found, or made, right."""
+        """The clusters that were selected when a placement was last found, or made, up to date."""
         self._externally_modified: set[Owner] = set()
-        """Placements of which somebody else changed the status or a decision, since they were last looked at."""
+        """Placements whose status or decision another client changed since the last decision."""
         self._repairing: set[Owner] = set()
-        """Those of them that were looked at, and those that are being written, until all of it is on the hub."""
+        """Of those, the ones that were decided again, and those being written, until the hub has all of it."""
         self._told_placements: Mapping[Owner, Placement] = {}
-        """All that the watch has told of, which may be behind what the hub has answered to us."""
+        """The informer's store, which may be behind the hub's responses to us."""
         self._unobserved_placements = UnobservedWrites()
         self._epochs: dict[str, tuple[int, str]] = {}
-        """By kind, with the version of the list that an epoch began with."""
+        """By kind, with the version of the list that began the epoch."""
 
     def follow(self, informers: InformerFactory, *, calculators: bool) -> None:
-        """``calculators``: whether the hub has ManagedClusterScores."""
+        """``calculators``: whether the hub serves ManagedClusterScores."""
         kinds = (
             MANAGED_CLUSTER_SETS,
             MANAGED_CLUSTER_SET_BINDINGS,
@@ -154,10 +154,11 @@ class PlacementState:
             self._believe_decision(key)
 
     def _went_back(self, kind: str, batch: Batch[Any]) -> bool:
-        """Whether the hub's history went back: then older is newer, and what only we know of never happened."""
+        """Return whether the hub's history went back: then older versions count, and writes that only we observed are
+        void."""
         epoch, began = self._epochs.setdefault(kind, (batch.epoch, ""))
         if epoch == batch.epoch:
-            return batch.resource_version == began  # the same list, told once more in parts
+            return batch.resource_version == began  # the same list again, in parts
         self._epochs[kind] = (batch.epoch, batch.resource_version)
         for key in self._decisions.restart():
             self._believe_decision(key)
@@ -166,7 +167,7 @@ class PlacementState:
         return True
 
     def _believe_decision(self, key: Owner) -> None:
-        """The watch, not what the hub answered to us."""
+        """Use the watch's state instead of the response to our write."""
         ours, told = self._decisions.get(*key), self._decisions.told(key)
         if told is None:
             if ours is not None:
@@ -210,7 +211,7 @@ class PlacementState:
         self._dependencies.forget(owner)
 
     def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
-        """Somebody else's write, or the echo of our own."""
+        """Another client's write, or the watch event of our own."""
         meta = new.metadata
         old = self._decisions.get(meta.namespace, meta.name)
         if not self._decisions.see(new, again=again):
@@ -227,7 +228,8 @@ class PlacementState:
             self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
 
     def _concerned(self, *decisions: PlacementDecision | None, externally_modified: bool, sign: str) -> bool:
-        """Wakes whose decisions they are. Whether one of those is being written, and the fleet has to wait."""
+        """Requeue the owners of the decisions. Return whether one of them is being written, so that the fleet has to
+        wait."""
         owners = {placement_of(each) for each in decisions if each is not None}
         names = {each.metadata.name for each in decisions if each is not None}
         waits = False
@@ -264,13 +266,14 @@ class PlacementState:
         for owner in self.placements:
             self._wake_one(owner)
 
-    # Looks
+    # Decisions
 
     def look(self, owner: Owner, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
-        """What to write now; None when there is nothing to look at. ``done`` or ``begin`` should follow.
+        """Decide a placement. Return what to write, or None if there is nothing to decide. ``done`` or ``begin`` should
+        follow.
 
-        ``work`` limits what is done for CEL expressions (see ``plugins.work_budget``): raises Paused when that is not
-        enough. What was done is kept, and the next look goes on from there.
+        ``work`` limits the work of CEL expressions (see ``plugins.work_budget``): raises Paused when it is not enough.
+        The result so far is kept, and the next call continues.
         """
         placement = self.placements.get(owner)
         if placement is None or self._workloads[owner].idle:
@@ -302,11 +305,11 @@ class PlacementState:
         )
 
     def _as_before(self, owner: Owner, outcome: Outcome, workload: PlacementWorkload) -> bool:
-        """Whether nothing can be different but scores: same clusters, and nothing else to divide them by."""
+        """Whether only scores can differ: the same clusters, and no groups that depend on anything else."""
         settled = self._settled.get(owner)
         spec = workload.placement.spec
         groups = spec.decisionStrategy.groupStrategy
-        # In order of score the best are a group of their own, and who is among them may change.
+        # In order of score the best clusters form groups, whose members may change.
         ranked = spec.sortBy == SORT_BY_SCORE and groups.clustersPerDecisionGroup is not None
         return (
             bool(settled)
@@ -316,12 +319,12 @@ class PlacementState:
         )
 
     def work_of(self, owner: Owner) -> int:
-        """What the last look did for CEL expressions."""
+        """Work of CEL expressions in the last decision."""
         workload = self._workloads.get(owner)
         return 0 if workload is None else workload.pace.used
 
     def advance(self, owner: Owner, *, now: datetime, work: int) -> bool:
-        """Does a part of what a look needs, and returns whether that was the last part."""
+        """Do a slice of the work of a decision. Return whether it was the last one."""
         workload = self._workloads.get(owner)
         if workload is None or workload.idle:
             return True
@@ -333,12 +336,12 @@ class PlacementState:
         return True
 
     def inspect(self, workload: PlacementWorkload, *, now: datetime, work: int | None = None) -> Outcome:
-        """A cycle for any placement, on the hub or not. Changes nothing. Raises Paused like ``look``."""
+        """Run a cycle for any placement, without changing anything. Raises Paused like ``look``."""
         workload.pace.allow(work)
         return cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
 
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
-        """The decisions of a placement by name, as the hub has them. The caller must not write to it."""
+        """Return the decisions of a placement by name, as the hub has them. Read-only."""
         return self._decisions.own(owner)
 
     def decision(self, namespace: str, name: str) -> PlacementDecision | None:
@@ -347,11 +350,11 @@ class PlacementState:
     # Writes
 
     def begin(self, owner: Owner, plan: ReconcilePlan) -> None:
-        """Counts what is proposed as written. ``end`` must follow."""
+        """Count the plan as written. ``end`` must follow."""
         writing = self._inflight.begin(owner)
         if plan.pages is None:
             return
-        # Until ``settle``, some pages may have the reasons of this cycle and others those of an earlier one.
+        # Until ``settle``, pages may have reasons of different cycles.
         self._settled.pop(owner, None)
         self._repairing.add(owner)
         namespace, names = owner[0], writing.pages
@@ -366,12 +369,12 @@ class PlacementState:
                 self.fleet.hold(namespace=namespace, name=name, holding=None)
 
     def wrote(self, decision: PlacementDecision) -> None:
-        """The hub's answer to a write of ours."""
+        """The hub's response to our write."""
         self._inflight.answered(placement_of(decision), decision.metadata.resourceVersion)
         self._decisions.wrote(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
-        """The hub has deleted it for us."""
+        """The hub has deleted it on our request."""
         self._inflight.answered(placement_of(decision), decision.metadata.uid)
         self._decisions.removed(decision)
 
@@ -381,12 +384,12 @@ class PlacementState:
         known = self.placements.get(owner)
         if known is not None and is_newer(placement, known):
             if _asks_otherwise(known, placement):
-                return  # the watch will tell, and then it is looked at
+                return  # the watch will deliver it, and requeue the placement
             if self._unobserved_placements.answered(owner, placement.metadata.resourceVersion):
                 self.placements[owner] = placement
 
     def end(self, owner: Owner) -> None:
-        """However the writes went: from now on the hub's word counts again."""
+        """Use the hub's state again, whatever became of the writes."""
         namespace, writing = owner[0], self._inflight.end(owner)
         for name in writing.pages:
             actual = self.decision(namespace, name)
@@ -398,7 +401,7 @@ class PlacementState:
             self._disturbed(owner, externally_modified=True)
 
     def settle(self, owner: Owner, plan: ReconcilePlan) -> None:
-        """The hub has all that was proposed."""
+        """The hub has all of the plan."""
         if plan.pages is None:
             return
         self._repairing.discard(owner)
@@ -407,13 +410,13 @@ class PlacementState:
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
-    """One object that nobody foresaw must not cost all that was told of along with it."""
+    """Process a batch object by object if it fails, so that one unexpected object does not affect the others."""
 
     def told(batch: Batch[Any]) -> None:
         try:
             handler(batch)
         except Exception:
-            for change in batch.changes:  # what was dealt with already is no news the second time
+            for change in batch.changes:  # changes that were processed already have no effect the second time
                 try:
                     handler(replace(batch, changes=(change,)))
                 except Exception:

@@ -1,9 +1,8 @@
-"""What the hub answered to our own writes, for as long as its watch has not come that far.
+"""The hub's responses to our own writes, until its watch has delivered them.
 
-Answers and watch travel apart, so either may tell of a write first. An answer is news only while the watch is behind
-it: whatever the watch has told by the time it is past that version is newer, be it that the object is gone. And what
-the watch has passed by without a word is not there any more, such as what was deleted before the next list, or what a
-restored backup has never seen.
+Responses and watch events arrive independently. A response counts only while the watch is behind its version: after
+that the watch's state is newer, also if the object was deleted. An object that the watch passed without an event does
+not exist any more, as after a deletion before the next list, or after a restored backup.
 """
 
 from fairway.api.decision import PlacementDecision
@@ -14,14 +13,14 @@ Key = tuple[str, str]
 
 
 class UnobservedWrites:
-    """Of one kind. Versions that are not numbers cannot be compared, and are left out."""
+    """Unobserved writes of one kind. Versions that are not numbers cannot be compared, and are left out."""
 
     def __init__(self) -> None:
         self._reached = 0
         self._versions: dict[Key, int] = {}
 
     def answered(self, key: Key, version: str) -> bool:
-        """Whether that is news."""
+        """Record a response. Return whether it is newer than the watch."""
         if not version.isdecimal():
             return True
         if int(version) <= self._reached:
@@ -30,11 +29,11 @@ class UnobservedWrites:
         return True
 
     def forget(self, key: Key) -> None:
-        """We have deleted it."""
+        """Forget an object that we deleted."""
         self._versions.pop(key, None)
 
     def reach(self, version: str) -> list[Key]:
-        """The watch has told everything up to there: what it must have told of by now."""
+        """The watch has reached this version. Return the keys whose writes it must have delivered by now."""
         if not version.isdecimal():
             return []
         self._reached = int(version)
@@ -46,7 +45,7 @@ class UnobservedWrites:
         return passed
 
     def restart(self) -> list[Key]:
-        """The hub's history went back: what we know of and the watch has not told, which never happened."""
+        """The hub's history went back. Return the keys of writes that are void."""
         known = list(self._versions)
         self._reached = 0
         self._versions.clear()
@@ -54,7 +53,7 @@ class UnobservedWrites:
 
 
 def is_same_version(one: Placement | PlacementDecision | None, other: Placement | PlacementDecision) -> bool:
-    """Whether both are one version of one object."""
+    """Whether both are the same version of the same object."""
     if one is None:
         return False
     before, after = one.metadata, other.metadata
@@ -62,7 +61,7 @@ def is_same_version(one: Placement | PlacementDecision | None, other: Placement 
 
 
 def is_newer(new: Placement | PlacementDecision, old: Placement | PlacementDecision) -> bool:
-    """By their versions; where those are no numbers, any other one is."""
+    """Compare versions; if they are not numbers, any other one counts as newer."""
     after, before = new.metadata.resourceVersion, old.metadata.resourceVersion
     if after.isdecimal() and before.isdecimal():
         return int(after) > int(before)

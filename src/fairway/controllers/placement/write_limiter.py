@@ -1,9 +1,8 @@
-"""Which writes go first, and how many at a time.
+"""Limit concurrent writes, and order them by urgency.
 
-A score may change the decisions of many placements at once. A hub that gets all these writes together works on all of
-them and is done with none until the end; given a few at a time, it is done with half of them after half of the time.
-And decisions are what others wait for: what is only said about them, such as the status of a placement or new scores
-of the same clusters, goes after them.
+A score may change the decisions of many placements at once. A hub that gets all writes together completes most of them
+at the end; with a few at a time, half of them are complete after half of the time. Consumers wait for changed
+decisions, so updates of status or scores of the same clusters come after them.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 AT_ONCE: Final = 8
-"""Writes on their way: as many as keep a hub busy, whatever it has to wait for."""
+"""Concurrent writes: as many as keep a hub busy."""
 
 
 class WriteLimiter:
@@ -24,7 +23,7 @@ class WriteLimiter:
 
     @asynccontextmanager
     async def turn(self, *, urgent: bool) -> AsyncIterator[None]:
-        """Around a write."""
+        """Take a slot for a write."""
         if self._free and not self._urgent:
             self._free -= 1
         else:
@@ -41,7 +40,7 @@ class WriteLimiter:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self._pass_on()  # it was this one's turn, and it will not use it
+                self._pass_on()  # this waiter was chosen, and will not use its slot
             raise
 
     def _pass_on(self) -> None:
