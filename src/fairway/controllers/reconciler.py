@@ -1,7 +1,7 @@
-"""What all controllers have in common: a queue of keys, workers that look at them, and retries.
+"""Base class of controllers: a queue of keys, workers, and retries.
 
-Watching goes on whether or not this process leads, so that a new leader knows everything at once. Only a leader works
-its queue off, and it begins with every key there is: what it finds need not be what it left.
+Informers run whether or not this process leads, so that a new leader has a complete view. Only a leader works on its
+queue, and it starts with all keys, because the hub may have changed since its last term.
 """
 
 import abc

@@ -1,7 +1,7 @@
-"""Threads for what a provider's code hands on, as ``asyncio.to_thread`` does: they keep no process alive.
+"""Daemon threads for ``asyncio.to_thread`` in a provider's code.
 
-Python waits at its end for all threads of its own executor. A request without a timeout that a provider has handed on
-would keep a process that was told to stop for as long as that takes.
+Python waits at exit for the threads of its default executor. A blocking request without a timeout would keep a stopped
+process alive.
 """
 
 import threading

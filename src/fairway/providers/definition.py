@@ -1,4 +1,4 @@
-"""What is wrong with a provider's definition, found before it runs."""
+"""Validate a provider's definition before it runs."""
 
 import math
 import re

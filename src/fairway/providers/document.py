@@ -1,7 +1,7 @@
-"""Configuration files of providers: YAML (or JSON) in, typed values out, and every refusal names file, line and field.
+"""Configuration files of providers: YAML or JSON to typed values; errors name file, line and field.
 
-Read from libyaml's events rather than by PyYAML's constructor: that keeps the line of every field for messages, leaves
-``22:00`` and ``no`` the texts they look like, and puts a ceiling on depth and on what aliases stand for.
+Parsed from libyaml's events instead of PyYAML's constructor: that keeps the line of every field, leaves ``22:00`` and
+``no`` as strings, and limits the depth and the expansion of aliases.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""A sink that keeps what it gets to itself: what would be published, and nothing is written."""
+"""A sink that only keeps what would be published."""
 
 from fairway.providers.publication import Publication
 from fairway.providers.sink import StoredPublication

@@ -1,8 +1,8 @@
-"""A server that a hub-side provider asks over HTTP: how to reach it, and what its answers mean for a score.
+"""HTTP requests of hub-side providers: connection, and errors as provider errors.
 
-One request is one attempt: the next round comes soon enough, and asking a struggling server again at once helps nobody.
-The exception is a 401 after which the credentials have something new to show. Redirections are not followed, for the
-credentials would go with them; a login page is an error, not an answer; and no answer is read beyond its bound.
+One request is one attempt: the next round follows soon, and retries would burden a struggling server. The exception is
+a 401 after which the credentials have changed. Redirects are not followed, because they would carry the credentials; a
+login page is an error; and responses are limited in size.
 """
 
 import asyncio

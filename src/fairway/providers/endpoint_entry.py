@@ -1,4 +1,4 @@
-"""How a server that a provider asks is written down, and mistakes in that."""
+"""Configuration of an HTTP endpoint, and its validation."""
 
 import os
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The same publications in a second form, for those who read another kind.
+"""Publish to several sinks: AddOnPlacementScores first, then the others.
 
-What placements read comes first. If only the second form cannot be stored, that is said and counted, and tried again
-with the next write; the first must not be written over and over for its sake.
+If only another sink fails, that is logged, counted, and retried with the next write; the first is not written again for
+it.
 """
 
 import logging

@@ -1,8 +1,7 @@
-"""Functions as providers: a decorator, and ten lines are enough.
+"""Functions as providers, by a decorator.
 
-What a function returns is taken as it is meant: values by the name of their score, pairs, a Reading, or for a provider
-with one score just the number. It may yield the pairs, and it may be async. It may block, too, for it runs in a thread
-of its own.
+A function may return values by score name, pairs, a Reading, or for a provider with one score just the number. It may
+yield pairs, and it may be async. It may block, because it runs in its own thread.
 """
 
 import inspect

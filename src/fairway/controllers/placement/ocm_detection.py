@@ -1,8 +1,8 @@
-"""Is OCM's own placement controller at work on this hub? Two that write the same decisions would fight for ever.
+"""Detect OCM's own placement controller by its Lease: two controllers would overwrite each other's decisions.
 
-It holds a Lease while it runs, which is where it is looked for. Its word is compared with this machine's clock, so a
-clock that is minutes fast takes a living one for dead: what is found later still ends this process. A Lease that claims
-to last for days, or to be of next year, is not believed, or it would keep this controller away for ever.
+The Lease is compared with this machine's clock, so a clock that is minutes fast takes a live controller for dead; a
+later check still ends this process. A Lease that claims to last for days, or has a time in the future, is ignored: it
+would block this controller forever.
 """
 
 import logging

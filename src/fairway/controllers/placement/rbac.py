@@ -1,4 +1,4 @@
-"""What the placement controller may do on a hub; ``SHADOW`` is what is left of it without writing."""
+"""Permissions of the placement controller; ``SHADOW`` is the read-only part."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""What a look at a placement comes to: the writes that make the hub what it should be, as plain data.
+"""The result of deciding a placement: the writes that bring the hub up to date, as plain data.
 
-Nothing in a proposal refers to the fleet it was made from, so it can wait for the network without holding anything.
+A plan does not refer to the fleet it was made from, so it can wait for the network without keeping a snapshot alive.
 """
 
 import re

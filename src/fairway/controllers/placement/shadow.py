@@ -1,7 +1,7 @@
-"""Looks over the shoulder of whoever writes decisions on a hub, and tells where Fairway would write something else.
+"""Compare the decisions that another controller writes with Fairway's. Never writes.
 
-Never writes. Another controller is not as quick, so a difference counts only if it lasts. What that controller never
-writes (scores, reasons, when scores were recorded) is not compared.
+The other controller may be slower, so a difference counts only if it lasts. What OCM's controller never writes (scores,
+reasons, times of recorded scores) is not compared.
 """
 
 import asyncio

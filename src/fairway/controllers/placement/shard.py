@@ -1,4 +1,4 @@
-"""Which placements are this process's: those of its share of the namespaces."""
+"""Shards: each process has the placements of its share of the namespaces."""
 
 import re
 import zlib

@@ -1,9 +1,9 @@
-"""Placements whose expressions are much work: it is done in slices, beside the placements that are decided at once.
+"""Evaluate expensive CEL expressions in slices, so that they do not delay other placements.
 
-Deciding is computing on the event loop, which all placements, watches and leases share. So a placement may do only a
-little work on CEL expressions when a worker looks at it. One that needs more waits here. The lane does one slice for
-one placement, rests for as long as the slice took, and turns to the next namespace: whatever one namespace asks for,
-the loop is free half of the time, and other namespaces get the same share. The worker is free meanwhile.
+Decisions are computed on the event loop, which all placements, watches and leases share. So a worker may do only a
+little work on CEL expressions per placement; a placement that needs more waits here. The lane does one slice for one
+placement, rests for as long as the slice took, and continues with the next namespace. So the loop is free half of the
+time whatever one namespace needs, and namespaces get equal shares. The worker is free meanwhile.
 """
 
 import asyncio

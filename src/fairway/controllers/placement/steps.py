@@ -1,9 +1,9 @@
-"""The order of writes from the pages there are to the pages there should be, such that nothing is lost on the way.
+"""Order the writes from the current pages to the desired pages, so that no selected cluster is missing in between.
 
-Consumers read a decision as the union of its pages, and take a cluster that is on none of them for one that is no
-longer chosen: they remove what runs there. So a page may give up a cluster that stays chosen only after another page
-has it. Mostly the pages can be put into an order that does this: when one cluster is added at the front of a thousand,
-the last page goes first. Where pages swap clusters there is no such order, and one of them holds both for a moment.
+Consumers read a decision as the union of its pages, and remove workloads from a cluster that is on none of them. So a
+page may drop a cluster that stays selected only after another page has it (make before break). Mostly the pages can be
+ordered that way: when one cluster is inserted at the front of a thousand, the last page is written first. Where pages
+swap clusters there is no such order, and one of them temporarily has both.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Carries out a proposal: one request after the other, each only good for the object it was worked out from.
+"""Carry out a plan: one request after the other, each for the version it was planned for.
 
-Every write names the uid and the resource version it is based on. A write from an old view is refused by the hub, and
-so is one that is sent twice.
+Every write contains the uid and the resource version it is based on. So the hub refuses a write from an old view, and
+one that is sent twice.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The cluster sets every cluster is in: budgets are kept for each of them."""
+"""The cluster sets of each cluster: every set has a budget."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What recovery says about a cluster, on the cluster: for people who ask why nothing is placed there any more."""
+"""The condition fairway.dev/Healthy of a cluster, for users who ask why nothing is placed there."""
 
 from datetime import datetime, timedelta
 from typing import Final

@@ -1,14 +1,14 @@
-"""From the health that somebody publishes to a taint that placements obey, and back.
+"""Taint clusters by their published health, and remove the taint again.
 
-What to do is for the ``machine`` to say. Here it is told what happens on the hub, asked about one cluster after the
-other, and what it says is written: the taint first, for that is what counts; then a condition and an event, for people.
+``state_machine`` decides. This module passes events to it, asks it about one cluster after the other, and writes its
+decision: first the taint, then a condition and an event.
 
-There is one worker, and the machine hears of every write before the next one is decided upon. So the budgets hold on
-the hub, and not only in somebody's mind: no two taints are ever decided upon without knowing of each other. A process
-that begins to lead asks the hub who is tainted, because what the one before it wrote last may not have been told yet.
+There is one worker, and the state machine learns of every write before the next decision. So the budgets hold on the
+hub: no two taints are decided without knowing of each other. A new leader lists the clusters, because the watch may not
+have delivered the last writes of the previous one.
 
-Silence is not illness. While scores cannot be followed nobody is given up, and after a longer while without them
-nothing counts as having lasted.
+Silence is not illness: while scores cannot be watched, no cluster is tainted, and after a longer gap all dwell times
+start again.
 """
 
 import asyncio

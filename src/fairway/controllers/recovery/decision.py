@@ -1,4 +1,4 @@
-"""What happens to clusters, as the machine is told of it, and what it decides."""
+"""Events and decisions of the recovery state machine."""
 
 from dataclasses import dataclass
 from typing import Final

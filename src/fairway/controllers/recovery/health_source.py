@@ -1,4 +1,4 @@
-"""Where health is read: a score of an AddOnPlacementScore, or a calculator's ManagedClusterScore."""
+"""The score that health is read from: of an AddOnPlacementScore, or a calculator's ManagedClusterScore."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What recovery shows of itself, beside what every controller shows."""
+"""Metrics of recovery."""
 
 from typing import Final
 

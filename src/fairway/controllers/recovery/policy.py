@@ -1,4 +1,4 @@
-"""When a cluster counts as unhealthy, when as well again, and how many may be given up at once."""
+"""When a cluster is unhealthy, when it is healthy again, and how many may be tainted at once."""
 
 from dataclasses import dataclass, field
 from typing import Final

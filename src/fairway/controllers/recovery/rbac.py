@@ -1,4 +1,4 @@
-"""What the controller of recovery may do on a hub."""
+"""Permissions of the recovery controller."""
 
 from typing import Final
 

@@ -1,12 +1,11 @@
-"""Who is to be given up, and who is to return: events and a running clock in, decisions out. No hub, no I/O.
+"""Decide which clusters to taint and to untaint: events and a monotonic clock in, decisions out. No I/O.
 
-Every cluster is in one of a few plain states, which follow from two moments: since when its health is low without a
-break, and since when it is well without a break. Everything about many clusters at once (the budgets, who comes first,
-whether it is the provider that is ill) is worked out from these moments when somebody asks.
+The state of a cluster follows from two times: since when its health is low without interruption, and since when it is
+healthy without interruption. What concerns many clusters (budgets, order, a suspected provider) is computed from these
+times on demand.
 
-Nothing here is remembered across processes. Which clusters bear the taint is read from the hub; how long their health
-has been low or well is counted from when this process first saw it. So a new process waits longer than it would have
-to, and never acts on what it has not watched itself.
+Nothing is remembered across processes. The taints are read from the hub; the times count from when this process first
+observed them. So a new process waits longer than necessary, and never acts on what it has not observed itself.
 """
 
 from bisect import bisect_left

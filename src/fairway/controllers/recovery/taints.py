@@ -1,4 +1,4 @@
-"""The taint of an unhealthy cluster, as a change of the list it shares with others: theirs stay to the letter."""
+"""The taint of an unhealthy cluster, as a patch of a list that users also edit."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

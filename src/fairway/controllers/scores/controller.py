@@ -1,10 +1,10 @@
-"""The janitor of scores: whoever stops publishing is noticed, told of, and if so configured not believed any more.
+"""Detect scores that are not renewed, report them, and optionally replace their values.
 
-OCM's own controller and CEL expressions know nothing better than to count a score that has run out as 0, or to believe
-it for ever. With the policy ``worst`` they read the worst there is instead, on the object itself; with ``drop`` they
-read nothing. A provider that comes back simply writes, and the mark is taken away.
+OCM's own controller and CEL expressions count an expired score as 0, or use it forever. With the policy ``worst`` they
+read the worst value instead, from the object itself; with ``drop`` the object is deleted. A provider that returns just
+publishes, and the mark is removed.
 
-A renewal costs the noting down of a moment: the timer of a score is left running, and set anew when it ends.
+A renewal only records a time: the score's timer keeps running, and is set again when it fires.
 """
 
 import asyncio

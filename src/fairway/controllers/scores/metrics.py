@@ -1,4 +1,4 @@
-"""What the controller of scores shows of itself, beside what every controller shows."""
+"""Metrics of the score controller."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
-"""The recorded series: one row per cluster and score, one column per bucket of time, no more than a fixed number.
+"""The recorded series: one row per cluster and score, one column per time bucket, at most a fixed number.
 
-Kept in a file that is replaced as a whole, so that a restart knows what was known before. A file that cannot be read is
-a beginning without history, never a wrong one.
+Stored in a file that is replaced atomically, to survive restarts. An unreadable file means an empty history, never a
+wrong one.
 """
 
 import contextlib

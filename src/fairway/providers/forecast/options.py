@@ -1,4 +1,4 @@
-"""What the configuration of the provider says, checked."""
+"""Configuration of the provider."""
 
 import dataclasses
 import math

@@ -1,7 +1,7 @@
-"""The provider: reads another one, records what that says, and publishes what it will probably say.
+"""The provider: reads another provider, records its values, and publishes forecasts.
 
-It is honest about its error: every forecast carries what forecasts like it have missed by in the past, and one that
-would have missed by too much, or by more than the guess that nothing changes, is not published.
+Every forecast contains the error of past forecasts. A forecast with too large an error, or with a larger one than
+assuming no change, is not published.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The state of a cluster's nodes and pods, kept event by event: readiness as shares, restarts as a rate. No I/O."""
+"""State of a cluster's nodes and pods, updated incrementally: readiness as shares, restarts as a rate. No I/O."""
 
 from collections.abc import Callable
 from datetime import datetime

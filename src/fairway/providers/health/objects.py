@@ -1,6 +1,6 @@
-"""Nodes and pods as far as they tell of health: a few hundred bytes each, whatever was on the wire.
+"""Nodes and pods with the fields that matter for health: a few hundred bytes each.
 
-An informer keeps every object it decodes. What matters of these is known while they are decoded; the rest is let go.
+An informer keeps every object it decodes, so these types drop everything else while they are decoded.
 """
 
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The provider of health: nodes, add-ons and restarts by watching, the API server by asking it."""
+"""The provider of health: watches nodes and pods, and probes the API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

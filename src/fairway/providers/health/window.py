@@ -1,4 +1,4 @@
-"""What happened lately: restarts, and how long requests took. Time is an argument, in seconds of any running clock."""
+"""Recent restarts and request latencies. Time is an argument, in seconds of a monotonic clock."""
 
 import math
 from collections import deque

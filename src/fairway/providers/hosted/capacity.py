@@ -1,6 +1,6 @@
-"""What a hosting cluster publishes for a count of hosted clusters and the room its nodes have left.
+"""Scores of a hosting cluster, from its count of hosted clusters and the headroom of its nodes.
 
-Pure: the provider calls it with what it watches, synthetic fleets with what they made up.
+No I/O: the provider and synthetic fleets both use it.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,10 @@
-"""Claims of a hosting cluster about itself, under the names the hypershift add-on gave them.
+"""ClusterClaims of a hosting cluster, with the names of the hypershift add-on.
 
-A ClusterClaim on the hosting cluster shows in the status of its ManagedCluster, and placements select by it. The word
-is the cluster's own and has no end of validity: that is what the score beside it is for.
+A ClusterClaim appears in the status of the ManagedCluster, and placements select by it. A claim has no validity; the
+score beside it has.
 
-Claims that an add-on's agent writes are owned by the agent's ClusterRole, so that the cluster's garbage collector
-deletes them when the add-on is uninstalled.
+Claims of an add-on's agent are owned by the agent's ClusterRole, so that the garbage collector deletes them when the
+add-on is uninstalled.
 """
 
 from collections.abc import Mapping

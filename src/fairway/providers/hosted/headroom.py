@@ -1,7 +1,7 @@
-"""How many more hosted clusters of a size fit into what is free, zone by zone where high availability needs it.
+"""How many more hosted clusters of a size fit, per zone where high availability needs it.
 
-A control plane is many small pods, so what is free in a zone is taken as a whole; what counts is that every replica
-finds a zone of its own.
+A control plane consists of many small pods, so the free resources of a zone are summed up; every replica needs its own
+zone.
 """
 
 import math

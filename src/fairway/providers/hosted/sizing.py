@@ -1,7 +1,7 @@
-"""What a hosted cluster's control plane needs: by its size, and by the load on its API.
+"""Resources that a hosted control plane needs: by its size, and by the load on its API.
 
-The figures of the baseline are those published for sizing hosting clusters; a cluster's own measurements replace them.
-Memory is in bytes; the baseline's own unit is 10⁹ of them.
+The baseline has the published figures for sizing hosting clusters; a cluster's own measurements replace them. Memory is
+in bytes; the baseline's own unit is 10⁹ bytes.
 """
 
 import math

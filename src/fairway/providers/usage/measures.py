@@ -1,10 +1,9 @@
-"""The scores of resource usage: what each is called, what it is read off, and how it becomes a number.
+"""The scores of resource usage: names, sources and scales.
 
-Two things decide whether a linear score is any good: values beyond its limit all score 100, and values far below it
-are squeezed into a few points. A limit that each cluster chose for itself would be worse, for then scores of two
-clusters could not be compared. So the scores of OCM's first example keep its formula, ``100 * x / max``, and its
-limits, and the others are logarithmic by default: from a small edge cluster to the largest there are, a point is always
-the same few per cent.
+In a linear score, values beyond the limit all score 100, and values far below it share a few points. Limits per cluster
+would make scores of two clusters incomparable. So the scores of OCM's first example keep its formula, ``100 * x /
+max``, and its limits, and the others are logarithmic by default: a point is the same few per cent for small and large
+clusters.
 """
 
 from collections.abc import Callable, Iterator
