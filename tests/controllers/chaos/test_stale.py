@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Final
 
+import pytest
+
 from chaos.nursery import POLL
 from chaos.servers import Server
 from controllers.chaos.inventor import CLUSTERS
@@ -91,6 +93,7 @@ def test_what_is_stale() -> None:
     assert stale([(7, frozenset("c"))], truths), "it was never true"
 
 
+@pytest.mark.embedded  # a real hub refuses the same writes in test_chaos
 async def test_nothing_is_written_that_was_over_already(
     server: Server, chance: random.Random, length: int
 ) -> None:
