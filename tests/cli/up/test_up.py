@@ -344,7 +344,7 @@ def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Pa
         with running("--kubeconfig", started.kubeconfig, "--controllers", "recovery") as waiting:
             line = waiting.read_until(lambda line: line["msg"].startswith("waiting for the lease"))
             assert f"fairway-system/fairway-controllers, held by {IDENTITY} since 2" in line["msg"]
-            assert line["msg"].endswith("not running: recovery")
+            assert line["msg"].endswith("not running until then: recovery")
     config.write_text("recovery: {below: nonsense}")
     refused = fairway("up", "--port", "0", "--controllers", "+recovery", "--config", config)
     assert (refused.returncode, str(config) in refused.stderr) == (2, True)
