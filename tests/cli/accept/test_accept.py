@@ -15,8 +15,9 @@ from msgspec import structs
 
 from cli.live_hub import act, fill, watch
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
-from fairway.cli.accept.wait import DELETED, NO_HUB, NOT_AVAILABLE, NOT_JOINED, missing_step
+from fairway.cli.accept.wait import DELETED, NO_HUB, NOT_AVAILABLE, NOT_JOINED, REACHED_ONE, missing_step
 from fairway.cli.client.wait import NOT_DONE, NOTHING_TO_WAIT_FOR, TIMEOUT_OF_NOTHING, WAITING, list_missing
+from fairway.cli.client.wait import REACHED as WAIT_REACHED
 from fairway.cli.main import run
 from fairway.cli.output import cell
 from fairway.controllers.acceptance.requests import (
@@ -280,7 +281,7 @@ def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys
     act(hub.kubeconfig, lambda client: ask(client, *two))
     assert accept(hub, "c1") == 1
     shown = capsys.readouterr().out
-    assert shown.count(f"agents of different names want to be this cluster: {SUBJECT_PREFIX}c1:a1, ") == 2
+    assert shown.count(f"several agents request to join as this cluster: {SUBJECT_PREFIX}c1:a1, ") == 2
     assert state(hub)[1] == set()
     assert accept(hub, "c1", "--requesters", f"{SUBJECT_PREFIX}c1:a2") == 0
     assert f"requested for {SUBJECT_PREFIX}c1:a1, which --requesters does not name" in capsys.readouterr().out
@@ -438,7 +439,7 @@ def test_a_cluster_that_is_available_is_not_waited_for(hub: HubAddress, capsys: 
     assert accept(hub, "old", "--wait") == 0
     told = capsys.readouterr()
     assert told.out == "cluster old already accepted\n"
-    assert told.err == ""
+    assert told.err == f"{WAIT_REACHED.format(what=REACHED_ONE.format(name='old'), seconds=0)}\n"
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_what_one_may_not_do_and_who_can_grant_it(
     said = complaint(
         capsys, ["clusterset", "set", "apps", "--clusters", "hosting-fra", "--kubeconfig", str(path)]
     )
-    assert "does not let eve patch managedclusters.cluster.open-cluster-management.io; " in said
+    assert "does not allow eve to patch managedclusters.cluster.open-cluster-management.io; " in said
     assert (
         "create clusterrole fairway-patch-managedclusters --verb=patch --resource=managedclusters.cluster"
         in said

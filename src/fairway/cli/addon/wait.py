@@ -88,7 +88,9 @@ async def wait_running(
         observe=state.observe,
         missing=state.missing,
         seconds=seconds,
-        reached=lambda: REACHED.format(name=plan.name, count=len(state.clusters())),
+        reached=lambda: (
+            REACHED.format(name=plan.name, count=len(state.clusters())) if state.clusters() else ""
+        ),
     )
     if not state.clusters():
         where = f"by Placement {namespace}/{placement}"

@@ -78,7 +78,7 @@ async def wait(
     seconds: float,
     reached: Callable[[], str],
 ) -> None:
-    """Wait until ``missing`` returns nothing, then print ``reached``.
+    """Wait until ``missing`` returns nothing, then print ``reached`` unless it is empty.
 
     Raises NegativeAnswerError on timeout, and KubeErrors.
     """
@@ -102,7 +102,8 @@ async def wait(
             left = deadline - now
             await changes.wait(min(left, quiet) if quiet > 0 else left)
             await asyncio.sleep(min(PACE_SECONDS, max(0.0, deadline - loop.time())))
-        say(REACHED.format(what=reached(), seconds=loop.time() - began), stream=sys.stderr)
+        if text := reached():
+            say(REACHED.format(what=text, seconds=loop.time() - began), stream=sys.stderr)
 
 
 def list_missing(missing: Mapping[str, str]) -> str:
