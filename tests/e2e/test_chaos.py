@@ -140,7 +140,7 @@ async def go_back(stage: Survivors) -> None:
 async def remove_the_add_on(stage: Survivors) -> None:
     """While two agents write, one of which nobody removes."""
     await stage.agent(VICTIM)
-    await stage.said(SECOND, "resource-usage of cluster")
+    await stage.said(SECOND, "resource-usage for cluster")
     await stage.fairway("addon", "uninstall", "resource-usage")
     await stage.create(PODS, pod("meanwhile", cpu="500m"), server=VICTIM)
     await stage.said(SECOND, "could not publish")

@@ -140,7 +140,7 @@ async def test_an_agent_goes_on_with_a_new_certificate(stage: Stage, clock: HubC
     await renewed(stage, LEASE_OF, "renewTime")
     agent = (stage.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
     assert "WARNING" not in agent, agent
-    assert agent.count("resource-usage of cluster") == 1, agent  # it was never begun anew
+    assert agent.count("resource-usage for cluster") == 1, agent  # it was never begun anew
 
 
 async def refused(stage: Stage, files: dict[str, bytes]) -> None:

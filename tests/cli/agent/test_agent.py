@@ -181,7 +181,7 @@ def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:
         hubs.hub.kubeconfig, lambda client: client.get(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=CLUSTER)
     )
     with logging("agent", "run", *hubs.given) as second:
-        second.read_until(lambda line: f"of cluster {CLUSTER} on hub" in line["msg"])
+        second.read_until(lambda line: f"for cluster {CLUSTER} on hub" in line["msg"])
         act(hubs.hub.kubeconfig, _published)
         assert second.stop() == 0
     after = act(
