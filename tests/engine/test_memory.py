@@ -437,3 +437,11 @@ def test_cycle_of_an_earlier_snapshot_is_not_mistaken_for_the_present() -> None:
     for snapshot in (earlier, world.fleet.snapshot(), earlier):
         found = memory.run(snapshot, workload, workload.profile, now=NOW_MICROS)
         assert found.selected == cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS).selected
+
+
+def test_change_that_the_journal_forgot_starts_over() -> None:
+    cycles = Cycles(world_of(20), workload_of())
+    cycles.run()
+    cycles.world.fleet.load_scores([score("c005", {"cpu": 100})])
+    assert cycles.run() == ["c005", "c019"]
+    assert cycles.memory.followed == 0
