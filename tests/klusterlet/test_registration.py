@@ -171,7 +171,7 @@ async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_
             assert await lines.get() == WAITS.format(name=name)
             accepted = {"spec": {"hubAcceptsClient": True}}
             await admin.patch(MANAGED_CLUSTERS, name, accepted, kind=Patch.MERGE)
-            with pytest.raises(Refused, match="may be somebody else's"):
+            with pytest.raises(Refused, match="may have another owner"):
                 await waiting
 
 

@@ -150,7 +150,7 @@ class TestContexts:
             context_of(certificate=Certificate(Authority().client("x").chain, locked))
 
     def test_what_is_no_authority_is_refused(self) -> None:
-        with pytest.raises(ConfigError, match="no certificate in PEM form"):
+        with pytest.raises(ConfigError, match="no certificate in PEM format"):
             context_of(authority=b"no certificate")
 
 

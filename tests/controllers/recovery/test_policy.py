@@ -77,7 +77,7 @@ def test_where_health_is(text: str, resource: str, score: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "/", "a/", "/b", "a/b/c"])
 def test_where_no_health_is(text: str) -> None:
-    with pytest.raises(HealthSourceError, match="names no score"):
+    with pytest.raises(HealthSourceError, match="does not name a score"):
         HealthSource.parse(text)
 
 

@@ -105,7 +105,7 @@ async def test_what_cannot_be_had_costs_its_score_alone(
 
 
 async def test_a_prometheus_that_is_not_there(cluster: Cluster) -> None:
-    lost(await reading(cluster, **at("http://127.0.0.1:9")), "cannot be reached")
+    lost(await reading(cluster, **at("http://127.0.0.1:9")), "cannot reach")
 
 
 def lost(found: Reading, words: str) -> None:

@@ -77,6 +77,6 @@ async def test_scores_that_have_run_out_before_they_arrive_are_not_ready(
             [made], hub=client, settings=settings, clock=Wrong(timedelta(minutes=-10))
         ) as runner:
             await world.scored(cluster, "late-score", free=5)
-            while not any("ran out at" in each for each in runner.unready()):
+            while not any("expired at" in each for each in runner.unready()):
                 await asyncio.sleep(POLL)
     assert "behind the hub's" in caplog.text

@@ -75,7 +75,7 @@ async def test_a_provider_of_one_cluster_takes_it_back_when_it_writes(world: Wor
 
 
 async def test_a_write_that_comes_too_late_changes_nothing(world: World, client: Client) -> None:
-    """One that has nothing true to say was on its way when the score was declared silent."""
+    """One that has nothing true to say was on its way when the score was marked silent."""
     cluster = await world.namespace()
     sink = AddOnPlacementScores(client, provider="late", resource="late-score")
     now = datetime.now(UTC).replace(microsecond=0)
@@ -91,7 +91,7 @@ async def test_a_write_that_comes_too_late_changes_nothing(world: World, client:
     held = await sink.write(cluster, true, held=None)
     left = await declare_silent(client, await world.get(cluster, "late-score"))
     dark = replace(true, well=False, reason="Dark", read_at=None)
-    with pytest.raises(SinkError, match="was declared silent"):
+    with pytest.raises(SinkError, match="was marked silent"):
         await sink.write(cluster, dark, held=held)
     assert await world.get(cluster, "late-score") == left
     await sink.write(cluster, true, held=held)

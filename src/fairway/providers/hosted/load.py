@@ -9,7 +9,7 @@ from fairway.providers.provider import ProviderError
 
 WHOLE: Final = {"partial_response": "false"}
 """What Thanos understands, and Prometheus ignores."""
-INCOMPLETE: Final = "the answer is not complete: {warnings}"
+INCOMPLETE: Final = "the result is incomplete: {warnings}"
 QUERY: Final = 'sum(rate(apiserver_request_total{{namespace=~"{namespaces}"}}[2m]))'
 
 
