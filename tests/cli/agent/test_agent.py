@@ -258,8 +258,8 @@ def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         ([], "Missing option '--cluster-name'"),
-        (["--cluster-name", "Cluster_1"], "cannot be the name of a cluster"),
-        (["--cluster-name", "c", "--providers", ","], "which providers?"),
+        (["--cluster-name", "Cluster_1"], "is not a valid cluster name"),
+        (["--cluster-name", "c", "--providers", ","], "no provider named"),
         (["--cluster-name", "c", "--interval", "soon"], "got 'soon'"),
         (["--cluster-name", "c", "--config", "nowhere.yaml"], "nowhere.yaml"),
         (["--cluster-name", "c", "--health-address", "here"], "is not an address"),
@@ -280,7 +280,7 @@ def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
     options.write_text("health: {}")
     assert "options for health, which --providers does not name" in ended(*hubs.given, "--config", options)
     options.write_text("- resource-usage")
-    assert "must be a mapping" in ended(*hubs.given, "--config", options)
+    assert "must map providers to their options" in ended(*hubs.given, "--config", options)
     assert "provider static" in ended(*hubs.given, "--providers", "static")
 
 

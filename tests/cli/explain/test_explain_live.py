@@ -157,7 +157,7 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
         assert sum(line.startswith("--- 20") for line in lines) == 1
         act(fairway_hub.kubeconfig, lambda client: put(client, [cluster("c2")]))
         lines = []
-        while not lines or not lines[-1].startswith("on the hub: c1, which is not"):
+        while not lines or not lines[-1].startswith("on the hub: c1, which differs"):
             lines.append(watched.line())
         assert lines[-3].startswith("ns1/web: 2 clusters")
         act(fairway_hub.kubeconfig, lambda client: remove(client, placement("web")))
