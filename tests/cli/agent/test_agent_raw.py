@@ -110,7 +110,7 @@ def test_raw_values_are_published_with_the_rights_an_installation_gives(
         if raw:
             act(hubs.hub.kubeconfig, lambda client: until(client, MANAGED_CLUSTER_SCORES, scored))
         else:
-            agent.read_until(lambda line: "but not as ManagedClusterScores" in line["msg"])
+            agent.read_until(lambda line: "but failed to publish them as ManagedClusterScore" in line["msg"])
         assert agent.stop() == 0
     complaints = [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")]
     assert bool(complaints) is not raw, complaints

@@ -163,7 +163,7 @@ def test_who_is_killed_goes_on_as_the_same_without_asking_again(fleet: Fleet, tm
 
     act(fleet.hub, forget)
     with join(tmp_path, *resuming(fleet, tmp_path, name)) as second:
-        goes_on = second.until("goes on as")
+        goes_on = second.until("continuing as")
         joined = second.until("has joined hub")
         seen_available(fleet, name)
         assert second.stop() == 0
