@@ -300,7 +300,7 @@ def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: 
                 let_in(late, name, process)
                 process.kill()
         with join(tmp_path, *resuming(late, tmp_path, name)) as process:
-            assert f":{port}" in process.until("it is waited for")
+            assert f":{port}" in process.until("has joined before, retrying")
             with background(starting()):
                 process.until("has joined hub")
                 assert process.stop() == 0
