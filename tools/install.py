@@ -3,6 +3,7 @@
 The first `make` of a checkout takes about a minute, most of it in pip. Needs only the standard library.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def main(folder: Path) -> None:
         bool(re.match(r"[A-Za-z0-9]", line)) for line in LOCK.read_text(encoding="utf-8").splitlines()
     )
     with step("1/3 creating the virtual environment"):
-        venv.create(folder, with_pip=True)
+        venv.create(folder, with_pip=True, symlinks=os.name == "posix")  # an existing one must be updatable
     python = folder / "bin" / "python"
     with step("2/3 installing locked packages") as progress:
         pip(python, "--require-hashes", "-r", str(LOCK), progress=progress, total=packages)
