@@ -122,7 +122,7 @@ async def joined(fleet: Fleet, folder: Path, *, seconds: int | None = None) -> A
                     bootstrap,
                     Introduction(name=name, url="https://cluster"),
                     state,
-                    tell=lambda line: asked.set() if "waits" in line else None,
+                    tell=lambda line: asked.set() if "fairway accept" in line else None,
                     seconds=seconds,
                 )
             )
