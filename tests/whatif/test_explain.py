@@ -251,7 +251,7 @@ def test_names_are_found_or_suggested() -> None:
     with pytest.raises(UnknownNameError, match=r"cluster app-fra not found; did you mean apps-fra\?"):
         find_cluster(world, "app-fra")
     assert suggestion("x", []) == "the input has none"
-    assert suggestion("x", list("abcdefg")) == "known are a, b, c, d, e and 2 more"
+    assert suggestion("x", list("abcdefg")) == "known: a, b, c, d, e and 2 more"
 
 
 def test_advice_about_annotations_on_scores() -> None:

@@ -194,7 +194,7 @@ class TestRounds:
         async with playing(paper):
             await asyncio.sleep(RETRY_SECONDS + 1)
         assert paper.renewals == [0, RETRY_SECONDS]
-        assert "the agent of c1 failed" in caplog.text
+        assert "agent of c1: unexpected error" in caplog.text
 
 
 @pytest.mark.looptime

@@ -216,7 +216,7 @@ async def test_a_score_of_a_cluster_that_is_unavailable_is_given_up_before_it_ru
         condition = find_condition(score.status.conditions, SILENT)
         assert condition is not None
         assert condition.reason == "ClusterUnavailable"
-        assert "since cluster c became unavailable at 2026-03-01T12:08:20Z" in condition.message
+        assert "after cluster c became unavailable at 2026-03-01T12:08:20Z" in condition.message
         hub.turn("True")
         await asyncio.sleep(1)
         assert (silent(hub), hub.values()) == (False, {"cpu": 40})

@@ -85,7 +85,7 @@ async def test_before_enough_was_seen_nothing_is_forecast() -> None:
     assert isinstance(reading, Reading)
     assert not reading.values
     assert reading.reason == provider.NOT_ENOUGH
-    assert reading.problem == "a forecast needs 72 points; freeForecast: 47 are recorded"
+    assert reading.problem == "freeForecast: a forecast needs 72 points; 47 are recorded"
 
 
 async def test_until_then_the_current_value_may_stand_in() -> None:
@@ -95,7 +95,7 @@ async def test_until_then_the_current_value_may_stand_in() -> None:
     then = clock.now.timestamp() - 1800
     assert reading.values["freeForecast"] == pytest.approx(load.at(then))
     assert not reading.problem
-    assert reading.note.startswith("freeForecast: the current value, for 23 of 72 points")
+    assert reading.note.startswith("freeForecast: the current value, because a forecast needs 72 points; 23")
 
 
 async def test_a_day_like_the_others_is_forecast_with_its_error() -> None:

@@ -139,7 +139,7 @@ def test_options_for_a_provider_without_any(file: Path) -> None:
         ),
         (CLASSES.replace("def read", "def raed"), "", "queue_provider.py:Base has no method read"),
         (ONE, "quue", "has no 'quue', did you mean 'queue'?"),
-        (ONE, "zzz", "has no 'zzz'; there is queue"),
+        (ONE, "zzz", "has no 'zzz'; it has queue"),
         (ONE + "\nnumber = 7", "number", "number is a int, not a provider"),
         (
             ONE + "\ndef plain(): ...",

@@ -223,7 +223,7 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
             assert runner.unready() == []
             await asyncio.sleep(40)
             assert runner.unready() == [
-                "told: what was published expired at 2026-03-01T12:03:00Z: the queue is away"
+                "told: the published scores expired at 2026-03-01T12:03:00Z: the queue is away"
             ]
             assert figures(runner)["expiry_seconds"] == -19
             answers[0] = Reading(values={"free": 11})

@@ -282,7 +282,7 @@ async def test_what_it_opened_may_close_by_itself(sandbox: Sandbox, guest: Guest
     await sandbox.open(lambda: None, deadline=LONG)
     while not sandbox.closed:
         await asyncio.sleep(0)
-    with pytest.raises(ProviderError, match="has closed by itself: ExceptionGroup") as caught:
+    with pytest.raises(ProviderError, match="context ended early: ExceptionGroup") as caught:
         await sandbox.call(guest.read, deadline=LONG)
     assert caught.value.reason == CLOSED
     guest.dies = False

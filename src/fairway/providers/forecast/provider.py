@@ -36,7 +36,7 @@ NO_BETTER: Final = (
 FORECAST: Final = (
     "{score}: {ahead} ahead, off by {error:.3g}{unit} on average ({relative:.0%}) in the past season"
 )
-CURRENT: Final = "{score}: the current value, for {why}"
+CURRENT: Final = "{score}: the current value, because {why}"
 NO_PAST: Final = "%s: cannot load past values: %s"
 NOT_SAVED: Final = "%s: cannot save the history: %s"
 
