@@ -113,7 +113,7 @@ def selected(decisions: str) -> list[str]:
 
 async def beside(me: Reader) -> None:
     on_the_hub, anywhere = PAGE[BESIDE]
-    assert "shadow of placement" in await me.shell.run(on_the_hub)
+    assert "placement (shadow)" in await me.shell.run(on_the_hub)
     ((name, running),) = me.node.pods.items()
     await told(running.url("metrics", "/metrics"), "fairway_shadow_differences 0.0")
     assert "Forbidden" not in me.node.log(name)
