@@ -240,7 +240,11 @@ async def test_all_of_it_at_once_on_a_hub_of_its_own(kube_tools: Tools, tmp_path
 def test_nothing_outlives_a_killed_test(kube_tools: Tools, tmp_path: Path) -> None:
     kube_tools.require(CONTROLLER_MANAGER, KWOK)
     command = [sys.executable, "-c", HOLDS_ONE, str(kube_tools.folder), str(tmp_path / "hub")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder, ExitStack() as stack:
+    tests = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=tests) as holder,
+        ExitStack() as stack,
+    ):
         assert holder.stdout is not None
         pids = json.loads(holder.stdout.readline())
         assert list(pids) == [ETCD, API_SERVER, CONTROLLER_MANAGER, KWOK]

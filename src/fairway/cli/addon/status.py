@@ -1,9 +1,9 @@
 """`fairway addon status`: where an add-on runs and publishes, and why not on the other clusters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from fairway.api.addon import PLACEMENTS as PLACEMENTS_STRATEGY
@@ -139,11 +139,7 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
         for each in await listed(client, MANAGED_CLUSTER_ADD_ONS)
         if each.metadata.name == add_on
     }
-    scores = {
-        each.metadata.namespace: each
-        for each in await listed(client, ADD_ON_PLACEMENT_SCORES)
-        if each.metadata.name == f"{provider}-score"
-    }
+    scores = _newest_scores(await listed(client, ADD_ON_PLACEMENT_SCORES), provider)
     present = add_ons.keys() | await _selected(client, offer)
     found = (
         _cluster_status(cluster, add_ons.get(cluster), scores.get(cluster), provider=provider, now=now)
@@ -159,6 +155,23 @@ async def report(client: Client, *, add_on: str, provider: str, now: datetime) -
         without_agent=tuple(sorted(accepted - present)),
         for_all=await _is_for_all(client, offer),
     )
+
+
+def _newest_scores(found: Iterable[AddOnPlacementScore], provider: str) -> dict[str, AddOnPlacementScore]:
+    """Return the provider's score of each cluster, by label, because its name can be configured (SCORE_NAME)."""
+    scores: dict[str, AddOnPlacementScore] = {}
+
+    def order(score: AddOnPlacementScore) -> tuple[bool, datetime]:
+        until = score.status.validUntil
+        own = score.metadata.labels.get(SCORE_LABEL) == provider
+        return own, until or datetime.min.replace(tzinfo=UTC)
+
+    for each in found:
+        if each.metadata.labels.get(SCORE_LABEL) == provider or each.metadata.name == f"{provider}-score":
+            cluster = each.metadata.namespace
+            if cluster not in scores or order(each) > order(scores[cluster]):
+                scores[cluster] = each
+    return scores
 
 
 async def _is_for_all(client: Client, offer: ClusterManagementAddOn) -> bool:
