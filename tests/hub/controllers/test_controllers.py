@@ -304,7 +304,7 @@ class Counted:
 def counted(world: World, controller: type[Controller[Any]]) -> Counted:
     (found,) = (each for each in world.hub._controllers if isinstance(each, controller))
     counting = Counted(world.hub.store)
-    found.store = counting  # type: ignore[assignment]
+    found.store = counting  # type: ignore[assignment]  # counts reads, and delegates them
     return counting
 
 

@@ -203,7 +203,7 @@ class FakeObjects(Objects):
     """One object in memory. ``replace`` puts another one of its name there before the next write."""
 
     def __init__(self, found: Object) -> None:
-        super().__init__(None)  # type: ignore[arg-type]
+        super().__init__(None)  # type: ignore[arg-type]  # this fake has no client
         self.found: Object | None = found
         self.replacement: Object | None = None
 
@@ -263,7 +263,7 @@ def work(name: str, *objects: str) -> ManifestWork:
 
 
 def test_works_are_related_by_their_present_manifests_only() -> None:
-    index = ConflictIndex({}, Discovery(None))  # type: ignore[arg-type]
+    index = ConflictIndex({}, Discovery(None))  # type: ignore[arg-type]  # plans never call the client
 
     def hear(*changes: Change[ManifestWork]) -> set[str]:
         return index.hear(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
