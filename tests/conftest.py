@@ -41,6 +41,7 @@ def logging_as_before() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
+    assert not root.manager.disable, "something in this test has switched logging off for all tests after it"
     for each in [each for each in root.handlers if each not in handlers]:
         root.removeHandler(each)
     if root.level != level:

@@ -5,9 +5,10 @@ every failure means no suggestions.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Literal
 
 import click
@@ -66,8 +67,8 @@ def complete(kind: Kind) -> Complete:
         # No exception, warning or prompt may appear in the command line being typed.
         before, comma, last = typed.rpartition(",")
         try:
-            _silence()
-            names = asyncio.run(_names(context, kind, last))
+            with _silence():
+                names = asyncio.run(_names(context, kind, last))
         except Exception:
             return []
         return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
@@ -93,8 +94,18 @@ async def _names(context: click.Context, kind: Kind, typed: str) -> list[str]:
         )
 
 
-def _silence() -> None:
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Log nothing, and have no terminal to read from."""
+    disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    stdin = os.dup(0)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(stdin, 0)
+        os.close(stdin)
+        logging.disable(disabled)
