@@ -5,7 +5,7 @@
 - ``shape`` reads the annotations of the Structs; ``schema`` and ``crd`` generate CRDs from it, ``validation`` checks
   files, ``defaults`` applies the API server's defaults.
 - ``salvage`` decodes an object with an unreadable field; ``fallbacks`` lists the values that replace such fields.
-- ``quantity`` and ``selector`` implement Kubernetes' quantities and label selectors.
+- ``quantity``, ``selector`` and ``jsonpath`` implement Kubernetes' quantities, label selectors and field paths.
 
 Everything here is pure: no I/O, and no import of another package of Fairway.
 """

@@ -2,90 +2,10 @@ from typing import Any
 
 import pytest
 
+from fairway.api.jsonpath import json_path, json_pointer
 from fairway.klusterlet.works.drift import MISSING, share, surplus
-from fairway.klusterlet.works.paths import (
-    PathError,
-    find,
-    jq_path,
-    json_path,
-    json_pointer,
-    left_alone,
-)
+from fairway.klusterlet.works.paths import left_alone
 from fairway.klusterlet.works.wildcard import matches
-
-POD: dict[str, Any] = {
-    "metadata": {"annotations": {"a.b/c": "dotted", "x": "plain"}},
-    "spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2", "n": 5}]},
-    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Odd", "status": "False"}]},
-}
-
-
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        (".spec.containers[0].image", ["1"]),
-        ("{.spec.containers[*].image}", ["1", "2"]),
-        ("$.spec.containers[-1].name", ["b"]),
-        ("spec.containers[1].n", [5]),
-        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
-        (".status.conditions[?(@.type!='Ready')].status", ["False"]),
-        (".spec.containers[?(@.n==5)].name", ["b"]),
-        (".spec.containers[?(@.n)].name", ["b"]),
-        (r".metadata.annotations.a\.b/c", ["dotted"]),
-        (".metadata.annotations['a.b/c']", ["dotted"]),
-        (".metadata.annotations.*", ["dotted", "plain"]),
-        (".spec.missing[3].x", []),
-        (".spec.containers.image", []),
-    ],
-)
-def test_json_paths(path: str, values: list[Any]) -> None:
-    assert [value for _, value in find(json_path(path), POD)] == values
-
-
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        ("/spec/containers/1/image", ["2"]),
-        ("/metadata/annotations/a.b~1c", ["dotted"]),
-        ("/spec/containers/9/image", []),
-        ("/spec/containers/x", []),
-    ],
-)
-def test_json_pointers(path: str, values: list[Any]) -> None:
-    assert [value for _, value in find(json_pointer(path), POD)] == values
-
-
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        (".spec.containers[].image", ["1", "2"]),
-        ('.spec.containers[] | select(.name == "b") | .image', ["2"]),
-        ('.spec.containers[] | select(.name != "b").image', ["1"]),
-        (".spec.containers[] | select(.n) | .name", ["b"]),
-        ('.metadata.annotations["a.b/c"]', ["dotted"]),
-        ('.metadata.annotations."x"', ["plain"]),
-    ],
-)
-def test_paths_of_jq(path: str, values: list[Any]) -> None:
-    assert [value for _, value in find(jq_path(path), POD)] == values
-
-
-@pytest.mark.parametrize("path", ["", "{}", ".a[", ".a[?(@.b==)]", ".a..b", ".a[?(@.b==x y)]", "." * 5000])
-def test_what_is_no_json_path(path: str) -> None:
-    with pytest.raises(PathError, match="cannot be read as"):
-        json_path(path)
-
-
-@pytest.mark.parametrize("path", ["", "a", "spec/x"])
-def test_what_is_no_json_pointer(path: str) -> None:
-    with pytest.raises(PathError, match="cannot be read as a JSON pointer"):
-        json_pointer(path)
-
-
-@pytest.mark.parametrize("path", ["", "map(.a)", ".a | keys", ".a, .b", "..", ".a | select(.b > 3)"])
-def test_what_of_jq_is_not_understood(path: str) -> None:
-    with pytest.raises(PathError, match="cannot be read as"):
-        jq_path(path)
 
 
 def test_fields_are_left_as_they_are_where_they_are() -> None:

@@ -68,7 +68,7 @@ def test_values_of_all_types() -> None:
     [
         (paths(half=".status.half"), "the value of half is neither"),
         (paths(long=".status.long"), "the value of long has 2002 characters of JSON, more than 1024"),
-        (paths(bad=".status["), "'.status[' cannot be read as JSONPath"),
+        (paths(bad=".status["), "'.status[' is not a JSONPath"),
         (FeedbackRule(type="WellKnownStatus"), "cannot find the wellknown statuses for Odd (e/v1)"),
         (
             FeedbackRule(type="JSONPaths", jsonPaths=(JsonPath(name="v", path=".status.n", version="v2"),)),

@@ -70,7 +70,7 @@ async def test_a_path_that_is_none(small_world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {}), manifestConfigs=configs)
         message = await world.refused("a", 0)
-    assert "'map(.data)' cannot be read as a path of jq" in message
+    assert "'map(.data)' is not a jq path" in message
     assert "correct updateStrategy.serverSideApply.ignoreFields" in message
     found = world.condition("a", "Applied", manifest=0)
     assert found is not None

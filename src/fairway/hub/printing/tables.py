@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api import age
-from fairway.hub.printing import cells, jsonpath
+from fairway.api import age, jsonpath
+from fairway.hub.printing import cells
 from fairway.hub.resource import Column, Document, Resource
 
 NONE: Final = "<none>"
@@ -45,12 +45,12 @@ def definitions(resource: Resource) -> list[Document]:
 
 def _custom(column: Column) -> Cell:
     try:
-        find = jsonpath.compiled(column.path)
+        path = jsonpath.json_path(column.path)
     except jsonpath.PathError:
         return lambda _, __: NONE
 
     def cell(document: Document, now: datetime) -> Any:
-        found = find(document)
+        found = jsonpath.values(path, document)
         if not found or found[0] is None:
             return None
         value = found[0]

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api import jsonpath
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.patches import apply, fieldset, managed_fields, mergepatch
 from fairway.hub.patches import jsonpatch as operations
 from fairway.hub.patches.managed_fields import Managers
-from fairway.hub.printing import jsonpath
 from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Column, Document, Resource, Scale
 from fairway.hub.schema import parse
@@ -310,12 +310,12 @@ def _patched(current: Document, patch: Patch) -> Document:
 
 
 def _number(document: Document, path: str) -> int | None:
-    found = jsonpath.compiled(path)(document)
+    found = jsonpath.values(jsonpath.json_path(path), document)
     return found[0] if found and isinstance(found[0], int) else None
 
 
 def _selector(document: Document, path: str) -> str:
-    found = jsonpath.compiled(path)(document)
+    found = jsonpath.values(jsonpath.json_path(path), document)
     if not found:
         return ""
     if isinstance(found[0], str):

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api import jsonpath
 from fairway.api.meta import FALSE, TRUE, Condition
 from fairway.api.work import (
     WELL_KNOWN_STATUS,
@@ -15,7 +16,6 @@ from fairway.api.work import (
     StatusFeedback,
 )
 from fairway.klusterlet.works.messages import truncate
-from fairway.klusterlet.works.paths import PathError, find, json_path
 
 STATUS_FEEDBACK_SYNCED: Final = "StatusFeedbackSynced"
 NONE_SYNCED: Final = "NoStatusFeedbackSynced"
@@ -80,7 +80,7 @@ def feedback(
         for path in paths:
             try:
                 found = _value(live, path, version)
-            except (_Unfit, PathError) as error:
+            except (_Unfit, jsonpath.PathError) as error:
                 errors.append(str(error))
             else:
                 if found is not None:
@@ -95,7 +95,7 @@ def feedback(
 def _value(live: Mapping[str, Any], path: JsonPath, version: str) -> FieldValue | None:
     if path.version and path.version != version.rpartition("/")[2]:
         raise _Unfit(OTHER_VERSION.format(name=path.name, version=version))
-    found = [value for _, value in find(json_path(path.path), live)]
+    found = jsonpath.values(jsonpath.json_path(path.path), live)
     if not found:
         return None
     value: Any = found[0] if len(found) == 1 else found

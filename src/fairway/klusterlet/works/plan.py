@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api.jsonpath import Path, PathError, jq_path, json_path, json_pointer
 from fairway.api.work import (
     CREATE_ONLY,
     ON_SPOKE_CHANGE,
@@ -38,7 +39,7 @@ from fairway.klusterlet.works.ownership import (
     reference,
     works_among,
 )
-from fairway.klusterlet.works.paths import Path, PathError, jq_path, json_path, json_pointer, left_alone
+from fairway.klusterlet.works.paths import left_alone
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
