@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api import jsonpath
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
 from fairway.hub.patches import apply, fieldset, managed_fields, mergepatch
@@ -309,18 +308,24 @@ def _patched(current: Document, patch: Patch) -> Document:
     return changed
 
 
+def _at(document: Document, path: str) -> Any:
+    """Return the value at a dotted path, as the paths of a CRD's scale are."""
+    value: Any = document
+    for part in path.removeprefix(".").split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
 def _number(document: Document, path: str) -> int | None:
-    found = jsonpath.values(jsonpath.json_path(path), document)
-    return found[0] if found and isinstance(found[0], int) else None
+    found = _at(document, path)
+    return found if isinstance(found, int) else None
 
 
 def _selector(document: Document, path: str) -> str:
-    found = jsonpath.values(jsonpath.json_path(path), document)
-    if not found:
-        return ""
-    if isinstance(found[0], str):
-        return found[0]
-    selector = found[0] if isinstance(found[0], dict) else {}
+    found = _at(document, path)
+    if isinstance(found, str):
+        return found
+    selector = found if isinstance(found, dict) else {}
     labels = selector.get("matchLabels", selector) or {}
     parts = [f"{k}={v}" for k, v in sorted(labels.items()) if isinstance(v, str)]
     signs: dict[str, Callable[[str, str], str]] = {
