@@ -125,10 +125,11 @@ async def test_whatever_one_does_harms_no_other(world: World, client: Client) ->
                 )
                 condition = find_condition(found.status.conditions, CONDITION)
                 assert condition is not None
-                # What hangs was tried again by the time a slow machine looks, and is busy then.
-                told = reason if condition.reason == BUSY and reason == TIMED_OUT else condition.reason
-                assert (condition.status, told) == ("False", reason), name
-                assert words in condition.message
+                assert condition.status == "False", name
+                # On a slow machine the loop may have retried what still hangs, and reports it as busy.
+                if not (condition.reason == BUSY and reason == TIMED_OUT):
+                    assert condition.reason == reason, name
+                    assert words in condition.message
                 assert found.status.scores == ()
                 assert found.status.validUntil is not None
             # That the hub has something is known to the runner only when it has answered.
