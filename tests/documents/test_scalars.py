@@ -1,8 +1,6 @@
-import math
-
 import pytest
 
-from fairway.documents.scalars import resolve
+from fairway.documents.scalars import resolve, resolve_core, resolve_null
 
 
 @pytest.mark.parametrize(
@@ -15,7 +13,8 @@ from fairway.documents.scalars import resolve
         ("on", True),
         ("off", False),
         ("No", False),
-        ("y", "y"),
+        ("y", True),
+        ("N", False),
         ("0", 0),
         ("-17", -17),
         ("1_000", 1000),
@@ -30,6 +29,9 @@ from fairway.documents.scalars import resolve
         ("2.0", 2),
         (".5", 0.5),
         ("1.", 1),
+        ("1e999", "1e999"),
+        ("0X1F", 31),
+        ("18446744073709551616", 18446744073709551616.0),
         ("1:30", "1:30"),
         ("1.31.7", "1.31.7"),
         ("16Gi", "16Gi"),
@@ -41,10 +43,33 @@ from fairway.documents.scalars import resolve
         ("-infra", "-infra"),
         ("2026-01-01", "2026-01-01"),
         ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-        (".inf", math.inf),
         ("1" * 5000, "1" * 5000),
     ],
 )
 def test_an_unquoted_word_means_what_kubectl_reads(text: str, value: object) -> None:
     assert resolve(text) == value
     assert type(resolve(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(
+            ("1", 1),
+            ("-2", -2),
+            ("1.5", 1.5),
+            ("1e3", 1000),
+            (".5", 0.5),
+            ("010", 10),
+            ("true", True),
+            ("~", None),
+        ),
+        *((text, text) for text in ("22:00", "no", "yes", "on", "0x10", "1_000", "2026-03-02")),
+    ],
+)
+def test_options_are_resolved_as_in_yaml_1_2(text: str, value: object) -> None:
+    assert resolve_core(text) == value
+
+
+def test_kubeconfig_scalars_stay_text() -> None:
+    assert [resolve_null(text) for text in ("123", "true", "", "~")] == ["123", "true", None, None]

@@ -66,7 +66,8 @@ def _read(files: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
     """Parse all files before the first request. Raises InputProblemsError."""
     from fairway.cli.files import sources
     from fairway.cli.files.loader import documents_in, malformed
-    from fairway.documents.reader import DocumentError, value_of
+    from fairway.documents.parser import DocumentError
+    from fairway.documents.reader import value_of
 
     problems: list[Problem] = []
     found: list[tuple[str, dict[str, Any]]] = []

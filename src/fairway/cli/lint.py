@@ -220,7 +220,8 @@ class _Lines:
         return find(places, path, default=Place(origin.line)).line
 
     def _json_documents(self, file: str) -> "dict[int, Document]":
-        from fairway.documents.reader import DocumentError, json_documents
+        from fairway.documents.parser import DocumentError
+        from fairway.documents.reader import json_documents
 
         named = file.lower().removesuffix(".gz").endswith((".json", ".jsonl"))
         if not named and self._data.lstrip()[:1] not in (b"{", b"["):

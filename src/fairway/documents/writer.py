@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from fairway.documents.scalars import resolve
+from fairway.documents.scalars import ScalarError, resolve
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -17,7 +17,10 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
-    style = None if resolve(value) == value else "'"
+    try:
+        style = None if resolve(value) == value else "'"
+    except ScalarError:
+        style = "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

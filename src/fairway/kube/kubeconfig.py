@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-import yaml
 from msgspec import Struct, field
 
 from fairway.api.kinds import without_nulls
+from fairway.documents.parser import DocumentError, Rules
+from fairway.documents.reader import yaml_document
+from fairway.documents.scalars import resolve_null
 from fairway.kube.connection import Connection, Proxy, proxy_of_environment
 from fairway.kube.credentials import Credentials, Impersonation, StoredCredentials
 from fairway.kube.errors import ConfigError, CredentialError
@@ -196,33 +198,24 @@ def load(path: str | Path | None = None, *, environ: Mapping[str, str] | None = 
     return merged
 
 
-class _TextLoader(yaml.CSafeLoader):
-    """Leaves scalars the text they are: a token of digits is no number. What is to be a bool, msgspec makes one."""
-
-
-_TextLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_RULES: Final = Rules(resolve=resolve_null, strict=False)
+"""Scalars stay text, because a token of digits is not a number; msgspec converts booleans."""
 
 
 def _read(file: Path) -> _Document:
     place = str(file)
     try:
-        found = yaml.load(file.read_text(encoding="utf-8"), _TextLoader)
+        found = yaml_document(file.read_bytes(), _RULES)
     except OSError as error:
         raise ConfigError(
             UNREADABLE.format(why=error.strerror), place=place, remedy="check who may read it"
         ) from None
-    except UnicodeDecodeError:
-        raise ConfigError(NOT_YAML.format(why="not text in UTF-8"), place=place, remedy=WRITE_SHAPE) from None
-    except yaml.YAMLError as error:
-        # Not the error's own text, which shows the line, and with it perhaps a token.
-        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
-        why = f"line {mark.line + 1}" if mark else "no valid document"
+    except DocumentError as error:
+        # Not the error's own text, which may contain a token.
+        why = f"line {error.line}" if error.line else "no valid document"
         raise ConfigError(NOT_YAML.format(why=why), place=place, remedy=WRITE_SHAPE) from None
     try:
-        return msgspec.convert({} if found is None else without_nulls(found), _Document, strict=False)
+        return msgspec.convert(without_nulls(found.value) if found else {}, _Document, strict=False)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
         name = path.rstrip("`").removeprefix(".")
@@ -392,8 +385,8 @@ def _told(entry: SourcedEntry[Cluster], name: str) -> dict[str, Any]:
         }.items()
         if value
     }
-    document = yaml.safe_load(entry.file.read_text(encoding="utf-8"))
-    for each in document["clusters"]:
+    document = yaml_document(entry.file.read_bytes(), Rules(strict=False))
+    for each in document.value["clusters"] if document else ():
         if str(each["name"]) != name:
             continue
         for extension in each["cluster"].get("extensions") or ():

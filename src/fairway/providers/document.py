@@ -1,7 +1,6 @@
-"""Configuration files of providers: YAML or JSON to typed values; errors name file, line and field.
+"""Configuration files of providers and controllers: YAML or JSON to typed values; errors name file, line and field.
 
-Parsed from libyaml's events instead of PyYAML's constructor: that keeps the line of every field, leaves ``22:00`` and
-``no`` as strings, and limits the depth and the expansion of aliases.
+Scalars are those of YAML 1.2, so that ``22:00`` and ``no`` are strings.
 """
 
 import difflib
@@ -11,27 +10,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
-import yaml
 
+from fairway.documents import parser, positions, reader, scalars
 from fairway.providers.provider import ProviderError
 
 INVALID: Final = "ConfigurationInvalid"
 """The reason of everything that is wrong with a file."""
 
 LARGEST: Final = 16 * 1024 * 1024
-DEEPEST: Final = 40
-MOST_VALUES: Final = 500_000
+RULES: Final = parser.Rules(depth=40, resolve=scalars.resolve_core)
 
 UNREADABLE: Final = "cannot be read ({why})"
 TOO_LARGE: Final = f"is larger than {LARGEST // 1024 // 1024} MiB"
-TOO_DEEP: Final = f"is nested more than {DEEPEST} levels deep"
-TOO_MANY: Final = f"stands for more than {MOST_VALUES} values, aliases written out"
-NOTHING: Final = "is empty"
-ONE_DOCUMENT: Final = "has more than one document"
-TWICE: Final = "the key {key!r} is given twice"
-NO_KEY: Final = "a key must be text"
-NO_ANCHOR: Final = "the alias *{name} has no anchor &{name} before it"
-NOT_YAML: Final = "is not YAML: {why}"
+EMPTY: Final = "is empty"
+NOT_YAML: Final = "is not valid YAML: {why}; {remedy}"
 UNKNOWN_FIELD: Final = "is an unknown field{guess}"
 NO_SUCH_WORD: Final = "must be one of {choices}; got {given}"
 BAD_DURATION: Final = "expected a duration such as 30s, 5m or 1h30m, or a number of seconds, got {given!r}"
@@ -90,21 +82,28 @@ class Document:
     value: Any
     place: str
     """The file, for messages."""
-    lines: dict[Steps, int] = field(repr=False, default_factory=dict)
+    data: bytes = field(repr=False, default=b"")
+    first: int = 1
+    """The line at which the value begins."""
+
+    def _lines(self) -> dict[Steps, int]:
+        places = positions.places_of(self.data, reader.Document(value=None, number=1, line=self.first))
+        return {(): self.first} | {path: place.line for path, place in places.items()}
 
     def error(self, message: str, *path: str | int) -> DocumentError:
         """About the field at ``path``, at its line or that of the nearest field around it."""
+        lines = self._lines()
         found = path
-        while found and found not in self.lines:
+        while found not in lines:
             found = found[:-1]
         return DocumentError(
-            message, place=self.place, line=self.lines.get(found, 1), field=written(path) if path else ""
+            message, place=self.place, line=lines[found], field=written(path) if path else ""
         )
 
     def refusal(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
         """The same about a field as it is written, within the part at ``under``: for those who were given only that."""
         found = under
-        for path in self.lines:
+        for path in self._lines():
             if len(path) > len(found) and path[: len(under)] == under:
                 text = written(path[len(under) :])
                 if field == text or field.startswith((f"{text}.", f"{text}[")):
@@ -145,27 +144,17 @@ def read(path: Path) -> Document:
 
 
 def parse(data: bytes, *, place: str) -> Document:
-    """The one document of the text. Raises DocumentError."""
+    """Return the only document of the text. Raises DocumentError."""
     if len(data) > LARGEST:
         raise DocumentError(TOO_LARGE, place=place)
-    loader = yaml.CSafeLoader(data)
-    reader = _Reader(place)
     try:
-        while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
-            reader.take(event)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        why = " ".join(part for part in (error.context, error.problem) if part)
-        # What is missing at the end is looked for on the line after the last.
-        line = min(mark.line, data.count(b"\n")) + 1 if mark else 0
-        raise DocumentError(NOT_YAML.format(why=why), place=place, line=line) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DocumentError(NOT_YAML.format(why=" ".join(str(error).split())), place=place) from None
-    finally:
-        loader.dispose()
-    if reader.documents == 0 or reader.value is None:
-        raise DocumentError(NOTHING, place=place)
-    return Document(reader.value, place, reader.lines)
+        found = reader.yaml_document(data, RULES)
+    except parser.DocumentError as error:
+        message = NOT_YAML.format(why=error, remedy=error.remedy)
+        raise DocumentError(message, place=place, line=error.line) from None
+    if found is None:
+        raise DocumentError(EMPTY, place=place)
+    return Document(found.value, place, data, found.line)
 
 
 def written(path: Steps) -> str:
@@ -237,115 +226,3 @@ def _hook(kind: type, given: Any) -> Any:
     if kind is Seconds:
         return Seconds.parse(given)
     raise NotImplementedError(kind)
-
-
-_WORDS: Final[dict[str, bool | float | None]] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
-}
-_WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
-_DECIMAL: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-
-
-def _scalar(text: str) -> Any:
-    """As in YAML 1.2's core schema."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text
-
-
-@dataclass(slots=True)
-class _Open:
-    value: Any
-    path: Steps
-    anchor: str | None
-    before: int
-    """Values read before it began, which tells how many it holds."""
-    key: str | None = None
-    keyed: bool = False
-
-
-class _Reader:
-    def __init__(self, place: str) -> None:
-        self.value: Any = None
-        self.lines: dict[Steps, int] = {}
-        self.documents = 0
-        self._place = place
-        self._open: list[_Open] = []
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._values = 0
-
-    def take(self, event: Any) -> None:
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                raise DocumentError(ONE_DOCUMENT, place=self._place, line=line)
-        elif isinstance(event, yaml.ScalarEvent):
-            if self._wants_key():
-                self._key(event.value, line)
-                return
-            plain = event.tag is None and event.implicit[0]
-            value = _scalar(event.value) if plain else event.value
-            self._place_value(value, line, size=1)
-            if event.anchor:
-                self._anchors[event.anchor] = (value, 1)
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            if self._wants_key():
-                raise DocumentError(NO_KEY, place=self._place, line=line)
-            if len(self._open) >= DEEPEST:
-                raise DocumentError(TOO_DEEP, place=self._place, line=line)
-            value = {} if isinstance(event, yaml.MappingStartEvent) else []
-            before = self._values
-            path = self._place_value(value, line, size=1)
-            self._open.append(_Open(value, path, event.anchor, before))
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            closed = self._open.pop()
-            if closed.anchor:  # only now, so that nothing can contain itself
-                self._anchors[closed.anchor] = (closed.value, self._values - closed.before)
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                raise DocumentError(NO_ANCHOR.format(name=event.anchor), place=self._place, line=line)
-            value, size = self._anchors[event.anchor]
-            if self._wants_key():
-                self._key(value, line)
-                return
-            self._place_value(value, line, size=size)
-
-    def _wants_key(self) -> bool:
-        return bool(self._open) and isinstance(self._open[-1].value, dict) and not self._open[-1].keyed
-
-    def _key(self, key: Any, line: int) -> None:
-        top = self._open[-1]
-        if not isinstance(key, str):
-            raise DocumentError(NO_KEY, place=self._place, line=line)
-        if key in top.value:
-            raise DocumentError(TWICE.format(key=key), place=self._place, line=line, field=written(top.path))
-        top.key, top.keyed = key, True
-        self.lines[*top.path, key] = line
-
-    def _place_value(self, value: Any, line: int, *, size: int) -> Steps:
-        self._values += size
-        if self._values > MOST_VALUES:
-            raise DocumentError(TOO_MANY, place=self._place, line=line)
-        if not self._open:
-            self.value = value
-            self.lines[()] = line
-            return ()
-        top = self._open[-1]
-        if isinstance(top.value, list):
-            path: Steps = (*top.path, len(top.value))
-            top.value.append(value)
-            self.lines[path] = line
-        else:
-            key = top.key or ""
-            path = (*top.path, key)
-            top.value[key] = value
-            top.keyed = False
-        return path

@@ -145,8 +145,8 @@ async def test_a_file_is_read_again_when_it_changes_and_kept_when_it_is_bad(tmp_
         assert await changed() == Reading(values={"price": 4.0})
         for text, words in {
             "clusters:\n  c1:\n    price: low\n": ":3: clusters.c1.price: expected a finite number, got 'low'",
-            "clusters:\n  c1: {price: 4\n": ":3: is not YAML:",
-            "clusters: {c1: {price: 1}, c1: {price: 2}}": ":1: clusters: the key 'c1' is given twice",
+            "clusters:\n  c1: {price: 4\n": ":2: is not valid YAML:",
+            "clusters: {c1: {price: 1}, c1: {price: 2}}": ":1: is not valid YAML: duplicate key 'c1'",
             "": ": is empty",
         }.items():
             replace(path, text)

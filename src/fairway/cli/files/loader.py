@@ -23,7 +23,8 @@ from fairway.cli.files.kinds import Finding, classify, describe
 from fairway.cli.output import cell, say
 from fairway.cli.progress import Advance, progress
 from fairway.documents.positions import Place, Places, find, parse_path, places_of
-from fairway.documents.reader import Document, DocumentError, json_documents, value_of, yaml_documents
+from fairway.documents.parser import DocumentError
+from fairway.documents.reader import Document, json_documents, value_of, yaml_documents
 
 MALFORMED: Final = "cannot parse as {notation}: {reason}"
 NO_OBJECTS: Final = "contains no object of a kind that Fairway uses"

@@ -28,12 +28,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-import yaml
-
 from fairway.cli import signals
 from fairway.cli.errors import DEBUG_VARIABLE, BadInputError, CommandError
 from fairway.cli.hub.errors import store_errors
 from fairway.cli.output import OutputFormat, emit, say
+from fairway.documents.reader import yaml_document
 from fairway.hub import RENEWAL_SECONDS, Hub, Settings, StaticTokens, TokenFileFault, running
 from fairway.hub.backup import private_files
 
@@ -169,9 +168,9 @@ def _is_address(text: str) -> bool:
 def _is_ours(path: Path) -> bool:
     """Whether a file is empty or a kubeconfig written by a hub."""
     try:
-        found: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return found is None or [each["name"] for each in found["clusters"]] == ["fairway"]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        found = yaml_document(path.read_bytes())
+        return found is None or [each["name"] for each in found.value["clusters"]] == ["fairway"]
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 

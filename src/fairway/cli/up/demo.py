@@ -11,13 +11,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-import yaml
-
 from fairway.cli.client.objects import PLACING
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.client.world import LiveWorld, recorded
 from fairway.cli.output import plain_table, say
 from fairway.cli.up.tour import EXAMPLE
+from fairway.documents.reader import yaml_documents
 from fairway.fleet.instant import to_micros
 from fairway.kube import PLACEMENTS, AlreadyExists, Client, KubeError
 from fairway.whatif.explain import Explanation, explain
@@ -41,7 +40,7 @@ STOPPED: Final = "moves are no longer printed: %s"
 
 async def apply_example(client: Client) -> Key:
     """Create the example, unless it exists."""
-    document = yaml.safe_load(EXAMPLE)
+    (document,) = (each.value for each in yaml_documents(EXAMPLE.encode()))
     namespace = document["metadata"]["namespace"]
     with suppress(AlreadyExists):
         await client.create(PLACEMENTS, document, namespace=namespace)

@@ -3,19 +3,19 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
-import yaml
 
+from fairway.documents.parser import DocumentError, Rules, TooDeepError, TooLargeError, parse_yaml
 from fairway.hub import status
 from fairway.hub.flowcontrol.yielding import Yielder
 from fairway.hub.json_decoder import decode_value
 from fairway.hub.resource import Document
-from fairway.hub.serialization import protobuf, yaml_body
+from fairway.hub.serialization import protobuf
 from fairway.hub.slicing import checkpoint
 
 LIMIT: Final = 3 * 1024 * 1024
@@ -77,8 +77,7 @@ async def prepare(raw: bytes, content_type: str, limits: Limits) -> bytes:
     """
     media = media_type(content_type)
     if media in _YAML and not _is_json(raw):
-        bounds = yaml_body.Bounds(depth=DEPTH, values=limits.values, size=LIMIT)
-        return msgspec.json.encode(await _paced(yaml_body.steps(raw, bounds), limits.values))
+        return msgspec.json.encode(await _decode_yaml(raw, limits.values))
     if limits.values < VALUES and media != PROTOBUF and _values(raw) > limits.values:
         raise status.too_large(TOO_MANY_VALUES.format(limits.values))
     return raw
@@ -98,16 +97,29 @@ def _is_json(raw: bytes) -> bool:
     return True
 
 
-async def _paced(steps: Generator[None, None, Any], values: int) -> Any:
+def _yaml_rules(values: int) -> Rules:
+    return Rules(
+        depth=DEPTH,
+        values=values,
+        aliased=values,
+        aliased_size=LIMIT,
+        strict=False,
+        resolve_keys=True,
+        step=_YAML_STEP,
+    )
+
+
+async def _decode_yaml(raw: bytes, values: int) -> Any:
+    """Decode the first document, yielding between steps."""
     yielder = Yielder()
     try:
-        while True:
-            next(steps)
+        for parsed in parse_yaml(raw, _yaml_rules(values)):
+            if parsed is not None:
+                return parsed.value
             await yielder.step()
-    except StopIteration as end:
-        return end.value
-    except _YAML_FAULTS as error:
+    except DocumentError as error:
         raise _yaml_refusal(error, values) from error
+    return None
 
 
 def _values(raw: bytes) -> int:
@@ -137,7 +149,8 @@ def check_shape(raw: bytes, *, kept: bool = False) -> None:
 
 
 _YAML: Final = ("application/yaml", "text/yaml", "application/apply-patch+yaml")
-_YAML_FAULTS: Final = (yaml.YAMLError, ValueError)
+_YAML_STEP: Final = 64
+"""Events that are parsed in one step."""
 
 
 def media_type(content_type: str) -> str:
@@ -185,18 +198,18 @@ def _go_name(found: object) -> str:
 
 def _yaml(raw: bytes) -> Any:
     try:
-        found = yaml_body.load(raw, yaml_body.Bounds(depth=DEPTH, values=VALUES, size=LIMIT))
-    except _YAML_FAULTS as error:
+        parsed = next(filter(None, parse_yaml(raw, _yaml_rules(VALUES))), None)
+    except DocumentError as error:
         raise _yaml_refusal(error, VALUES) from error
-    return decode_value(msgspec.json.encode(found))  # copy what aliases shared
+    return decode_value(msgspec.json.encode(parsed and parsed.value))  # copy what aliases shared
 
 
-def _yaml_refusal(error: Exception, values: int) -> status.Refusal:
-    if isinstance(error, yaml_body.TooDeep):
+def _yaml_refusal(error: DocumentError, values: int) -> status.Refusal:
+    if isinstance(error, TooDeepError):
         return status.bad_request(TOO_DEEP)
-    if isinstance(error, yaml_body.TooMuch):
+    if isinstance(error, TooLargeError):
         return status.too_large(TOO_MANY_VALUES.format(values))
-    message = str(error).replace("\n", " ")
+    message = str(error) if str(error).startswith("json: ") else f"yaml: line {error.line}: {error}"
     return status.bad_request(f"error converting YAML to JSON: {message}")
 
 
