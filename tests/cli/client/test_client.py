@@ -77,7 +77,7 @@ def test_a_kubeconfig_that_is_not_there_or_none(tmp_path: Path, capsys: Capture)
     )
     broken = tmp_path / "broken"
     broken.write_text("a: [\n")
-    assert f"{broken}: is not YAML (line 2)" in complaint(capsys, ["lint", "--kubeconfig", str(broken)])
+    assert f"{broken}: is not YAML (line 1)" in complaint(capsys, ["lint", "--kubeconfig", str(broken)])
     # Whoever names a hub for a file means the hub, and is told of it.
     file = ["-f", str(EXAMPLE), "--kubeconfig", missing]
     assert "does not exist" in complaint(capsys, ["place", *file])

@@ -22,8 +22,8 @@ from fairway.cli.files.expressions import broken_expressions
 from fairway.cli.files.kinds import Finding, classify, describe
 from fairway.cli.output import cell, say
 from fairway.cli.progress import Advance, progress
-from fairway.documents.positions import Place, Places, find, parse_path, places_of
 from fairway.documents.parser import DocumentError
+from fairway.documents.positions import Place, Places, find, parse_path, places_of
 from fairway.documents.reader import Document, json_documents, value_of, yaml_documents
 
 MALFORMED: Final = "cannot parse as {notation}: {reason}"
