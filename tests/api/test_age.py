@@ -35,7 +35,7 @@ HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
     ],
 )
 def test_durations_are_formatted_as_kubectl_does(seconds: int, told: str) -> None:
-    assert age.spoken(seconds) == told
+    assert age.format_age(seconds) == told
 
 
 def test_age_of_a_timestamp() -> None:

@@ -19,7 +19,8 @@ from fairway.api import (
     compile_requirements,
     compile_selector,
 )
-from fairway.api.selector import NAME_REFUSED, VALUES_NEEDED, VALUES_UNWANTED, quote
+from fairway.api.naming import BAD_KEY_NAME
+from fairway.api.selector import VALUES_NEEDED, VALUES_UNWANTED, quote
 
 RECORDED = Path(__file__).parent / "recorded" / "selectors.jsonl"
 
@@ -129,7 +130,7 @@ def test_explains(operator: str, chosen: tuple[str, ...], labels: dict[str, str]
         ),
         (
             LabelSelectorRequirement(key="-", operator="Exists"),
-            f'key: Invalid value: "-": name part {NAME_REFUSED}',
+            f'key: Invalid value: "-": {BAD_KEY_NAME}',
         ),
     ],
 )

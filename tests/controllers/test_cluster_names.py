@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairway.api import naming
 from fairway.controllers.acceptance.grants import COMMON, bindings, role
 from fairway.controllers.cluster_names import (
     FAIRWAY_OWN,
@@ -15,7 +16,6 @@ from fairway.controllers.cluster_names import (
     ROLE_OF_ALL,
     refusal,
 )
-from fairway.hub.schemas import naming
 from fairway.testing.builders import cluster
 
 

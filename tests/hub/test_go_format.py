@@ -1,6 +1,7 @@
 import pytest
 
-from fairway.hub.go_format import json_text, number, quoted, shown
+from fairway.api.selector import quote
+from fairway.hub.go_format import json_text, number, shown
 
 
 @pytest.mark.parametrize(
@@ -15,7 +16,7 @@ from fairway.hub.go_format import json_text, number, quoted, shown
     ],
 )
 def test_strings_are_quoted_as_in_go(text: str, written: str) -> None:
-    assert quoted(text) == written
+    assert quote(text) == written
 
 
 @pytest.mark.parametrize(

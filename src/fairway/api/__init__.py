@@ -5,7 +5,8 @@
 - ``shape`` reads the annotations of the Structs; ``schema`` and ``crd`` generate CRDs from it, ``validation`` checks
   files, ``defaults`` applies the API server's defaults.
 - ``salvage`` decodes an object with an unreadable field; ``fallbacks`` lists the values that replace such fields.
-- ``quantity``, ``selector`` and ``jsonpath`` implement Kubernetes' quantities, label selectors and field paths.
+- ``quantity``, ``selector``, ``naming``, ``jsonpath`` and ``csr`` implement Kubernetes' quantities, label selectors,
+  rules for names, field paths and certificate requests.
 
 Everything here is pure: no I/O, and no import of another package of Fairway.
 """

@@ -3,31 +3,22 @@
 from datetime import datetime
 from typing import Final
 
+from fairway.api.lease import parse_micro_time
+
 UNKNOWN: Final = "<unknown>"
-
-
-def instant(text: object) -> datetime | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def since(text: object, *, now: datetime) -> str:
     """Format the age of a timestamp; missing or invalid ones are unknown."""
-    moment = instant(text)
-    if moment is None or moment.tzinfo is None:
-        return UNKNOWN
-    return spoken(int((now - moment).total_seconds()))
+    moment = parse_micro_time(text) if isinstance(text, str) else None
+    return UNKNOWN if moment is None else format_age(int((now - moment).total_seconds()))
 
 
 def _pair(big: int, unit: str, small: int, smaller: str) -> str:
     return f"{big}{unit}{small}{smaller}" if small else f"{big}{unit}"
 
 
-def spoken(seconds: int) -> str:
+def format_age(seconds: int) -> str:
     """Format a duration, with a second unit while it is small."""
     if seconds < -1:
         return "<invalid>"

@@ -32,7 +32,7 @@ class Lease(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 def parse_micro_time(text: str) -> datetime | None:
-    """Parse a time; None if it is invalid."""
+    """Parse a time of any precision; None if it is invalid or has no zone."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -4,7 +4,6 @@ A selector in the wire form may be invalid in ways that only compiling finds. Er
 because they are written to the status of placements, where users and tools compare them.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Struct, field
 
+from fairway.api import naming
 from fairway.api.annotation import Field
 
 IN: Final = "In"
@@ -23,29 +23,6 @@ OPERATORS: Final = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
 VALUES_NEEDED: Final = "for 'in', 'notin' operators, values set can't be empty"
 VALUES_UNWANTED: Final = "values set must be empty for exists and does not exist"
-
-_NAME_RULE: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE_RULE: Final = f"({_NAME_RULE})?"
-_DNS_LABEL_RULE: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN_RULE: Final = rf"{_DNS_LABEL_RULE}(\.{_DNS_LABEL_RULE})*"
-_NAME: Final = re.compile(_NAME_RULE)
-_VALUE: Final = re.compile(_VALUE_RULE)
-_SUBDOMAIN: Final = re.compile(_SUBDOMAIN_RULE)
-
-_EDGES: Final = "and must start and end with an alphanumeric character"
-NAME_REFUSED: Final = (
-    f"must consist of alphanumeric characters, '-', '_' or '.', {_EDGES} "
-    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME_RULE}')"
-)
-SUBDOMAIN_REFUSED: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    f"{_EDGES} (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN_RULE}')"
-)
-VALUE_REFUSED: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-    f"{_EDGES} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE_RULE}')"
-)
-EMPTY: Final = "must be non-empty"
 
 
 class SelectorError(ValueError):
@@ -163,7 +140,7 @@ def requirement_problems(*, key: str, operator: str, values: Sequence[str]) -> I
     if operator not in OPERATORS:
         yield "operator", f"{quote(operator)} is not a valid label selector operator"
         return
-    if faults := "; ".join(label_key_faults(key)):
+    if faults := "; ".join(naming.label_key(key)):
         yield "key", f"key: Invalid value: {quote(key)}: {faults}"
     if operator in (IN, NOT_IN):
         if not values:
@@ -171,38 +148,8 @@ def requirement_problems(*, key: str, operator: str, values: Sequence[str]) -> I
     elif values:
         yield "values", f"values: Invalid value: {_json(values)}: {VALUES_UNWANTED}"
     for index, value in enumerate(values):
-        if faults := "; ".join(label_value_faults(value)):
+        if faults := "; ".join(naming.label_value(value)):
             yield f"values[{index}]", f"values[{index}][{key}]: Invalid value: {quote(value)}: {faults}"
-
-
-def label_key_faults(key: str) -> Iterator[str]:
-    prefix, slash, name = key.rpartition("/")
-    if "/" in prefix:
-        yield (
-            f"a valid label key {NAME_REFUSED} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        )
-        return
-    if slash and not prefix:
-        yield f"prefix part {EMPTY}"
-    elif slash:
-        if len(prefix.encode()) > 253:
-            yield "prefix part must be no more than 253 bytes"
-        if not _SUBDOMAIN.fullmatch(prefix):
-            yield f"prefix part {SUBDOMAIN_REFUSED}"
-    if not name:
-        yield f"name part {EMPTY}"
-    elif len(name.encode()) > 63:
-        yield "name part must be no more than 63 bytes"
-    if not _NAME.fullmatch(name):
-        yield f"name part {NAME_REFUSED}"
-
-
-def label_value_faults(value: str) -> Iterator[str]:
-    if len(value.encode()) > 63:
-        yield "must be no more than 63 bytes"
-    if not _VALUE.fullmatch(value):
-        yield VALUE_REFUSED
 
 
 _ESCAPES: Final = {

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from fairway.api import naming
 from fairway.api.annotation import NO_DEFAULT, Field, Time
 from fairway.api.meta import ObjectMeta
 from fairway.api.quantity import QUANTITY_REMEDY, Quantity, QuantityError
@@ -26,8 +27,6 @@ from fairway.api.selector import (
     OPERATORS,
     LabelSelector,
     LabelSelectorRequirement,
-    label_key_faults,
-    label_value_faults,
     quote,
     requirement_problems,
 )
@@ -319,9 +318,9 @@ def _labels(labels: Any, path: str) -> Iterator[Problem]:
     for key, value in labels.items():
         if not isinstance(key, str) or not isinstance(value, str):
             continue
-        if faults := "; ".join(label_key_faults(key)):
+        if faults := "; ".join(naming.label_key(key)):
             yield Problem(f"{path}[{key}]", f"key {quote(key)}: {faults}", _KEY_REMEDY)
-        if faults := "; ".join(label_value_faults(value)):
+        if faults := "; ".join(naming.label_value(value)):
             yield Problem(f"{path}[{key}]", f"value {quote(value)}: {faults}", _VALUE_REMEDY)
 
 

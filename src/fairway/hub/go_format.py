@@ -8,44 +8,16 @@ from decimal import Decimal
 from math import inf
 from typing import Any, Final
 
+from fairway.api.selector import quote
 from fairway.cel.numbers import shortest
 
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
-_ESCAPES: Final = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
 _JSON_ESCAPES: Final = str.maketrans(
     {chr(code): f"\\u{code:04x}" for code in (*range(0x20), ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
     | {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 )
-
-
-def quoted(text: str) -> str:
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return f'"{"".join(map(_escaped, text))}"'
-
-
-def _escaped(char: str) -> str:
-    known = _ESCAPES.get(char)
-    if known is not None:
-        return known
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x20 or code == 0x7F:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
 def double(value: float) -> float:
@@ -98,7 +70,7 @@ def json_text(value: Any) -> str:
 def shown(value: object) -> str:
     """Print a value for a message: a string quoted, a number plain, anything else as JSON."""
     if isinstance(value, str):
-        return quoted(value)
+        return quote(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return number(value)
     return json_text(value)
@@ -127,9 +99,9 @@ def source(value: Any) -> str:
         case None:
             return "interface {}(nil)"
         case str():
-            return quoted(value)
+            return quote(value)
         case dict():
-            inner = ", ".join(f"{quoted(key)}:{source(value[key])}" for key in sorted(value))
+            inner = ", ".join(f"{quote(key)}:{source(value[key])}" for key in sorted(value))
             return f"map[string]interface {{}}{{{inner}}}"
         case list():
             return f"[]interface {{}}{{{', '.join(map(source, value))}}}"

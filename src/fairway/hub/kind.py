@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fairway.api import naming
+from fairway.api.naming import NameRule
 from fairway.hub.resource import Document, Resource
-from fairway.hub.schemas import naming
-from fairway.hub.schemas.naming import NameRule
 from fairway.hub.status import Cause
 from fairway.hub.user import User
 from fairway.hub.write_request import WriteRequest

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.api.selector import quote
 from fairway.hub import status
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, quoted
+from fairway.hub.go_format import INT64_MAX, INT64_MIN
 from fairway.hub.patches.managed_fields import manager_name
 from fairway.hub.resource import Document
 from fairway.hub.schemas.metadata import check_manager
@@ -81,9 +82,9 @@ def number(query: Mapping[str, str], key: str) -> int:
     if text is None:
         return 0
     if not _INTEGER.fullmatch(text):
-        raise status.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+        raise status.bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     if len(text) > _DIGITS or not INT64_MIN <= int(text) <= INT64_MAX:
-        raise status.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
+        raise status.bad_request(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
     return int(text)
 
 
@@ -164,7 +165,7 @@ def read(query: Mapping[str, str]) -> Read:
                 causes.append(status.not_supported("resourceVersionMatch", match, [NOT_OLDER]))
     _of("ListOptions", causes)
     if fault := _revision_fault(revision):
-        shown = quoted(revision)
+        shown = quote(revision)
         message = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {fault}"
         if watch:
             raise status.Refusal(code=500, reason="", message=message)

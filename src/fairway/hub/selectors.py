@@ -7,15 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.api.selector import LabelSelector, compile_selector
+from fairway.api.selector import LabelSelector, LabelSelectorRequirement, SelectorError, compile_selector
+from fairway.api.selector_parser import GREATER, parse_int64, parse_selector
 from fairway.hub import status
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, shown
 from fairway.hub.resource import Document, Resource
-from fairway.hub.schemas import naming
 
-_TOKEN: Final = re.compile(r"\s*(==|!=|=|<|>|,|\(|\)|!|[^\s=!,()<>]+)")
-_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,100}", re.ASCII)
-"""Leading zeros are allowed, within the digits that int() accepts."""
 _TERM: Final = re.compile(r"(?:[^\\,]++|\\.?)+", re.DOTALL)
 _OPERATOR: Final = re.compile(r"!=|==|=")
 _ESCAPED: Final = "\\,="
@@ -33,140 +29,35 @@ class Labels:
         return all(accepts(labels) for accepts in self.requirements)
 
 
-def _refuse(message: str) -> status.Refusal:
-    return status.bad_request(f"unable to parse requirement: {message}")
-
-
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.tokens = self._split(text)
-        self.at = 0
-
-    @staticmethod
-    def _split(text: str) -> list[str]:
-        tokens, position = [], 0
-        text = text.strip()
-        while position < len(text):
-            found = _TOKEN.match(text, position)
-            if found is None:
-                raise _refuse(f"found {text[position]!r}")
-            tokens.append(found[1])
-            position = found.end()
-        return tokens
-
-    def peek(self) -> str:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ""
-
-    def take(self) -> str:
-        token = self.peek()
-        self.at += 1
-        return token
-
-
-def _is_word(token: str) -> bool:
-    return token not in ("", "=", "==", "!=", "<", ">", ",", "(", ")", "!")
-
-
-def _key(token: str) -> str:
-    if not _is_word(token):
-        raise _refuse(f"found '{token}', expected: identifier")
-    if faults := naming.label_key(token):
-        raise _refuse(f"<nil>: Invalid value: {shown(token)}: {'; '.join(faults)}")
-    return token
-
-
-def _value(key: str, token: str) -> str:
-    if faults := naming.label_value(token):
-        raise _refuse(f"values[0][{key}]: Invalid value: {shown(token)}: {'; '.join(faults)}")
-    return token
-
-
 def labels(text: str) -> Labels:
     """Parse a label selector. Raises a 400 that names the invalid part."""
-    reader = _Reader(text)
-    requirements: list[Predicate] = []
-    while reader.at < len(reader.tokens):
-        requirements.append(_requirement(reader))
-        separator = reader.take()
-        if separator not in ("", ","):
-            raise status.bad_request(f"found '{separator}', expected: ',' or 'end of string'")
-        if separator == "," and not reader.peek():
-            raise status.bad_request("found '', expected: identifier after ','")
-        if separator == "," and reader.peek() == ",":
-            raise status.bad_request("found ',', expected: identifier after ','")
-    return Labels(tuple(requirements))
+    try:
+        return Labels(tuple(_predicate(each) for each in parse_selector(text)))
+    except SelectorError as error:
+        raise status.bad_request(str(error)) from None
 
 
-def _requirement(reader: _Reader) -> Predicate:
-    first = reader.take()
-    if first == "!":
-        key = _key(reader.take())
-        return lambda labels: key not in labels
-    if not _is_word(first):
-        raise status.bad_request(f"found '{first}', expected: !, identifier, or 'end of string'")
-    key = _key(first)
-    operator = reader.peek()
-    if operator in ("", ","):
-        return lambda labels: key in labels
-    reader.take()
-    if operator in ("=", "==", "!="):
-        if reader.peek() not in ("", ",") and not _is_word(reader.peek()):
-            raise _refuse(f"found '{reader.peek()}', expected: identifier")
-        token = reader.take() if _is_word(reader.peek()) else ""
-        wanted = _value(key, token)
-        if operator == "!=":
-            return lambda labels: labels.get(key) != wanted
-        return lambda labels: labels.get(key) == wanted
-    if operator in ("in", "notin"):
-        values = frozenset(_value(key, each) for each in _values(reader))
-        if operator == "in":
+def _predicate(requirement: LabelSelectorRequirement) -> Predicate:
+    key, values = requirement.key, frozenset(requirement.values)
+    match requirement.operator:
+        case "Exists":
+            return lambda labels: key in labels
+        case "DoesNotExist":
+            return lambda labels: key not in labels
+        case "In":
             return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    if operator in ("<", ">"):
-        return _compared(key, operator, reader.take())
-    raise _refuse(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        case "NotIn":
+            return lambda labels: labels.get(key) not in values
+        case operator:
+            return _compared(key, operator, int(requirement.values[0]))
 
 
-def _compared(key: str, operator: str, token: str) -> Predicate:
-    bound = _whole(token)
-    if bound is None:
-        raise _refuse(
-            f"values[0]: Invalid value: {shown(token)}: for 'Gt', 'Lt' operators, the value must be an integer"
-        )
-    _value(key, token)
-
+def _compared(key: str, operator: str, bound: int) -> Predicate:
     def accepts(labels: Mapping[str, str]) -> bool:
-        found = _whole(labels.get(key, ""))
-        if found is None:
-            return False
-        return found > bound if operator == ">" else found < bound
+        found = parse_int64(labels.get(key, ""))
+        return found is not None and (found > bound if operator == GREATER else found < bound)
 
     return accepts
-
-
-def _whole(text: str) -> int | None:
-    """Parse a 64-bit number as Kubernetes does."""
-    if not _INTEGER.fullmatch(text):
-        return None
-    number = int(text)
-    return number if INT64_MIN <= number <= INT64_MAX else None
-
-
-def _values(reader: _Reader) -> list[str]:
-    if (opened := reader.take()) != "(":
-        raise _refuse(f"found '{opened}' expected: '('")
-    values: list[str] = []
-    while True:
-        token = reader.take()
-        if _is_word(token):
-            values.append(token)
-            token = reader.take()
-        else:
-            values.append("")
-        if token == ")":
-            return values
-        if token != ",":
-            raise _refuse(f"found '{token}', expected: ',' or ')'")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from fairway.hub.go_format import quoted, shown
+from fairway.api.selector import quote
+from fairway.hub.go_format import shown
 
 # Reasons of a single field, as in ``details.causes``.
 INVALID: Final = "FieldValueInvalid"
@@ -45,7 +46,7 @@ def forbidden_field(field: str, detail: str) -> Cause:
 
 @lru_cache(maxsize=64)  # a bounded set, whatever the number of values sent
 def _listed(supported: tuple[str, ...]) -> str:
-    return ", ".join(map(quoted, supported))
+    return ", ".join(map(quote, supported))
 
 
 def not_supported(field: str, value: object, supported: Sequence[str]) -> Cause:
@@ -158,11 +159,11 @@ def conflict(group: str, resource: str, name: str, detail: str = CHANGED) -> Ref
 
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> Refusal:
-    quoted = f' "{name}"' if name else ""
+    quote = f' "{name}"' if name else ""
     return Refusal(
         code=403,
         reason="Forbidden",
-        message=f"{group_resource(group, resource)}{quoted} is forbidden: {detail}"
+        message=f"{group_resource(group, resource)}{quote} is forbidden: {detail}"
         if resource
         else f"forbidden: {detail}",
         details=_details(group, resource, name),
@@ -222,7 +223,7 @@ def unsupported_verb(group: str, resource: str, verb: str) -> Refusal:
     return Refusal(
         code=405,
         reason="MethodNotAllowed",
-        message=f"{verb} is not supported on resources of kind {quoted(group_resource(group, resource))}",
+        message=f"{verb} is not supported on resources of kind {quote(group_resource(group, resource))}",
         details=_details(group, resource, ""),
     )
 

@@ -5,8 +5,7 @@
 
 Objects are decoded straight into typed Structs, so a watch event costs microseconds. Decoding drops unknown fields, so
 a typed object is never sent back whole: writes are creations, or patches of the fields we own. ``leader``, ``lease``
-and ``fence`` elect one writer, ``events`` records Events, ``csr`` reads certificate requests, ``rbac`` describes
-rights.
+and ``fence`` elect one writer, ``events`` records Events, ``rbac`` describes rights.
 
 May import ``fairway.api`` and ``fairway.observe`` only.
 """

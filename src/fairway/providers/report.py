@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from fairway.api.age import spoken
+from fairway.api.age import format_age
 from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
@@ -262,7 +262,7 @@ class Registry:
 def age(moment: datetime, now: datetime) -> str:
     """Format an age. A time in the future, from a clock that is ahead, is formatted as "in ..."."""
     seconds = int((now - moment).total_seconds())
-    return AHEAD.format(time=spoken(-seconds)) if moment - now > SLACK else spoken(max(0, seconds))
+    return AHEAD.format(time=format_age(-seconds)) if moment - now > SLACK else format_age(max(0, seconds))
 
 
 def group_of(score: Score) -> Group | None:

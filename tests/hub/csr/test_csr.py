@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fairway.api.csr import pem_blocks
 from fairway.hub import status
 from fairway.hub.csr import signing, validation
 from fairway.hub.pki import certificates
@@ -131,7 +132,7 @@ class TestAsking:
         ],
     )
     def test_a_key_that_is_not_the_askers(self, key: Any, fault: str) -> None:
-        body = next(signing.blocks(pem((NameOID.COMMON_NAME, "x"), key=key)))[1]
+        body = next(pem_blocks(pem((NameOID.COMMON_NAME, "x"), key=key)))[1]
         forged = body[:-1] + bytes([body[-1] ^ 1])
         text = (
             b"-----BEGIN CERTIFICATE REQUEST-----\n%s-----END CERTIFICATE REQUEST-----\n"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
-from fairway.api.age import spoken
+from fairway.api.age import format_age
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.cli.get.view import Lot, View, Wanted
@@ -75,7 +75,7 @@ class Scores(View):
             "score": None,
             "value": None,
             "valid": _valid(thing, now),
-            "age": spoken(int((now - created).total_seconds())) if created else "",
+            "age": format_age(int((now - created).total_seconds())) if created else "",
         }
         if isinstance(thing, ManagedClusterScore):
             calculator = thing.metadata.name.removeprefix(f"{thing.metadata.namespace}-")

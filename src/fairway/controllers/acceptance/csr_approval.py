@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api import csr
 from fairway.api.cluster import ManagedCluster
 from fairway.controllers import cluster_names
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
@@ -18,7 +19,7 @@ from fairway.controllers.csr_approval import approve, is_client_certificate
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
-from fairway.kube import Client, Informer, csr
+from fairway.kube import Client, Informer
 from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
 
@@ -83,7 +84,7 @@ def refusal(request: CertificateSigningRequest, *, cluster: str) -> str | None:
     if not csr.agent_of(spec.username, group=group) or not asked.is_for(
         spec.username, groups=frozenset(groups)
     ):
-        return OTHER_SUBJECT.format(asked=asked.words, user=spec.username)
+        return OTHER_SUBJECT.format(asked=asked.subject, user=spec.username)
     if group not in spec.groups:
         return OTHER_GROUP.format(user=spec.username, group=group)
     if not is_client_certificate(spec):

@@ -11,10 +11,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from fairway.api import csr
 from fairway.api.meta import format_time
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import is_client_certificate
-from fairway.kube import Client, Conflict, csr
+from fairway.kube import Client, Conflict
 from fairway.kube.signing import (
     APPROVED,
     CLIENT_SIGNER,
@@ -139,7 +140,7 @@ def _agent(spec: CsrSpec, cluster: str) -> tuple[str, str]:
     group = f"{GROUP_PREFIX}{cluster}"
     groups = frozenset({group, *(asked.groups & {COMMON_GROUP})})
     if not csr.agent_of(asked.user, group=group) or not asked.is_for(asked.user, groups=groups):
-        return "", OTHER_SUBJECT.format(subject=asked.words)
+        return "", OTHER_SUBJECT.format(subject=asked.subject)
     if not is_client_certificate(spec):
         return "", OTHER_USAGES.format(usages=", ".join(spec.usages) or "(none)")
     return asked.user, ""

@@ -7,6 +7,7 @@ add-on's agents on all clusters, so any agent may write the scores of every clus
 from collections.abc import Iterator
 from typing import Final
 
+from fairway.api import csr
 from fairway.api.addon import ManagedClusterAddOn, RegistrationConfig, RegistrationSubject
 from fairway.api.addon_template import (
     CURRENT_CLUSTER,
@@ -19,7 +20,6 @@ from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
-from fairway.kube import csr
 from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
 
 EVERYBODY: Final = "system:authenticated"
@@ -126,7 +126,7 @@ def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) ->
     groups = {*wanted.groups, *(asked.groups & {EVERYBODY})}
     hosts = frozenset({names.host(add_on)})
     if not asked.is_for(wanted.user, groups=frozenset(groups), hosts=hosts):
-        return OTHER_USER.format(asked=asked.words, wanted=wanted.user)
+        return OTHER_USER.format(asked=asked.subject, wanted=wanted.user)
     return ""
 
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api import naming
 from fairway.cel import Function, Library, Overload, Type
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
 from fairway.cel.scalars import Opaque
 from fairway.cel.types import BOOL, STRING, struct
 from fairway.hub.authn.service_account_tokens import ACCOUNTS, username
 from fairway.hub.rbac.authorizer import Attributes, Authorizer, Decision
-from fairway.hub.schemas import naming
 from fairway.hub.user import User
 
 AUTHORIZER: Final = struct("kubernetes.authorization.Authorizer")

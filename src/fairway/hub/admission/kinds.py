@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairway.api.selector import label_key_faults
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.admission.cel_environment import TEXT, TEXT_OR_NOTHING, TRUTH, Compiler, Expression
 from fairway.hub.admission.control import POLICIES
@@ -15,7 +15,6 @@ from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.rbac.roles import selector_faults
 from fairway.hub.registry import Registry
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 from fairway.hub.user import User
 from fairway.hub.write_request import WriteRequest
@@ -268,7 +267,7 @@ def _faults(expression: Expression, place: str) -> Iterator[Cause]:
 
 
 def _qualified(name: str, place: str) -> Iterator[Cause]:
-    for fault in label_key_faults(name):
+    for fault in naming.label_key(name):
         yield status.invalid_value(place, name, fault)
 
 

@@ -16,13 +16,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from fairway.api import naming
 from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.authn.jwt import ALGORITHM, Bound, Claims, Key, Reference, Rejected
 from fairway.hub.object_reader import ObjectReader
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.user import User
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"

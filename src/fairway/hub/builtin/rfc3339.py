@@ -4,6 +4,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from fairway.api.lease import format_micro_time
+from fairway.api.meta import format_time
+
 SECONDS_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICROS_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 """Go names a time format by its reference time."""
@@ -47,11 +50,11 @@ def micros_of(since_epoch: int, nanos: int) -> str | None:
 
 
 def _seconds(moment: datetime) -> str | None:
-    return None if moment == _ZERO else moment.isoformat()[:19] + "Z"
+    return None if moment == _ZERO else format_time(moment)
 
 
 def _micros(moment: datetime) -> str | None:
-    return None if moment == _ZERO else moment.isoformat(timespec="microseconds")[:26] + "Z"
+    return None if moment == _ZERO else format_micro_time(moment)
 
 
 def _moment(since_epoch: int, nanos: int) -> datetime:

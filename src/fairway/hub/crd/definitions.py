@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from fairway.api.selector import quote
 from fairway.cel.libraries.urls import UrlError
 from fairway.cel.libraries.urls import parse as parse_url
 from fairway.hub import status
 from fairway.hub.crd.parts import name_faults
 from fairway.hub.crd.validation import schemas, spec_faults
-from fairway.hub.go_format import quoted
 from fairway.hub.resource import Column, Document, Resource, Scale, Subresource, version_priority
 from fairway.hub.schema import OBJECT, STRING, Node, object_meta, parse
 from fairway.hub.schemas.formats import recognized
@@ -106,7 +106,7 @@ def check_definition(document: Document, old: Document | None = None) -> list[Ca
 def warnings(document: Document, old: Document | None = None) -> list[str]:
     """Return warnings about unknown formats, unless they were there before."""
     before = {*_formats(old or {})}
-    return [UNKNOWN_FORMAT.format(quoted(each)) for each in _formats(document) if each not in before]
+    return [UNKNOWN_FORMAT.format(quote(each)) for each in _formats(document) if each not in before]
 
 
 def _formats(document: Document) -> list[str]:
@@ -230,14 +230,14 @@ def _accept(
     for key, taken in (("plural", resources), ("singular", resources), ("kind", kinds), ("listKind", kinds)):
         text = wanted.get(key) or ""
         if text != accepted.get(key, "") and text in taken:
-            conflict = (f"{key[0].upper()}{key[1:]}Conflict", IN_USE.format(quoted(text)))
+            conflict = (f"{key[0].upper()}{key[1:]}Conflict", IN_USE.format(quote(text)))
         elif text:
             names[key] = text
         if key == "singular":
             held = accepted.get("shortNames") or ()
             lost = [text for text in wanted.get("shortNames") or () if text not in held and text in resources]
             if lost:
-                texts = [IN_USE.format(quoted(text)) for text in lost]
+                texts = [IN_USE.format(quote(text)) for text in lost]
                 conflict = ("ShortNamesConflict", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
             elif wanted.get("shortNames"):
                 names["shortNames"] = list(wanted["shortNames"])

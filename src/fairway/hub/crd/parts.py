@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.go_format import json_text
 from fairway.hub.schema import Node
-from fairway.hub.schemas import naming
 from fairway.hub.schemas.field_path import PathError, resolve
 from fairway.hub.status import Cause
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.crd.cel_rules import RuleJudge, Total
 from fairway.hub.crd.defaults import default_faults
@@ -21,7 +22,6 @@ from fairway.hub.crd.parts import (
 from fairway.hub.crd.structure import structural_faults, unsupported
 from fairway.hub.go_format import json_text
 from fairway.hub.schema import parse
-from fairway.hub.schemas import naming
 from fairway.hub.schemas.correlation import equal
 from fairway.hub.status import Cause
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from fairway.api import naming
 from fairway.hub.csr import validation
 from fairway.hub.kind import Kind
 from fairway.hub.rbac.authorizer import Authorizer
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 from fairway.hub.write_request import WriteRequest
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fairway.api import csr
 from fairway.api.meta import format_time
 from fairway.hub.pki.certificates import Authority, attributes, texts
 from fairway.hub.resource import Document
@@ -81,23 +82,6 @@ class RequestFault(Exception):
     """The fault of a request, as its owner reads it."""
 
 
-def blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield PEM blocks with their type; stops at the first invalid one."""
-    start = 0
-    while (begin := data.find(b"-----BEGIN ", start)) >= 0:
-        head = data.find(b"-----", begin + 11)
-        kind = data[begin + 11 : head]
-        end = data.find(b"-----END " + kind + b"-----", head) if head >= 0 else -1
-        if end < 0:
-            return
-        try:
-            body = base64.b64decode(b"".join(data[head + 5 : end].split()), validate=True)
-        except binascii.Error:
-            return
-        yield kind.decode(errors="replace"), body
-        start = end + len(kind) + 14
-
-
 def content(field: object) -> bytes:
     """Return the bytes of a base64 field; empty if invalid."""
     try:
@@ -108,15 +92,15 @@ def content(field: object) -> bytes:
 
 def parse(request: object) -> x509.CertificateSigningRequest:
     """Parse ``request``, base64 of PEM, and verify its signature. Raises RequestFault."""
-    kind, body = next(blocks(content(request)), ("", b""))
+    kind, body = next(csr.pem_blocks(content(request)), ("", b""))
     if kind != "CERTIFICATE REQUEST":
         raise RequestFault(NOT_PEM)
     try:
-        found = x509.load_der_x509_csr(body)
-        key, algorithm = found.public_key(), found.signature_hash_algorithm
-        organizations(found), list(found.extensions)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as fault:
+        found = csr.load(body)
+        organizations(found)
+    except ValueError as fault:
         raise RequestFault(UNREADABLE) from fault
+    key, algorithm = found.public_key(), found.signature_hash_algorithm
     if isinstance(algorithm, hashes.SHA1 | hashes.MD5):
         raise RequestFault(f"x509: cannot verify signature: insecure algorithm {algorithm.name.upper()}")
     try:

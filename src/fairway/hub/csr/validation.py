@@ -10,6 +10,8 @@ from typing import Final
 
 from cryptography import x509
 
+from fairway.api import naming
+from fairway.api.csr import pem_blocks
 from fairway.api.meta import format_time
 from fairway.api.selector import quote
 from fairway.hub import status
@@ -18,14 +20,12 @@ from fairway.hub.csr.signing import (
     NOT_MASTERS,
     USAGES,
     RequestFault,
-    blocks,
     content,
     organizations,
     parse,
 )
 from fairway.hub.rbac.authorizer import Attributes, Authorizer
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.user import MASTERS, User
 
 GROUP: Final = "certificates.k8s.io"
@@ -205,7 +205,7 @@ def _condition_causes(conditions: list[Document]) -> Iterator[status.Cause]:
 
 def _certificate_fault(field: object) -> str:
     found = False
-    for kind, body in blocks(content(field)):
+    for kind, body in pem_blocks(content(field)):
         if kind != "CERTIFICATE":
             return OTHER_BLOCK.format(kind=quote(kind))
         try:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.kind import Kind, RequiresResourceVersion
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.schemas.metadata import finalizer_faults
 from fairway.hub.status import Cause
 from fairway.hub.user import User

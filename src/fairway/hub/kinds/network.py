@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from fairway.api import naming
 from fairway.hub.kind import Kind
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.write_request import WriteRequest
 
 HEADLESS: Final = "None"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 from fairway.hub.status import Cause
 
 GRACE: Final = 30

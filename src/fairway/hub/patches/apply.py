@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.go_format import json_text, quoted
+from fairway.api.selector import quote
+from fairway.hub.go_format import json_text
 from fairway.hub.patches import fieldset, managed_fields, merge_schema, ownership
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.patches.jsonpatch import json_kind
@@ -236,9 +237,9 @@ def _refusal(conflicts: Sequence[_Conflict]) -> Refusal:
 
 
 def _shown_manager(entry: Entry) -> str:
-    shown = quoted(entry.manager)
+    shown = quote(entry.manager)
     if entry.subresource:
-        shown += f" with subresource {quoted(entry.subresource)}"
+        shown += f" with subresource {quote(entry.subresource)}"
     return f"{shown} using {entry.api_version}" if entry.operation == UPDATE else shown
 
 

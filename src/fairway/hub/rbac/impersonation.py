@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 import msgspec
 
+from fairway.api import naming
 from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.authn.service_account_tokens import NODE_NAME, account_of, groups
 from fairway.hub.rbac.authorizer import Attributes, Authorizer, refusal
-from fairway.hub.schemas import naming
 from fairway.hub.user import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 USER: Final = "impersonate-user"

@@ -8,19 +8,17 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from fairway.api import naming
 from fairway.api.selector import (
     OPERATORS,
     LabelSelector,
     Selector,
     SelectorError,
     compile_selector,
-    label_key_faults,
-    label_value_faults,
     quote,
 )
 from fairway.hub import status
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
 
 GROUP: Final = "rbac.authorization.k8s.io"
 ALL: Final = "*"
@@ -254,9 +252,9 @@ def _selector_causes(selector: Document, path: str) -> Iterator[status.Cause]:
 def selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
     """Validate a label selector."""
     for key, value in sorted((selector.get("matchLabels") or {}).items()):
-        for fault in label_key_faults(key):
+        for fault in naming.label_key(key):
             yield status.invalid_value(f"{path}.matchLabels", key, fault)
-        for fault in label_value_faults(value):
+        for fault in naming.label_value(value):
             yield status.invalid_value(f"{path}.matchLabels", value, fault)
     for index, each in enumerate(selector.get("matchExpressions") or ()):
         here = f"{path}.matchExpressions[{index}]"
@@ -269,10 +267,10 @@ def selector_faults(selector: Document, path: str) -> Iterator[status.Cause]:
             )
         if operator not in OPERATORS:
             yield status.invalid_value(f"{here}.operator", operator, "not a valid selector operator")
-        for fault in label_key_faults(each.get("key", "")):
+        for fault in naming.label_key(each.get("key", "")):
             yield status.invalid_value(f"{here}.key", each.get("key", ""), fault)
         for place, value in enumerate(values):
-            for fault in label_value_faults(value):
+            for fault in naming.label_value(value):
                 yield status.invalid_value(f"{here}.values[{place}]", value, fault)
 
 

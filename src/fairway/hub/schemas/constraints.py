@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api.selector import quote
 from fairway.hub import status
 from fairway.hub.budget import Budget
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, double, quoted
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, double
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, OBJECT, STRING, Node, parse
 from fairway.hub.schemas.correlation import ABSENT, OldItems, old_entry, same
 from fairway.hub.schemas.fault import Check, at, general, invalid
@@ -221,7 +222,7 @@ class Constraints:
                 found: list[Cause] = []
                 never(value, path, found, ABSENT)
                 if not found:
-                    faults.append(general(FORBIDDEN_SCHEMA.format(quoted(path))))
+                    faults.append(general(FORBIDDEN_SCHEMA.format(quote(path))))
             return weight
 
         return run
@@ -237,7 +238,7 @@ def _any(checks: Sequence[Check], value: Any, path: str, faults: list[Cause]) ->
             return weight
         if weight > most:
             best, most = found, weight
-    faults.append(general(NO_ALTERNATIVE.format(quoted(path))))
+    faults.append(general(NO_ALTERNATIVE.format(quote(path))))
     faults += best
     return most
 
@@ -256,9 +257,9 @@ def _one(checks: Sequence[Check], value: Any, path: str, faults: list[Cause]) ->
     if fitting == 1:
         return first
     if fitting:
-        faults.append(general(NOT_ONE.format(quoted(path), f"Found {fitting} valid alternatives")))
+        faults.append(general(NOT_ONE.format(quote(path), f"Found {fitting} valid alternatives")))
         return 0
-    faults.append(general(NOT_ONE.format(quoted(path), "Found none valid")))
+    faults.append(general(NOT_ONE.format(quote(path), "Found none valid")))
     faults += best
     return most
 
@@ -270,7 +271,7 @@ def _all(checks: Sequence[Check], value: Any, path: str, faults: list[Cause]) ->
         weight += check(value, path, faults, ABSENT)
         fitting += len(faults) == count
     if fitting < len(checks):
-        faults.append(general(NOT_ALL.format(quoted(path), "" if fitting else ". None validated")))
+        faults.append(general(NOT_ALL.format(quote(path), "" if fitting else ". None validated")))
     return weight
 
 

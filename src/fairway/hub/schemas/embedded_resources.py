@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.schema import Node
-from fairway.hub.schemas import naming
 from fairway.hub.schemas.metadata import check_new
 from fairway.hub.schemas.object_meta import malformed
 from fairway.hub.schemas.reachability import Reach

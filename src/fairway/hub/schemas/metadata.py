@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from fairway.api import naming
+from fairway.api.naming import NameRule
+from fairway.api.selector import quote
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
 from fairway.hub import status
-from fairway.hub.go_format import json_text, quoted
+from fairway.hub.go_format import json_text
 from fairway.hub.resource import Document
-from fairway.hub.schemas import naming
-from fairway.hub.schemas.naming import NameRule
 from fairway.hub.status import Cause
 
 ANNOTATIONS_LIMIT: Final = 256 * 1024
@@ -95,7 +96,7 @@ def check_changed(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> list[C
     if old.get("deletionTimestamp"):
         added = sorted({*(metadata.get("finalizers") or ())} - {*(old.get("finalizers") or ())})
         if added:
-            listed = f"[]string{{{', '.join(map(quoted, added))}}}"
+            listed = f"[]string{{{', '.join(map(quote, added))}}}"
             found.append(status.forbidden_field("metadata.finalizers", NEW_FINALIZERS.format(listed)))
     if not metadata.get("resourceVersion"):
         found.append(status.invalid_value("metadata.resourceVersion", "", NO_RESOURCE_VERSION))
@@ -123,7 +124,7 @@ def finalizer_warnings(document: Document, old: Document | None = None) -> list[
         texts = naming.label_key(name)
         if "/" not in name and name not in STANDARD_FINALIZERS:
             texts = [*texts, PATHLESS_FINALIZER if "." in name else UNQUALIFIED_FINALIZER]
-        found += [f"metadata.finalizers: {quoted(name)}: {text}" for text in texts]
+        found += [f"metadata.finalizers: {quote(name)}: {text}" for text in texts]
     return found
 
 

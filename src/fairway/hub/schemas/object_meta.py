@@ -7,9 +7,10 @@ decoding error, not a validation fault, and empty fields are dropped.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from fairway.api.selector import quote
 from fairway.cel.errors import Failure
 from fairway.cel.instants import parse_timestamp
-from fairway.hub.go_format import number, quoted
+from fairway.hub.go_format import number
 
 NO_OBJECT: Final = "json: cannot unmarshal {} into Go value of type v1.ObjectMeta"
 MISTYPED: Final = "json: cannot unmarshal {} into Go struct field {} of type {}"
@@ -123,7 +124,7 @@ def _time(value: Any, path: str) -> str | None:
         parsed = parse_timestamp(value)
     except Failure:
         parsed = None
-    return NO_TIME.format(quoted(value)) if parsed is None else None
+    return NO_TIME.format(quote(value)) if parsed is None else None
 
 
 def _kind(value: object) -> str:

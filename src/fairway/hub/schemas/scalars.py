@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from fairway.api.selector import quote
 from fairway.cel.errors import Failure, Overrun
 from fairway.cel.frame import Meter
 from fairway.cel.regex import compile_pattern
 from fairway.hub import status
-from fairway.hub.go_format import INT64_MAX, INT64_MIN, json_text, number, quoted
+from fairway.hub.go_format import INT64_MAX, INT64_MIN, json_text, number
 from fairway.hub.schema import ARRAY, BOOLEAN, INTEGER, NUMBER, OBJECT, STRING
 from fairway.hub.schemas.correlation import equal
 from fairway.hub.schemas.fault import Check, at, general, invalid
@@ -69,7 +70,7 @@ def null_fault(types: tuple[str, ...], path: str) -> Cause:
 
 
 def _mistyped(path: str, wanted: str, found: str) -> Cause:
-    return status.type_invalid(at(path), found, MISTYPED.format(path, wanted, quoted(found)))
+    return status.type_invalid(at(path), found, MISTYPED.format(path, wanted, quote(found)))
 
 
 def whole(value: float) -> bool:
@@ -98,7 +99,7 @@ def text_check(raw: Mapping[str, Any], form: str) -> Check | None:
         if has_form is None:
             return 0
         if not has_form(value):
-            faults.append(status.type_invalid(at(path), value, MISTYPED.format(path, form, quoted(value))))
+            faults.append(status.type_invalid(at(path), value, MISTYPED.format(path, form, quote(value))))
         return 1
 
     return run

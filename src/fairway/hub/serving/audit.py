@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from fairway.api.lease import format_micro_time
 from fairway.hub.request_info import RequestInfo
 from fairway.hub.resource import Document
 from fairway.hub.user import User
@@ -78,8 +79,8 @@ class Audit:
             "sourceIPs": [address],
             "userAgent": agent,
             "responseStatus": {"metadata": {}, "code": code} | ({"reason": reason} if reason else {}),
-            "requestReceivedTimestamp": _micro(received),
-            "stageTimestamp": _micro(datetime.now(UTC)),
+            "requestReceivedTimestamp": format_micro_time(received),
+            "stageTimestamp": format_micro_time(datetime.now(UTC)),
         }
         if impersonated is not None:
             line["impersonatedUser"] = _shown(impersonated)
@@ -155,7 +156,3 @@ def _shown(user: User | None) -> Document:
     if user is None:
         return {}
     return {"username": user.name, "groups": list(user.groups)} | ({"uid": user.uid} if user.uid else {})
-
-
-def _micro(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

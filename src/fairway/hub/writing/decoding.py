@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from fairway.api.selector import quote
 from fairway.hub import builtin, status
 from fairway.hub.builtin.canonical import Malformed, canonical
-from fairway.hub.go_format import quoted
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.options import IGNORE, STRICT
 from fairway.hub.registry import Registry
@@ -201,7 +201,7 @@ def _wrong_type(resource: Resource, document: Document) -> status.Refusal:
 
 
 def _unknown_field_faults(unknown: Sequence[str]) -> list[str]:
-    return [f"unknown field {quoted(path)}" for path in unknown[:_MAX_UNKNOWN_FIELDS]]
+    return [f"unknown field {quote(path)}" for path in unknown[:_MAX_UNKNOWN_FIELDS]]
 
 
 def _invalid_patch(document: Document, fault: str) -> status.Refusal:

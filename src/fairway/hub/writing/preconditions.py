@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
+from fairway.api.selector import quote
 from fairway.hub import status
-from fairway.hub.go_format import quoted
 from fairway.hub.kind import Kind
 from fairway.hub.options import Deletion
 from fairway.hub.resource import Document, Resource
@@ -47,7 +47,7 @@ def check_version(resource: Resource, old: Document, metadata: Document) -> None
     if revision in _ANY or revision == live["resourceVersion"]:
         return
     if not _NUMBER.fullmatch(str(revision)):
-        message = f"strconv.ParseUint: parsing {quoted(str(revision))}: invalid syntax"
+        message = f"strconv.ParseUint: parsing {quote(str(revision))}: invalid syntax"
         raise status.Refusal(code=500, reason="", message=message)
     raise status.conflict(resource.group, resource.plural, live["name"])
 

@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
+from fairway.api import naming
 from fairway.api.cluster import cluster_as_json
 from fairway.api.placement import ClusterPredicate, Placement
 from fairway.api.selector import (
     SelectorError,
     compile_requirements,
     compile_selector,
-    label_value_faults,
     quote,
 )
 from fairway.cel import CompileError, Program
@@ -263,7 +263,7 @@ def _term(node: Expr) -> str | None:
 
 def _written(key: str, operator: str, *values: Expr) -> str | None:
     texts = [each.value for each in values if isinstance(each, Literal) and isinstance(each.value, str)]
-    if len(texts) != len(values) or any(any(label_value_faults(each)) for each in texts):
+    if len(texts) != len(values) or any(naming.label_value(each) for each in texts):
         return None
     listed = f", values: [{', '.join(quote(each) for each in texts)}]" if operator == "In" else ""
     return f"{{key: {quote(key)}, operator: {operator}{listed}}}"

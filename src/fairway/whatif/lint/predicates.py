@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from fairway.api import naming
 from fairway.api.placement import ClusterPredicate, Placement
 from fairway.api.selector import (
     DOES_NOT_EXIST,
@@ -18,7 +19,6 @@ from fairway.api.selector import (
     SelectorError,
     compile_requirements,
     compile_selector,
-    label_value_faults,
     quote,
 )
 from fairway.fleet import bitmap, cells
@@ -126,10 +126,7 @@ def _broken(
     placement: Placement, path: str, refusal: str, claims: tuple[LabelSelectorRequirement, ...]
 ) -> Iterator[Finding]:
     bad = [
-        (at, value)
-        for at, each in enumerate(claims)
-        for value in each.values
-        if any(label_value_faults(value))
+        (at, value) for at, each in enumerate(claims) for value in each.values if naming.label_value(value)
     ]
     for at, value in bad:
         yield CLAIM_VALUE_NOT_A_LABEL.at(
@@ -228,7 +225,7 @@ def _against_fleet(scene: Scene, placement: Placement, written: Written) -> Iter
                 guess(value, values, otherwise="correct the value"),
             )
     if kind == cells.CLAIM and asked.operator == IN:
-        unnameable = sorted(value for value in values if any(label_value_faults(value)))
+        unnameable = sorted(value for value in values if naming.label_value(value))
         if unnameable:
             yield CLAIM_NOT_SELECTABLE.at(
                 placement,

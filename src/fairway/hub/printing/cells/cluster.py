@@ -123,7 +123,7 @@ def _request_condition(document: Document, _: datetime) -> str:
 
 def _requested_duration(document: Document, _: datetime) -> str:
     seconds = at(document, "spec", "expirationSeconds")
-    return NONE if seconds is None else age.spoken(int(seconds))
+    return NONE if seconds is None else age.format_age(int(seconds))
 
 
 # Quotas

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from fairway.api import age
+from fairway.api.lease import parse_micro_time
 from fairway.hub.printing.cells.parts import NONE, Cell, at, containers, field, labels, selector, size
 from fairway.hub.resource import Document
 
@@ -39,9 +40,9 @@ def _completions(document: Document, _: datetime) -> str:
 
 
 def _job_duration(document: Document, now: datetime) -> str:
-    start = age.instant(at(document, "status", "startTime"))
-    end = age.instant(at(document, "status", "completionTime"))
-    return "" if start is None else age.spoken(int(((end or now) - start).total_seconds()))
+    start = parse_micro_time(at(document, "status", "startTime") or "")
+    end = parse_micro_time(at(document, "status", "completionTime") or "")
+    return "" if start is None else age.format_age(int(((end or now) - start).total_seconds()))
 
 
 def _last_schedule(document: Document, now: datetime) -> str:

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
+from fairway.api import naming
 from fairway.hub.schema import Node, object_meta
-from fairway.hub.schemas import metadata, naming, structural
+from fairway.hub.schemas import metadata, structural
 from fairway.hub.schemas.metadata import check_changed, check_new, finalizer_warnings
 from fairway.hub.schemas.object_meta import malformed
 from hub.answers import answers, told

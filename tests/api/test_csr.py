@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.kube.csr import InvalidRequest, agent_of, read
+from fairway.api.csr import InvalidRequest, agent_of, read
 
 _KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -43,7 +43,7 @@ def test_what_it_asks_for() -> None:
         frozenset(),
         True,
     )
-    assert found.words == "CN=user,O=group"
+    assert found.subject == "CN=user,O=group"
     assert found.is_for("user", groups=frozenset({"group"}))
     assert not found.is_for("user", groups=frozenset({"group", "more"}))
     assert not found.is_for("other", groups=frozenset({"group"}))
