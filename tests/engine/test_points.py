@@ -1,4 +1,4 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 
 import numpy as np
@@ -9,17 +9,19 @@ from fairway.engine import cycle
 from fairway.engine.points import (
     EXTENSION_POINTS,
     Amounts,
+    CommitContext,
     Context,
     Extent,
     Raw,
     Reads,
     Scores,
+    SortKey,
     Timeless,
-    Workload,
     points_of,
 )
 from fairway.engine.profile import Profile, Weighted
 from fairway.engine.status import OK, Code, Status
+from fairway.engine.workload import Workload
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import Allocatable
@@ -51,8 +53,8 @@ def test_there_are_exactly_twelve_extension_points_in_this_order() -> None:
 class Oldest:
     name = "Oldest"
 
-    def less(self, first: Workload, second: Workload, /) -> bool:
-        return first.name < second.name
+    def sort_key(self, workload: Workload[object], queued: int, /) -> SortKey:
+        return (workload.created,)
 
 
 class MakeRoom:
@@ -67,15 +69,11 @@ class Books:
 
     name = "Books"
 
-    def __init__(self) -> None:
-        self.taken: list[int] = []
-
-    def reserve(self, context: Context, row: int, /) -> Status:
-        self.taken.append(row)
+    def reserve(self, context: CommitContext, /) -> Status:
         return OK
 
-    def unreserve(self, context: Context, row: int, /) -> None:
-        self.taken = [each for each in self.taken if each != row]
+    def unreserve(self, context: CommitContext, /) -> None:
+        return None
 
 
 class HalfReserve:
@@ -83,27 +81,27 @@ class HalfReserve:
 
     name = "HalfReserve"
 
-    def reserve(self, context: Context, row: int, /) -> Status:
+    def reserve(self, context: CommitContext, /) -> Status:
         return OK
 
 
 class Gate:
     name = "Gate"
 
-    def permit(self, context: Context, row: int, /) -> tuple[Status, timedelta | None]:
+    def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
         return Status(Code.WAIT), timedelta(seconds=5)
 
 
 class Binder:
     name = "Binder"
 
-    async def pre_bind(self, context: Context, hosts: Sequence[str], /) -> Status:
+    async def pre_bind(self, context: CommitContext, /) -> Status:
         return OK
 
-    async def bind(self, context: Context, hosts: Sequence[str], /) -> Status:
+    async def bind(self, context: CommitContext, /) -> Status:
         return OK
 
-    async def post_bind(self, context: Context, hosts: Sequence[str], /) -> None:
+    async def post_bind(self, context: CommitContext, /) -> None:
         return None
 
 

@@ -15,6 +15,7 @@ from fairway.engine.points import (
     Amounts,
     CautiousFilter,
     Context,
+    CycleWorkload,
     Extent,
     Filter,
     FleetFilter,
@@ -26,7 +27,6 @@ from fairway.engine.points import (
     Score,
     Scores,
     Waker,
-    Workload,
     points_of,
 )
 from fairway.engine.profile import Profile, Weighted
@@ -38,7 +38,7 @@ from fairway.fleet.snapshot import Snapshot
 
 
 def run(
-    snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros, whole_fleet: bool = True
+    snapshot: Snapshot, workload: CycleWorkload, profile: Profile, *, now: Micros, whole_fleet: bool = True
 ) -> Outcome:
     """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome."""
     context = Context(snapshot=snapshot, workload=workload, now=now)

@@ -7,7 +7,7 @@ import numpy as np
 from fairway.engine import cycle, ranking
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Cautious, Context, Reader, Workload
+from fairway.engine.points import Cautious, Context, CycleWorkload, Reader
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
@@ -24,7 +24,7 @@ FEW = 64
 """Maximum number of changed rows for an incremental cycle; more start a full one."""
 
 
-def follow(memo: Memo, snapshot: Snapshot, workload: Workload, *, now: Micros) -> Outcome | None:
+def follow(memo: Memo, snapshot: Snapshot, workload: CycleWorkload, *, now: Micros) -> Outcome | None:
     """Return the outcome; None if a full cycle is needed, and the memo is then invalid."""
     if (
         snapshot.capacity != len(memo.keys)

@@ -12,7 +12,7 @@ from fairway.engine import cycle
 from fairway.engine.following import follow
 from fairway.engine.memo import Memo, remember
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Workload
+from fairway.engine.points import CycleWorkload
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.fleet.instant import Micros
@@ -30,7 +30,7 @@ class Memory:
         self.followed = 0
         """Number of incremental cycles."""
 
-    def run(self, snapshot: Snapshot, workload: Workload, profile: Profile, *, now: Micros) -> Outcome:
+    def run(self, snapshot: Snapshot, workload: CycleWorkload, profile: Profile, *, now: Micros) -> Outcome:
         """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet."""
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)

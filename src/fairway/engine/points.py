@@ -5,12 +5,16 @@ every plugin has it. The whole-fleet form evaluates all candidates with array op
 fleets. Both must agree.
 
 The points up to NormalizeScore are pure: they read the context and return values. Reserve and Permit change only
-the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore coroutines.
+the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore coroutines. From Reserve on, plugins get
+hosts by name and uid and no snapshot: by then its rows may belong to other hosts.
+
+Two more protocols serve the queue: QueueSort orders it, and PreEnqueue keeps workloads out of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import IntFlag
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,6 +22,7 @@ import numpy.typing as npt
 
 from fairway.engine.state import CycleState
 from fairway.engine.status import Status
+from fairway.engine.workload import HostKey, Workload
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros
@@ -27,8 +32,8 @@ Amounts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Scores = npt.NDArray[np.int64]
 
 
-class Workload(Protocol):
-    """A workload to place."""
+class CycleWorkload(Protocol):
+    """What a scheduling cycle reads of a workload."""
 
     @property
     def namespace(self) -> str: ...
@@ -44,8 +49,20 @@ class Context:
     """The input of a pure extension point."""
 
     snapshot: Snapshot
-    workload: Workload
+    workload: CycleWorkload
     now: Micros
+    state: CycleState = field(default_factory=CycleState)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitContext:
+    """The input of the extension points from Reserve on."""
+
+    workload: Workload[Any]
+    hosts: tuple[HostKey, ...]
+    """The selected hosts, best first."""
+    started: Micros
+    """When the commit began."""
     state: CycleState = field(default_factory=CycleState)
 
 
@@ -72,6 +89,15 @@ class Plugin(Protocol):
     def name(self) -> str: ...
 
 
+class Direction(IntFlag):
+    """How a cell changed. A label that got another value, or a new cell, changed in any direction."""
+
+    NONE = 0
+    UP = 1
+    DOWN = 2
+    ANY = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What a plugin's results depend on besides the workload."""
@@ -82,6 +108,8 @@ class Reads:
     """Keys whose change affects the results for all hosts."""
     anything: bool = False
     """Whether any change of a host may affect its result, whatever the column."""
+    helps: Mapping[Key, Direction] = field(default_factory=dict)
+    """Directions in which a change of a column may turn a rejection into an approval; any, where not listed."""
 
 
 @runtime_checkable
@@ -113,10 +141,30 @@ class Waker(Plugin, Protocol):
         """When a host of the workload stops being feasible by time alone."""
 
 
+SortKey = tuple[int, ...]
+
+
 @runtime_checkable
 class QueueSort(Plugin, Protocol):
-    def less(self, first: Workload, second: Workload, /) -> bool:
-        """Whether the first is to be placed before the second."""
+    def sort_key(self, workload: Workload[Any], queued: Micros, /) -> SortKey:
+        """Return the key by which active workloads are ordered, lowest first.
+
+        ``queued`` is the time of the last failed attempt, or of the first arrival. The result must not depend on
+        anything else: it is computed once.
+        """
+
+
+@runtime_checkable
+class PreEnqueue(Plugin, Protocol):
+    def pre_enqueue(self, workload: Workload[Any], /) -> Status:
+        """Return whether the workload may be tried at all; any status but Success keeps it out of the queue."""
+
+
+@runtime_checkable
+class GateReader(PreEnqueue, Protocol):
+    """A PreEnqueue plugin that is only called again when a column that it reads changed."""
+
+    def gate_reads(self, workload: Workload[Any], /) -> Reads: ...
 
 
 @runtime_checkable
@@ -205,31 +253,42 @@ class NormalizeScore(Plugin, Protocol):
 
 @runtime_checkable
 class Reserve(Plugin, Protocol):
-    def reserve(self, context: Context, row: int, /) -> Status: ...
-    def unreserve(self, context: Context, row: int, /) -> None:
-        """Must not fail, also when ``reserve`` was not called."""
+    def reserve(self, context: CommitContext, /) -> Status: ...
+    def unreserve(self, context: CommitContext, /) -> None:
+        """Undo ``reserve``. It is also called when ``reserve`` was not, and more than once; it must not fail."""
+
+
+@runtime_checkable
+class Releases(Reserve, Protocol):
+    """A Reserve plugin that names the columns which ``unreserve`` changes, so that only their readers wake."""
+
+    def releases(self, context: CommitContext, /) -> Mapping[Key, Direction]: ...
 
 
 @runtime_checkable
 class Permit(Plugin, Protocol):
-    def permit(self, context: Context, row: int, /) -> tuple[Status, timedelta | None]:
-        """Approve, deny, or wait for at most the returned time."""
+    def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
+        """Approve, deny, or wait for at most the returned time; None for the longest wait."""
 
 
 @runtime_checkable
 class PreBind(Plugin, Protocol):
-    async def pre_bind(self, context: Context, hosts: Sequence[str], /) -> Status: ...
+    async def pre_bind(self, context: CommitContext, /) -> Status: ...
 
 
 @runtime_checkable
 class Bind(Plugin, Protocol):
-    async def bind(self, context: Context, hosts: Sequence[str], /) -> Status:
-        """Bind the workload. The first plugin that does not return Skip has bound it."""
+    async def bind(self, context: CommitContext, /) -> Status:
+        """Bind the workload. The first plugin that does not return Skip decides.
+
+        Return a status only if it is certain. Raise if the request may have succeeded, as after a time-out: the hub is
+        then read before anything is undone.
+        """
 
 
 @runtime_checkable
 class PostBind(Plugin, Protocol):
-    async def post_bind(self, context: Context, hosts: Sequence[str], /) -> None: ...
+    async def post_bind(self, context: CommitContext, /) -> None: ...
 
 
 EXTENSION_POINTS: Mapping[str, type[Any]] = {
@@ -260,6 +319,9 @@ _FORMS: tuple[type[Any], ...] = (
     Remarks,
     Reader,
     Waker,
+    PreEnqueue,
+    GateReader,
+    Releases,
 )
 _KNOWN: dict[type[Any], frozenset[str]] = {}
 

@@ -1,0 +1,114 @@
+"""Which workloads an event concerns: the one mechanism behind queueing hints and waking.
+
+A plugin declares the columns that it reads (``Reads``) and, where it can, in which direction a change may turn its
+rejection into an approval. An event lists the columns that changed. The index maps columns to workloads, so that the
+cost of an event grows with the workloads that read its columns, not with all that wait.
+
+Columns that only affect the ranking concern a workload only if the changed host is one of ``hosts``, usually the
+feasible ones.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from fairway.engine.points import Direction, Reads
+from fairway.engine.workload import WorkloadKey
+from fairway.fleet.column import Key
+
+OwnerT = TypeVar("OwnerT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A change of the world."""
+
+    label: str
+    """What happened, for explanations: ``cluster1 updated``."""
+    hosts: frozenset[str] = frozenset()
+    """Names of the hosts whose cells changed; empty for what all hosts share."""
+    columns: Mapping[Key, Direction] = field(default_factory=dict)
+    wildcard: bool = False
+    """Whether anything may have changed: concerns every workload."""
+    excluded: WorkloadKey | None = None
+    """The workload that caused the event by giving up its place, which must not wake itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """The columns that an answer depends on, with the directions that matter."""
+
+    columns: Mapping[Key, Direction] = field(default_factory=dict)
+    of_hosts: Mapping[Key, Direction] = field(default_factory=dict)
+    """Columns that matter only if the event changed them on one of ``hosts``."""
+    hosts: Container[str] = ()
+    anything: bool = False
+    """Whether any change of any host matters."""
+
+    @classmethod
+    def of(cls, reads: Iterable[Reads]) -> "Dependencies":
+        """Return the dependencies of a rejection by plugins with these reads."""
+        columns: dict[Key, Direction] = {}
+        anything = False
+        for each in reads:
+            anything = anything or each.anything
+            for key in each.cells | each.shared:
+                columns[key] = columns.get(key, Direction.NONE) | each.helps.get(key, Direction.ANY)
+        return cls(columns=columns, anything=anything)
+
+    def concerned_by(self, event: Event) -> bool:
+        if event.wildcard or (self.anything and event.hosts):
+            return True
+        for key, direction in event.columns.items():
+            if direction & self.columns.get(key, Direction.NONE):
+                return True
+            if direction & self.of_hosts.get(key, Direction.NONE) and self._has_host(event):
+                return True
+        return False
+
+    def _has_host(self, event: Event) -> bool:
+        return any(host in self.hosts for host in event.hosts)
+
+
+class DependencyIndex(Generic[OwnerT]):
+    """Dependencies of many owners, by column."""
+
+    def __init__(self) -> None:
+        self._owners_of: dict[Key, dict[OwnerT, None]] = {}
+        self._anything: dict[OwnerT, None] = {}
+        self._dependencies: dict[OwnerT, Dependencies] = {}
+
+    def __len__(self) -> int:
+        return len(self._dependencies)
+
+    def put(self, owner: OwnerT, dependencies: Dependencies) -> None:
+        self.discard(owner)
+        self._dependencies[owner] = dependencies
+        for key in dependencies.columns.keys() | dependencies.of_hosts.keys():
+            self._owners_of.setdefault(key, {})[owner] = None
+        if dependencies.anything:
+            self._anything[owner] = None
+
+    def discard(self, owner: OwnerT) -> None:
+        old = self._dependencies.pop(owner, None)
+        if old is None:
+            return
+        for key in old.columns.keys() | old.of_hosts.keys():
+            owners = self._owners_of[key]
+            del owners[owner]
+            if not owners:
+                del self._owners_of[key]
+        self._anything.pop(owner, None)
+
+    def concerned(self, event: Event) -> list[OwnerT]:
+        """Return the owners that the event concerns, each once, in the order in which they were put."""
+        if event.wildcard:
+            return list(self._dependencies)
+        found: dict[OwnerT, None] = {}
+        if event.hosts:
+            found.update(self._anything)
+        for key in event.columns:
+            for owner in self._owners_of.get(key, ()):
+                if owner not in found and self._dependencies[owner].concerned_by(event):
+                    found[owner] = None
+        return list(found)

@@ -1,0 +1,25 @@
+"""The scheduling queue: which workload is tried next, and what wakes those that cannot be placed yet.
+
+Data flow: ``put`` adds a workload, ``pop`` hands it out (it is then *in flight*), and exactly one of these returns it:
+``done`` (bound, or dropped), ``reject`` (plugins turned it away), ``fail`` (an error that no plugin is blamed for).
+``on_event`` wakes rejected workloads, ``advance`` those whose time has come; ``next_deadline`` says when that is, so
+that no caller polls. ``settle`` returns a workload that is placed but must be tried again when something changes.
+
+A workload that waits is in one of these places:
+
+- *active*: ready, ordered by the QueueSort plugin
+- *backoff*: ready except for its back-off; taken early when no workload is active
+- *error backoff*: failed by an error; never taken early
+- *unschedulable*: rejected; waits for an event that one of the rejecting plugins may approve of
+- *gated*: kept out by a PreEnqueue plugin
+- *settled*: placed, and watched
+
+``queue`` has the transitions, ``entry`` the state of one workload, ``in_flight`` the events that arrive while workloads
+are being tried. ``plugins`` calls QueueSort and PreEnqueue, and ``heap`` is a priority queue with removal.
+"""
+
+from fairway.engine.queue.entry import Backoff, Explanation, Rejection, State
+from fairway.engine.queue.plugins import PrioritySort
+from fairway.engine.queue.queue import SchedulingQueue
+
+__all__ = ["Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State"]

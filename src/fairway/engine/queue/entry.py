@@ -1,0 +1,152 @@
+"""The state of one workload in the queue, its back-off, and its explanation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fairway.engine.dependencies import Dependencies
+from fairway.engine.points import Direction, Reads
+from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+
+WINDOW: Micros = SECOND
+"""Back-offs end together at whole seconds, so that QueueSort decides among workloads that failed together."""
+
+ANYTHING = "any change of a host"
+OWN_CHANGE = "a change of its own spec"
+_CHANGES = {Direction.UP: "increases", Direction.DOWN: "decreases", Direction.ANY: "changes"}
+
+
+class State(Enum):
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    ERROR_BACKOFF = "error backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "in flight"
+    BINDING = "binding"
+    """Still in flight, but events are no longer tracked: a failure from here is always retried."""
+    SETTLED = "settled"
+    """Placed; tried again when something that the decision depends on changes."""
+
+
+FLUSHED = (State.UNSCHEDULABLE, State.GATED)
+WAITS_FOR_EVENT = (*FLUSHED, State.SETTLED)
+HANDED_OUT = (State.IN_FLIGHT, State.BINDING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long a failed workload waits: the initial time, doubled with each failure, at most the maximum."""
+
+    initial: Micros = SECOND
+    maximum: Micros = 10 * SECOND
+
+    def duration(self, failures: int) -> Micros:
+        if failures < 1 or self.maximum <= 0:
+            return 0
+        doublings = min(failures - 1, 62)
+        return min(self.initial << doublings, self.maximum)
+
+    def end(self, failed: Micros, failures: int) -> Micros:
+        """Return the end of the window in which the back-off expires."""
+        duration = self.duration(failures)
+        return failed if not duration else (failed + duration) // WINDOW * WINDOW + WINDOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A plugin that turned the workload away, and what it read."""
+
+    plugin: str
+    reads: Reads
+    reasons: tuple[str, ...] = ()
+    pending: bool = False
+    """The choice is good and waits for an external action: an event that helps skips the back-off."""
+
+
+@dataclass(slots=True)
+class Entry:
+    workload: Workload[Any]
+    added: Micros
+    queued: Micros
+    """Last failure, or arrival."""
+    state: State = State.ACTIVE
+    since: Micros = 0
+    """Start of this state."""
+    parked: Micros = 0
+    """When it last began to wait for an event."""
+    attempts: int = 0
+    rejected: int = 0
+    """Attempts that plugins rejected."""
+    errors: int = 0
+    """Consecutive attempts that failed by an error."""
+    backoff_end: Micros = 0
+    rejections: tuple[Rejection, ...] = ()
+    """Of the last attempt, or of the plugin that gates it."""
+    depends: Dependencies = field(default_factory=Dependencies)
+    """What wakes it."""
+    error: str = ""
+    """Of the last attempt."""
+    trigger: str = ""
+    """What put it where it is."""
+    changed: bool = False
+    """Whether it was updated or activated in flight."""
+    deleted: bool = False
+    """Whether it was deleted in flight."""
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.workload.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a workload waits, and what would end that."""
+
+    key: WorkloadKey
+    state: State
+    since: Micros
+    added: Micros
+    attempts: int
+    trigger: str
+    reasons: tuple[str, ...] = ()
+    """One for each plugin that rejects or gates it, or the last error."""
+    wakes: tuple[str, ...] = ()
+    """Changes that would wake it."""
+    next_try: Micros | None = None
+    """When it is tried without any change; None if it is ready, or being tried."""
+
+
+def explain(entry: Entry, *, next_try: Micros | None) -> Explanation:
+    return Explanation(
+        key=entry.key,
+        state=entry.state,
+        since=entry.since,
+        added=entry.added,
+        attempts=entry.attempts,
+        trigger=entry.trigger,
+        reasons=tuple(_reasons(entry)),
+        wakes=tuple(_wakes(entry.depends)) if entry.state in WAITS_FOR_EVENT else (),
+        next_try=next_try,
+    )
+
+
+def _reasons(entry: Entry) -> Iterator[str]:
+    if entry.error:
+        yield entry.error
+    for each in entry.rejections:
+        yield f"{each.plugin}: {', '.join(each.reasons)}" if each.reasons else each.plugin
+
+
+def _wakes(dependencies: Dependencies) -> Iterator[str]:
+    if dependencies.anything:
+        yield ANYTHING
+    for key, direction in sorted(dependencies.columns.items()):
+        if direction:
+            yield f"{' '.join(key)} {_CHANGES[direction]}"
+    for key, direction in sorted(dependencies.of_hosts.items()):
+        if direction:
+            yield f"{' '.join(key)} {_CHANGES[direction]} on a host that it considers"
+    yield OWN_CHANGE

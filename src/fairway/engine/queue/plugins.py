@@ -1,0 +1,86 @@
+"""The plugins of the queue, called so that a fault of one harms no other workload."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from fairway.engine.fault import Fault, nonsense, raised
+from fairway.engine.points import GateReader, PreEnqueue, QueueSort, Reads, SortKey
+from fairway.engine.queue.entry import Rejection
+from fairway.engine.status import Code, Status, failed
+from fairway.engine.workload import Workload
+from fairway.fleet.instant import Micros
+
+MOST_FAULTS = 1000
+"""The newest faults that are kept until the caller takes them."""
+EVERYTHING = Reads(anything=True)
+
+
+class PrioritySort:
+    """The default order: higher priority first, then the workload that has waited longer."""
+
+    name = "PrioritySort"
+
+    def sort_key(self, workload: Workload[Any], queued: Micros, /) -> SortKey:
+        return (-workload.priority, queued)
+
+
+class QueuePlugins:
+    """One QueueSort plugin, and the PreEnqueue plugins in the order of the profile."""
+
+    def __init__(self, *, sort: QueueSort, gates: Sequence[PreEnqueue]) -> None:
+        self._sort = sort
+        self._gates = tuple(gates)
+        self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
+
+    def take_faults(self) -> list[Fault]:
+        faults = list(self._faults)
+        self._faults.clear()
+        return faults
+
+    def sort_key(self, workload: Workload[Any], queued: Micros) -> SortKey:
+        """Return the plugin's key; the default one if it fails."""
+        try:
+            key: object = self._sort.sort_key(workload, queued)
+        except Exception as error:
+            fault = raised(self._sort.name, "QueueSort", error)
+        else:
+            if isinstance(key, tuple) and all(isinstance(part, int) for part in key):
+                return key
+            fault = nonsense(self._sort.name, "QueueSort", key, expected="a tuple of integers")
+        self._faults.append(fault)
+        return PrioritySort().sort_key(workload, queued)
+
+    def objection(self, workload: Workload[Any], *, last: str) -> Rejection | None:
+        """Return the first objection to queueing, starting with the plugin that objected last. A fault is one, too."""
+        for gate in sorted(self._gates, key=lambda each: each.name != last) if self._gates else ():
+            status = self._status(gate, workload)
+            if status.code is not Code.SUCCESS:
+                reads = self._reads(gate, workload)
+                return Rejection(plugin=gate.name, reads=reads, reasons=status.reasons)
+        return None
+
+    def _status(self, gate: PreEnqueue, workload: Workload[Any]) -> Status:
+        try:
+            status: object = gate.pre_enqueue(workload)
+        except Exception as error:
+            fault = raised(gate.name, "PreEnqueue", error)
+        else:
+            if isinstance(status, Status):
+                return status
+            fault = nonsense(gate.name, "PreEnqueue", status, expected="a Status")
+        self._faults.append(fault)
+        return failed(fault.reason, plugin=gate.name)
+
+    def _reads(self, gate: PreEnqueue, workload: Workload[Any]) -> Reads:
+        if not isinstance(gate, GateReader):
+            return EVERYTHING
+        try:
+            reads: object = gate.gate_reads(workload)
+        except Exception as error:
+            self._faults.append(raised(gate.name, "PreEnqueue", error))
+            return EVERYTHING
+        if isinstance(reads, Reads):
+            return reads
+        self._faults.append(nonsense(gate.name, "PreEnqueue", reads, expected="Reads"))
+        return EVERYTHING

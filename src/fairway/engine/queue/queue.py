@@ -1,0 +1,354 @@
+"""The transitions of the scheduling queue."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
+from fairway.engine.fault import Fault
+from fairway.engine.points import PreEnqueue, QueueSort
+from fairway.engine.queue.entry import (
+    FLUSHED,
+    HANDED_OUT,
+    WAITS_FOR_EVENT,
+    Backoff,
+    Entry,
+    Explanation,
+    Rejection,
+    State,
+    explain,
+)
+from fairway.engine.queue.heap import Heap
+from fairway.engine.queue.in_flight import InFlight
+from fairway.engine.queue.plugins import PrioritySort, QueuePlugins
+from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+
+FLUSH_AFTER: Micros = 300 * SECOND
+"""Workloads that no event woke for this long are tried again, in case a plugin reads more than it declares."""
+
+ADDED = "workload added"
+UPDATED = "workload updated"
+ACTIVATED = "activated by name"
+BACKOFF_COMPLETE = "back-off complete"
+POPPED_FROM_BACKOFF = "popped from back-off: no workload was active"
+REJECTED = "rejected"
+SETTLED = "placed"
+FAILED = "failed"
+UNSCHEDULABLE_TIMEOUT = "no event for too long"
+
+Name = tuple[str, str]
+
+
+class SchedulingQueue:
+    """Workloads by name. Keys with a uid name one object; a call with the uid of a replaced object has no effect."""
+
+    def __init__(
+        self,
+        *,
+        sort: QueueSort | None = None,
+        gates: Sequence[PreEnqueue] = (),
+        backoff: Backoff | None = None,
+        flush_after: Micros = FLUSH_AFTER,
+    ) -> None:
+        if flush_after <= 0:
+            raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
+        self._plugins = QueuePlugins(sort=sort or PrioritySort(), gates=gates)
+        self._backoff_policy = backoff or Backoff()
+        self._flush_after = flush_after
+        self._now: Micros = 0
+        self._entries: dict[Name, Entry] = {}
+        self._active: Heap[Name] = Heap()
+        self._backoff: Heap[Name] = Heap()
+        self._error_backoff: Heap[Name] = Heap()
+        self._heaps = {
+            State.ACTIVE: self._active,
+            State.BACKOFF: self._backoff,
+            State.ERROR_BACKOFF: self._error_backoff,
+        }
+        self._parked: dict[Name, None] = {}
+        """Unschedulable and gated ones, longest first."""
+        self._index: DependencyIndex[Name] = DependencyIndex()
+        self._in_flight = InFlight()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def counts(self) -> Counter[State]:
+        return Counter(entry.state for entry in self._entries.values())
+
+    def put(self, workload: Workload[Any], *, now: Micros) -> None:
+        """Add a workload, or replace its spec. A change of its spec may help with every rejection."""
+        now = self._tick(now)
+        name = (workload.namespace, workload.name)
+        entry = self._entries.get(name)
+        if entry is not None and entry.key != workload.key:
+            self._remove(entry)
+            entry = None
+        if entry is None:
+            entry = self._entries[name] = Entry(workload, added=now, queued=now, since=now)
+            self._wake(entry, ADDED, at_once=True)
+            return
+        if entry.workload == workload and not entry.deleted:
+            return
+        entry.workload = workload
+        entry.deleted = False
+        if entry.state in HANDED_OUT:
+            entry.changed = True
+        else:
+            self._wake(entry, UPDATED, at_once=entry.state is State.ACTIVE or _any_pending(entry))
+
+    def delete(self, key: WorkloadKey) -> None:
+        """Remove a workload. One in flight is kept until it is returned, and not queued again."""
+        entry = self._find(key)
+        if entry is None:
+            return
+        if entry.state in HANDED_OUT:
+            entry.deleted = True
+        else:
+            self._remove(entry)
+
+    def pop(self, *, now: Micros) -> Workload[Any] | None:
+        """Hand out the next workload: the first active one, else the first in back-off, errors excepted."""
+        self.advance(now=now)
+        name = self._active.pop()
+        if name is None:
+            name = self._backoff.pop()
+            if name is None:
+                return None
+            self._entries[name].trigger = POPPED_FROM_BACKOFF
+        entry = self._entries[name]
+        entry.state, entry.since = State.IN_FLIGHT, self._now
+        entry.attempts += 1
+        entry.changed = False
+        self._in_flight.begin(entry.key)
+        return entry.workload
+
+    def bind(self, key: WorkloadKey) -> None:
+        """Stop tracking events for a workload in flight: from here on it can only fail by an error."""
+        entry = self._find(key)
+        if entry is not None and entry.state is State.IN_FLIGHT:
+            self._in_flight.end(entry.key)
+            entry.state, entry.since = State.BINDING, self._now
+
+    def done(self, key: WorkloadKey) -> None:
+        """Forget a workload that is bound or dropped, wherever it is."""
+        entry = self._find(key)
+        if entry is not None:
+            self._remove(entry)
+
+    def settle(self, key: WorkloadKey, dependencies: Dependencies, *, now: Micros) -> None:
+        """Return a workload that is placed, but tried again when something that its decision depends on changes."""
+        returned = self._take_back(key, now)
+        if returned is None:
+            return
+        entry, missed = returned
+        entry.rejections, entry.error = (), ""
+        entry.rejected = entry.errors = entry.backoff_end = 0
+        entry.depends = dependencies
+        woken_by = [event for event in missed if _concerns(entry, event)]
+        if entry.changed or woken_by:
+            self._wake(entry, woken_by[0].label if woken_by else UPDATED, at_once=True)
+        else:
+            self._park(entry, State.SETTLED, SETTLED)
+
+    def reject(self, key: WorkloadKey, rejections: Iterable[Rejection], *, now: Micros) -> None:
+        """Return a workload that plugins turned away. It waits for an event that one of them may approve of."""
+        given = tuple(rejections)
+        if not given:
+            self.fail(key, REJECTED, now=now)  # no plugin can say what to wait for
+            return
+        returned = self._take_back(key, now)
+        if returned is None:
+            return
+        entry, missed = returned
+        entry.rejections, entry.error = given, ""
+        entry.depends = Dependencies.of(each.reads for each in given)
+        entry.rejected += 1
+        entry.errors = 0
+        entry.backoff_end = self._backoff_policy.end(self._now, entry.rejected)
+        if entry.changed:
+            self._wake(entry, UPDATED, at_once=_any_pending(entry))
+            return
+        woken_by = [event for event in missed if _concerns(entry, event)]
+        if woken_by:
+            self._wake(
+                entry, woken_by[0].label, at_once=any(_helps_pending(entry, event) for event in woken_by)
+            )
+        else:
+            self._park(entry, State.UNSCHEDULABLE, REJECTED)
+
+    def fail(self, key: WorkloadKey, error: str, *, now: Micros) -> None:
+        """Return a workload whose attempt failed by an error. It is retried after its back-off, without an event."""
+        returned = self._take_back(key, now)
+        if returned is None:
+            return
+        entry, _ = returned
+        entry.rejections, entry.error = (), error
+        entry.errors += 1
+        entry.backoff_end = self._backoff_policy.end(self._now, entry.errors)
+        if self._passes_gates(entry):
+            self._back_off(entry, State.ERROR_BACKOFF, FAILED)
+
+    def on_event(self, event: Event, *, now: Micros) -> list[WorkloadKey]:
+        """Wake the workloads that the event concerns, and record it for those in flight. Return the woken ones."""
+        self._tick(now)
+        self._in_flight.record(event)
+        woken: list[WorkloadKey] = []
+        for name in self._index.concerned(event):
+            entry = self._entries[name]
+            if entry.key == event.excluded:
+                continue
+            self._wake(entry, event.label, at_once=_helps_pending(entry, event))
+            if entry.state not in WAITS_FOR_EVENT:
+                woken.append(entry.key)
+        return woken
+
+    def activate(self, keys: Iterable[WorkloadKey], *, now: Micros) -> None:
+        """Move workloads to active, without regard to rejections and back-off. Gates still apply."""
+        self._tick(now)
+        for key in keys:
+            entry = self._find(key)
+            if entry is None:
+                continue
+            if entry.state in HANDED_OUT:
+                entry.changed = True
+            elif entry.state is not State.ACTIVE:
+                self._wake(entry, ACTIVATED, at_once=True)
+
+    def advance(self, *, now: Micros) -> None:
+        """Move the workloads whose back-off is over, and those that no event woke for too long."""
+        self._tick(now)
+        for heap in (self._backoff, self._error_backoff):
+            while (first := heap.peek()) is not None and first[0][0] <= self._now:
+                heap.pop()
+                self._activate(self._entries[first[1]], BACKOFF_COMPLETE)
+        while (
+            oldest := self._oldest_parked()
+        ) is not None and oldest.parked + self._flush_after <= self._now:
+            self._wake(oldest, UNSCHEDULABLE_TIMEOUT, at_once=False)
+
+    def next_deadline(self) -> Micros | None:
+        """Return when ``advance`` has something to do next; None if only an event can change anything."""
+        deadlines = [first[0][0] for heap in (self._backoff, self._error_backoff) if (first := heap.peek())]
+        oldest = self._oldest_parked()
+        if oldest is not None:
+            deadlines.append(oldest.parked + self._flush_after)
+        return min(deadlines, default=None)
+
+    def explain(self, key: WorkloadKey) -> Explanation | None:
+        entry = self._find(key)
+        if entry is None:
+            return None
+        next_try = None
+        if entry.state in FLUSHED:
+            next_try = entry.parked + self._flush_after
+        elif entry.state in (State.BACKOFF, State.ERROR_BACKOFF):
+            next_try = entry.backoff_end
+        return explain(entry, next_try=next_try)
+
+    def take_faults(self) -> list[Fault]:
+        """Return the faults of QueueSort and PreEnqueue plugins since the last call."""
+        return self._plugins.take_faults()
+
+    def _tick(self, now: Micros) -> Micros:
+        """Time never goes back here: the order of deadlines depends on it."""
+        self._now = max(self._now, now)
+        return self._now
+
+    def _find(self, key: WorkloadKey) -> Entry | None:
+        entry = self._entries.get((key.namespace, key.name))
+        return None if entry is None or (key.uid and entry.key.uid != key.uid) else entry
+
+    def _oldest_parked(self) -> Entry | None:
+        name = next(iter(self._parked), None)
+        return None if name is None else self._entries[name]
+
+    def _take_back(self, key: WorkloadKey, now: Micros) -> tuple[Entry, Sequence[Event]] | None:
+        """Return a workload that was handed out, with the events since; None if it is deleted or not in flight."""
+        self._tick(now)
+        entry = self._find(key)
+        if entry is None or entry.state not in HANDED_OUT:
+            return None
+        if entry.deleted:
+            self._remove(entry)
+            return None
+        missed = self._in_flight.end(entry.key)
+        if entry.state is State.BINDING:
+            entry.changed = True  # events were not tracked
+        entry.queued = self._now
+        return entry, missed
+
+    def _remove(self, entry: Entry) -> None:
+        self._detach(entry)
+        self._in_flight.end(entry.key)
+        del self._entries[entry.key.namespace, entry.key.name]
+
+    def _detach(self, entry: Entry) -> Name:
+        name = (entry.key.namespace, entry.key.name)
+        if entry.state in self._heaps:
+            self._heaps[entry.state].discard(name)
+        elif entry.state in WAITS_FOR_EVENT:
+            self._parked.pop(name, None)
+            self._index.discard(name)
+        return name
+
+    def _wake(self, entry: Entry, trigger: str, *, at_once: bool) -> None:
+        """Move to active, or to back-off if that is not over, unless a gate keeps it out."""
+        if not self._passes_gates(entry):
+            return
+        if at_once or entry.backoff_end <= self._now:
+            self._activate(entry, trigger)
+        else:
+            self._back_off(entry, State.ERROR_BACKOFF if entry.errors else State.BACKOFF, trigger)
+
+    def _activate(self, entry: Entry, trigger: str) -> None:
+        name = self._place(entry, State.ACTIVE, trigger)
+        self._active.push(name, self._plugins.sort_key(entry.workload, entry.queued))
+
+    def _back_off(self, entry: Entry, state: State, trigger: str) -> None:
+        name = self._place(entry, state, trigger)
+        self._heaps[state].push(
+            name, (entry.backoff_end, *self._plugins.sort_key(entry.workload, entry.queued))
+        )
+
+    def _park(self, entry: Entry, state: State, trigger: str) -> None:
+        name = self._place(entry, state, trigger)
+        if state in FLUSHED:
+            entry.parked = self._now
+            self._parked[name] = None
+        self._index.put(name, entry.depends)
+
+    def _place(self, entry: Entry, state: State, trigger: str) -> Name:
+        name = self._detach(entry)
+        if entry.state is not state:
+            entry.since = self._now
+        entry.state, entry.trigger = state, trigger
+        return name
+
+    def _passes_gates(self, entry: Entry) -> bool:
+        """Park the workload if a PreEnqueue plugin objects."""
+        last = entry.rejections[0].plugin if entry.state is State.GATED else ""
+        objection = self._plugins.objection(entry.workload, last=last)
+        if objection is not None:
+            entry.rejections = (objection,)
+            entry.depends = Dependencies.of((objection.reads,))
+            self._park(entry, State.GATED, f"gated by {objection.plugin}")
+            return False
+        if entry.state is State.GATED:
+            entry.rejections = ()
+        return True
+
+
+def _any_pending(entry: Entry) -> bool:
+    return any(each.pending for each in entry.rejections)
+
+
+def _concerns(entry: Entry, event: Event) -> bool:
+    return entry.key != event.excluded and entry.depends.concerned_by(event)
+
+
+def _helps_pending(entry: Entry, event: Event) -> bool:
+    return any(
+        each.pending and Dependencies.of((each.reads,)).concerned_by(event) for each in entry.rejections
+    )

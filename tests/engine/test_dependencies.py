@@ -1,0 +1,52 @@
+import hypothesis.strategies as st
+from hypothesis import given
+
+from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
+from fairway.engine.points import Direction, Reads
+from fairway.fleet.column import Key
+
+CPU: Key = ("free", "cpu")
+ENV: Key = ("label", "env")
+directions = st.sampled_from([Direction.UP, Direction.DOWN, Direction.ANY])
+columns = st.dictionaries(st.sampled_from([CPU, ENV, ("taints",)]), directions, max_size=3)
+hosts = st.frozensets(st.sampled_from(["n1", "n2"]))
+dependencies = st.builds(Dependencies, columns=columns, of_hosts=columns, hosts=hosts, anything=st.booleans())
+events = st.builds(Event, label=st.just("event"), hosts=hosts, columns=columns, wildcard=st.booleans())
+
+
+def test_reads_of_several_plugins_are_joined_with_their_directions() -> None:
+    up = Reads(cells=frozenset({CPU}), helps={CPU: Direction.UP})
+    down = Reads(shared=frozenset({CPU, ENV}), helps={CPU: Direction.DOWN})
+    assert Dependencies.of([up]).columns == {CPU: Direction.UP}
+    assert Dependencies.of([up, down]).columns == {CPU: Direction.ANY, ENV: Direction.ANY}
+    assert not Dependencies.of([up, down]).anything
+    assert Dependencies.of([up, Reads(anything=True)]).anything
+
+
+def test_column_of_considered_hosts_concerns_only_events_of_these_hosts() -> None:
+    depends = Dependencies(of_hosts={CPU: Direction.UP}, hosts={"n1"})
+    there = Event(label="n1", hosts=frozenset({"n1"}), columns={CPU: Direction.UP})
+    assert depends.concerned_by(there)
+    assert not depends.concerned_by(Event(label="n2", hosts=frozenset({"n2"}), columns=there.columns))
+    assert not depends.concerned_by(Event(label="n1", hosts=there.hosts, columns={CPU: Direction.DOWN}))
+
+
+@given(owned=st.lists(st.tuples(st.integers(0, 4), st.none() | dependencies)), event=events)
+def test_index_finds_exactly_the_owners_that_an_event_concerns(
+    owned: list[tuple[int, Dependencies | None]], event: Event
+) -> None:
+    index: DependencyIndex[int] = DependencyIndex()
+    model: dict[int, Dependencies] = {}
+    for owner, each in owned:
+        if each is None:
+            index.discard(owner)
+            model.pop(owner, None)
+        else:
+            index.put(owner, each)
+            model[owner] = each
+    found = index.concerned(event)
+    assert len(found) == len(set(found))
+    assert set(found) == {owner for owner, each in model.items() if each.concerned_by(event)}
+    for owner in model:
+        index.discard(owner)
+    assert (len(index), index._owners_of, index._anything) == (0, {}, {})
