@@ -70,6 +70,7 @@ EXPORTS = {
             "Weighted",
         ),
     ],
+    "engine.queue": ["Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State"],
     "fleet": ["Fleet", "Snapshot"],
     "hub": [
         *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),
@@ -103,7 +104,7 @@ def test_api_exports_every_kind() -> None:
     [
         *("api", "cel", "controllers", "engine", "fleet", "hub", "klusterlet", "klusterlet.works", "kube"),
         *("observe", "plugins", "providers", "testing", "whatif"),
-        *(each for each in EXPORTS if each.startswith(("controllers.", "providers."))),
+        *(each for each in EXPORTS if each.startswith(("controllers.", "engine.", "providers."))),
     ],
 )
 def test_package_documents_its_modules(package: str) -> None:

@@ -274,6 +274,16 @@ def test_deleted_workload_is_not_requeued() -> None:
     assert queue.on_event(ROOM, now=1) == []
 
 
+def test_workload_deleted_and_listed_again_in_flight_is_kept() -> None:
+    queue = queue_of(workload())
+    queue.pop(now=0)
+    queue.delete(key())
+    queue.put(workload(), now=1)
+    assert popped(queue, 1) is None, "it is still being tried"
+    queue.reject(key(), [FIT], now=2)
+    assert state(queue) is State.BACKOFF
+
+
 def test_recreated_workload_inherits_nothing_and_late_results_of_the_old_one_are_ignored() -> None:
     queue = queue_of(workload(uid="1"))
     queue.pop(now=0)
