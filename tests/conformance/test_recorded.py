@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
-from fairway.whatif import conformance_placement
-from fairway.whatif.conformance import PLACEMENT, open_recording
-from fairway.whatif.differences import Difference
+from fairway.whatif.conformance import placement
+from fairway.whatif.conformance.differences import Difference
+from fairway.whatif.conformance.recording import PLACEMENT, open_recording
 
 RECORDING = open_recording(str(Path(__file__).parents[1] / "golden" / "placement.jsonl.gz"))
 
@@ -32,7 +32,7 @@ NAMES = [msgspec.json.decode(row, type=Named).name for row in RECORDING.rows]
 @pytest.mark.parametrize("row", RECORDING.rows, ids=NAMES)
 def test_the_answer_is_the_reference_s(row: bytes) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(row)
-    (result,) = conformance_placement.run([scenario])
+    (result,) = placement.run([scenario])
     assert result.differences == ()
 
 
@@ -70,7 +70,7 @@ WRONG_ANSWERS = {
 def test_a_wrong_answer_would_be_noticed(field: str) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     scenario["expected"][0][field] = WRONG_ANSWERS[field]
-    (result,) = conformance_placement.run([scenario])
+    (result,) = placement.run([scenario])
     assert [each for each in result.differences if _about(each, field)]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairway.whatif import conformance_pod_requests
-from fairway.whatif.conformance import POD_REQUESTS, open_recording
+from fairway.whatif.conformance import pod_requests
+from fairway.whatif.conformance.recording import POD_REQUESTS, open_recording
 
 RECORDING = open_recording(str(Path(__file__).parents[1] / "golden" / "pod-requests.jsonl"))
 
@@ -27,12 +27,12 @@ def test_every_answer_is_the_reference_s() -> None:
 def test_a_wrong_answer_would_be_noticed(field: str) -> None:
     row: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     row["requests"][field] += 1
-    (result,) = conformance_pod_requests.run([row])
+    (result,) = pod_requests.run([row])
     assert [each.path for each in result.differences] == [field]
 
 
 def test_a_pod_that_cannot_be_read_is_a_difference() -> None:
     broken = {"pod": {"metadata": {"name": "p"}, "spec": {"containers": "none"}}, "requests": {"cpuMilli": 0}}
-    (result,) = conformance_pod_requests.run([broken])
+    (result,) = pod_requests.run([broken])
     assert result.name == "p"
     assert "Expected `array`" in result.differences[0].got

@@ -8,7 +8,7 @@ import click
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.output import OutputFormat, emit, output_option, say
 from fairway.cli.progress import tracked
-from fairway.whatif.conformance import ConformanceError, Recording, Result, open_recording
+from fairway.whatif.conformance.recording import ConformanceError, Recording, Result, open_recording
 
 SUMMARY: Final = "{passed} passed, {failed} failed"
 DIFFERENCES_PER_ROW: Final = 8

@@ -32,7 +32,7 @@ from fairway.kube import (
 from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.testing.hub import HubAddress, hub_in_thread
-from fairway.whatif.moving_creation import NAMESPACES, ensure
+from fairway.whatif.simulation.creation import NAMESPACES, ensure
 from rigs.processes import Port
 
 NAMESPACE = "fairway-system"

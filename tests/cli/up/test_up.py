@@ -36,9 +36,9 @@ from fairway.kube import (
 from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import key_of
-from fairway.whatif.moving import AGENT, LEASE, STOPPED
-from fairway.whatif.moving_creation import NAMESPACES, ensure
-from fairway.whatif.moving_objects import SCORE
+from fairway.whatif.simulation.agents import AGENT, LEASE, STOPPED
+from fairway.whatif.simulation.creation import NAMESPACES, ensure
+from fairway.whatif.simulation.objects import SCORE
 
 CALM = ("--period", "86400")
 """Scores stay as they are while the test looks."""

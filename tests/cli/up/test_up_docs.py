@@ -16,7 +16,7 @@ from fairway.cli.up.tour import EXAMPLE, demo_steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
-from fairway.whatif.moving import AGENT, LEASE_SECONDS, STOPPED, Motion
+from fairway.whatif.simulation.agents import AGENT, LEASE_SECONDS, STOPPED, Motion
 
 PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10

@@ -10,8 +10,8 @@ from controllers.replay.scenarios import Scenario
 from controllers.replay.scenery import KINDS, Document, Stage
 from fairway.fleet.instant import to_micros
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.whatif import conformance_placement
-from fairway.whatif.differences import differences
+from fairway.whatif.conformance import placement
+from fairway.whatif.conformance.differences import differences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,5 +57,5 @@ async def replay(scenario: Scenario, *, stage: Stage, live: Live) -> AsyncIterat
 
 def _means_the_same(scenario: Scenario, stored: list[Document]) -> None:
     """What the hub added by itself, such as defaults, must not make another scenario of it."""
-    (result,) = conformance_placement.run([{**scenario.row, "objects": stored}])
+    (result,) = placement.run([{**scenario.row, "objects": stored}])
     assert result.differences == (), scenario.name

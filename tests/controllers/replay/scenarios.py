@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.whatif.conformance import open_recording
+from fairway.whatif.conformance.recording import open_recording
 
 RECORDING: Final = Path(__file__).parents[2] / "golden" / "placement.jsonl.gz"
 VARIABLE: Final = "FAIRWAY_REPLAY"

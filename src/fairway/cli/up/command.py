@@ -99,7 +99,7 @@ def up(
     from fairway.cli.up import services
     from fairway.controllers.manager import Settings as Controllers
     from fairway.hub import Settings
-    from fairway.whatif.moving import Motion
+    from fairway.whatif.simulation.agents import Motion
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     motion = Motion(clusters=clusters, seed=seed, period=period)

@@ -14,8 +14,8 @@ from typing import Any, Final
 from fairway.api.cluster import CLUSTER_SET_LABEL, CONDITION_AVAILABLE
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.meta import format_time
-from fairway.whatif.synthetic import Document, generate
-from fairway.whatif.synthetic_scores import USAGE
+from fairway.whatif.synthetic.clusters import Document, generate
+from fairway.whatif.synthetic.scores import USAGE
 
 SYNTHETIC: Final = "fairway.dev/synthetic"
 """The label of clusters whose agents are played, and of their scores."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fairway.whatif import conformance, conformance_quantity
-from fairway.whatif.conformance import ConformanceError, Result, Row, open_recording
-from fairway.whatif.differences import differences
+from fairway.whatif.conformance import quantity, recording
+from fairway.whatif.conformance.differences import differences
+from fairway.whatif.conformance.recording import ConformanceError, Result, Row, open_recording
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -127,7 +127,7 @@ def test_a_crash_is_one_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise KeyError("deep inside")
         return {"valid": True, "float": 1, "quick float": 1}
 
-    monkeypatch.setattr(conformance_quantity, "_answer", crash)
+    monkeypatch.setattr(quantity, "_answer", crash)
     first, second = open_recording(write(tmp_path / "x", *rows)).run()
     assert [difference.got for difference in first.differences] == ["KeyError: 'deep inside'"]
     assert second.passed
@@ -151,13 +151,13 @@ def test_the_family_is_told_by_content_whatever_the_name(tmp_path: Path) -> None
     ],
 )
 def test_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row, family: str) -> None:
-    monkeypatch.setattr(conformance, "echo", echo, raising=False)
-    monkeypatch.setitem(conformance.RUNNERS, family, "fairway.whatif.conformance:echo")
+    monkeypatch.setattr(recording, "echo", echo, raising=False)
+    monkeypatch.setitem(recording.RUNNERS, family, "fairway.whatif.conformance.recording:echo")
     assert open_recording(write(tmp_path / "x", row)).family == family
 
 
 def test_a_family_without_a_runner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(conformance.RUNNERS, "pod-requests", raising=False)
+    monkeypatch.delitem(recording.RUNNERS, "pod-requests", raising=False)
     with pytest.raises(ConformanceError, match="pod-requests: this version has no implementation to check"):
         open_recording(write(tmp_path / "x", {"pod": {}, "requests": {}}))
 
@@ -195,7 +195,7 @@ def test_devices_and_directories_are_refused_unread(tmp_path: Path) -> None:
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "large.gz"
     file.write_bytes(gzip.compress(b" " * 4096))
-    monkeypatch.setattr(conformance, "MOST_BYTES", 4095)
+    monkeypatch.setattr(recording, "MOST_BYTES", 4095)
     with pytest.raises(ConformanceError, match="more than 4,095 bytes once unpacked"):
         open_recording(str(file))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clocks import LoopClock
 from fairway.kube import TransportError
-from fairway.whatif.moving_agent import (
+from fairway.whatif.simulation.agent import (
     BURST,
     IDLE,
     LEAST,

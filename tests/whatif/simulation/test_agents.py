@@ -28,8 +28,17 @@ from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
-from fairway.whatif.moving import AGENT, LEASE, LEASE_SECONDS, MISSED, STOPPED, Motion, create, moving
-from fairway.whatif.moving_objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
+from fairway.whatif.simulation.agents import (
+    AGENT,
+    LEASE,
+    LEASE_SECONDS,
+    MISSED,
+    STOPPED,
+    Motion,
+    create,
+    moving,
+)
+from fairway.whatif.simulation.objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
 from fairway.whatif.synthetic import BASE_TIME
 from rigs.processes import POLL
 

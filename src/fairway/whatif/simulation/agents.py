@@ -35,10 +35,10 @@ from fairway.kube import (
     Updated,
 )
 from fairway.kube.lease import LEASES
-from fairway.whatif import moving_creation
-from fairway.whatif.moving_agent import Agent, Pace, Turnstile, Values
-from fairway.whatif.moving_objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
-from fairway.whatif.synthetic_scores import HOSTED
+from fairway.whatif.simulation import creation
+from fairway.whatif.simulation.agent import Agent, Pace, Turnstile, Values
+from fairway.whatif.simulation.objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
+from fairway.whatif.synthetic.scores import HOSTED
 
 LEASE: Final = "managed-cluster-lease"
 LEASE_SECONDS: Final = 60
@@ -73,7 +73,7 @@ async def create(
     advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """The clusters, their sets and scores, as far as they are missing; ``advance(1)`` after every cluster."""
-    await moving_creation.create(
+    await creation.create(
         client,
         clusters=motion.clusters,
         seed=motion.seed,
@@ -228,7 +228,7 @@ class HubWire:
                     "renewTime": moment,
                 },
             }
-            await moving_creation.ensure(self._client, LEASES, body, namespace=cluster)
+            await creation.ensure(self._client, LEASES, body, namespace=cluster)
 
     async def report(self, cluster: str) -> None:
         found = self._clusters.get(cluster)
@@ -260,11 +260,11 @@ class HubWire:
     async def _publish(self, cluster: str, name: str, values: Values) -> None:
         now = self._clock.wall()
         until = now + timedelta(seconds=self._motion.validity(len(self._clusters.store)))
-        status = moving_creation.score_status(values, until=until, now=now)
+        status = creation.score_status(values, until=until, now=now)
         known = self._scores.get(name, namespace=cluster)
         if known is not None and known.status.conditions:
             del status["conditions"]
-        await moving_creation.publish(self._client, cluster=cluster, name=name, status=status)
+        await creation.publish(self._client, cluster=cluster, name=name, status=status)
 
 
 def _silent(cluster: ManagedCluster) -> bool:

@@ -1,6 +1,6 @@
 import pytest
 
-from fairway.whatif.differences import Difference, differences
+from fairway.whatif.conformance.differences import Difference, differences
 
 
 @pytest.mark.parametrize(

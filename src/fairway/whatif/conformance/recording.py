@@ -15,7 +15,7 @@ from typing import IO, Any, Final, Protocol
 
 import msgspec
 
-from fairway.whatif.differences import Difference
+from fairway.whatif.conformance.differences import Difference
 
 Row = dict[str, Any]
 
@@ -38,10 +38,10 @@ MOST_BYTES: Final = 1 << 30
 
 # Family → `module:attribute` of its runner; imported when a file of the family turns up.
 RUNNERS: Final[dict[str, str]] = {
-    CEL: "fairway.whatif.conformance_cel:run",
-    PLACEMENT: "fairway.whatif.conformance_placement:run",
-    POD_REQUESTS: "fairway.whatif.conformance_pod_requests:run",
-    QUANTITY: "fairway.whatif.conformance_quantity:run",
+    CEL: "fairway.whatif.conformance.cel:run",
+    PLACEMENT: "fairway.whatif.conformance.placement:run",
+    POD_REQUESTS: "fairway.whatif.conformance.pod_requests:run",
+    QUANTITY: "fairway.whatif.conformance.quantity:run",
 }
 
 NO_RUNNER = "{family}: this version has no implementation to check"

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from fairway.api.meta import format_time
-from fairway.whatif.synthetic_placements import placements as placement_documents
-from fairway.whatif.synthetic_scores import HOSTED, USAGE, Host, usage_scores
+from fairway.whatif.synthetic.placements import placements as placement_documents
+from fairway.whatif.synthetic.scores import HOSTED, USAGE, Host, usage_scores
 
 Document = dict[str, Any]
 

@@ -26,7 +26,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.resource import Key, T, key_of
-from fairway.whatif.moving_objects import NAMESPACE, SYNTHETIC, Member, Score, members, surroundings
+from fairway.whatif.simulation.objects import NAMESPACE, SYNTHETIC, Member, Score, members, surroundings
 
 AT_ONCE: Final = 16
 """Clusters being made at a time."""

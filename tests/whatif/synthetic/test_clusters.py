@@ -15,8 +15,8 @@ from fairway.providers.hosted.capacity import scores_of
 from fairway.providers.hosted.claims import Limits, claimed
 from fairway.providers.hosted.options import HostedOptions
 from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate
-from fairway.whatif.synthetic_placements import placements
-from fairway.whatif.synthetic_scores import HOSTED
+from fairway.whatif.synthetic.placements import placements
+from fairway.whatif.synthetic.scores import HOSTED
 
 SET_LABEL = "cluster.open-cluster-management.io/clusterset"
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.kinds import decode
 from fairway.cel import CLUSTER_VARIABLE, CompileError, Program, ScoreSource, cluster_environment
-from fairway.whatif.conformance import Result, Row, judged
-from fairway.whatif.differences import Difference, same, show
+from fairway.whatif.conformance.differences import Difference, same, show
+from fairway.whatif.conformance.recording import Result, Row, judged
 
 _POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
 

@@ -9,8 +9,8 @@ import msgspec
 from fairway.api.kinds import without_nulls
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import CPU, MEMORY, effective_requests
-from fairway.whatif.conformance import Result, Row, judged
-from fairway.whatif.differences import Difference, differences
+from fairway.whatif.conformance.differences import Difference, differences
+from fairway.whatif.conformance.recording import Result, Row, judged
 
 _RECORDED: Final = {"cpuMilli": CPU, "memoryBytes": MEMORY, "gpu": "nvidia.com/gpu"}
 

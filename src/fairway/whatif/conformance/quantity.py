@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from fairway.api.quantity import Quantity, QuantityError, quantity_float
-from fairway.whatif.conformance import Result, Row, judged
-from fairway.whatif.differences import Difference, differences
+from fairway.whatif.conformance.differences import Difference, differences
+from fairway.whatif.conformance.recording import Result, Row, judged
 
 
 def run(rows: Iterable[Row], /) -> Iterator[Result]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from fairway.whatif.conformance import Result, Row, judged
-from fairway.whatif.differences import Difference, differences
-from fairway.whatif.replay import answers
+from fairway.whatif.conformance.differences import Difference, differences
+from fairway.whatif.conformance.recording import Result, Row, judged
+from fairway.whatif.conformance.replay import answers
 
 _POSITION = re.compile(r"compilation failed:.*?<input>:\d+:\d+:", re.DOTALL)
 
