@@ -80,6 +80,7 @@ EXPORTS = {
     "plugins": ["PlacementWorkload", "profile_of"],
     "testing": ["background", "builders", "hub", "plugin"],
     "whatif": ["World"],
+    "whatif.synthetic": ["BASE_TIME", "NAMESPACES", "generate"],
     "whatif.lint": ["RULES", "Finding", "Rule", "Severity", "identity_of", "lint"],
 }
 

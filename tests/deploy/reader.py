@@ -27,7 +27,7 @@ MACHINERY = (
     "disruption-controller",
     "replicaset-controller",
 )
-FLEET = agents.Motion(clusters=6, seed=1, period=36_000)
+FLEET = agents.SimulationOptions(clusters=6, seed=1, period=36_000)
 """Its scores stay as they are for longer than anybody follows a document."""
 
 
@@ -60,7 +60,7 @@ class Reader:
         """Clusters whose agents live."""
         async with Client(self.connection) as client:
             await agents.create(client, FLEET)
-            async with agents.moving(client, FLEET):
+            async with agents.running_agents(client, FLEET):
                 yield
 
 

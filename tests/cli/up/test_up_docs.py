@@ -16,7 +16,7 @@ from fairway.cli.up.tour import EXAMPLE, demo_steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
-from fairway.whatif.simulation.agents import AGENT, LEASE_SECONDS, STOPPED, Motion
+from fairway.whatif.simulation.agents import AGENT, LEASE_SECONDS, STOPPED, SimulationOptions
 
 PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10
@@ -83,7 +83,7 @@ async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
 
 def test_the_page_names_the_label_and_times_of_an_outage() -> None:
     assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in PAGE
-    assert Motion(period=PERIOD).validity(CLUSTERS) <= 60
+    assert SimulationOptions(period=PERIOD).validity(CLUSTERS) <= 60
     assert yaml.safe_load(EXAMPLE)["metadata"]["annotations"] == {MISSING_SCORE: "exclude"}
     assert "Five minutes later, as on any OCM hub" in PAGE
     assert 5 * LEASE_SECONDS == 300

@@ -165,11 +165,11 @@ def test_a_family_without_a_runner_is_refused(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "holds no recorded answers"),
-        (b"\n \n", "holds no recorded answers"),
+        (b"", "contains no recorded results"),
+        (b"\n \n", "contains no recorded results"),
         (b"hello\n", "x:1: not a JSON object"),
         (b"[1]\n", "x:1: not a JSON object"),
-        (b'{"a": 1}\n', r"x:1: not recorded answers of any family known here \(placement, cel, "),
+        (b'{"a": 1}\n', r"x:1: not a recording of a known family \(placement, cel, "),
         (b"\x1f\x8bxx", "cannot be read"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A fleet on an embedded hub: made, made again, moved, stopped and started."""
+"""A simulated fleet on an embedded hub: creation, agents, stop and restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -32,18 +32,18 @@ from fairway.whatif.simulation.agents import (
     AGENT,
     LEASE,
     LEASE_SECONDS,
-    MISSED,
+    PERIODS_VALID,
     STOPPED,
-    Motion,
+    SimulationOptions,
     create,
-    moving,
+    running_agents,
 )
-from fairway.whatif.simulation.objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, members
+from fairway.whatif.simulation.objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, simulated_clusters
 from fairway.whatif.synthetic import BASE_TIME
 from rigs.processes import POLL
 
-PATIENCE = 120.0
-QUICK = Motion(clusters=4, seed=5, period=0.05, rate=1000.0)
+TIMEOUT = 120.0
+FAST = SimulationOptions(clusters=4, seed=5, period=0.05, rate=1000.0)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ async def until(
             changed.clear()
 
 
-async def heard(holds: Callable[[], bool]) -> None:
-    """Until the agents know, by a watch of their own. Another watch does not tell when."""
-    async with asyncio.timeout(PATIENCE):
+async def observed(holds: Callable[[], bool]) -> None:
+    """Wait until the agents observed a change, which another watch cannot show."""
+    async with asyncio.timeout(TIMEOUT):
         while not holds():
             await asyncio.sleep(POLL)
 
@@ -85,39 +85,43 @@ async def versions(client: Client) -> dict[str, str]:
 
 
 class TestObjects:
-    def test_every_cluster_is_joined_available_and_scored(self) -> None:
-        for member in members(clusters=300, seed=1, now=BASE_TIME):
-            conditions = {each["type"]: each["status"] for each in member.status["conditions"]}
+    def test_every_simulated_cluster_is_joined_available_and_scored(self) -> None:
+        for cluster in simulated_clusters(clusters=300, seed=1, now=BASE_TIME):
+            conditions = {each["type"]: each["status"] for each in cluster.status["conditions"]}
             assert conditions[CONDITION_AVAILABLE] == conditions["ManagedClusterJoined"] == "True"
             assert conditions["HubAcceptedManagedCluster"] == "True"
-            taints = [each["key"] for each in member.manifest["spec"].get("taints", ())]
+            taints = [each["key"] for each in cluster.manifest["spec"].get("taints", ())]
             assert not [key for key in taints if key.endswith(("/unreachable", "/unavailable"))]
-            assert {"cpuAvailable", "memAvailable"} <= set(member.scores[0].values)
-            assert member.scores[0].name == SCORE
-            assert set(member.manifest["metadata"]) == {"name", "labels"}
+            assert {"cpuAvailable", "memAvailable"} <= set(cluster.scores[0].values)
+            assert cluster.scores[0].name == SCORE
+            assert set(cluster.manifest["metadata"]) == {"name", "labels"}
 
-    def test_the_same_seed_makes_the_same_fleet_whenever_it_is_made(self) -> None:
+    def test_same_seed_creates_same_fleet_at_any_time(self) -> None:
         later = BASE_TIME + timedelta(days=40)
-        first = [(each.name, each.scores) for each in members(clusters=40, seed=3, now=BASE_TIME)]
-        again = [(each.name, each.scores) for each in members(clusters=40, seed=3, now=later)]
+        first = [(each.name, each.scores) for each in simulated_clusters(clusters=40, seed=3, now=BASE_TIME)]
+        again = [(each.name, each.scores) for each in simulated_clusters(clusters=40, seed=3, now=later)]
         assert first == again
-        assert first[:10] == [(each.name, each.scores) for each in members(clusters=10, seed=3, now=later)]
+        assert first[:10] == [
+            (each.name, each.scores) for each in simulated_clusters(clusters=10, seed=3, now=later)
+        ]
 
     @pytest.mark.parametrize(("clusters", "seconds"), [(12, 300.0), (1000, 300.0), (60_000, 3000.0)])
-    def test_scores_outlast_missed_periods_also_where_the_rate_is_too_low(
+    def test_scores_are_valid_for_five_periods_even_at_a_low_rate(
         self, clusters: int, seconds: float
     ) -> None:
-        assert Motion(period=60.0, rate=200.0).validity(clusters) == seconds
-        assert seconds >= MISSED * 60.0
+        assert SimulationOptions(period=60.0, rate=200.0).validity(clusters) == seconds
+        assert seconds >= PERIODS_VALID * 60.0
 
 
 class TestCreation:
-    async def test_clusters_are_complete(self, client: Client) -> None:
+    async def test_created_clusters_have_status_labels_and_scores(self, client: Client) -> None:
         steps: list[float] = []
-        await create(client, QUICK, advance=steps.append)
-        assert steps == [1] * QUICK.clusters
+        await create(client, FAST, advance=steps.append)
+        assert steps == [1] * FAST.clusters
         clusters = (await client.list(MANAGED_CLUSTERS)).items
-        names = [each.name for each in members(clusters=QUICK.clusters, seed=QUICK.seed, now=BASE_TIME)]
+        names = [
+            each.name for each in simulated_clusters(clusters=FAST.clusters, seed=FAST.seed, now=BASE_TIME)
+        ]
         assert sorted(each.metadata.name for each in clusters) == sorted(names)
         now = SYSTEM_CLOCK.wall()
         for cluster in clusters:
@@ -131,34 +135,33 @@ class TestCreation:
             assert score.status.validUntil is not None
             assert abs((score.status.validUntil - now).total_seconds()) < 60
 
-    async def test_placements_can_be_tried_at_once(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_creation_binds_sets_to_the_default_namespace(self, client: Client) -> None:
+        await create(client, FAST)
         sets = {each.metadata.name for each in (await client.list(MANAGED_CLUSTER_SETS)).items}
         assert {"default", "global", "prod", "dev"} <= sets
         bindings = (await client.list(MANAGED_CLUSTER_SET_BINDINGS, namespace=NAMESPACE)).items
         assert {each.spec.clusterSet for each in bindings} == set(BOUND_SETS)
 
-    async def test_what_is_there_stays_as_it_is(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_second_creation_keeps_existing_objects(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
         labels = {"metadata": {"labels": {"mine": "yes"}}}
         await client.patch(MANAGED_CLUSTERS, name, labels, kind=Patch.MERGE)
         before = await versions(client)
-        await create(client, QUICK)
+        await create(client, FAST)
         assert await versions(client) == before
 
-    async def test_more_clusters_can_be_asked_for(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_larger_creation_adds_clusters(self, client: Client) -> None:
+        await create(client, FAST)
         before = await versions(client)
-        await create(client, Motion(clusters=6, seed=QUICK.seed))
+        await create(client, SimulationOptions(clusters=6, seed=FAST.seed))
         after = await versions(client)
         assert before.items() <= after.items()
         assert len((await client.list(MANAGED_CLUSTERS)).items) == 6
 
-    async def test_a_creation_that_was_interrupted_is_finished(
+    async def test_creation_completes_after_interruption_at_any_request(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """At whichever of its requests."""
         transport = client._transport
         request = transport.request
         left = 0
@@ -173,13 +176,13 @@ class TestCreation:
 
         monkeypatch.setattr(transport, "request", limited)
         for done in range(100):
-            motion = Motion(clusters=done + 1, seed=1)  # one more than before
+            options = SimulationOptions(clusters=done + 1, seed=1)  # one more than before
             left = done
             try:
-                await create(client, motion)
+                await create(client, options)
             except TransportError:
                 left = 1000
-                await create(client, motion)
+                await create(client, options)
             else:
                 break
         assert done > 8
@@ -190,9 +193,9 @@ class TestCreation:
         assert {each.metadata.namespace for each in scores} == {each.metadata.name for each in clusters}
 
 
-class TestMotion:
-    async def test_leases_are_renewed_and_scores_move(self, client: Client) -> None:
-        await create(client, QUICK)
+class TestAgents:
+    async def test_agents_renew_leases_and_publish_new_scores(self, client: Client) -> None:
+        await create(client, FAST)
         first = {
             each.metadata.namespace: each.status.scores
             for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items
@@ -203,7 +206,7 @@ class TestMotion:
             found = {key: each for key, each in scores.store.items() if key[1] == SCORE}
             return all(each.status.scores != first[namespace] for (namespace, _), each in found.items())
 
-        async with moving(client, QUICK) as agents:
+        async with running_agents(client, FAST) as agents:
             assert agents.names == set(first)
             await until(client, ADD_ON_PLACEMENT_SCORES, moved)
             await until(client, LEASES, lambda leases: set(leases.store) >= held(first))
@@ -211,50 +214,50 @@ class TestMotion:
         assert lease.spec.leaseDurationSeconds == LEASE_SECONDS
         assert lease.spec.renewTime
 
-    async def test_a_cluster_the_hub_lost_sight_of_comes_back(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_agent_reports_unavailable_cluster_as_available(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
-        async with moving(client, QUICK):
-            await lose(client, name)
+        async with running_agents(client, FAST):
+            await mark_unavailable(client, name)
             await until(client, MANAGED_CLUSTERS, lambda clusters: status_of(clusters, name) == "True")
         cluster = await client.get(MANAGED_CLUSTERS, name)
-        # The other conditions are somebody else's.
+        # Other controllers own the other conditions.
         assert {each.type for each in cluster.status.conditions or ()} >= {
             "ManagedClusterJoined",
             CONDITION_AVAILABLE,
         }
 
-    async def test_after_a_restart_all_come_back(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_agents_of_all_clusters_start_again_after_restart(self, client: Client) -> None:
+        await create(client, FAST)
         names = [each.metadata.name for each in (await client.list(MANAGED_CLUSTERS)).items]
         for name in names:
-            await lose(client, name)
+            await mark_unavailable(client, name)
 
         def back(clusters: Informer[ManagedCluster]) -> bool:
             return all(status_of(clusters, name) == "True" for name in names)
 
-        # Whoever starts it again need not remember how many clusters there were.
-        async with moving(client, Motion(period=60.0)) as agents:
+        # The number of clusters is not an option of the restart.
+        async with running_agents(client, SimulationOptions(period=60.0)) as agents:
             assert agents.names == set(names)
             await until(client, MANAGED_CLUSTERS, back)
 
-    async def test_an_agent_stops_when_asked_and_starts_again(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_label_stops_agent_and_its_removal_starts_it(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
-        async with moving(client, QUICK) as agents:
-            await mark(client, name, STOPPED)
-            await heard(lambda: name not in agents.names)
-            await lose(client, name)
+        async with running_agents(client, FAST) as agents:
+            await label_agent(client, name, STOPPED)
+            await observed(lambda: name not in agents.names)
+            await mark_unavailable(client, name)
             others = agents.names
-            assert len(others) == QUICK.clusters - 1
-            await mark(client, name, None)
+            assert len(others) == FAST.clusters - 1
+            await label_agent(client, name, None)
             await until(client, MANAGED_CLUSTERS, lambda clusters: status_of(clusters, name) == "True")
             assert name in agents.names
 
-    async def test_an_agent_keeps_to_the_lease_it_is_told(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_agent_uses_lease_duration_of_its_cluster(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
-        async with moving(client, Motion(period=60.0)):
+        async with running_agents(client, SimulationOptions(period=60.0)):
             body = {"spec": {"leaseDurationSeconds": 1}}
             await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE)
             seen: set[str] = set()
@@ -266,26 +269,26 @@ class TestMotion:
 
             await until(client, LEASES, renewed)
 
-    async def test_agents_end_and_begin_with_their_clusters(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_agent_stops_and_starts_with_its_cluster(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
-        async with moving(client, QUICK) as agents:
+        async with running_agents(client, FAST) as agents:
             await client.delete(MANAGED_CLUSTERS, name)
-            await heard(lambda: name not in agents.names)
-            await create(client, QUICK)
-            await heard(lambda: name in agents.names)
+            await observed(lambda: name not in agents.names)
+            await create(client, FAST)
+            await observed(lambda: name in agents.names)
 
-    async def test_other_clusters_are_left_alone(self, client: Client) -> None:
+    async def test_clusters_without_the_label_have_no_agent(self, client: Client) -> None:
         await client.create(
             MANAGED_CLUSTERS, {"metadata": {"name": "real"}, "spec": {"hubAcceptsClient": True}}
         )
-        async with moving(client, QUICK) as agents:
+        async with running_agents(client, FAST) as agents:
             assert agents.names == set()
 
-    async def test_a_score_that_was_deleted_is_published_again(self, client: Client) -> None:
-        await create(client, QUICK)
+    async def test_agent_publishes_deleted_score_again(self, client: Client) -> None:
+        await create(client, FAST)
         name = (await client.list(MANAGED_CLUSTERS)).items[0].metadata.name
-        async with moving(client, QUICK):
+        async with running_agents(client, FAST):
             await client.delete(ADD_ON_PLACEMENT_SCORES, SCORE, namespace=name)
             await until(
                 client, ADD_ON_PLACEMENT_SCORES, lambda scores: bool(scores.get(SCORE, namespace=name))
@@ -302,8 +305,8 @@ def status_of(clusters: Informer[ManagedCluster], name: str) -> str:
     return condition.status if condition else "missing"
 
 
-async def lose(client: Client, name: str) -> None:
-    """As the hub does when no lease was renewed for a while."""
+async def mark_unavailable(client: Client, name: str) -> None:
+    """Mark the cluster as the hub does when its lease expires."""
     cluster = await client.get(MANAGED_CLUSTERS, name)
     lost = Condition(
         type=CONDITION_AVAILABLE, status="Unknown", reason="ManagedClusterLeaseUpdateStopped", message=""
@@ -313,6 +316,6 @@ async def lose(client: Client, name: str) -> None:
     await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE, subresource="status")
 
 
-async def mark(client: Client, name: str, agent: str | None) -> None:
+async def label_agent(client: Client, name: str, agent: str | None) -> None:
     body = {"metadata": {"labels": {AGENT: agent}}}
     await client.patch(MANAGED_CLUSTERS, name, body, kind=Patch.MERGE)

@@ -99,10 +99,10 @@ def up(
     from fairway.cli.up import services
     from fairway.controllers.manager import Settings as Controllers
     from fairway.hub import Settings
-    from fairway.whatif.simulation.agents import Motion
+    from fairway.whatif.simulation.agents import SimulationOptions
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
-    motion = Motion(clusters=clusters, seed=seed, period=period)
+    options = SimulationOptions(clusters=clusters, seed=seed, period=period)
     running = Controllers(controllers=controllers, identity=services.IDENTITY)
     if config is not None:
         running = configured(running, config)
@@ -111,7 +111,7 @@ def up(
         kubeconfig=kubeconfig_out,
         output=output,
         verbose=verbose,
-        companion=services.companion(motion, running, demo=demo and clusters > 0 and output == "table"),
+        companion=services.companion(options, running, demo=demo and clusters > 0 and output == "table"),
     )
 
 

@@ -22,7 +22,7 @@ from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
-from fairway.whatif.simulation.agents import Motion, create, moving
+from fairway.whatif.simulation.agents import SimulationOptions, create, running_agents
 from fairway.whatif.simulation.creation import NAMESPACES, ensure
 from fairway.whatif.world import Key
 
@@ -46,7 +46,7 @@ class FleetNotMade(CommandError):
     """The hub refused a request."""
 
 
-def companion(motion: Motion, settings: Settings, *, demo: bool) -> Companion:
+def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> Companion:
     """Return the companion of a hub. ``settings`` are those of the controllers.
 
     ``demo``: apply the example, and print its decision and its moves.
@@ -57,33 +57,33 @@ def companion(motion: Motion, settings: Settings, *, demo: bool) -> Companion:
         connection = load(kubeconfig).context()
         async with Client(connection, field_manager=AGENTS) as client:
             await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
-            if motion.clusters:
-                await _create_fleet(client, motion)
+            if options.clusters:
+                await _create_fleet(client, options)
             try:
                 async with (
                     running(connection, settings) as manager,
-                    moving(client, motion) as agents,
+                    running_agents(client, options) as agents,
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)
                     over: Callable[[], Awaitable[None]] = manager.over
                     if demo and agents.names:
                         over = _with_moves(client, await apply_example(client), manager.over)
-                    yield _announcement(names, len(agents.names), motion, demo=demo, over=over)
+                    yield _announcement(names, len(agents.names), options, demo=demo, over=over)
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
 
     return services
 
 
-async def _create_fleet(client: Client, motion: Motion) -> None:
+async def _create_fleet(client: Client, options: SimulationOptions) -> None:
     log.info(MAKING)
     try:
-        with progress(MAKING, total=motion.clusters) as advance:
-            await create(client, motion, advance=advance)
+        with progress(MAKING, total=options.clusters) as advance:
+            await create(client, options, advance=advance)
     except KubeError as error:
         raise FleetNotMade(NOT_MADE.format(error=error)) from error
-    log.info(MADE, motion.clusters, motion.seed)
+    log.info(MADE, options.clusters, options.seed)
 
 
 def _with_moves(
@@ -101,11 +101,16 @@ def _with_moves(
 
 
 def _announcement(
-    names: Sequence[str], count: int, motion: Motion, *, demo: bool, over: Callable[[], Awaitable[None]]
+    names: Sequence[str],
+    count: int,
+    options: SimulationOptions,
+    *,
+    demo: bool,
+    over: Callable[[], Awaitable[None]],
 ) -> Announcement:
     fairway = fairway_command()
     tries = demo_steps(fairway) if demo else steps(fairway)
-    fleet = FLEET.format(count=count, period=motion.period) if count else NO_CLUSTERS
+    fleet = FLEET.format(count=count, period=options.period) if count else NO_CLUSTERS
     shown = tries if count else tries[:1]
     return Announcement(
         state=(CONTROLLERS.format(names=", ".join(names)), fleet, "", ELSEWHERE),

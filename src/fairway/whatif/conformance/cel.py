@@ -1,7 +1,7 @@
 """Run recorded CEL expressions over the recorded clusters.
 
-What must match: whether the expression compiles, where the first compile error stands, the result type, and
-for every cluster whether there is a value or an error, the value, and the cost. Error messages need not
+What must match: whether the expression compiles, the position of the first compile error, the result type, and
+for every cluster the value or the presence of an error, and the cost. Error messages need not
 match. Where the cost depends on the random iteration order of a map in the reference, the cost of any order
 matches.
 """
@@ -21,7 +21,7 @@ _POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
 
 
 class _Scores:
-    """The recorded AddOnPlacementScores, as `managedCluster.scores("name")` asks for them."""
+    """The recorded AddOnPlacementScores, for `managedCluster.scores("name")`."""
 
     def __init__(self, documents: Iterable[Row]) -> None:
         self._scores: dict[tuple[str, str], list[tuple[str, int]]] = {}
@@ -83,7 +83,7 @@ def _compare_outcome(
     elif outcome.error is not None:
         yield Difference(path, show(expected["value"]), f"error: {outcome.error}")
     elif expected.get("opaque"):
-        # Only the text of such a value was recorded, in the reference's notation: the existence of a value
+        # Only the text of such a value was recorded, in the reference's notation, so the existence of a value
         # is sufficient.
         pass
     elif not same(expected["value"], outcome.value):

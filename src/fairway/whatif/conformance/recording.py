@@ -45,13 +45,13 @@ RUNNERS: Final[dict[str, str]] = {
 }
 
 NO_RUNNER = "{family}: this version has no implementation to check"
-UNKNOWN_CONTENT = "{file}:1: not recorded answers of any family known here ({families})"
+UNKNOWN_CONTENT = "{file}:1: not a recording of a known family ({families})"
 UNREADABLE = "{file}: cannot be read: {reason}"
 IS_DIRECTORY = "it is a directory; name the files in it"
 IS_DEVICE = "it is a device, not a file"
 TOO_LARGE = "it has more than {limit:,} bytes once unpacked"
 BAD_LINE = "{file}:{line}: not a JSON object: {reason}"
-NO_ROWS = "{file}: holds no recorded answers"
+NO_ROWS = "{file}: contains no recorded results"
 AN_ANSWER = "(an answer)"
 INCOMPLETE_ROW = "{file}:{line}: the row has no {key!r}"
 
@@ -181,10 +181,10 @@ def _content(path: str) -> bytes:
         if stat.S_ISDIR(mode):
             raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DIRECTORY))
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            # Some of them are infinite.
+            # Some devices are infinite.
             raise ConformanceError(UNREADABLE.format(file=path, reason=IS_DEVICE))
         with open(path, "rb") as stream:
-            # A look ahead instead of a step back: a pipe cannot be read twice.
+            # Peek, because a pipe cannot be rewound.
             if not stream.peek(2).startswith(b"\x1f\x8b"):
                 return _capped(stream, path)
             with gzip.GzipFile(fileobj=stream) as unpacked:

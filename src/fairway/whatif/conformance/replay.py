@@ -1,4 +1,4 @@
-"""Recorded placement scenarios, answered by this engine in the form in which the reference's answers were recorded."""
+"""Decide recorded placement scenarios, and format the results like the recorded ones."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from fairway.whatif.world import Key, World
 
 
 def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One answer per step of the scenario's schedule."""
+    """Return one result per step of the scenario's schedule."""
     now = to_micros(datetime.fromisoformat(scenario["now"]))
     world = World(decode(each) for each in scenario["objects"])
     found: list[dict[str, Any]] = []
@@ -32,17 +32,17 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
     outcome = found.outcome
     answer: dict[str, Any] = {"placement": "/".join(key)}
     status = world.placements[key].status
-    left_alone = world.workload(key).idle
-    if found.error is not None and not left_alone:
+    disabled = world.workload(key).idle
+    if found.error is not None and not disabled:
         answer["error"] = found.error
     answer |= {
         "numberOfSelectedClusters": status.numberOfSelectedClusters,
-        "selectedInRankOrder": None if left_alone else outcome.selected,
+        "selectedInRankOrder": None if disabled else outcome.selected,
         "conditions": _conditions(status),
         "decisionGroups": _groups(status),
         "decisions": _decisions(world, key),
     }
-    if left_alone or found.frozen:
+    if disabled or found.frozen:
         return answer
     details = outcome.details
     if details.stages:
@@ -79,7 +79,7 @@ def _groups(status: PlacementStatus) -> list[dict[str, Any]]:
 
 
 def _filters(outcome: Outcome) -> dict[str, list[str]]:
-    """Who was left after each, by the names of all up to it."""
+    """Return the clusters that passed, by the comma-separated names of the filters so far."""
     stages: dict[str, list[str]] = {}
     passed: list[str] = []
     for stage in outcome.details.stages:

@@ -1,7 +1,6 @@
-"""The agent of one synthetic cluster: renews its lease, says that it is available, and publishes how busy it is.
+"""The agent of one synthetic cluster: it renews the lease, reports the cluster as available and publishes scores.
 
-Agents know the hub only as `Wire`, and the time only by the clock they are given, so whole days can be played in a
-test.
+Agents use the hub only through `HubAccess` and time only through a clock, so tests can run days in virtual time.
 """
 
 import asyncio
@@ -17,18 +16,18 @@ from fairway.kube import Clock, KubeError, TokenBucket
 
 log: Final = logging.getLogger(__name__)
 
-LEAST: Final = 0
-MOST: Final = 100
-STEP: Final = 3.0
-"""The standard deviation of one step: so small that a decision stands for a while."""
-PULL: Final = 0.1
-"""The share of the way home that each step takes."""
-REACH: Final = 30
-"""As far from home as the walk goes."""
+SCORE_MIN: Final = 0
+SCORE_MAX: Final = 100
+STEP_DEVIATION: Final = 3.0
+"""Standard deviation of one step: small, so that decisions do not change at every step."""
+RETURN_RATE: Final = 0.1
+"""Share of the distance to the center that each step goes back."""
+MAX_DISTANCE: Final = 30
+"""Maximum distance from the center, in points."""
 RETRY_SECONDS: Final = 5.0
 BURST: Final = 20
-IDLE: Final = {"cpuAvailable": 50, "memAvailable": 50}
-"""Where a walk begins if nothing was published yet."""
+DEFAULT_VALUES: Final = {"cpuAvailable": 50, "memAvailable": 50}
+"""Start of the walk of a cluster without a score."""
 
 FAILED: Final = "agent of %s failed, retrying: %s"
 BROKE: Final = "agent of %s: unexpected error; retrying"
@@ -36,101 +35,107 @@ BROKE: Final = "agent of %s: unexpected error; retrying"
 Values = Mapping[str, int]
 
 
-def stepped(values: Values, *, home: Values, rng: random.Random) -> dict[str, int]:
-    """One step of a bounded random walk. It is drawn home, so it neither drifts away nor sticks to a bound."""
+def next_values(values: Values, *, center: Values, rng: random.Random) -> dict[str, int]:
+    """Return the next values of a bounded random walk that tends to its center."""
     found: dict[str, int] = {}
     for name, value in sorted(values.items()):
-        start = home.get(name, value)
-        wished = round(value + PULL * (start - value) + rng.gauss(0, STEP))
-        within = min(max(wished, start - REACH), start + REACH)
-        found[name] = min(max(within, LEAST), MOST)
+        start = center.get(name, value)
+        wanted = round(value + RETURN_RATE * (start - value) + rng.gauss(0, STEP_DEVIATION))
+        within = min(max(wanted, start - MAX_DISTANCE), start + MAX_DISTANCE)
+        found[name] = min(max(within, SCORE_MIN), SCORE_MAX)
     return found
 
 
-def share(name: str) -> float:
-    """From 0 to 1, evenly over many names and always the same for one: who comes when."""
+def phase(name: str) -> float:
+    """Return the position of a cluster within a period, from 0 to 1, by the hash of its name."""
     return zlib.crc32(name.encode()) / 2**32
 
 
-class Wire(Protocol):
-    """The hub as an agent sees it. Raises KubeErrors."""
+class HubAccess(Protocol):
+    """The requests of an agent to the hub. They raise KubeErrors."""
 
-    def outage(self, cluster: str) -> bool:
-        """Whether the hub takes the cluster for anything but available."""
+    def is_unavailable(self, cluster: str) -> bool:
+        """Return whether the Available condition on the hub is not True."""
 
-    def values(self, cluster: str) -> Values | None:
-        """What was published last, by whomever; None if nothing was."""
+    def scores(self, cluster: str) -> Values | None:
+        """Return the current values on the hub; None without a score."""
 
-    def left(self, cluster: str) -> float:
-        """Seconds until that runs out."""
+    def seconds_to_expiry(self, cluster: str) -> float:
+        """Return the seconds until the score expires."""
 
-    async def renew(self, cluster: str) -> None: ...
+    async def renew_lease(self, cluster: str) -> None: ...
 
-    async def report(self, cluster: str) -> None:
-        """Say that the cluster is available."""
+    async def report_available(self, cluster: str) -> None: ...
 
     async def publish(self, cluster: str, values: Values) -> None: ...
 
-    def constant(self, cluster: str) -> tuple[str, ...]:
-        """Its other score objects, whose values do not move."""
+    def constant_scores(self, cluster: str) -> tuple[str, ...]:
+        """Return the names of the other scores of the cluster, whose values do not change."""
 
-    async def extend(self, cluster: str, name: str) -> None:
-        """Publish one of those for another while."""
+    async def renew_score(self, cluster: str, name: str) -> None:
+        """Publish the same values with a later expiry."""
 
 
-class Turnstile:
-    """Lets everybody through, at so many a second."""
+class RateLimiter:
+    """Delays callers to ``rate`` calls per second, with bursts of ``BURST``."""
 
     def __init__(self, *, rate: float, clock: Clock) -> None:
         self._bucket = TokenBucket(burst=BURST, every=1 / rate)
         self._clock = clock
 
-    async def pass_through(self) -> None:
+    async def acquire(self) -> None:
         wait = self._bucket.reserve(self._clock.monotonic())
         if wait:
             await asyncio.sleep(wait)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Seconds between publications, and between renewals."""
+class Intervals:
+    """Seconds between publications, and between renewals of the lease."""
 
     period: float
     lease: float
 
 
 class Agent:
-    """Runs as a task, one to a cluster."""
+    """The agent of one cluster; ``run`` is its task."""
 
     def __init__(
-        self, name: str, *, wire: Wire, pace: Pace, turnstile: Turnstile, clock: Clock, seed: int
+        self,
+        name: str,
+        *,
+        hub: HubAccess,
+        intervals: Intervals,
+        limiter: RateLimiter,
+        clock: Clock,
+        seed: int,
     ) -> None:
-        self.name, self.pace = name, pace
-        self._wire, self._turnstile, self._clock = wire, turnstile, clock
+        self.name, self.intervals = name, intervals
+        self._hub, self._limiter, self._clock = hub, limiter, clock
         self._rng = random.Random(f"fairway agent {seed} {name}")
-        self._home: dict[str, int] | None = None
-        self._woken = asyncio.Event()
-        self._over = asyncio.Event()
+        self._center: dict[str, int] | None = None
+        self._wakeup = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._renew_at = self._publish_at = 0.0
 
     def wake(self) -> None:
-        """Something about its cluster is not as it should be."""
-        self._woken.set()
+        """Check the cluster now instead of at the next interval."""
+        self._wakeup.set()
 
     def stop(self) -> None:
-        """Have ``run`` return; what it is asking of the hub is asked to the end."""
-        self._over.set()
-        self._woken.set()
+        """End ``run`` after the current request."""
+        self._stopped.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         now = self._clock.monotonic()
         self._renew_at = now
-        # What still holds for a while is replaced at the agent's own place in the round.
-        spare = max(0.0, self._wire.left(self.name) - self.pace.period)
-        self._publish_at = now + min(spare, share(self.name) * self.pace.period)
+        # A score that is still valid is replaced at the phase of the cluster, to spread the load.
+        spare = max(0.0, self._hub.seconds_to_expiry(self.name) - self.intervals.period)
+        self._publish_at = now + min(spare, phase(self.name) * self.intervals.period)
         first = True
-        while not self._over.is_set():
-            self._woken.clear()
+        while not self._stopped.is_set():
+            self._wakeup.clear()
             retry = False
             try:
                 await self._act(first=first)
@@ -141,43 +146,43 @@ class Agent:
             except Exception:
                 log.exception(BROKE, self.name)
                 retry = True
-            await self._rest(retry=retry)
+            await self._sleep(retry=retry)
 
     async def _act(self, *, first: bool) -> None:
-        outage = self._wire.outage(self.name)
-        if outage or self._clock.monotonic() >= self._renew_at:
-            await self._turnstile.pass_through()
-            await self._wire.renew(self.name)
-            # All begin at once; from then on each has its own place in the round.
+        unavailable = self._hub.is_unavailable(self.name)
+        if unavailable or self._clock.monotonic() >= self._renew_at:
+            await self._limiter.acquire()
+            await self._hub.renew_lease(self.name)
+            # All agents renew when they start, and then at the phases of their clusters.
             self._renew_at = self._next(
-                self._renew_at, self.pace.lease * (share(self.name) if first else 1.0)
+                self._renew_at, self.intervals.lease * (phase(self.name) if first else 1.0)
             )
-        if outage and self._wire.outage(self.name):
-            await self._turnstile.pass_through()
-            await self._wire.report(self.name)
+        if unavailable and self._hub.is_unavailable(self.name):
+            await self._limiter.acquire()
+            await self._hub.report_available(self.name)
         if self._clock.monotonic() >= self._publish_at:
-            await self._turnstile.pass_through()
-            await self._wire.publish(self.name, self._step())
-            for name in self._wire.constant(self.name):
-                await self._turnstile.pass_through()
-                await self._wire.extend(self.name, name)
-            self._publish_at = self._next(self._publish_at, self.pace.period)
+            await self._limiter.acquire()
+            await self._hub.publish(self.name, self._step())
+            for name in self._hub.constant_scores(self.name):
+                await self._limiter.acquire()
+                await self._hub.renew_score(self.name, name)
+            self._publish_at = self._next(self._publish_at, self.intervals.period)
 
     def _next(self, before: float, after: float) -> float:
-        """What was missed, as by a machine that slept, is not made up for."""
+        """Return the next time after ``before``; missed intervals are skipped."""
         now = self._clock.monotonic()
         return before + after if before + after > now else now + after
 
     def _step(self) -> dict[str, int]:
-        values = self._wire.values(self.name) or IDLE
-        if self._home is None:
-            self._home = dict(values)
-        return stepped(values, home=self._home, rng=self._rng)
+        values = self._hub.scores(self.name) or DEFAULT_VALUES
+        if self._center is None:
+            self._center = dict(values)
+        return next_values(values, center=self._center, rng=self._rng)
 
-    async def _rest(self, *, retry: bool) -> None:
+    async def _sleep(self, *, retry: bool) -> None:
         now = self._clock.monotonic()
         until = now + RETRY_SECONDS if retry else min(self._renew_at, self._publish_at)
-        heard = self._over if retry else self._woken
+        event = self._stopped if retry else self._wakeup
         with suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, until - now)):
-                await heard.wait()
+                await event.wait()

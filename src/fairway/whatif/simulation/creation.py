@@ -1,5 +1,6 @@
-"""Brings a synthetic fleet onto a hub. What is there already stays as it is, so an interrupted creation is finished,
-and a fleet that was changed by hand keeps its changes.
+"""Create a synthetic fleet on a hub.
+
+Existing objects are kept: an interrupted creation can be completed, and changes by users stay.
 """
 
 import asyncio
@@ -26,10 +27,17 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.resource import Key, T, key_of
-from fairway.whatif.simulation.objects import NAMESPACE, SYNTHETIC, Member, Score, members, surroundings
+from fairway.whatif.simulation.objects import (
+    NAMESPACE,
+    SYNTHETIC,
+    Score,
+    SimulatedCluster,
+    sets_and_bindings,
+    simulated_clusters,
+)
 
-AT_ONCE: Final = 16
-"""Clusters being made at a time."""
+CONCURRENCY: Final = 16
+"""Clusters created at the same time."""
 CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
 UPDATED: Final = "AddOnPlacementScoreUpdated"
 UPDATED_MESSAGE: Final = "AddOnPlacementScore updated successfully"
@@ -56,35 +64,35 @@ async def create(
     clock: Clock = SYSTEM_CLOCK,
     advance: Callable[[float], None] = _nothing,
 ) -> None:
-    """``validity`` is in seconds, of the first scores; ``advance`` is called with 1 for every cluster.
+    """Create missing objects. ``validity`` of the first scores is in seconds; ``advance(1)`` is called per cluster.
 
-    Raises KubeErrors, never in groups.
+    Raises a single KubeError, never an exception group.
     """
     now = clock.wall()
     await ensure(client, NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    for document in surroundings(now=now):
+    for document in sets_and_bindings(now=now):
         if document["kind"] == MANAGED_CLUSTER_SETS.kind:
             await ensure(client, MANAGED_CLUSTER_SETS, document)
         else:
             await ensure(client, MANAGED_CLUSTER_SET_BINDINGS, document, namespace=NAMESPACE)
-    making = _Making(client, until=now + timedelta(seconds=validity), now=now)
-    await making.look()
-    queue = iter(members(clusters=clusters, seed=seed, now=now))
+    creator = _FleetCreator(client, until=now + timedelta(seconds=validity), now=now)
+    await creator.load_progress()
+    queue = iter(simulated_clusters(clusters=clusters, seed=seed, now=now))
 
     async def work() -> None:
         for member in queue:
-            await making.make(member)
+            await creator.create(member)
             advance(1)
 
     failures: list[KubeError] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(AT_ONCE, clusters)):
+            for _ in range(min(CONCURRENCY, clusters)):
                 group.create_task(work())
     except* KubeError as errors:
         failures += _leaves(errors)
     if failures:
-        raise failures[0]  # the others are about the same hub
+        raise failures[0]  # the other failures have the same cause
 
 
 def _leaves(errors: BaseExceptionGroup[KubeError]) -> Iterator[KubeError]:
@@ -98,7 +106,7 @@ def _leaves(errors: BaseExceptionGroup[KubeError]) -> Iterator[KubeError]:
 async def ensure(
     client: Client, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None
 ) -> None:
-    """Create it unless it is there."""
+    """Create the object unless it exists."""
     try:
         await client.create(resource, body, namespace=namespace)
     except AlreadyExists:
@@ -121,21 +129,21 @@ def score_status(values: Mapping[str, int], *, until: datetime, now: datetime) -
     }
 
 
-class _Making:
-    """``until`` is when the scores run out unless an agent renews them."""
+class _FleetCreator:
+    """Creates clusters with scores that are valid until ``until``."""
 
     def __init__(self, client: Client, *, until: datetime, now: datetime) -> None:
         self._client = client
         self._until, self._now = until, now
-        self._joined: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
         self._known: frozenset[str] = frozenset()
         self._scored: frozenset[Key] = frozenset()
 
-    async def look(self) -> None:
-        """At what an earlier creation made, and how far it came."""
+    async def load_progress(self) -> None:
+        """List what an earlier, perhaps interrupted creation left."""
         clusters = await self._client.list(MANAGED_CLUSTERS)
         self._known = frozenset(each.metadata.name for each in clusters.items)
-        self._joined = frozenset(
+        self._reported = frozenset(
             each.metadata.name
             for each in clusters.items
             if each.status.allocatable and find_condition(each.status.conditions or (), CONDITION_AVAILABLE)
@@ -143,11 +151,11 @@ class _Making:
         scores = await self._client.list(ADD_ON_PLACEMENT_SCORES)
         self._scored = frozenset(key_of(each) for each in scores.items if each.status.scores)
 
-    async def make(self, member: Member) -> None:
+    async def create(self, member: SimulatedCluster) -> None:
         name, client = member.name, self._client
         if name not in self._known:
             await ensure(client, MANAGED_CLUSTERS, member.manifest)
-        if name not in self._joined:
+        if name not in self._reported:
             await client.patch(
                 MANAGED_CLUSTERS, name, {"status": member.status}, kind=Patch.MERGE, subresource="status"
             )
@@ -171,7 +179,7 @@ class _Making:
 async def publish(
     client: Client, *, cluster: str, name: str, status: Mapping[str, Any], create: bool = False
 ) -> None:
-    """The object is made first where it is missing, and without asking where ``create`` says that it is."""
+    """Write the status of a score. A missing object is created first; ``create`` skips the attempt to write it."""
     if create:
         metadata = {"name": name, "namespace": cluster, "labels": {SYNTHETIC: "true"}}
         await ensure(client, ADD_ON_PLACEMENT_SCORES, {"metadata": metadata}, namespace=cluster)

@@ -1,8 +1,8 @@
-"""What a synthetic fleet consists of when it is to live on a hub, rather than be a picture of one.
+"""The objects of a synthetic fleet for a running hub.
 
-A picture shows a hub at one moment, with clusters that are out of reach and scores that ran out. On a hub that runs,
-such things are to happen, not to be made up: every cluster starts joined, available and with fresh scores. What only
-a hub may write (uid, versions) and what would keep objects from being deleted (finalizers) is left out.
+A generated fleet is the state of a hub at one moment, with unreachable clusters and expired scores. On a running hub
+those result from events, so here every cluster starts joined, available and with valid scores. Fields that only a hub
+writes (uid, resourceVersion) and finalizers, which would block deletion, are omitted.
 """
 
 import random
@@ -18,11 +18,11 @@ from fairway.whatif.synthetic.clusters import Document, generate
 from fairway.whatif.synthetic.scores import USAGE
 
 SYNTHETIC: Final = "fairway.dev/synthetic"
-"""The label of clusters whose agents are played, and of their scores."""
+"""Label of clusters with simulated agents, and of their scores."""
 SCORE: Final = USAGE
-"""The object whose values move."""
+"""The score object whose values change."""
 NAMESPACE: Final = "default"
-"""Where placements can be tried at once."""
+"""Namespace with bindings, so that placements there select clusters at once."""
 DEFAULT_SET: Final = "default"
 BOUND_SETS: Final = (DEFAULT_SET, "global")
 AVAILABLE_REASON: Final = "ManagedClusterAvailable"
@@ -34,7 +34,7 @@ _SET_LABELS: Final = {
     "edge": {"cloud": "None"},
     "hosting": {"feature.open-cluster-management.io/addon-hypershift-addon": "available"},
 }
-_OUT_OF_REACH: Final = ("/unreachable", "/unavailable")
+_OUTAGE_TAINTS: Final = ("/unreachable", "/unavailable")
 _FEATURE: Final = "feature.open-cluster-management.io/"
 
 
@@ -47,8 +47,8 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One cluster: ``manifest`` is what is created, ``status`` what its agent reports."""
+class SimulatedCluster:
+    """One cluster: the ``manifest`` to create, and the ``status`` that its agent reports."""
 
     name: str
     manifest: Document
@@ -56,8 +56,8 @@ class Member:
     scores: tuple[Score, ...]
 
 
-def surroundings(*, now: datetime) -> Iterator[Document]:
-    """The sets clusters are in, and bindings that let placements in ``NAMESPACE`` choose among all of them.
+def sets_and_bindings(*, now: datetime) -> Iterator[Document]:
+    """Yield the cluster sets, and bindings that let placements in ``NAMESPACE`` select every cluster.
 
     Every cluster is in the set ``default``, as on a hub where no administrator moved it, so that the placements of
     OCM's documentation select it. The other sets select by labels.
@@ -83,24 +83,26 @@ def surroundings(*, now: datetime) -> Iterator[Document]:
         }
 
 
-def members(*, clusters: int, seed: int, now: datetime) -> Iterator[Member]:
-    """The same names, sizes, labels and first scores for the same seed; more clusters begin with those of fewer."""
+def simulated_clusters(*, clusters: int, seed: int, now: datetime) -> Iterator[SimulatedCluster]:
+    """Yield the clusters of a seed; a larger fleet starts with the clusters of a smaller one."""
     source: Document | None = None
     scores: list[Document] = []
     for document in generate(clusters=clusters, seed=seed, placements=0, now=now):
         if document["kind"] == "ManagedCluster":
             if source is not None:
-                yield _member(source, scores, seed=seed, now=now)
+                yield _simulated_cluster(source, scores, seed=seed, now=now)
             source, scores = document, []
         elif document["kind"] == "AddOnPlacementScore":
             scores.append(document)
     if source is not None:
-        yield _member(source, scores, seed=seed, now=now)
+        yield _simulated_cluster(source, scores, seed=seed, now=now)
 
 
-def _member(source: Document, scores: list[Document], *, seed: int, now: datetime) -> Member:
+def _simulated_cluster(
+    source: Document, scores: list[Document], *, seed: int, now: datetime
+) -> SimulatedCluster:
     metadata, spec = source["metadata"], dict(source["spec"])
-    taints = [each for each in spec.pop("taints", ()) if not each["key"].endswith(_OUT_OF_REACH)]
+    taints = [each for each in spec.pop("taints", ()) if not each["key"].endswith(_OUTAGE_TAINTS)]
     if taints:
         spec["taints"] = taints
     labels = {
@@ -109,8 +111,8 @@ def _member(source: Document, scores: list[Document], *, seed: int, now: datetim
     labels[CLUSTER_SET_LABEL] = DEFAULT_SET
     made = [Score(each["metadata"]["name"], _values(each)) for each in scores]
     if all(each.name != SCORE for each in made):
-        made.insert(0, Score(SCORE, _guess(metadata["name"], seed)))
-    return Member(
+        made.insert(0, Score(SCORE, _default_values(metadata["name"], seed)))
+    return SimulatedCluster(
         name=metadata["name"],
         manifest={
             "apiVersion": source["apiVersion"],
@@ -142,7 +144,7 @@ def _values(score: Document) -> dict[str, int]:
     return {each["name"]: each["value"] for each in score["status"]["scores"]}
 
 
-def _guess(name: str, seed: int) -> dict[str, int]:
-    """For a cluster the picture shows without its provider: somewhat loaded."""
+def _default_values(name: str, seed: int) -> dict[str, int]:
+    """Return scores for a cluster that was generated without a provider."""
     rng = random.Random(f"fairway score {seed} {name}")
     return {"cpuAvailable": rng.randint(5, 45), "memAvailable": rng.randint(5, 45)}

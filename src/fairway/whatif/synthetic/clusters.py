@@ -1,9 +1,8 @@
-"""Synthetic fleets: as many realistic clusters as wanted, the same ones every time for the same seed.
+"""Generate realistic clusters, the same ones for the same seed, for simulations, benchmarks and demonstrations.
 
-Simulations, benchmarks and demonstrations need fleets nobody may publish. What matters for scheduling is kept
-true to life: sizes come in a few shapes and correlate with labels, availability goes with taints, scores
-follow load, some scores are expired and some are missing. A larger fleet starts with exactly the clusters of
-a smaller one of the same seed.
+The properties that matter for scheduling are realistic: sizes correlate with labels, unavailable clusters have taints,
+scores follow load, and some scores are expired or missing. A larger fleet starts with the clusters of a smaller one of
+the same seed.
 """
 
 import random
@@ -26,7 +25,7 @@ _GROUP: Final = "cluster.open-cluster-management.io"
 _SET_LABEL: Final = f"{_GROUP}/clusterset"
 _FEATURE: Final = "feature.open-cluster-management.io/addon-"
 
-# provider: product, vendor label, share of the fleet, regions
+# provider, product, vendor label, weight, regions
 _PROVIDERS: Final[tuple[tuple[str, str, str, int, tuple[str, ...]], ...]] = (
     (
         "aws",
@@ -52,7 +51,7 @@ _KUBERNETES: Final = ("v1.29.14", "v1.30.11", "v1.31.7", "v1.31.9", "v1.32.5", "
 _KUBERNETES_WEIGHTS: Final = (8, 14, 22, 22, 22, 12)
 _OPENSHIFT: Final = {"29": "4.16.40", "30": "4.17.28", "31": "4.18.14", "32": "4.19.3", "33": "4.20.1"}
 _PROVIDER_SUFFIX: Final = {"EKS": "-eks-7f2a1c3", "GKE": "-gke.1240000"}
-# vCPUs of a node, nodes at least and at most, GiB of memory per vCPU
+# vCPUs per node, minimum and maximum of nodes, GiB of memory per vCPU
 _SHAPES: Final = ((4, 3, 6, 4), (8, 3, 12, 4), (16, 4, 20, 4), (16, 3, 40, 8), (32, 6, 60, 8), (64, 4, 30, 8))
 _SHAPE_WEIGHTS: Final = {
     "prod": (5, 20, 32, 23, 15, 5),
@@ -71,14 +70,14 @@ def generate(
     placements: int = DEFAULT_PLACEMENTS,
     now: datetime = BASE_TIME,
 ) -> Iterator[Document]:
-    """A hub's objects: sets and bindings, then each cluster followed by its scores, then placements.
+    """Yield sets and bindings, then each cluster followed by its scores, then placements.
 
-    `now` is the moment the fleet is a picture of; ages, taint times and expiries lie around it.
+    Ages, taint times and expiries are relative to `now`.
     """
     if clusters < 0 or placements < 0:
         raise ValueError("a fleet cannot have a negative number of clusters or placements")
     yield from _sets_and_bindings(now)
-    # Seeded with text, Random hashes it by itself: the same on every machine, whatever PYTHONHASHSEED says.
+    # A text as seed is hashed by Random itself, independently of PYTHONHASHSEED.
     rng = random.Random(f"fairway clusters {seed}")
     for number in range(1, clusters + 1):
         cluster = _Cluster(rng, number, now)
@@ -122,9 +121,7 @@ def _sets_and_bindings(now: datetime) -> Iterator[Document]:
 
 
 class _Cluster:
-    """One cluster being made up: the traits that its labels, claims, sizes, taints and scores all follow
-    from.
-    """
+    """The random traits of one cluster, from which its labels, claims, sizes, taints and scores follow."""
 
     def __init__(self, rng: random.Random, number: int, now: datetime) -> None:
         self.rng = rng
@@ -156,12 +153,12 @@ class _Cluster:
             cores, least, most, ratio = rng.choices(_SHAPES, _SHAPE_WEIGHTS[self.environment])[0]
             self.nodes = rng.randint(least, most)
         self.cpu = cores * self.nodes
-        # Nodes report a little less memory than was bought: firmware and kernel take their share.
+        # Firmware and kernel reserve some of the memory.
         self.memory = self.cpu * ratio * 1024 * 1024 - self.nodes * rng.randint(180_000, 420_000)
         self.gpus = rng.choice((1, 2, 4, 8)) * max(1, self.nodes // 4) if self.gpu else 0
 
     def hosting_cluster(self, *, share: float) -> Host:
-        """With hosted clusters on ``share`` of what it carries; its load follows from them."""
+        """Return a host that uses ``share`` of its capacity for hosted clusters, and set the load accordingly."""
         empty = Host(cpu=self.cpu, memory=self.memory * 1024, pods=250 * self.nodes)
         host = replace(empty, hosted=min(empty.fits, int(empty.fits * share)))
         self.load = 1 - host.free().cpu / self.cpu
@@ -337,7 +334,7 @@ class _Cluster:
     def scores(self) -> Iterator[Document]:
         rng = self.rng
         fate = rng.random()
-        if fate >= 0.03:  # the rest never had the provider installed
+        if fate >= 0.03:  # the rest have no provider installed
             free = 1 - self.load
             cpu_free = self.cpu * free
             memory_free = self.memory * 1024 * min(1.0, max(0.02, free + rng.gauss(0.05, 0.08)))
@@ -347,9 +344,9 @@ class _Cluster:
             values = usage_scores(cpu=cpu_free, memory=memory_free, gpus=gpus)
             yield self.score(USAGE, values, valid=self.validity(stale=fate < 0.06))
         if self.host is not None:
-            # No number is drawn for it, so that it changes nothing of the clusters that follow.
-            away = timedelta(seconds=180 if self.available == "True" else -7200)
-            yield self.score(HOSTED, self.host.scores(), valid=self.now + away)
+            # Uses no random number, so that the following clusters stay the same.
+            offset = timedelta(seconds=180 if self.available == "True" else -7200)
+            yield self.score(HOSTED, self.host.scores(), valid=self.now + offset)
         if rng.random() < 0.04:
             yield self.cluster_score("resourceratiocpu", int(100 * (1 - self.load)))
             yield self.cluster_score("resourceratiomemory", int(100 * rng.random()))

@@ -1,4 +1,4 @@
-"""The placements of a synthetic fleet: a few dozen ways of asking, cycled through with varying numbers."""
+"""Generate placements of a dozen kinds in turn, with varying numbers."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +10,11 @@ Spec = dict[str, Any]
 
 
 def placements(rng: random.Random, *, count: int, namespaces: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """`count` placements; the namespace goes with the kind of question where a set is bound to only one."""
+    """Yield `count` placements, each in a namespace with a suitable binding."""
     for number in range(1, count + 1):
         name, namespace, make = _KINDS[(number - 1) % len(_KINDS)]
         if namespace not in namespaces:
-            raise ValueError(f"no namespace {namespace} to put placements in")
+            raise ValueError(f"placements need the namespace {namespace}")
         yield {
             "apiVersion": "cluster.open-cluster-management.io/v1beta1",
             "kind": "Placement",
@@ -24,7 +24,7 @@ def placements(rng: random.Random, *, count: int, namespaces: Sequence[str]) -> 
 
 
 _ANNOTATED: Final = {"hosting": {"annotations": {"fairway.dev/missing-score": "exclude"}}}
-"""A negative weight makes a missing score, which counts 0, the best of all."""
+"""With a negative weight a missing score, which counts 0, would be the best."""
 
 
 def _everywhere(rng: random.Random) -> Spec:

@@ -1,4 +1,4 @@
-"""Scores of synthetic clusters, computed by the code of the providers that publish them on real ones."""
+"""Compute scores of synthetic clusters with the code of the real providers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ _HOSTED_SCALES: Final = {each.name: each.scale for each in scores_of(_HOSTED)}
 _SMALL: Final = next(each for each in _HOSTED.profiles if each.name == TYPICAL)
 _ZONES: Final = ("a", "b", "c")
 _OWN_USE: Final = 0.15
-"""The share of a hosting cluster that its own components request."""
+"""Share of a hosting cluster that its own components request."""
 
 
 def usage_scores(*, cpu: float, memory: float, gpus: int | None) -> dict[str, int]:
-    """From free cores, bytes and GPUs; ``gpus`` is None on a cluster without any."""
+    """Return the scores for free cores, bytes and GPUs; ``gpus`` is None on a cluster without GPUs."""
     free = {CPU: int(cpu * 1000), MEMORY: int(memory)}
     if gpus is not None:
         free[_GPU] = gpus
@@ -59,7 +59,7 @@ def usage_scores(*, cpu: float, memory: float, gpus: int | None) -> dict[str, in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A hosting cluster with nodes in three zones: cores, bytes and pods in all, and its hosted clusters."""
+    """A hosting cluster with nodes in three zones: total cores, bytes and pods, and the number of hosted clusters."""
 
     cpu: float
     memory: float
@@ -68,8 +68,8 @@ class Host:
 
     @property
     def fits(self) -> int:
-        """Hosted clusters of the typical size that the cluster carries at most."""
-        return min(slots(self.rooms(), _SMALL), _HOSTED.limits.maximum)
+        """Maximum number of hosted clusters of the typical size."""
+        return min(slots(self.headrooms(), _SMALL), _HOSTED.limits.maximum)
 
     def free(self) -> Headroom:
         own, count = 1 - _OWN_USE, self.hosted
@@ -79,7 +79,7 @@ class Host:
             pods=self.pods * own - count * _SMALL.pods,
         )
 
-    def rooms(self) -> list[Headroom]:
+    def headrooms(self) -> list[Headroom]:
         free, share = self.free(), 1 / len(_ZONES)
         return [
             Headroom(zone=zone, cpu=free.cpu * share, memory=free.memory * share, pods=free.pods * share)
@@ -87,7 +87,7 @@ class Host:
         ]
 
     def scores(self) -> dict[str, int]:
-        values = carried(self.hosted, self.rooms(), _HOSTED)
+        values = carried(self.hosted, self.headrooms(), _HOSTED)
         whole = Headroom(cpu=self.cpu, memory=self.memory, pods=self.pods)
         values[API_HEADROOM] = api_headroom(self.hosted, whole, _HOSTED)
         return {name: _HOSTED_SCALES[name].score(value) for name, value in values.items()}
