@@ -1,7 +1,7 @@
-"""Reaching into values: ``a.b["c"][i]`` and its optional forms.
+"""Access to parts of values: ``a.b["c"][i]`` and its optional forms.
 
 An attribute is a base with a chain of qualifiers. The whole chain costs one, plus one per qualifier tried; a base
-that is a conditional has no cost of its own, which is why conditionals live here.
+that is a conditional has no cost of its own, so conditionals are compiled here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BAD_QUALIFIER: Final = "invalid qualifier type: {}"
 KEY_TYPES: Final = (str, bool, int, Uint, float)
 
 LONGEST_KEY: Final = 1000
-"""Characters of a key that an error repeats."""
+"""Maximum length of a key in an error message."""
 
 NONE_FOUND = Optional(present=False)
 
@@ -50,7 +50,7 @@ class Attribute:
     falsy: Attribute | None = None
     qualifiers: tuple[Qualifier, ...] = field(default=())
     free: bool = False
-    """Qualifiers cost nothing: so it is for a variable named past a local one of the same name."""
+    """Qualifiers cost nothing. This applies to a global variable that a local one of the same name hides."""
 
     def qualify(self, qualifier: Qualifier) -> Attribute:
         if self.condition is None or self.truthy is None or self.falsy is None:
@@ -59,7 +59,7 @@ class Attribute:
 
 
 def lookup(value: object, key: object) -> object:
-    """The entry at ``key``, or `Failure`."""
+    """Return the entry at ``key``. Raise `Failure` if there is none."""
     if isinstance(value, MAPS):
         entry, present = find(value, key)
         if present:
@@ -74,14 +74,14 @@ def lookup(value: object, key: object) -> object:
 
 
 def shown_key(key: object) -> object:
-    """What an error repeats of a key: not all of a long text, and of a list or map only the type."""
+    """Format a key for an error message: long text is truncated, and a list or map becomes its type."""
     if isinstance(key, str):
         return f"{key[:LONGEST_KEY]}…" if len(key) > LONGEST_KEY else key
     return key if isinstance(key, KEY_TYPES) else type_of_value(key).name
 
 
 def lookup_optional(value: object, key: object) -> tuple[object, bool]:
-    """The entry at ``key`` and whether there is one; a value without entries has none."""
+    """Return the entry at ``key`` and whether it exists; a scalar has no entries."""
     if isinstance(value, MAPS):
         return find(value, key)
     if isinstance(value, LISTS):
@@ -98,7 +98,7 @@ def checked_key(key: object) -> object:
 
 
 def compile_attribute(attribute: Attribute, *, tested: bool = False) -> Step:
-    """The attribute as an expression: resolved, and charged as a whole."""
+    """Compile an attribute, including the charge for the attribute as a whole."""
     fast = None if tested else _compile_path(attribute)
     resolve = compile_resolution(attribute)
     if attribute.condition is not None:
@@ -127,7 +127,7 @@ def _tested(evaluate: Step) -> Step:
 
 
 def compile_resolution(attribute: Attribute) -> Step:
-    """The attribute's value without the charge for the attribute as a whole."""
+    """Compile an attribute without the charge for the attribute as a whole."""
     if attribute.condition is not None and attribute.truthy is not None and attribute.falsy is not None:
         return _compile_conditional(
             attribute.condition, compile_resolution(attribute.truthy), compile_resolution(attribute.falsy)
@@ -138,7 +138,7 @@ def compile_resolution(attribute: Attribute) -> Step:
     if not qualifiers:
         return base
 
-    # Looking up costs a step, or none at all, and is about the work of two.
+    # A lookup is about two units of work, and costs one step or none.
     work = len(qualifiers) * (2 - price)
 
     def resolve(frame: Frame) -> object:
@@ -204,7 +204,7 @@ def _compile_base(attribute: Attribute) -> Step:
 
 
 def _compile_path(attribute: Attribute) -> Callable[[Step], Step] | None:
-    """A quick way through nested dicts by constant names, falling back to the slow one for anything else."""
+    """Compile a fast path through nested dicts by constant names; other values use the general one."""
     if attribute.base is not None or attribute.condition is not None or attribute.free:
         return None
     names: list[str] = []

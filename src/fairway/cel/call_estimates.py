@@ -1,4 +1,4 @@
-"""The most a single call can cost besides its arguments, and how large its result can be."""
+"""Estimate the maximum cost of one call without its arguments, and the size of its result."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _traversal(size: Extent) -> int:
 
 
 def _matching(text: Operand, pattern: Operand) -> int:
-    # One more than the text has, since even an empty text has to be matched.
+    # One more than the length, because an empty text is matched, too.
     walk = scaled(capped(text.extent.most + 1), PER_CHARACTER)
     return capped(walk * scaled(pattern.extent.most, PER_PATTERN_CHARACTER))
 

@@ -1,7 +1,8 @@
-"""Function calls: when arguments are evaluated, what is charged, and which overload runs.
+"""Function calls: the evaluation of arguments, the charges, and the selection of the overload.
 
-A call with a failed argument fails with that argument, but what else happens is part of the cost: unary and binary
-calls evaluate all arguments and charge; the others stop at the failure and charge only if it was the last argument.
+A call with a failed argument fails with its error. Unary and binary calls evaluate all arguments and charge all the
+same; other calls stop at the failure, and charge only if it was the last argument. This is part of the reference's
+cost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairway.cel.types import Kind, Type
 from fairway.cel.values import matches
 from fairway.cel.work import WorkRule
 
-# Rules that need only the arguments are charged before the work is done, so that a limit prevents the work.
+# Costs that depend only on the arguments are charged before the call, so that a limit prevents the work.
 _BEFOREHAND = frozenset(
     {
         cost.concatenation,
@@ -45,7 +46,7 @@ _BEFOREHAND = frozenset(
 def implementation(
     function: Function, candidates: tuple[Overload, ...]
 ) -> tuple[Implementation | Metered, bool]:
-    """What to run, and whether it counts as a call of many arguments."""
+    """Return the implementation, and whether it is charged as a variadic call."""
     if function.dispatch is not None:
         return function.dispatch, False
     if len(candidates) == 1 and candidates[0].call is not None:
@@ -60,7 +61,7 @@ def rule_of(function: Function, candidates: tuple[Overload, ...]) -> CostRule | 
 
 
 def _guarded(overload: Overload, call: Implementation | Metered) -> Implementation | Metered:
-    """Dynamic values reach a function unchecked, so the types are looked at when it is called."""
+    """Check the types of arguments at run time, because dynamic values are not checked before."""
     checks = [
         (index, param)
         for index, param in enumerate(overload.params)
@@ -114,7 +115,7 @@ def compile_call(
     variadic: bool,
     work: WorkRule | None = None,
 ) -> Step:
-    """``work`` is what the call takes beside what a metered implementation charges; None for a plain step."""
+    """Compile a call. ``work`` is charged in addition to that of a metered implementation; None is a plain step."""
     if rule is None and work is None and not variadic and 1 <= len(steps) <= 2:
         return _plain_unary(steps[0], run) if len(steps) == 1 else _plain_binary(steps[0], steps[1], run)
     settle = _settle(rule if steps else None, run, work)
@@ -135,7 +136,7 @@ def _usual(_args: tuple[Any, ...]) -> int:
 
 
 def _settle(rule: CostRule | None, run: Implementation | Metered, work: WorkRule | None) -> Settle:
-    """Runs the function and charges for it."""
+    """Return a function that runs ``run`` and charges for it."""
     weigh = work or _usual
     metered = run.call if isinstance(run, Metered) else None
     plain = None if isinstance(run, Metered) else run
@@ -163,7 +164,7 @@ def _settle(rule: CostRule | None, run: Implementation | Metered, work: WorkRule
 
 
 def _plain_unary(step: Step, run: Implementation | Metered) -> Step:
-    """One step of cost and work, which is what most operators are; nothing but the function is called for it."""
+    """Compile a unary operator that costs one step: the most frequent case, so it makes no other call."""
     metered = run.call if isinstance(run, Metered) else None
     plain = None if isinstance(run, Metered) else run
 

@@ -1,7 +1,7 @@
-"""Types of every node, and the overloads every call may take.
+"""Infer the type of every node, and the candidate overloads of every call.
 
-Most inputs are dynamic, so a call often keeps several candidates; which ones is decided here exactly as in the
-reference, because it decides the cost of the call and whether its arguments are evaluated after a failure.
+Most inputs are dynamic, so a call often has several candidates. They must be the same as in the reference, because they
+determine the cost of the call and whether its arguments are evaluated after a failure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TYPE_TOO_LARGE = f"the type of this expression has more than {MAX_TYPE_SIZE} par
 UNDEFINED_FIELD = "undefined field '{}'"
 
 # Comparisons between different number types. The reference hides them from the checker only until the first
-# comprehension has been entered; expressions in the field rely on what that lets through.
+# comprehension. Existing expressions rely on the comparisons that this permits.
 _CROSS_TYPE_SUFFIXES = (
     "int64_double",
     "int64_uint64",
@@ -64,8 +64,7 @@ _CROSS_TYPE_SUFFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """``overloads`` holds the candidates of every call; ``types`` the type of every node; ``names`` the type or
-    variable every resolved identifier stands for."""
+    """Results by node id: candidate ``overloads`` of calls, ``types`` of nodes, variables of resolved ``names``."""
 
     root: Expr
     types: Mapping[int, Type]
@@ -80,7 +79,7 @@ class Checked:
 
 
 NODE_WORK = 30
-"""Units of work (see `frame`) that checking a part of the tree takes, beside its type's size."""
+"""Units of work (see `frame`) to check one node, in addition to the size of its type."""
 
 
 def check(root: Expr, declarations: Declarations, meter: Meter | None = None) -> tuple[Checked, list[Issue]]:
@@ -126,7 +125,7 @@ class _Checker:
             case Comprehension():
                 type_ = self._comprehension(node)
         if type_.size > MAX_TYPE_SIZE:
-            # Self-repeating types grow exponentially, and are never intended.
+            # Types that contain themselves repeatedly grow exponentially.
             self._report(node.offset, TYPE_TOO_LARGE)
             type_ = ERROR
         if not isinstance(node, Literal):
@@ -169,7 +168,7 @@ class _Checker:
         return found
 
     def _qualified(self, node: Expr) -> str | None:
-        """``a.b.c`` as one name, unless its root is a local variable."""
+        """Return ``a.b.c`` as one name, unless its root is a local variable."""
         parts: list[str] = []
         while isinstance(node, Select) and not node.test:
             parts.append(node.field)

@@ -1,4 +1,4 @@
-"""Checked syntax to closures, each a function of the frame."""
+"""Compile a checked syntax tree to closures, each a function of the frame."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ from fairway.cel.values import Optional, equal, size_of, type_of_value
 from fairway.cel.work import PRICES, work_of
 
 PATTERN_MEMORY = 4
-"""Times that a constant pattern's work counts: the program holds it for as long as it lives."""
+"""Factor on the work of a constant pattern, which stays in memory as long as the program."""
 _SHORT_TEXT = 40
-"""Characters up to which a comparison costs about as much as it is work."""
+"""Maximum length of a text whose comparison costs about as much as its work."""
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 
 
 class Unusable(Exception):
-    """A constant in the expression can never work."""
+    """A constant in the expression is invalid where it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ _Local: TypeAlias = _Iteration | _Lazy
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The expression's closure, how many slots its frames need, and the constant patterns in it."""
+    """The closure of an expression, the number of slots of its frames, and its constant patterns."""
 
     step: Step
     slots: int
@@ -95,15 +95,11 @@ def compile_expression(checked: Checked, meter: Meter, *, free_constants: bool =
 
 _FREE_CALLS = frozenset({"_&&_", "_||_", "_?_:_", "or", "orValue"})
 _FREE_REGION = 16
-"""Parts without a cost that may stand together before they are charged as work."""
+"""Maximum number of connected nodes without cost that are not charged as work."""
 
 
 def free_regions(root: Expr) -> dict[int, int]:
-    """Work of parts that cost nothing: literals and the logic between them.
-
-    A few of them are no work beside the step they belong to. Where there are more, the part that holds them together
-    is charged for all of them; by its id.
-    """
+    """Return the work of large regions without cost (literals and logic between them), by the id of their root."""
     charged: dict[int, int] = {}
     sizes: dict[int, int] = {}
     pending: list[tuple[Expr, bool]] = [(root, False)]
@@ -152,12 +148,12 @@ class _Compiler:
             case Comprehension():
                 return self._fold(node)
             case CreateStruct():
-                raise AssertionError("the checker refuses messages")
+                raise AssertionError("the checker rejects messages")
 
     # --- attributes ------------------------------------------------------------------------------------------
 
     def _attribute(self, node: Expr) -> Attribute:
-        """The node as an attribute; anything that is not one becomes the base of a new one."""
+        """Return the node as an attribute; another expression becomes the base of a new attribute."""
         match node:
             case Ident() if node.id not in self._checked.type_names:
                 return self._name(node)
@@ -240,7 +236,7 @@ class _Compiler:
         return compile_call(self._compiled(operands), run, rule, variadic=variadic, work=work)
 
     def _pattern(self, text: str, *, required: bool) -> None:
-        """Compile a constant pattern once. One that is not ``required`` fails where it is used."""
+        """Compile a constant pattern once. An invalid one that is not ``required`` fails when it is used."""
         if text in self.patterns:
             return
         charge_work(self._meter, PATTERN_MEMORY * compile_work(text))
@@ -339,7 +335,7 @@ class _Compiler:
         return compile_transform_map(over, slot, predicate, key, self._body(node, slot, step.args[-1]))
 
     def _body(self, node: Comprehension, slot: int, body: Expr) -> Step:
-        """What is evaluated for every element."""
+        """Compile the part that is evaluated for every element."""
         if not node.second:
             return self._within(node.variable, _Iteration(slot), body)
         first, second = self.slots, self.slots + 1
@@ -367,7 +363,7 @@ def _constant(value: object) -> Step:
 
 
 def _junction(terms: list[Step], *, decisive: bool) -> Step:
-    """``&&`` with False as what decides, ``||`` with True: it does so whatever fails beside it."""
+    """Compile ``&&`` (False is decisive) or ``||`` (True): a decisive term hides failures of the others."""
     neutral = not decisive
 
     def evaluate(frame: Frame) -> object:
@@ -394,7 +390,7 @@ def _same(meter: Meter, left: object, right: object) -> object:
 
 
 def _different(meter: Meter, left: object, right: object) -> object:
-    """``!=`` has a result even for a pair for which ``==`` has none."""
+    """Return the result of ``!=``, which is true for a pair that ``==`` cannot compare."""
     try:
         return not equal(left, right, meter)
     except Failure:
@@ -402,7 +398,7 @@ def _different(meter: Meter, left: object, right: object) -> object:
 
 
 def _text_equality(left: Step, text: str, *, negated: bool) -> Step:
-    """Comparison with a constant string, the commonest of all expressions."""
+    """Compile a comparison with a constant string, the most frequent expression."""
     width = len(text)
     costs = tuple([ceil(size * cost.PER_CHARACTER) for size in range(width + 1)])
     failed = costs[min(1, width)]
@@ -425,7 +421,7 @@ def _text_equality(left: Step, text: str, *, negated: bool) -> Step:
 
 
 def _fallback(left: Step, right: Step, *, unwrap: bool) -> Step:
-    """``or`` and ``orValue``: free, and the alternative is evaluated only when it is needed."""
+    """Compile ``or`` or ``orValue``: without cost, and the alternative is evaluated only if needed."""
 
     def evaluate(frame: Frame) -> object:
         value = left(frame)
@@ -439,7 +435,7 @@ def _fallback(left: Step, right: Step, *, unwrap: bool) -> Step:
 
 
 def _scores(cluster: Step, name: Step, rule: CostRule | None) -> Step:
-    """Like any binary call, but it needs the frame's context."""
+    """Compile ``scores()``: a binary call that uses the context of the frame."""
 
     def run(frame: Frame, a: object, b: object) -> object:
         found = scores(frame.context, a, b)

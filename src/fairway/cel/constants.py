@@ -1,4 +1,4 @@
-"""What some dialects demand of literals: they must be usable where they stand, and of one type among themselves."""
+"""Checks of literals in some dialects: valid where they are used, and of one type within a list or map."""
 
 from __future__ import annotations
 

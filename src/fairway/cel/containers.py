@@ -1,4 +1,4 @@
-"""Lists and maps beside Python's own: lists that are added, lists without an order, maps with keys of any type."""
+"""Lists and maps that Python lacks: concatenations, lists without an order, maps with keys of any type."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 from fairway.cel.scalars import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, Uint
 
 DEEPEST: Final = 32
-"""Lists that are added to one another before they are copied into one: finding an element takes so many steps."""
+"""Maximum nesting of concatenations, and so of the steps to find an element; deeper ones are copied."""
 
 
 class Concat:
-    """Two lists seen as one, so that adding lists costs the same whatever their length."""
+    """The concatenation of two lists without a copy, so that it takes constant time."""
 
     __slots__ = ("_depth", "_left", "_right", "_size")
 
@@ -48,8 +48,10 @@ class Concat:
 
 
 class Keyed(list[object]):
-    """A list whose order means nothing: elements are known by the entries ``names`` of theirs, or by themselves if
-    there are no names. Adding to it replaces elements with the same key."""
+    """A list without an order. The fields ``names`` are the key of an element; without names, the element itself.
+
+    Adding an element replaces the one with the same key.
+    """
 
     __slots__ = ("names",)
 
@@ -65,7 +67,7 @@ class Keyed(list[object]):
         )
 
     def pairs(self, other: Iterable[object]) -> Iterator[tuple[object, object]] | None:
-        """The elements of both with the same keys; None if there are others."""
+        """Return the pairs of elements with the same keys; None if an element has no partner."""
         mine = {self._key(element): element for element in self}
         found: list[tuple[object, object]] = []
         for element in other:
@@ -97,7 +99,7 @@ def length(value: List) -> int:
 
 
 def added_depth(left: List, right: List) -> int:
-    """How deep the sum of two lists would nest."""
+    """Return the nesting of the concatenation of two lists."""
     a = left._depth if isinstance(left, Concat) else 0
     b = right._depth if isinstance(right, Concat) else 0
     return 1 + (a if a > b else b)
@@ -110,7 +112,7 @@ def concatenated(left: List, right: List) -> List:
 
 
 class CelMap:
-    """A map with keys of any type. Numbers that are equal across types find each other's entries."""
+    """A map with keys of any type. Equal numbers of different types find the same entry."""
 
     __slots__ = ("_entries",)
 
@@ -155,7 +157,7 @@ def _slot(key: object) -> tuple[str, object]:
     if kind is Uint:
         return "uint", key
     if kind is float:
-        # Every NaN is a key of its own.
+        # A NaN equals no other key.
         return "double", key if key == key else object()
     if key is None:
         return "null", None
@@ -163,7 +165,7 @@ def _slot(key: object) -> tuple[str, object]:
         return "timestamp", (key.seconds, key.nanos, key.zone)
     if isinstance(key, Duration):
         return "duration", key.nanos
-    # Lists, maps and the like are found again only by identity.
+    # Lists, maps and similar keys are found only by identity.
     return "identity", _Identity(key)
 
 
@@ -181,7 +183,7 @@ class _Identity:
 
 
 def _slots(key: object) -> Iterator[tuple[str, object]]:
-    """Where an entry for ``key`` may be, best first."""
+    """Return the possible slots of an entry for ``key``, the preferred one first."""
     yield _slot(key)
     if type(key) is float:
         if key.is_integer():
@@ -198,7 +200,7 @@ def _slots(key: object) -> Iterator[tuple[str, object]]:
 
 
 def find(map_: object, key: object) -> tuple[object, bool]:
-    """The entry of a map, and whether there is one."""
+    """Return the entry of a map, and whether it exists."""
     if isinstance(map_, CelMap):
         return map_.find(key)
     if type(key) is str:

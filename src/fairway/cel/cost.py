@@ -1,8 +1,7 @@
-"""What evaluation steps cost.
+"""The cost of evaluation steps.
 
-The numbers are part of the compatible behaviour: a limit on them decides whether an expensive expression matches.
-Sizes are multiplied as doubles and rounded up, because that is where the reference's odd values (0.7 → 1, 7.0…1 → 8)
-come from.
+The numbers are those of the reference, because a cost limit decides whether an expensive expression matches. As there,
+sizes are multiplied as doubles and rounded up (0.7 → 1, 7.0…1 → 8).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PER_PATTERN_CHARACTER: Final = 0.25
 Rule = Callable[[tuple[Any, ...], object], int]
 
 FAILED: Final = object()
-"""Stands for a failed argument or result."""
+"""Replaces a failed argument or result."""
 
 
 def traversal(size: int) -> int:

@@ -1,4 +1,4 @@
-"""What a library declares: functions with typed overloads, and names of types."""
+"""The declarations of a library: functions with typed overloads, and names of types."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fairway.cel.types import Kind, Type
 
 Implementation = Callable[..., object]
 CostRule = Callable[[tuple[Any, ...], object], int]
-"""Arguments and result to cost. A failed argument or result arrives as an object of size 1."""
+"""Returns the cost for arguments and result. A failed one is replaced by an object of size 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """An implementation that charges for its work while it does it: it takes a `Meter` before its arguments."""
+    """An implementation that charges for its work itself: it takes a `Meter` before its arguments."""
 
     call: Implementation
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredCost:
-    """A cost that is work to compute, because it depends on all parts of an argument."""
+    """A cost whose computation is charged as work, because it depends on all parts of an argument."""
 
     rule: Callable[[Meter, tuple[Any, ...], object], int]
 
@@ -35,8 +35,8 @@ class MeteredCost:
 class Overload:
     """One signature.
 
-    ``call`` may be None only for functions the compiler knows itself. ``variadic`` overloads stop at the first
-    failed argument and are then free of charge; others evaluate every argument and always charge.
+    ``call`` is None for functions that the compiler implements. ``variadic`` overloads stop at the first failed
+    argument, without a charge; others evaluate every argument and always charge.
     """
 
     id: str
@@ -64,9 +64,9 @@ def _collect(type_: Type, names: dict[str, None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``dispatch`` serves all overloads at once and looks at its arguments itself.
+    """A function. ``dispatch`` implements all overloads and checks its arguments itself.
 
-    ``cost`` applies whatever overload is chosen, even when that is known only at run time.
+    ``cost`` applies to all overloads, also if the overload is selected at run time.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """``types`` are the types an expression can mention by name."""
+    """A set of functions. ``types`` are the types that expressions can name."""
 
     name: str
     functions: tuple[Function, ...] = ()
@@ -94,15 +94,15 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What differs between the places where expressions are written.
+    """Differences between the uses of the language in Kubernetes.
 
     ``uniform``: the elements of a list literal, and the keys and values of a map literal, are of one type,
     unless they are arguments of ``format``.
     ``mixed_numbers``: numbers of different types can be compared; otherwise the reference allows it only once a
-    comprehension has been entered.
-    ``checked_constants``: a constant duration, timestamp or pattern that can't be one is a compile error.
-    ``free_constants``: lists and maps of constants are made once, at no cost.
-    ``two_variables``: there are macros that show index and element, or key and value.
+    comprehension.
+    ``checked_constants``: an invalid constant duration, timestamp or pattern is a compile error.
+    ``free_constants``: lists and maps of constants are created once, without cost.
+    ``two_variables``: macros with index and element, or key and value, exist.
     """
 
     uniform: bool = False

@@ -1,4 +1,4 @@
-"""Variables and libraries: what an expression can mention."""
+"""Environments: the variables and libraries that an expression can use."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _ALL_MACROS: Final = RECEIVER_MACROS | TWO_VARIABLE_MACROS
 COMPILE_WORK_EXCEEDED: Final = "expression takes more than {} units of work to compile; write a shorter one"
 
 SHALLOW: Final = 60
-"""Trees up to this depth fit any stack."""
+"""Maximum depth of trees that need no larger stack."""
 
 
 class Environment:
-    """Immutable. Compiling is pure: the same text gives an equivalent program every time."""
+    """Variables and libraries. Immutable; compiling has no side effects."""
 
     __slots__ = ("_declarations",)
 
@@ -79,14 +79,15 @@ class Environment:
         return environment
 
     def compile(self, text: str, *, work_limit: int = UNLIMITED) -> Program:
-        """Raises `CompileError`, or its subclass `InstantiationError` for a constant that can never work.
+        """Compile an expression.
 
-        An expression that is more work to compile than ``work_limit`` (see `frame`) does not compile either.
+        Raise `CompileError`; `InstantiationError` for an invalid constant, `CompileWorkExceeded` if compiling takes
+        more work than ``work_limit`` (see `frame`).
         """
         return self.compile_checked(text, work_limit=work_limit)[0]
 
     def compile_checked(self, text: str, *, work_limit: int = UNLIMITED) -> tuple[Program, Checked]:
-        """The program with what the checker found out about it; raises like ``compile``."""
+        """Return the program and the result of the checker; raises like ``compile``."""
         source = Source(text)
         meter = Meter(work_limit=work_limit)
         try:
@@ -144,7 +145,7 @@ def _deeper_than(root: Expr, limit: int) -> bool:
 
 @lru_cache(maxsize=1)
 def rule_environment() -> Environment:
-    """What validation rules of custom resources are written in; extend it by their variables."""
+    """Return the environment of validation rules of custom resources; extend it with their variables."""
     return Environment(
         variables={},
         libraries=RULE_LIBRARIES,
@@ -160,5 +161,5 @@ def rule_environment() -> Environment:
 
 @lru_cache(maxsize=1)
 def cluster_environment() -> Environment:
-    """Every library, and the variable that predicates over clusters use."""
+    """Return the environment of cluster predicates: every library, and the variable ``managedCluster``."""
     return Environment(variables={CLUSTER_VARIABLE: map_of(STRING, DYN)})

@@ -1,7 +1,7 @@
-"""The errors an expression can meet, and the two internal signals evaluation is built on.
+"""Errors of compilation and evaluation, and the two internal signals of an evaluation.
 
-A failure inside an expression is a value in CEL's eyes (``false && 1/0 > 0`` is false), so evaluation raises
-the light `Failure` that logical operators may absorb. An `Abort` ends the whole evaluation and nothing absorbs it.
+In CEL a failure is a value (``false && 1/0 > 0`` is false), so evaluation raises a light `Failure` that logical
+operators may absorb. An `Abort` ends the whole evaluation; no operator absorbs it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ TIMESTAMP_OVERFLOW = "timestamp overflow"
 
 
 class CelError(Exception):
-    """Base of every error this package raises."""
+    """Base of all errors of this package."""
 
 
 class CompileError(CelError):
     """The text is not a valid expression of its environment.
 
-    ``str()`` is the whole report, one ``ERROR: <input>:LINE:COLUMN: …`` entry with its source line per problem;
-    ``line``, ``column`` and ``message`` are those of the first entry. A problem of the whole text has line -1
-    and column 0.
+    ``str()`` is the report of all problems, each an ``ERROR: <input>:LINE:COLUMN: …`` entry with its source line;
+    ``line``, ``column`` and ``message`` are those of the first. A problem of the whole text has line -1 and column 0.
     """
 
     def __init__(self, text: str, *, line: int, column: int, message: str) -> None:
@@ -36,11 +35,11 @@ class CompileError(CelError):
 
 
 class InstantiationError(CompileError):
-    """The expression is well typed, but a constant in it can never work, e.g. a malformed regular expression."""
+    """The expression is well typed, but has an invalid constant, such as a malformed regular expression."""
 
 
 class CompileWorkExceeded(CompileError):
-    """Compiling the expression is more work than is allowed."""
+    """Compiling the expression takes more work than the limit."""
 
 
 class EvaluationError(CelError):
@@ -48,15 +47,15 @@ class EvaluationError(CelError):
 
 
 class CostLimitExceeded(EvaluationError):
-    """The evaluation was stopped because it became too expensive."""
+    """The evaluation was stopped at its cost limit."""
 
 
 class WorkLimitExceeded(EvaluationError):
-    """The evaluation was stopped because it did too much work, whatever it had cost by then."""
+    """The evaluation was stopped at its work limit, whatever its cost."""
 
 
 class Failure(Exception):
-    """An error value of the language on its way up."""
+    """An error value of the language, while it propagates."""
 
     __slots__ = ()
 
@@ -68,6 +67,6 @@ class Abort(Exception):
 
 
 class Overrun(Abort):
-    """A limit was passed, of cost or of work."""
+    """A limit of cost or work was exceeded."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""The most an expression can cost, judged by the largest values its inputs may have.
+"""Estimate the maximum cost of an expression from the maximum sizes of its inputs.
 
-Kubernetes refuses validation rules whose estimate is beyond a limit, so the estimate is part of what makes a
-definition acceptable: it follows the reference in what it counts and in what it overlooks.
+Kubernetes rejects validation rules whose estimate exceeds a limit, so the estimate must be that of the reference,
+including its omissions.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fairway.cel.types import Kind, Type
 
 Path = tuple[str, ...]
 SizeOf = Callable[[Path], int | None]
-"""The largest size of what a path leads to: a variable, then field names, ``@items``, ``@keys`` and ``@values``.
-None if the path isn't known."""
+"""Returns the maximum size of the value at a path: a variable, then field names, ``@items``, ``@keys`` and
+``@values``. None if the path is unknown."""
 
 _SCALARS = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
 _CONTAINERS = frozenset({Kind.MAP, Kind.STRUCT, Kind.PARAM})
@@ -58,7 +58,7 @@ class _Local:
 
 
 def estimate(checked: Checked, size_of: SizeOf) -> int:
-    """At most ``extent.MOST``, which also stands for "no limit"."""
+    """Return the estimate, at most ``extent.MOST``, which also means unlimited."""
     return _Estimator(checked, size_of).cost(checked.root)
 
 
@@ -92,7 +92,7 @@ class _Estimator:
             case Comprehension():
                 return self._bind(node) if node.macro == "bind" else self._fold(node)
 
-    # --- what is known of a node -----------------------------------------------------------------------------
+    # --- sizes of nodes --------------------------------------------------------------------------------------
 
     def _local(self, name: str) -> _Local | None:
         stack = self._locals.get(name)
@@ -271,7 +271,7 @@ class _Estimator:
         type_ = self._type(node)
         element: Extent | None = None
         if type_.kind is Kind.LIST:
-            # Kubernetes asks for the size of the elements without knowing the expression they come from.
+            # Kubernetes estimates the size of the elements without the path of their list.
             element = self._looked_up((*path, "@items")) if path else None
         return Operand(type_, self._size(node), element, node.value if isinstance(node, Literal) else None)
 

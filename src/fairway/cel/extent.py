@@ -1,4 +1,4 @@
-"""Ranges of sizes, for estimates. Beyond 64 bits everything is as large."""
+"""Ranges of sizes, for estimates; capped at 64 bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def capped(value: int) -> int:
 
 
 def scaled(size: int, factor: float) -> int:
-    """Rounded up, in doubles as the reference does it."""
+    """Multiply as doubles and round up, as the reference does."""
     product = float(size) * factor
     return MOST if product >= 2.0**64 else capped(ceil(product))
 

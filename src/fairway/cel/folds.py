@@ -1,7 +1,6 @@
-"""Loops of the macros, with the charges their expansion would make step by step.
+"""Loops of the macros, charged like the steps of their expansion.
 
-The accumulator may hold a failure and the loop goes on; the accumulator's initial list is made, and charged, when
-it is first looked at.
+The accumulator may be a failure without an end of the loop; its initial list is created, and charged, at its first use.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NOT_ITERABLE: Final = "got '{}', expected iterable type"
 
 
 class Unset:
-    """Marks a lazily bound variable that has not been read yet."""
+    """Value of a lazily bound variable before its first use."""
 
     __slots__ = ()
 
@@ -160,7 +159,7 @@ def compile_filter(over: Step, slot: int, predicate: Step, transform: Step) -> S
                 if value is not True and value is not False:
                     raise Failure(NO_SUCH_OVERLOAD)
             except Failure as error:
-                # The failure replaces the accumulator, so there is no list left to make.
+                # The failure replaces the accumulator, so no list is created.
                 failure = error
                 made = True
                 continue
@@ -198,7 +197,7 @@ def compile_bind(over: Step, slot: int, body: Step) -> Step:
 
 
 def compile_bound(slot: int, init: Step) -> Step:
-    """Reads a lazily bound variable; a failure to compute it is remembered like a value."""
+    """Compile the use of a lazily bound variable, which keeps a failure like a value."""
 
     def read(frame: Frame) -> object:
         value = frame.slots[slot]
@@ -216,7 +215,7 @@ def compile_bound(slot: int, init: Step) -> Step:
 
 
 def compile_pairs(over: Step) -> Step:
-    """Indices or keys, each with what is there."""
+    """Compile the iteration over pairs: index and element, or key and value."""
 
     def pairs(frame: Frame) -> object:
         value = over(frame)
@@ -241,7 +240,7 @@ def compile_unpacked(slot: int, first: int, second: int, body: Step) -> Step:
 def compile_transform_map(
     over: Step, slot: int, predicate: Step | None, key: Step | None, value: Step
 ) -> Step:
-    """Without ``key``, the value is a map whose entries are taken over."""
+    """Compile ``transformMap``; without ``key``, the value is a map whose entries are added."""
 
     def fold(frame: Frame) -> object:
         failure: Failure | None = None

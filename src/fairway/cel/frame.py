@@ -1,10 +1,10 @@
-"""The state of one evaluation, and how it is charged.
+"""The state of one evaluation, and its charges.
 
-Two things are counted. **Cost** is what the reference counts: its numbers are part of the compatible behaviour, and
-they say little about the time a step takes here. **Work** is that time: one unit is one plain step, such as reading a
-variable, about a quarter of a microsecond. A plain step costs one of both, so both are counted by one addition and one
-comparison: ``limit`` is the smaller of the cost limit and of ``fuse``, the cost at which the work is used up. Whatever
-takes other work than it costs moves the fuse.
+Two values are counted. **Cost** is that of the reference, whose numbers are part of the compatible behaviour and say
+little about time. **Work** is our processor time: one unit is one plain step, such as reading a variable, about a
+quarter of a microsecond. A plain step is one of both, so one addition and one comparison count both: ``limit`` is the
+smaller of the cost limit and of ``fuse``, the cost at which the work limit is reached. A step whose work differs from
+its cost moves the fuse.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 UNLIMITED: Final = 1 << 62
 NO_PATTERNS: Final[Mapping[str, Any]] = {}
 BATCH: Final = 32
-"""Elements that are charged at a time."""
+"""Elements per charge of ``walk``."""
 
 
 class Meter:
-    """Counts cost and work. ``fuse`` falls by work that costs nothing and rises by cost that is no work."""
+    """Counts cost and work. Work without cost lowers ``fuse``, cost without work raises it."""
 
     __slots__ = ("cap", "cost", "fuse", "limit", "work_limit")
 
@@ -38,14 +38,16 @@ class Meter:
 
     @property
     def work(self) -> int:
-        """Done so far."""
+        """The work so far."""
         return self.work_limit - self.fuse + self.cost
 
 
 class Frame(Meter):
-    """``slots`` holds the variables of comprehensions; ``order`` may rearrange the keys of a map about to be
-    iterated, None leaves them as they are. ``patterns`` are the constant regular expressions of the program,
-    ``computed_patterns`` those that this evaluation has paid for."""
+    """The state of one evaluation.
+
+    ``slots`` are the variables of comprehensions; ``order`` reorders the keys of a map before an iteration.
+    ``patterns`` are the constant regular expressions of the program, ``computed_patterns`` those compiled since.
+    """
 
     __slots__ = ("computed_patterns", "context", "order", "patterns", "slots", "variables")
 
@@ -72,7 +74,7 @@ class Frame(Meter):
 
 
 def charge_units(meter: Meter, count: int) -> None:
-    """``count`` steps of cost 1 each: the limit is passed by exactly one."""
+    """Charge ``count`` steps of cost 1 each; at the limit, the cost is one above it."""
     total = meter.cost + count
     if total > meter.limit:
         meter.cost = int(meter.limit) + 1
@@ -81,14 +83,14 @@ def charge_units(meter: Meter, count: int) -> None:
 
 
 def charge(meter: Meter, amount: int) -> None:
-    """One step of this cost, which is as much work."""
+    """Charge one step of this cost, and as much work."""
     total = meter.cost = meter.cost + amount
     if total > meter.limit:
         raise Overrun
 
 
 def charge_work(meter: Meter, work: int) -> None:
-    """Work that costs nothing."""
+    """Charge work without cost."""
     fuse = meter.fuse = meter.fuse - work
     if fuse < meter.limit:
         meter.limit = fuse
@@ -97,7 +99,7 @@ def charge_work(meter: Meter, work: int) -> None:
 
 
 def charge_call(meter: Meter, amount: int, work: int) -> None:
-    """One step of this cost and this work."""
+    """Charge one step of this cost and this work."""
     total = meter.cost = meter.cost + amount
     fuse = meter.fuse = meter.fuse + amount - work
     limit = meter.limit = fuse if fuse < meter.cap else meter.cap
@@ -106,7 +108,7 @@ def charge_call(meter: Meter, amount: int, work: int) -> None:
 
 
 def walk(meter: Meter, values: Iterable[T], count: int, price: int = 1) -> Iterator[T]:
-    """The ``count`` values, each of which is paid for before it is handed out."""
+    """Yield ``count`` values, and charge for each before."""
     source = iter(values)
     while count > 0:
         batch = min(count, BATCH)

@@ -1,6 +1,6 @@
-"""Type variables and what they stand for.
+"""Type variables and their bindings.
 
-Bindings are recorded on a trail, so a failed attempt is undone in time proportional to what it bound.
+A trail records the bindings, so that undoing a failed attempt takes time proportional to its bindings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Inference:
         return param(f"_var{self._count - 1}")
 
     def assign(self, left: Type, right: Type) -> bool:
-        """Whether the two can be one type; binds variables if so, and nothing otherwise."""
+        """Unify two types: bind variables and return true, or bind none and return false."""
         return self.assign_all((left,), (right,))
 
     def assign_all(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
@@ -87,7 +87,7 @@ class Inference:
         return left.kind is right.kind and left.name == right.name
 
     def _substitution(self, type_: Type, variable: Type) -> tuple[bool, bool]:
-        """Whether ``type_`` may stand for ``variable``, and whether something stood for it already."""
+        """Return whether ``type_`` can be bound to ``variable``, and whether the variable was bound before."""
         if type_ == variable:
             return True, True
         bound = self._bound.get(variable)
@@ -106,7 +106,7 @@ class Inference:
         return False, False
 
     def _absent(self, variable: Type, within: Type) -> bool:
-        """Whether ``variable`` does not occur in ``within``."""
+        """Return whether ``variable`` does not occur in ``within``."""
         if not within.open:
             return True
         if variable == within:

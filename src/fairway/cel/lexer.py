@@ -1,7 +1,7 @@
-"""Text to tokens.
+"""Split text into tokens.
 
-Characters that start no token are reported and skipped the way the reference's lexer does it (up to and including
-the first character no token could contain), so that the first reported position is the same.
+Characters that start no token are reported and skipped as in the reference (up to and including the first character
+that no token contains), so that the position of the first error is the same.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class Token(NamedTuple):
 
 TOKEN_WORK = 4
 ISSUE_WORK = 16
-"""Units of work (see `frame`) that a token takes until it is part of the tree, and one that is none."""
+"""Units of work (see `frame`) to parse a token, and to skip an invalid one."""
 _BATCH = 256
 
 
 def tokenize(text: str, meter: Meter | None = None) -> tuple[list[Token], list[Issue]]:
-    """Raises `Overrun` when there is more than the meter allows."""
+    """Return the tokens. Raise `Overrun` at the limit of the meter."""
     meter = meter or Meter()
     tokens: list[Token] = []
     issues: list[Issue] = []
@@ -95,7 +95,7 @@ def tokenize(text: str, meter: Meter | None = None) -> tuple[list[Token], list[I
 
 
 def _unlexable_end(text: str, start: int) -> int:
-    """Offset of the first character that rules out every token beginning at ``start``."""
+    """Return the offset of the first character that no token beginning at ``start`` contains."""
     char = text[start]
     if char in _QUOTED_PREFIX:
         found = _QUOTED_PREFIX[char].match(text, start)

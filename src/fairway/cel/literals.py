@@ -1,4 +1,4 @@
-"""The value written by a literal token."""
+"""The value of a literal token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def parse_string(text: str) -> str:
 
 
 def parse_bytes(text: str) -> bytes:
-    """Octal and hexadecimal escapes are bytes; everything else is encoded as UTF-8."""
+    """Return the bytes: octal and hexadecimal escapes are bytes, other characters are encoded as UTF-8."""
     body, raw = _body(text[1:])
     if raw or "\\" not in body:
         return body.encode("utf-8", "surrogatepass")
@@ -74,13 +74,13 @@ def parse_bytes(text: str) -> bytes:
 def _integer(text: str) -> int:
     if text.startswith("0x"):
         return int(text[2:], 16)
-    # More digits than any 64-bit number has; also keeps the conversion linear.
+    # More digits than a 64-bit number; this also bounds the time of the conversion.
     digits = text.lstrip("0")
     return UINT_MAX + 1 if len(digits) > 20 else int(text[-20:] if len(text) > 20 else text)
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """The characters between the quotes, with line ends normalised, and whether escapes are literal."""
+    """Return the characters between the quotes, with normalised line ends, and whether the literal is raw."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     if raw:

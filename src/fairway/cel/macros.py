@@ -1,7 +1,6 @@
-"""Macros: calls that the parser replaces by folds before anything is checked.
+"""Macros: calls that the parser replaces by comprehensions before the check.
 
-The expansion is observable (positions of type errors, and the cost of every evaluation step), so it has the
-shape the reference gives it.
+The expansion is observable, in positions of type errors and in costs, so it is that of the reference.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ OPTIONAL_NAME = "{}() variable name must be a simple identifier"
 
 
 class MacroError(Exception):
-    """The call has a macro's name and arity but not its form."""
+    """The call has the name and arity of a macro, but invalid arguments."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(message)
@@ -52,7 +51,7 @@ class Numbering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Makes the nodes of an expansion; all of them are blamed on the macro's call."""
+    """Creates the nodes of an expansion, with the position of the macro's call."""
 
     numbering: Numbering
     offset: int
@@ -100,7 +99,7 @@ class Builder:
         return CreateMap(self.numbering.next_id(), self.offset, ())
 
     def copy(self, node: Expr) -> Expr:
-        """The same expression under new ids, keeping its positions."""
+        """Copy an expression with new ids and the same positions."""
         fresh = self.numbering.next_id
         match node:
             case Literal() | Ident():
@@ -159,7 +158,7 @@ def expand_has(build: Builder, arg: Expr) -> Expr:
 
 
 def _names(args: Sequence[Expr], message: str = NOT_A_NAME) -> tuple[str, str]:
-    """The variables of a macro: all arguments but the last, which for these is one or two."""
+    """Return the one or two variables of a macro: all arguments but the last."""
     first = _name(args[0], message)
     if len(args) == 2:
         return first, ""
@@ -271,7 +270,7 @@ def _transformed(build: Builder, macro: str, target: Expr, args: Sequence[Expr],
 
 
 def _bind(build: Builder, target: Expr, name: str, body: Expr) -> Expr:
-    """Evaluate ``body`` with ``name`` bound, lazily, to the optional's value."""
+    """Evaluate ``body`` with ``name`` lazily bound to the value of the optional."""
     return build.fold(
         "bind",
         over=build.list(),
@@ -324,4 +323,4 @@ TWO_VARIABLE_MACROS: dict[tuple[str, int], Expander] = {
     ("transformMapEntry", 3): _transform_entry,
     ("transformMapEntry", 4): _transform_entry,
 }
-"""Only some dialects have them."""
+"""Macros of dialects with ``two_variables``."""

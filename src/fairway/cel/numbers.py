@@ -48,7 +48,7 @@ def divide(left: object, right: object) -> object:
     if isinstance(left, int) and isinstance(right, int) and a in (int, Uint):
         if right == 0:
             raise Failure(DIVISION_BY_ZERO)
-        # Towards zero, as machines do.
+        # Rounds towards zero, as 64-bit division does.
         quotient = abs(int(left)) // abs(int(right))
         if a is Uint:
             return Uint(quotient)
@@ -145,7 +145,7 @@ def _hex_float(text: str) -> float:
 
 
 def positional(value: float) -> str:
-    """The shortest digits that identify the double, without an exponent."""
+    """Format with the fewest digits that identify the double, without an exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -155,7 +155,7 @@ def positional(value: float) -> str:
 
 
 def shortest(value: float) -> str:
-    """The shortest digits that identify the double, with an exponent from a million or below 1/10000."""
+    """Format with the fewest digits that identify the double, with an exponent from a million or below 1/10000."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

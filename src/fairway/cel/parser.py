@@ -1,4 +1,4 @@
-"""Tokens to a syntax tree, by recursive descent with the reference's limits on depth and size."""
+"""Parse tokens to a syntax tree, by recursive descent with the reference's limits on depth and size."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ class _Stop(Exception):
     def __init__(self, issue: Issue) -> None:
         super().__init__(issue.message)
         self.issue = issue
-        # What stands before a dot without a name, and the token it begins with.
+        # The operand of a dot without a name, and its first token.
         self.partial: Expr | None = None
         self.start = -1
 
 
 NODE_WORK = 30
-"""Units of work (see `frame`) that a part of the tree takes, from the text to the program."""
+"""Units of work (see `frame`) per node, for all steps of compilation."""
 
 
 def parse(source: Source, macros: Macros = RECEIVER_MACROS, meter: Meter | None = None) -> Expr:
-    """The tree of the whole text, or `CompileError`; `Overrun` when it is more work than the meter allows."""
+    """Parse the whole text. Raise `CompileError`, or `Overrun` at the limit of the meter."""
     meter = meter or Meter()
     charge_work(meter, len(source.text) >> 3)
     if len(source.text) > EXPRESSION_SIZE_LIMIT:
@@ -108,7 +108,7 @@ class _Parser:
         self._expr_depth = 0
         self._relation_depth = 0
         self._calc_depth = 0
-        # How deep each node's counted operators nest below it; absent means zero.
+        # Nesting of counted operators below each node; zero if absent.
         self._tree: dict[int, int] = {}
         self.issues: list[Issue] = []
 
@@ -116,7 +116,7 @@ class _Parser:
         self._ids += 1
         charge_work(self._meter, NODE_WORK)
         if self._ids > MAX_NODES:
-            # Only chained macros that repeat their target get here; each link doubles the tree.
+            # Reached only by chained macros that repeat their target: each doubles the tree.
             raise _Stop(Issue(NOWHERE, EXPANDED_TOO_FAR))
         return self._ids
 
@@ -130,7 +130,7 @@ class _Parser:
     # --- depth -----------------------------------------------------------------------------------------------
 
     def _deepen(self, node: Expr, *parts: Expr, counted: bool) -> Expr:
-        """Remember how deep ``node`` is; operators and member accesses count towards the limit."""
+        """Record the depth of ``node``; operators and member accesses count towards the limit."""
         depth = 0
         for part in parts:
             depth = max(depth, self._tree.get(part.id, 0))
@@ -232,7 +232,7 @@ class _Parser:
         while self._tokens[self._at + count].kind == kind:
             count += 1
         if kind == "-" and count == 1 and self._tokens[self._at + 1].kind in ("int", "float"):
-            # A single minus before a number belongs to the number.
+            # A single minus before a number is part of the number.
             return self._member()
         self._at += count
         operand = self._member()
@@ -355,12 +355,12 @@ class _Parser:
         return self._deepen(made, *args, counted=False)
 
     def _report_has(self, argument: Expr) -> None:
-        """The reference looks at what it could read of the argument, and that problem comes first."""
+        """Report a problem of the argument of ``has()`` first, as the reference does."""
         if not isinstance(argument, Select):
             self._report(argument.offset, INVALID_HAS)
 
     def _message_name(self, name: str) -> Expr | None:
-        """A message literal ``a.b.C{…}`` if the names ahead lead to a brace; nothing is consumed otherwise."""
+        """Parse the name of a message literal ``a.b.C{…}``; without a brace, consume nothing."""
         at = self._at
         while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "ident":
             name += "." + self._tokens[at + 1].text
@@ -388,9 +388,9 @@ class _Parser:
         return self._deepen(node, *(field.value for field in fields), counted=False)
 
     def _arguments(self) -> tuple[list[Expr], _Stop | None]:
-        """The arguments up to the closing parenthesis, and the error if it is missing.
+        """Parse arguments up to the closing parenthesis, and return the error if it is missing.
 
-        The reference still looks at a macro whose parenthesis is missing, and what it finds may come first.
+        The reference also expands a macro without the parenthesis, and its error may come first.
         """
         args: list[Expr] = []
         if self._accept(")"):
@@ -484,6 +484,6 @@ class _Parser:
         return _Stop(Issue(token.offset, f"Syntax error: {found} where {expected} is expected"))
 
     def _report(self, offset: int, message: str) -> Expr:
-        """Note a problem and stand something harmless in for the broken part."""
+        """Record a problem and return a placeholder for the invalid part."""
         self.issues.append(Issue(offset, message))
         return Literal(self.next_id(), offset, None)

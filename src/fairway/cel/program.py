@@ -24,14 +24,13 @@ from fairway.cel.stack import deep_stack
 
 DEFAULT_COST_LIMIT: Final = 1_000_000
 DEFAULT_WORK_LIMIT: Final = 1_000_000
-"""Units of work, see `frame`: about a quarter of a second."""
+"""About a quarter of a second; see `frame`."""
 MAX_ORDERS: Final = 5_000
 NESTED_TOO_DEEPLY: Final = "value nests too deeply"
 
 
 class Outcome(NamedTuple):
-    """``error`` is None exactly when ``value`` is the expression's value. ``cost`` is what the reference counts,
-    ``work`` what was done (see `frame`)."""
+    """The result: a ``value`` or an ``error``, the ``cost`` of the reference, and our ``work`` (see `frame`)."""
 
     value: object
     error: EvaluationError | None
@@ -40,11 +39,10 @@ class Outcome(NamedTuple):
 
 
 class Program:
-    """Immutable; evaluations are independent of each other.
+    """A compiled expression. Immutable; evaluations are independent of each other.
 
-    ``reads`` holds the paths of the input that can influence the outcome, None if a whole variable can;
-    ``score_reads`` the names passed to ``scores()``, None if they are not constant. ``compile_work`` is what
-    compiling took.
+    ``reads`` are the paths of the input that can influence the outcome, None if a whole variable can; ``score_reads``
+    the names passed to ``scores()``, None if they are not constant. ``compile_work`` is the work of compiling.
     """
 
     __slots__ = (
@@ -89,19 +87,19 @@ class Program:
         cost_limit: int | None = DEFAULT_COST_LIMIT,
         work_limit: int = DEFAULT_WORK_LIMIT,
     ) -> Outcome:
-        """Never raises for what the expression does; ``context`` is a `ScoreSource` if it asks for scores.
+        """Evaluate. Failures of the expression are in the outcome; ``context`` is the `ScoreSource` for ``scores()``.
 
-        A cost or work above its limit ends the evaluation at once. Maps are iterated in insertion order.
+        Cost or work above its limit ends the evaluation at once. Maps are iterated in insertion order.
         """
         limit = inf if cost_limit is None else cost_limit
         frame = Frame(variables, context, limit, self._slots, self._patterns, None, work_limit)
         return self._outcome(frame)
 
     def possible_costs(self, variables: Mapping[str, object], *, context: object = None) -> set[int]:
-        """The costs over all orders in which the input's and the expression's maps may be iterated.
+        """Return the costs for all iteration orders of maps.
 
-        The reference iterates maps in random order, which shows in the cost of loops that end early. The search
-        gives up after `MAX_ORDERS` evaluations; what it has found by then is still possible.
+        The reference iterates maps in random order, which affects the cost of loops that end early. The search ends
+        after `MAX_ORDERS` evaluations, with the costs found so far.
         """
         costs: set[int] = set()
         choices = _Choices()
@@ -138,7 +136,7 @@ class Program:
 
 
 class _Choices:
-    """Walks through all combinations of map orders, one per evaluation, like an odometer."""
+    """Enumerates all combinations of map orders, one per evaluation, like an odometer."""
 
     _LONGEST = 6
 
@@ -173,7 +171,7 @@ class _Choices:
 
 
 def _rotations(keys: Sequence[object]) -> Iterator[Sequence[object]]:
-    """What is feasible for a large map: every key first, forwards and backwards."""
+    """Return a sample of orders for a large map: every key first, forwards and backwards."""
     for start in range(len(keys)):
         turned = [*keys[start:], *keys[:start]]
         yield turned

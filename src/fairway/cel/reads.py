@@ -1,4 +1,4 @@
-"""What an expression looks at, found without evaluating it.
+"""Find the inputs that an expression reads, without evaluating it.
 
 Inputs with the same read values give the same result at the same cost, so a result can be cached per distinct
 combination of values instead of per row.
@@ -18,7 +18,7 @@ SCORED_NAME: Path = ("metadata", "name")
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """``paths`` is None when a whole variable may be looked at; ``scores`` is None when any score may be."""
+    """``paths`` is None if a whole variable may be read; ``scores`` is None if any score may be read."""
 
     paths: frozenset[Path] | None
     scores: frozenset[str] | None
@@ -44,7 +44,7 @@ class _Finder:
         self.any_score = False
 
     def visit(self, node: Expr) -> tuple[Expr, ...]:
-        """Notes what the node itself reads; returns the parts still to be visited."""
+        """Record the reads of the node itself; return the parts to visit."""
         if isinstance(node, Call) and self._is_scores(node):
             return self._visit_scores(node)
         path = self._path(node)
@@ -52,7 +52,7 @@ class _Finder:
             self.paths.add(path)
             return ()
         if isinstance(node, Comprehension):
-            # The rest of the expansion is the macro's own bookkeeping.
+            # The rest of the expansion reads no input.
             return children(node)
         return children(node)
 
@@ -73,7 +73,7 @@ class _Finder:
         return children(node)
 
     def _path(self, node: Expr) -> Path | None:
-        """The path of an access by constant names that starts at a variable."""
+        """Return the path of an access by constant names that starts at a variable."""
         names: list[str] = []
         while True:
             variable = self._checked.names.get(node.id)

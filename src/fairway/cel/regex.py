@@ -1,10 +1,10 @@
 """Regular expressions with linear-time matching.
 
-The one place that touches the `re2` package. Its patterns are the reference's (both descend from the same engine);
-what it accepts beyond the reference is refused here.
+The only module that uses the `re2` package. Its syntax is that of the reference (both derive from the same engine),
+with extensions that are rejected here.
 
-Compiling takes time in proportion to the pattern with all its repetitions written out, so that size is estimated, and
-paid for, before a pattern is compiled.
+Compiling takes time proportional to the pattern with its repetitions written out, so that size is estimated and charged
+before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairway.cel.frame import Frame, Meter, charge_work
 INVALID_PATTERN: Final = "error parsing regexp: {}"
 MAX_NESTING: Final = 1000
 MAX_LENGTH: Final = 10_000
-"""Characters of a pattern: compiling can take time in proportion to their square."""
+"""Maximum characters of a pattern: compiling can take quadratic time."""
 TOO_LARGE: Final = "expression too large"
 TOO_DEEP: Final = "expression nests too deeply"
 
@@ -31,13 +31,13 @@ _MOST_INSTRUCTIONS: Final = 1_000_000
 _UNICODE_CLASS: Final = 1200
 _ANY_CHARACTER: Final = 9
 _ESCAPE: Final = 4
-"""Instructions that ``\\pL``, ``.`` and ``\\w`` take, roughly."""
+"""Approximate instructions of ``\\pL``, ``.`` and ``\\w``."""
 _SCAN: Final = 256
-"""Characters that are searched in one unit of work, if the pattern is small."""
+"""Characters searched per unit of work with a small pattern."""
 _FOUND: Final = 10
-"""Units of work that a match takes beside the search."""
+"""Units of work per match, in addition to the search."""
 
-# One byte, whatever the character: the reference has no such thing.
+# ``\\C`` matches one byte; the reference does not support it.
 _BYTE_ESCAPE = _python_re.compile(r"(?:\\\\)*\\C")
 _UNBOUNDED = _python_re.compile(r"[*+]|,\}")
 
@@ -55,20 +55,20 @@ class _Compiled(Protocol):
 
 def _options() -> re2.Options:
     options = re2.Options()
-    # A bad pattern is the caller's error, not something to print.
+    # Do not log bad patterns: the caller gets an error.
     options.log_errors = False
     return options
 
 
 class Pattern:
-    """``unbounded``: a match may have any length, so that looking for its end may take the rest of the text."""
+    """A compiled pattern. ``unbounded``: a match may be as long as the text, and so is the search for its end."""
 
     __slots__ = ("_compiled", "_price", "unbounded")
 
     def __init__(self, compiled: _Compiled, *, unbounded: bool) -> None:
         self._compiled = compiled
         self.unbounded = unbounded
-        # A program that is too large for a deterministic automaton is followed state by state.
+        # A program too large for a deterministic automaton is simulated state by state.
         self._price = 1 + compiled.programsize // 64
 
     def matches(self, meter: Meter, text: str) -> bool:
@@ -76,7 +76,7 @@ class Pattern:
         return self._compiled.search(text) is not None
 
     def find(self, meter: Meter, text: str) -> str:
-        """The leftmost match, or the empty string."""
+        """Return the leftmost match, or the empty string."""
         charge_work(meter, self._scan(len(text)) + 4)
         found = self._compiled.search(text)
         if found is None:
@@ -85,7 +85,7 @@ class Pattern:
         return text[start:end]
 
     def find_all(self, meter: Meter, text: str, limit: int) -> Iterator[str]:
-        """Successive matches, without empty ones that touch the match before; a negative limit means all."""
+        """Return successive matches, without empty ones adjacent to the previous match; a negative limit means all."""
         charge_work(meter, self._scan(len(text)) + 4)
         previous_end = -1
         if limit == 0:
@@ -105,9 +105,9 @@ class Pattern:
 
 
 def pattern_for(frame: Frame, text: str) -> Pattern:
-    """The compiled pattern: a constant of the program, or one that each evaluation pays for once.
+    """Return the compiled pattern: a constant of the program, or else compiled and charged once per evaluation.
 
-    Raises `Failure` for a text that is no pattern.
+    Raise `Failure` for an invalid pattern.
     """
     found: Pattern | None = frame.patterns.get(text)
     if found is not None:
@@ -123,7 +123,7 @@ def pattern_for(frame: Frame, text: str) -> Pattern:
 
 
 def compile_work(text: str) -> int:
-    """Units of work that compiling takes at most; as much as reading it takes if it will be refused."""
+    """Return the maximum work of compiling; for a pattern that will be rejected, the work of reading it."""
     if len(text) > MAX_LENGTH:
         return len(text) // _SCAN
     return 40 + len(text) // 8 + 2 * _instructions(text)
@@ -131,7 +131,7 @@ def compile_work(text: str) -> int:
 
 @lru_cache(maxsize=256)  # each may hold megabytes
 def compile_pattern(text: str) -> Pattern:
-    """Raises `Failure` for a text that is no pattern."""
+    """Compile a pattern. Raise `Failure` if it is invalid."""
     if "\\C" in text and _BYTE_ESCAPE.search(text):
         raise Failure(INVALID_PATTERN.format("invalid escape sequence: `\\C`"))
     if len(text) > MAX_LENGTH:
@@ -156,9 +156,9 @@ _IGNORES_CASE = _python_re.compile(r"\(\?[a-zA-Z]*i")
 
 
 def _instructions(text: str) -> int:
-    """An estimate of the program's size: atoms, times the repetitions around them."""
+    """Estimate the size of the compiled program: atoms times their repetitions."""
     totals, last = [0], 0
-    # Each letter stands for two or three where case does not matter.
+    # Without case, each letter matches two or three characters.
     fold = 3 if _IGNORES_CASE.search(text) else 1
     for found in _ATOM.finditer(text):
         atom = found.group()

@@ -1,4 +1,4 @@
-"""Values without parts that Python lacks, or whose Python twin behaves differently."""
+"""Scalar values that Python lacks, or whose Python type behaves differently."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UINT_MAX: Final = (1 << 64) - 1
 
 
 class Uint(int):
-    """An unsigned 64-bit integer: never the same type as ``int``, though possibly an equal number."""
+    """An unsigned 64-bit integer. It can equal an ``int``, but is another type."""
 
     __slots__ = ()
 
 
 class Opaque(ABC):
-    """Base of the values a library adds. ``size`` is what an equality or traversal is charged for."""
+    """Base of the value types of libraries. ``size`` determines the cost of equality and traversal."""
 
     __slots__ = ()
     cel_type: ClassVar[Type]
@@ -28,12 +28,12 @@ class Opaque(ABC):
         return 1
 
     def weight(self) -> int:
-        """Units of work that a comparison takes."""
+        """Units of work of a comparison."""
         return 4
 
     @abstractmethod
     def equals(self, other: object) -> bool:
-        """Raise `Failure` if the reference has no result for this pair."""
+        """Compare. Raise `Failure` if the reference has no result for this pair."""
 
 
 class TypeValue(Opaque):
@@ -53,7 +53,7 @@ class TypeValue(Opaque):
 
 
 class Timestamp(Opaque):
-    """An instant. ``zone`` is the UTC offset in seconds it was written with; it matters only for printing."""
+    """An instant. ``zone`` is its UTC offset in seconds, used only for formatting."""
 
     __slots__ = ("nanos", "seconds", "zone")
     cel_type = TIMESTAMP

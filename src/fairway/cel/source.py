@@ -1,4 +1,4 @@
-"""An expression's text and the report of what is wrong with it."""
+"""The text of an expression, and the report of its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """``offset`` is in code points; `NOWHERE` blames the text as a whole."""
+    """An error. ``offset`` is in code points; `NOWHERE` is the text as a whole."""
 
     offset: int
     message: str
@@ -33,7 +33,7 @@ class Source:
             at = text.find("\n", at + 1)
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column as printed."""
+        """Return line and column as in the report."""
         if offset == NOWHERE:
             return -1, 0
         if not self.text:
@@ -49,7 +49,7 @@ class Source:
         return self.text[start:end]
 
     def error(self, issues: list[Issue]) -> CompileError:
-        """All issues in the order of their positions, as one error."""
+        """Return one error with all issues, ordered by position."""
         placed = sorted(
             ((self.position(issue.offset), issue.message) for issue in issues), key=lambda p: p[0]
         )

@@ -1,7 +1,7 @@
-"""Room on the interpreter's stack for expressions nested as deep as the language allows.
+"""A higher recursion limit for deeply nested expressions.
 
-Only pure Python frames are involved, which live on the heap, so the limit can be raised safely. It is put back when
-the last deep expression is done.
+The frames are pure Python and so on the heap, which makes a higher limit safe. It is restored after the last deep
+expression.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The syntax tree. Every node has an ``id`` unique in its tree and the offset, in code points, it is blamed at."""
+"""The syntax tree. Every node has an ``id`` unique in its tree, and the offset, in code points, of its errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or operator. ``&&`` and ``||`` carry the whole chain of operands."""
+    """A call of a function or operator. ``&&`` and ``||`` have all operands of a chain."""
 
     id: int
     offset: int
@@ -85,10 +85,10 @@ class CreateStruct:
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """What a macro expands to: fold ``range`` into ``accumulator``.
+    """The expansion of a macro: fold ``range`` into ``accumulator``.
 
-    ``macro`` names the macro it came from, so the compiler can emit one loop instead of interpreting the fold. With
-    a ``second`` variable the first holds the index or key, and the second what is there.
+    ``macro`` is the name of the macro, so that the compiler can create a loop instead of interpreting the fold. With a
+    ``second`` variable, the first is the index or key, and the second the element or value.
     """
 
     id: int
@@ -108,7 +108,7 @@ Expr: TypeAlias = Literal | Ident | Select | Call | CreateList | CreateMap | Cre
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions in evaluation order."""
+    """Return the direct sub-expressions in evaluation order."""
     match node:
         case Literal() | Ident():
             return ()

@@ -1,4 +1,4 @@
-"""Constant templates of ``format()`` are checked with the expression, against the types of their arguments."""
+"""Check constant templates of ``format()`` against the types of their arguments."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _check(checked: Checked, call: Call, template: str, args: tuple[Expr, ...]) 
 
 
 def _misfit(checked: Checked, verb: str, arg: Expr) -> Expr | None:
-    """The part of the argument that the clause cannot show."""
+    """Return the type within the argument that the clause cannot format."""
     kind = checked.types[arg.id].kind
     if kind is not Kind.DYN and kind not in ACCEPTED[verb.lower()]:
         return arg

@@ -1,4 +1,4 @@
-"""Types of the language as the checker sees them: small immutable trees compared by structure."""
+"""Types of the checker: small immutable trees, compared by structure."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """``name`` is the run-time name: what ``type(x)`` shows and what two types must share to be the same."""
+    """A type. ``name`` is the run-time name, as in ``type(x)``; equal types have equal names."""
 
     kind: Kind
     name: str
     params: tuple[Type, ...] = ()
     size: int = field(init=False, compare=False, repr=False)
-    """Nodes of the tree, counting shared parts every time."""
+    """Number of nodes, with shared parts counted every time."""
     open: bool = field(init=False, compare=False, repr=False)
-    """Whether it mentions type variables."""
+    """Whether the type contains type variables."""
 
     def __post_init__(self) -> None:
         size, variables = 1, self.kind is Kind.PARAM
@@ -47,7 +47,7 @@ class Type:
         object.__setattr__(self, "open", variables)
 
     def __str__(self) -> str:
-        """The form in which a result type is recorded."""
+        """Format like the recorded result types."""
         name = f"<{self.name}>" if self.kind is Kind.PARAM else self.name
         if not self.params:
             return name
@@ -100,7 +100,7 @@ _SHORT = {Kind.DURATION: "duration", Kind.ERROR: "!error!", Kind.NULL: "null", K
 
 
 def describe(type_: Type) -> str:
-    """The form in which a type appears in error messages."""
+    """Format a type for error messages."""
     short = _SHORT.get(type_.kind)
     if short is not None:
         return short

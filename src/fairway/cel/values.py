@@ -1,9 +1,9 @@
 """Values of the language, as Python objects.
 
-bool, int, float, str, bytes and None stand for themselves; lists are ``list``, ``tuple`` or `Concat`; a map with
-only string keys may be a ``dict``, any other map is a `CelMap`. Types that Python lacks, or whose Python twin
-behaves differently, have a class: in `scalars`, in `containers`, and `Optional` here. A library may add classes of its
-own by deriving from `Opaque`.
+bool, int, float, str, bytes and None represent themselves; lists are ``list``, ``tuple`` or `Concat`; a map with only
+string keys may be a ``dict``, any other map is a `CelMap`. Types that Python lacks, or whose Python type behaves
+differently, have a class in `scalars` or `containers`, or are `Optional`. Libraries add classes derived from
+`Opaque`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def type_of_value(value: object) -> Type:
 
 
 def matches(type_: Type, value: object) -> bool:
-    """Whether a function with this parameter takes the value; of a list or map only the first entry is looked at."""
+    """Return whether a parameter of this type accepts the value; of a list or map only the first entry is checked."""
     kind = type_.kind
     if kind is Kind.DYN or kind is Kind.PARAM:
         return True
@@ -100,7 +100,7 @@ def matches(type_: Type, value: object) -> bool:
 
 
 def size_of(value: object) -> int:
-    """The size that costs are computed from: characters, bytes, elements or entries; 1 for a scalar."""
+    """Return the size for costs: characters, bytes, elements or entries; 1 for a scalar."""
     if isinstance(value, (str, list, dict, tuple, bytes, CelMap)):
         return len(value)
     if isinstance(value, Concat):
@@ -111,17 +111,17 @@ def size_of(value: object) -> int:
 
 
 MAX_ELEMENTS: Final = 1_000_000
-"""Of a list that a function makes, or reads as a whole."""
+"""Maximum length of a list that a function creates, or reads as a whole."""
 LONG_TEXT: Final = 2048
-"""Characters that are compared in one unit of work."""
+"""Characters compared per unit of work."""
 
 _NUMBERS = frozenset({int, float, Uint})
 
 
 def equal(left: object, right: object, meter: Meter) -> bool:
-    """``==``. Inside lists and maps a pair the reference cannot compare counts as equal.
+    """Compare as ``==`` does. Within lists and maps, a pair that the reference cannot compare counts as equal.
 
-    The cost counts only the outermost size, and values may share parts, so the work is charged for every pair.
+    The cost depends only on the outermost size, and values may share parts, so work is charged for every pair.
     """
     kind = type(left)
     if isinstance(left, (str, bytes)):
@@ -156,7 +156,7 @@ def _optionals_equal(left: object, right: object, meter: Meter) -> bool:
 
 def _numbers_equal(left: object, right: object) -> bool:
     if type(left) is float or type(right) is float:
-        # The reference compares as doubles, except beyond the integer's range.
+        # The reference compares as doubles, except outside the range of integers.
         if left != left or right != right:
             return False
         return compare_numbers(left, right) == 0
@@ -164,7 +164,7 @@ def _numbers_equal(left: object, right: object) -> bool:
 
 
 def compare_numbers(left: object, right: object) -> int:
-    """-1, 0 or 1; mixed integers and doubles are compared as doubles, as the reference does."""
+    """Return -1, 0 or 1; an integer and a double are compared as doubles, as in the reference."""
     if type(left) is float:
         if type(right) is float:
             return (left > right) - (left < right)
@@ -232,7 +232,7 @@ def _aggregates_equal(left: object, right: object, meter: Meter) -> bool:
 
 
 def compare(left: object, right: object, meter: Meter) -> int:
-    """Order of two values of one orderable type, or of two numbers; `Failure` for anything else."""
+    """Order two values of one orderable type, or two numbers. Raise `Failure` for other pairs."""
     a, b = type(left), type(right)
     if a in _NUMBERS and b in _NUMBERS:
         if left != left or right != right:
@@ -262,7 +262,7 @@ ORDERED: Final = (bool, int, float, str, bytes, Timestamp, Duration)
 
 
 def index_of(key: object) -> int:
-    """A list index; whole doubles and unsigned integers count as integers."""
+    """Return a list index; whole doubles and unsigned integers are accepted."""
     kind = type(key)
     if kind is int:
         assert isinstance(key, int)

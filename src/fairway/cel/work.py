@@ -1,8 +1,8 @@
-"""What functions take in work, beside what metered ones charge while they run.
+"""The work of functions, in addition to the charges of metered ones.
 
 A unit is a plain step, about a quarter of a microsecond (see `frame`). The prices were measured: ``python -m
-benchmarks.cel`` prints the real time per unit of every function, for small and for large arguments. Every function has
-a price; one that is not named here has that of a usual call.
+benchmarks.cel`` prints the real time per unit of every function, for small and large arguments. Functions not listed
+here have the price of a usual call.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fairway.cel.types import Kind
 WorkRule = Callable[[tuple[Any, ...]], int]
 
 USUAL: Final = 4
-"""A call of a library: its arguments' types are looked at, and it makes a value or two."""
+"""A call of a library function, which checks the types of its arguments and creates one or two values."""
 COPIED: Final = 8
-"""Characters that are copied in one unit, and allocated, as a power of two."""
+"""Characters copied per unit, and allocated per unit, as powers of two."""
 
 
 def _size(value: object) -> int:
@@ -30,7 +30,7 @@ def _size(value: object) -> int:
 
 
 def per_character(base: int, shift: int) -> WorkRule:
-    """``base``, and one unit for every ``2 ** shift`` characters of the first argument."""
+    """Return the price: ``base``, and one unit per ``2 ** shift`` characters of the first argument."""
 
     def rule(args: tuple[Any, ...]) -> int:
         return base + (_size(args[0]) >> shift)
@@ -39,7 +39,7 @@ def per_character(base: int, shift: int) -> WorkRule:
 
 
 def per_both(base: int, shift: int) -> WorkRule:
-    """The same for the first two arguments."""
+    """Return the price: ``base``, and one unit per ``2 ** shift`` characters of the first two arguments."""
 
     def rule(args: tuple[Any, ...]) -> int:
         return base + (_size(args[0]) + _size(args[1]) >> shift)
@@ -62,15 +62,14 @@ def addition(args: tuple[Any, ...]) -> int:
 
 
 def _comparison(args: tuple[Any, ...]) -> int:
-    """Of two values of a library."""
+    """Return the work of comparing two values of a library."""
     return 6 + (args[0].weight() if isinstance(args[0], Opaque) else 0)
 
 
 def search_work(text: int, part: int) -> int:
-    """Of looking for a part of this length in a text of that length, at worst.
+    """Return the maximum work of searching ``part`` characters in ``text`` characters.
 
-    Python compares every character of a short part at every place of a short text; long ones it searches in linear
-    time.
+    Python takes quadratic time for a short part in a short text, and linear time for long ones.
     """
     if text < _ADAPTIVE:
         return (text * min(part, _SHORT_PART) >> 9) + (text >> COPIED)
@@ -88,7 +87,7 @@ def _calendar(args: tuple[Any, ...]) -> int:
 
 
 def url_work(text: object) -> int:
-    """Of parsing it, twice, and writing it."""
+    """Return the work of parsing a URL twice and formatting it."""
     if not isinstance(text, str):
         return USUAL
     simple = text.isascii() and "%" not in text and URL_CHARACTERS.issuperset(text)
@@ -115,7 +114,7 @@ def _validation(args: tuple[Any, ...]) -> int:
 
 
 def _parsing(args: tuple[Any, ...]) -> int:
-    """Texts that nest deeply are parsed by a slower parser."""
+    """Return the work of parsing JSON; deeply nested text uses a slower parser."""
     text = args[0]
     if not isinstance(text, str):
         return USUAL
@@ -125,12 +124,12 @@ def _parsing(args: tuple[Any, ...]) -> int:
 
 _ADAPTIVE: Final = 30_000
 _SHORT_PART: Final = 100
-"""Characters of a text, and of a part, from which Python searches in linear time."""
+"""Minimum length of a text, and of a part, that Python searches in linear time."""
 _DEEP_JSON: Final = 400
 URL_CHARACTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+,/:;=@?#"
 )
-"""Those that are written as they are in any part of a URL."""
+"""Characters that are not escaped in any part of a URL."""
 
 _CONVERSION: Final = per_character(6, 4)
 
@@ -173,16 +172,16 @@ PRICES: Final[dict[str, WorkRule]] = {
 }  # fmt: skip
 
 _PLAIN: Final = frozenset({"!_", "-_", "_-_", "_*_", "_/_", "_%_", "size", "type", "dyn"})
-"""Operators that are plain steps."""
+"""Operators with the work of a plain step."""
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.DURATION, Kind.TIMESTAMP})
 _BY_TYPE: Final = frozenset({"_+_", "_<_", "_<=_", "_>_", "_>=_"})
-"""Operators that are plain steps for numbers and the like."""
+"""Operators with the work of a plain step for scalars."""
 
 _usual: Final = constant(USUAL)
 
 
 def work_of(function: Function, candidates: tuple[Overload, ...]) -> WorkRule | None:
-    """None for a plain step."""
+    """Return the price of a call; None for a plain step."""
     if function.name in _PLAIN:
         return None
     if (

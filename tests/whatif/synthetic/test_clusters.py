@@ -157,8 +157,8 @@ def test_time_moves_with_now() -> None:
     )
 
 
-def test_numbers_that_make_no_sense() -> None:
+def test_negative_numbers_and_missing_namespaces_are_rejected() -> None:
     with pytest.raises(ValueError, match="negative"):
         next(generate(clusters=-1))
-    with pytest.raises(ValueError, match="no namespace"):
+    with pytest.raises(ValueError, match="placements need the namespace"):
         next(placements(random.Random(1), count=1, namespaces=()))

@@ -1,1 +1,1 @@
-"""The functions an expression may call, one module per library."""
+"""The function libraries of the language, one module per library."""

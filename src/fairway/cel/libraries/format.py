@@ -1,4 +1,4 @@
-"""Kubernetes' named formats: ``format.dns1123Label().validate(name)`` reports what is wrong with a name."""
+"""Kubernetes' named formats: ``format.dns1123Label().validate(name)`` returns the errors of a name."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _too_long(text: str, limit: int, unit: str = "bytes") -> list[str]:
 
 
 def _mask(name: str) -> str:
-    """A prefix may end in a dash, since something follows it."""
+    """Replace the final dash of a prefix, which is valid because a name continues it."""
     return name[:-2] + "a" if _bytes(name) > 1 and name.endswith("-") else name
 
 
@@ -140,7 +140,7 @@ def _valid_date(text: str) -> bool:
     try:
         return _date(text)
     except Failure:
-        # Year zero: a date, though too early for a timestamp.
+        # Year zero is a valid date, but outside the range of timestamps.
         return True
 
 

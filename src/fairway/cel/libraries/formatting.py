@@ -1,4 +1,4 @@
-"""``"%s is %d".format([a, b])``: the clauses, at check time and at run time."""
+"""``"%s is %d".format([a, b])``: parse and evaluate the clauses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairway.cel.values import type_of_value
 MAX_PRECISION: Final = 100
 DEFAULT_PRECISION: Final = 6
 MAX_OUTPUT: Final = 4_000_000
-"""Characters one call may produce; its cost counts only the template."""
+"""Maximum characters of one result; the cost depends only on the template."""
 
 TRUNCATED = "unexpected end of string"
 OUT_OF_RANGE = "index {} out of range"
@@ -65,7 +65,7 @@ _PIECE = re.compile(r"[^%]+|%%|%(\.([0-9]*))?(.?)", re.DOTALL)
 
 
 def clauses(template: str, available: int) -> Iterator[Clause]:
-    """The template's parts in order. Raises `Failure` where the template, or the number of arguments, is wrong."""
+    """Yield the parts of the template. Raise `Failure` for an invalid template or number of arguments."""
     used = 0
     for piece in _PIECE.finditer(template):
         text = piece.group()
@@ -102,7 +102,7 @@ def _precision(digits: str, verb: str) -> int:
 
 
 _CLAUSE: Final = 8
-"""Units of work that a clause takes, and a number with all its digits."""
+"""Units of work of a clause, and of a number with all digits."""
 
 
 def render(meter: Meter, template: str, args: list[object]) -> str:
@@ -173,7 +173,7 @@ def _special(value: float) -> str | None:
 
 
 class _Writer:
-    """Writes values, however much they share, until there is no more room."""
+    """Formats values up to the maximum length, also if they share parts."""
 
     __slots__ = ("_meter", "_room", "parts")
 
@@ -193,7 +193,7 @@ class _Writer:
             self._put(_scalar(value))
 
     def _put(self, text: str) -> None:
-        # Empty pieces take room too, or endless empty lists would be free.
+        # Empty pieces count, too: many empty lists would be free otherwise.
         self._room -= len(text) + 1
         if self._room < 0:
             raise Overrun

@@ -1,7 +1,7 @@
 """``text.parseJSON()``.
 
-All numbers become doubles, a repeated key keeps its last value, and nesting is limited as in the reference. Texts
-too deep for the standard parser go through one without recursion.
+All numbers become doubles, the last value of a repeated key counts, and nesting is limited as in the reference. Text
+too deep for the standard parser is parsed without recursion.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _text(value: Any) -> Any:
-    """Lone surrogates are no characters; the reference replaces them."""
+    """Replace lone surrogates, as the reference does."""
     return _SURROGATE.sub("\ufffd", value) if _SURROGATE.search(value) else value
 
 
@@ -71,7 +71,7 @@ def parse_json(text: str) -> object:
 
 
 def _clean(value: object) -> object:
-    """Replaces lone surrogates in strings outside objects, in place and without recursion."""
+    """Replace lone surrogates in strings outside objects, in place and without recursion."""
     if isinstance(value, str):
         return _text(value)
     pending = [value]
@@ -89,7 +89,7 @@ def _clean(value: object) -> object:
 
 
 def _parse_deep(text: str) -> object:
-    """The same language, with an explicit stack."""
+    """Parse JSON with an explicit stack."""
     stack: list[tuple[Any, str | None]] = []
     container: Any = None
     key: str | None = None
@@ -164,7 +164,7 @@ def _leaf(text: str, at: int) -> tuple[object, int]:
 
 
 def _cost(args: tuple[Any, ...], result: object) -> int:
-    """Reading the text, and making every list and map of the result."""
+    """Return the cost of reading the text and creating every list and map of the result."""
     total = traversal(size_of(args[0]))
     pending = [result]
     while pending:

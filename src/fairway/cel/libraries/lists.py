@@ -46,7 +46,7 @@ _ZEROS: dict[str, tuple[Type, object]] = {
 
 
 def _walked(meter: Meter, values: List) -> Iterator[object]:
-    """These functions cost the same whatever the length, so they pay for it in work, and the length is limited."""
+    """Charge work by length, and limit the length: the cost of these functions does not depend on it."""
     if length(values) > MAX_ELEMENTS:
         raise Overrun
     return walk(meter, values, length(values), 2)
@@ -65,7 +65,7 @@ def _is_sorted(meter: Meter, values: List) -> object:
 
 
 def _compared(left: object, right: object, meter: Meter) -> int:
-    """0 if the two have no order, as in the reference."""
+    """Compare; return 0 for values without an order, as in the reference."""
     try:
         return compare(left, right, meter)
     except Failure:

@@ -1,4 +1,4 @@
-"""Kubernetes' IP addresses and CIDR blocks. IPv4 in IPv6 clothing and zones are refused."""
+"""Kubernetes' IP addresses and CIDR blocks. IPv4-mapped IPv6 addresses and zones are rejected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class IP(Opaque):
 
 
 class Cidr(Opaque):
-    """An address with the number of bits that name its network; the address may have host bits."""
+    """An address with the length of its network prefix; the address may have host bits."""
 
     __slots__ = ("address", "bits")
     cel_type = CIDR_TYPE

@@ -1,4 +1,4 @@
-"""The standard operators, implemented once for all their types; the overloads exist for the checker and for costs."""
+"""The standard operators, each implemented once for all types; overloads are for the checker and costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fairway.cel.types import (
 from fairway.cel.values import compare, equal, size_of, type_of_value
 
 _SHORT = 256
-"""Characters up to which comparing strings takes no work of its own."""
+"""Maximum length of strings whose comparison is not charged as work."""
 
 _A = param("A")
 _B = param("B")
@@ -89,7 +89,7 @@ def subtract(left: object, right: object) -> object:
 
 
 def _integer(left: int, right: int, result: int) -> int:
-    """The result as the integer type both operands have."""
+    """Return the result as the integer type of both operands."""
     kind = type(left)
     if kind is type(right):
         if kind is int:
@@ -123,7 +123,7 @@ def contained(meter: Meter, element: object, container: object) -> object:
     if not isinstance(container, LISTS):
         raise Failure(NO_SUCH_OVERLOAD)
     if type(element) is str and type(container) is list and len(element) <= _SHORT:
-        # A string equals nothing but a string, so Python's own search has the same answer.
+        # A string equals only strings, so Python's search has the same result.
         charge_work(meter, len(container) >> 3)
         return element in container
     for candidate in walk(meter, container, length(container)):
@@ -187,7 +187,7 @@ def _binary(
 
 
 def _ordering(name: str, prefix: str, call: Implementation) -> Function:
-    # The order matters: the first overload that fits decides what a free type variable becomes.
+    # The order matters: the first matching overload binds free type variables.
     signatures = (
         ("bool", BOOL, BOOL, None),
         ("int64", INT, INT, None),

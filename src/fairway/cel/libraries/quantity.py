@@ -13,10 +13,10 @@ NOT_AN_INTEGER = "cannot convert value to integer"
 
 
 class QuantityValue(Opaque):
-    """``computed`` marks the result of arithmetic.
+    """A quantity; ``computed`` is true for the result of arithmetic.
 
-    The reference cannot compare a quantity it read with one it computed (the other way round it can), and a
-    compatible answer fails there too.
+    The reference cannot compare a parsed quantity with a computed one, only the other way round, so this fails here,
+    too.
     """
 
     __slots__ = ("computed", "quantity")

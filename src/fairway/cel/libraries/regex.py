@@ -1,6 +1,6 @@
 """Kubernetes' ``find`` and ``findAll``.
 
-A constant pattern is compiled with the expression; if it is malformed, so is the expression.
+A constant pattern is compiled with the expression, and an invalid one is a compile error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Kubernetes charges for its functions in validation rules, whatever their libraries charge elsewhere."""
+"""Costs of functions in validation rules, which differ from those in other expressions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairway.cel.libraries.network import Cidr
 from fairway.cel.values import size_of
 
 _NAME_PATTERN: Final = 32
-"""A quarter of the size that patterns of named formats are taken to have."""
+"""A quarter of the assumed size of the patterns of named formats."""
 
 
 def _nominal(_args: tuple[Any, ...], _result: object) -> int:
@@ -23,8 +23,7 @@ def _nominal(_args: tuple[Any, ...], _result: object) -> int:
 
 
 def _walked(meter: Meter, args: tuple[Any, ...], _result: object) -> int:
-    """The sizes of all parts of the first argument. Parts may be shared, so there can be far more than there are
-    values: each is paid for."""
+    """Return the sum of the sizes of all parts of the first argument; each part is charged, also a shared one."""
     total = 0
     pending = [args[0]]
     while pending:

@@ -1,4 +1,4 @@
-"""``managedCluster.scores("name")``: the published scores of a cluster, from whatever the caller provides."""
+"""``managedCluster.scores("name")``: the published scores of a cluster, from a `ScoreSource` of the caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Withheld(Exception):
 
 
 class ScoreSource(Protocol):
-    """What ``context`` must be for expressions that ask for scores. None means there is no such object."""
+    """The ``context`` of expressions that read scores. None means that the object does not exist."""
 
     def scores(self, cluster: str, name: str, /) -> Sequence[tuple[str, int]] | None: ...
 
@@ -34,7 +34,7 @@ def scores(context: Any, cluster: object, name: object) -> list[object]:
         raise Failure(NO_SUCH_OVERLOAD)
     if context is None:
         raise Failure(NO_SOURCE)
-    # The reference takes these types for granted and breaks off altogether when they are wrong.
+    # The reference aborts the evaluation if these types are wrong.
     if not isinstance(cluster, MAPS):
         raise Abort(NOT_A_CLUSTER)
     metadata, present = find(cluster, "metadata")

@@ -27,7 +27,7 @@ _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*")
 
 
 class Version(NamedTuple):
-    """``prerelease`` holds numbers as ints and names as strings."""
+    """A semantic version. ``prerelease`` has numbers as ints and names as strings."""
 
     major: int
     minor: int
@@ -113,7 +113,7 @@ def compare(left: Semver, right: Semver) -> int:
             return 1 if x > y else -1
         if isinstance(x, str) and isinstance(y, str):
             return 1 if x > y else -1
-        # A number comes before any name.
+        # Numbers are lower than names.
         return -1 if isinstance(x, int) else 1
     return (len(a.prerelease) > len(b.prerelease)) - (len(a.prerelease) < len(b.prerelease))
 
@@ -134,7 +134,7 @@ def _is_semver(text: str) -> object:
 
 
 def _signed(value: int) -> int:
-    """Versions are unsigned in the reference, but read as signed."""
+    """Convert to signed: the reference stores unsigned parts and returns them as signed."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

@@ -1,6 +1,6 @@
-"""The lists extension: parts, order and repetitions of lists.
+"""The lists extension: slices, order and distinct elements of lists.
 
-What a call makes costs after it is made; the work is paid for before, and lengths are limited besides.
+The cost of a result is charged after it is created; work is charged before, and lengths are limited.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NEGATIVE_DEPTH: Final = "level must be non-negative"
 MAX_DEPTH: Final = 100
 
 _COPIED: Final = 4
-"""Sixteen elements of a list are copied in one unit of work."""
+"""Elements copied per unit of work, as a power of two."""
 
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 
@@ -128,7 +128,7 @@ def _listed(meter: Meter, values: List) -> list[object]:
 
 
 def _check_length(meter: Meter, count: int) -> None:
-    """Pays for a list of so many elements."""
+    """Check the length of a list, and charge for it."""
     if count > MAX_ELEMENTS:
         raise Overrun
     charge_work(meter, count >> _COPIED)
@@ -209,7 +209,7 @@ _MAP = map_of(_K, _V)
 ENTRIES = Library(
     "entries",
     (
-        # What macros that make maps are checked as; they are compiled, not called.
+        # For the check of macros that create maps; they are compiled, not called.
         Function(
             MAP_INSERT,
             (

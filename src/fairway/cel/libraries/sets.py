@@ -1,4 +1,4 @@
-"""Lists taken as sets: ``sets.contains``, ``sets.equivalent`` and ``sets.intersects``."""
+"""Lists as sets: ``sets.contains``, ``sets.equivalent`` and ``sets.intersects``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strings extension, with the costs it charges for itself."""
+"""The strings extension, with its own costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX_OUT_OF_RANGE: Final = "index out of range: {}"
 INVALID_RANGE: Final = "invalid substring range. start: {}, end: {}"
 
 _WRITTEN: Final = 8
-"""Characters that are written in one unit of work, as a power of two."""
+"""Characters written per unit of work, as a power of two."""
 _QUADRATIC: Final = 1 << 16
 
 _SPACE: Final = (
@@ -75,7 +75,7 @@ def _last_index_from(text: str, part: str, offset: int) -> object:
 
 
 def _find_last(text: str, part: str, end: int) -> int:
-    """Python searches in linear time only forwards."""
+    """Search backwards in linear time, which Python does only forwards."""
     if len(text) * len(part) < _QUADRATIC:
         return text.rfind(part, 0, end)
     end = min(end, len(text))

@@ -1,7 +1,7 @@
 """Kubernetes' URL functions.
 
-What counts as a URL, and how its parts are spelled, follows Go's ``net/url``: an absolute URI or absolute path,
-percent-encoding checked per part, IPv6 hosts in brackets, numeric ports.
+Syntax and formatting follow Go's ``net/url``: an absolute URI or absolute path, percent-encoding checked per part, IPv6
+hosts in brackets, numeric ports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PATH_SAFE = _UNRESERVED | frozenset("$&+,/:;=@")
 _USER_SAFE = _UNRESERVED | frozenset("$&+,;=")
 _HOST_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:[]<>\"")
 _FRAGMENT_SAFE = _UNRESERVED | frozenset("$&+,/:;=?@")
-# Allowed raw in a path although the reference would escape them itself.
+# Accepted unescaped in a path, although the reference escapes them in its output.
 _PATH_TOLERATED = frozenset("!'()*[]")
 _FRAGMENT_TOLERATED = frozenset("!'()*")
 _HOST_REFUSED = frozenset(" #%/?@\\^`{|}")
@@ -41,7 +41,7 @@ class UrlError(Exception):
 
 
 class Url(NamedTuple):
-    """The parts, decoded where the reference decodes them."""
+    """The parts of a URL, decoded as in the reference."""
 
     scheme: str
     opaque: str
@@ -75,7 +75,7 @@ class UrlValue(Opaque):
 
 
 def parse(text: str, *, request: bool) -> Url:
-    """``request`` parses as a request target: no fragment, and only absolute URIs and paths."""
+    """Parse a URL; with ``request`` a request target, which is an absolute URI or path without fragment."""
     raw_fragment = ""
     if not request:
         text, _, raw_fragment = text.partition("#")
@@ -171,7 +171,7 @@ def _host(text: str) -> str:
     colon = text.rfind(":")
     if colon >= 0:
         if text.find(":") != colon:
-            # More than one colon outside brackets is tolerated only by older servers, not by the reference.
+            # Older servers accept several colons outside brackets; the reference does not.
             raise UrlError(f"invalid port {text[text.find(':') :]!r} after host")
         _check_port(text[colon:])
     return _unescape(text, "host")
@@ -227,7 +227,7 @@ def _escape(text: str, safe: frozenset[str]) -> str:
 
 @cache
 def _written(safe: frozenset[str]) -> tuple[str, ...]:
-    """How each byte is written. There are but a few sets of safe characters."""
+    """Return the escaped form of each byte, cached because there are few sets of safe characters."""
     return tuple([chr(byte) if chr(byte) in safe else f"%{byte:02X}" for byte in range(256)])
 
 
@@ -247,7 +247,7 @@ def _valid_encoded(text: str, allowed: frozenset[str]) -> bool:
 
 
 def unparse(url: Url) -> str:
-    """The text two URLs are compared by."""
+    """Format a URL; equal URLs have equal text."""
     out = f"{url.scheme}:" if url.scheme else ""
     if url.opaque:
         out += url.opaque
@@ -291,7 +291,7 @@ def _hostname_and_port(host: str) -> tuple[str, str]:
 
 
 def query(raw: str) -> dict[str, object]:
-    """Parameters in the order of their first occurrence; pairs that do not decode are dropped."""
+    """Return parameters in the order of their first occurrence; pairs that cannot be decoded are skipped."""
     out: dict[str, list[object]] = {}
     for pair in raw.split("&"):
         if not pair or ";" in pair:
