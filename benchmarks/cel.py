@@ -1,7 +1,7 @@
 """Real time per unit of work of every CEL function, for small and for large arguments: ``python -m benchmarks.cel``.
 
-Limits on expressions are in units of work, so a unit must take about the same time whatever does it. The ratios are to
-the plain loop of the same run; a function whose ratio is above 1 takes longer than it is charged for.
+Limits on expressions are in units of work, so a unit should take the same time in every function. Ratios are to the
+plain loop of the same run; a function with a ratio above 1 takes longer than its charge.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from fairway.cel.types import DYN
 
 UNLIMITED: Final = 1 << 60
 SECONDS: Final = 0.02
-"""Of processor time per case."""
+"""Seconds of processor time per case."""
 PLAIN: Final = "plain loop"
 COMPILED: Final = "compile "
-"""How cases begin that compile regular expressions anew in every run."""
+"""Prefix of the cases that compile regular expressions in every run."""
 LARGE: Final = 5000
 
 VARIABLES: Final[dict[str, Any]] = {
@@ -199,7 +199,7 @@ CASES: Final = {
 class Figure:
     name: str
     microseconds: float
-    """Of processor time per unit of work."""
+    """Seconds of processor time per unit of work."""
     work: int
     cost: int
     error: str
@@ -211,7 +211,7 @@ class _Scores:
 
 
 def environment() -> Environment:
-    """All libraries at once."""
+    """Return an environment with all libraries."""
     return Environment(
         variables=dict.fromkeys(VARIABLES, DYN),
         libraries=(*RULE_LIBRARIES, SCORES, JSON),

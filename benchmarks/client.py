@@ -1,18 +1,18 @@
-"""How much does the client add to decoding? Lists and watches of ManagedClusters, beside plain msgspec in the same run.
+"""The overhead of the client over decoding: lists and watches of ManagedClusters, compared with plain msgspec.
 
     python -m benchmarks.client                     10,000 clusters, 20,000 events
     python -m benchmarks.client --json figures.json also as JSON
 
-A server in another process sends what it has prepared, over HTTP on loopback: the clusters of ``fairway fleet
-generate``, about 3.5 KB of JSON each. An event is one HTTP chunk, as kube-apiserver sends it. What is compared:
+A server in another process sends prepared responses over HTTP on loopback: the clusters of ``fairway fleet generate``,
+about 3.5 KB of JSON each. An event is one HTTP chunk, as from a kube-apiserver. Compared are:
 
 - msgspec: the same bytes, in memory, decoded into the same types by msgspec alone
-- read: the answer received by aiohttp and thrown away
+- read: the response, received by aiohttp and discarded
 - list: ``Client.list``, in one page and by 500
 - stream: ``Client.stream``, events in the groups they arrive in; watch: ``Client.watch``, one by one
 - informer: events up to a handler that counts them, and the first sync by a watch that sends everything
 
-CPU is that of the process measured, without the server; ratios are of it, to msgspec's for the same bytes. Medians of
+CPU is that of the measured process, without the server; ratios are to msgspec's CPU for the same bytes. Medians of
 interleaved rounds.
 """
 
@@ -47,7 +47,7 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
 
 def clusters(count: int) -> list[bytes]:
-    """Encoded, with resource versions in their order."""
+    """Return encoded clusters with ascending resource versions."""
     found: list[bytes] = []
     for document in synthetic.generate(clusters=count, seed=1, placements=0):
         if document["kind"] == "ManagedCluster":
@@ -65,7 +65,7 @@ def page(objects: list[bytes], *, version: int, token: str = "") -> bytes:
 
 
 def events(objects: list[bytes], count: int) -> list[bytes]:
-    """Of objects that change in turn, each at a version of its own."""
+    """Return events of objects that change in turn, with ascending resource versions."""
     lines = []
     for number in range(count):
         at = number % len(objects)
@@ -78,7 +78,7 @@ def events(objects: list[bytes], count: int) -> list[bytes]:
 
 
 class Stopwatch:
-    """Runs from the beginning. Seconds on the wall, and of this process's own work."""
+    """Measures wall-clock seconds, and CPU seconds of this process, since its creation."""
 
     def __init__(self) -> None:
         self.wall, self.cpu = time.perf_counter(), time.process_time()
@@ -89,7 +89,7 @@ class Stopwatch:
 
 
 class Prepared:
-    """The server: nothing is computed while it is measured."""
+    """The server, with prepared responses."""
 
     def __init__(self, count: int, changes: int) -> None:
         objects = clusters(count)
@@ -193,7 +193,7 @@ class Bench:
         return len(self.decode_page(self.list_body).items)
 
     async def plain_events(self) -> int:
-        # Like whoever follows a watch, it does not keep all of them.
+        # As in a usual watch, events are not kept.
         for line in self.lines:
             self.decode_event(line)
         return len(self.lines)
@@ -241,7 +241,7 @@ class Bench:
             return len(informer.store)
 
     async def informer(self) -> tuple[Stopwatch, int]:
-        """For the events after the first sync, and in how many groups they came."""
+        """Measure the events after the first sync, and count their batches."""
         informer = Informer(self.client, MANAGED_CLUSTERS, streaming=False, page=0)
         clock = Stopwatch()
         seen, groups = 0, 0
@@ -343,7 +343,7 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=10_000)
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

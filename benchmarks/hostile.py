@@ -1,14 +1,13 @@
-"""How long do other placements wait while one namespace does the worst it can?
+"""Delays of other placements while one namespace creates hostile ones.
 
-    python -m benchmarks.hostile                   about a minute, with ``fairway up`` as a process of its own
+    python -m benchmarks.hostile                   about a minute, with ``fairway up`` as a process
     python -m benchmarks.hostile --clusters 1000
 
-Placements of one namespace are created one after the other, and each is timed from the hub's answer to its creation to
-the decision on a watch: first while nothing else happens, then while another namespace keeps creating placements of
-the same size with cheap expressions, and last with expressions that are as much work as they may be, or more. The hub
-and the controllers share one process and one event loop, so whatever an expression does is in the way of everything
-else. Beside the waits, the longest that the loop was busy with one callback is printed, in processor time, which other
-programs on the machine do not add to; garbage collection is in it.
+Placements of one namespace are created one after the other, each measured from the hub's response to its creation to
+the decision on a watch: first alone, then while another namespace creates placements of the same size with cheap
+expressions, and last with expressions up to and above the work limit. The hub and the controllers share one process
+and one event loop, so the work of an expression delays everything else. The longest callback of the loop is printed,
+too, in processor time, which excludes other programs and includes garbage collection.
 """
 
 import argparse
@@ -29,12 +28,12 @@ from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, PLACEMENT_DECISIONS, PLAC
 
 SAMPLES: Final = 40
 PAUSE: Final = 0.1
-"""Seconds between placements that are timed, and between hostile ones."""
+"""Seconds between measured placements, and between hostile ones."""
 QUIET, HOSTILE, SETS = "quiet", "hostile", "global"
 BUSY: Final = "FAIRWAY_BENCHMARK_BUSY"
-"""The variable that names the file for callbacks that kept the loop busy."""
+"""Environment variable with the path of the file for slow callbacks."""
 NOTED: Final = 0.005
-"""Seconds of processor time from which a callback is noted."""
+"""Minimum processor time of a recorded callback, in seconds."""
 
 _TEN: Final = "[0,1,2,3,4,5,6,7,8,9]"
 _NAME: Final = "managedCluster.metadata.name"
@@ -58,7 +57,7 @@ def placement(name: str, *expressions: str) -> dict[str, Any]:
 
 
 def serve() -> None:
-    """Runs ``fairway`` with the given arguments, and notes what keeps its event loop busy."""
+    """Run ``fairway`` with the given arguments, and record slow callbacks of its event loop."""
     from fairway.cli.main import main as fairway
 
     run = asyncio.events.Handle._run
@@ -104,11 +103,11 @@ async def ready(kubeconfig: Path) -> None:
                     await client.list(PLACEMENTS)
                     return
         await asyncio.sleep(0.2)
-    raise TimeoutError("the hub does not answer")
+    raise TimeoutError("the hub does not respond")
 
 
 class Timer:
-    """Knows when each placement was decided."""
+    """Records the time of the decision of each placement."""
 
     def __init__(self) -> None:
         self._decided: dict[str, asyncio.Future[float]] = {}
@@ -133,7 +132,7 @@ class Timer:
 
 
 async def attack(client: Client, prefix: str, *, cheap: bool) -> None:
-    """Creates placements of which no expression is known yet, until cancelled."""
+    """Create placements with new expressions, until cancelled."""
     at = 0
     while True:
         for text in EXPRESSIONS.values():
@@ -223,7 +222,7 @@ async def _samples(timer: Timer, client: Client, prefix: str) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--clusters", type=int, default=200, help="Synthetic clusters to place on.")
+    parser.add_argument("--clusters", type=int, default=200, help="number of synthetic clusters")
     asyncio.run(measure(parser.parse_args().clusters))
 
 

@@ -1,4 +1,4 @@
-"""Clocks, memory and tables for benchmarks. Machines are noisy: medians and ratios are to be believed, not seconds."""
+"""Clocks, memory and tables for benchmarks. Machines are noisy: compare medians and ratios, not seconds."""
 
 import gc
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 Note = Callable[[str], None]
-"""Takes what there is to tell while a measurement goes on."""
+"""Receives progress messages of a measurement."""
 
 
 def machine() -> str:
@@ -28,7 +28,7 @@ def teller(prefix: str) -> Note:
 
 
 def timed(work: Callable[..., object], *arguments: object, **options: object) -> float:
-    """Seconds."""
+    """Run ``work`` and return its seconds."""
     start = time.perf_counter()
     work(*arguments, **options)
     return time.perf_counter() - start
@@ -40,14 +40,14 @@ def percentile(samples: Sequence[float], share: float) -> float:
 
 
 def resident() -> int:
-    """Bytes of memory this process holds, as the system counts them."""
+    """Return the resident memory of this process in bytes."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is the heading; the first column reads left to right, the others line up at the right."""
+    """Format rows, the first of which is the heading; the first column is aligned left, the others right."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

@@ -1,4 +1,4 @@
-"""How long does a decision take, and what does a fleet weigh?
+"""The time of a decision, and the memory of a fleet.
 
     make bench                                      1k, 10k, 100k clusters, and 1M for memory and one placement
     make bench ARGS='--sizes 1000,10000'            only these
@@ -8,13 +8,13 @@ The placement is the usual one: four sets, one In and one NotIn selector, one to
 Steady, one add-on score and allocatable memory; ten clusters wanted. The fleet is the synthetic one of
 ``fairway fleet generate``, about 3.5 KB of JSON per cluster, with 200 foreign decisions.
 
-- load: objects in memory to a fleet that can be asked
-- first use: the first placement ever, which makes the columns it needs
-- fresh: placements never seen before (compiled, placed), columns there
-- one row: a placement seen before, after one cluster's score changed
-- all: the same placement without a number, so that every cluster that fits is ranked
-- host by host: the same answer by asking plugins about each cluster, as schedulers usually do
-- CEL: a placement with an expression never seen before over a label and the version; kept: seen before, one row changed
+- load: from objects in memory to a fleet
+- first use: the first placement, which creates the columns it reads
+- fresh: new placements (compiled and decided) on existing columns
+- one row: a known placement after a change of one cluster's score
+- all: the same placement without numberOfClusters, so that every feasible cluster is ranked
+- host by host: the same decision by calling plugins per cluster, as schedulers usually do
+- CEL: a placement with a new expression over a label and the version; kept: a known one, one row changed
 """
 
 import argparse
@@ -47,7 +47,7 @@ BATCH = 10_000
 
 
 def batches(clusters: int) -> Iterator[tuple[list[ManagedCluster], list[AddOnPlacementScore]]]:
-    """The synthetic fleet, decoded from JSON as from a hub."""
+    """Yield the synthetic fleet, decoded from JSON as from a hub."""
     decode_cluster = msgspec.json.Decoder(ManagedCluster).decode
     decode_score = msgspec.json.Decoder(AddOnPlacementScore).decode
     found: list[ManagedCluster] = []
@@ -149,7 +149,7 @@ class Bench:
         self._cel()
 
     def _one_row(self, rounds: int) -> None:
-        """Upsert and cycle are measured apart; the cycle's is the figure of the table."""
+        """Measure upsert and cycle separately; the table shows the cycle."""
         memory = Memory()
         workload = PlacementWorkload(placement(0, self.dice))
         memory.run(self.fleet.snapshot(), workload, workload.profile, now=NOW)
@@ -176,7 +176,7 @@ class Bench:
             )
             wanted = placement(0, self.dice, cel=text)
             fresh.append(timed(place, self.fleet, wanted))
-        # The first expression also pays for the columns of what it reads.
+        # The first expression also creates the columns it reads.
         self.figures["cel_first_ms"] = fresh[0] * 1e3
         self._samples("cel", fresh[1:])
         kept: list[float] = []
@@ -218,7 +218,7 @@ def progress(text: str) -> None:
 
 
 def ratios(figures: list[dict[str, float]]) -> list[list[str]]:
-    """Within one run, so that a slow machine does not matter."""
+    """Return ratios within one run, which do not depend on the speed of the machine."""
     return [
         ["ratio", *(f"{int(each['clusters']):,}" for each in figures)],
         ["host by host / fresh", *_ratio(figures, "host_by_host_p50_ms", "fresh_p50_ms")],
@@ -241,8 +241,8 @@ def main() -> None:
     )
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="clusters, separated by commas")
     parser.add_argument("--rounds", type=int, default=300, help="placements per size")
-    parser.add_argument("--no-million", action="store_true", help="leave out the fleet of a million")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    parser.add_argument("--no-million", action="store_true", help="skip the fleet of a million clusters")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     options = parser.parse_args()
     figures: list[dict[str, float]] = []
     for size in map(int, options.sizes.split(",")):

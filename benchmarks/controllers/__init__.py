@@ -1,1 +1,1 @@
-"""The placement controller as its own process, on a real kube-apiserver + etcd or on the embedded hub."""
+"""The placement controller as a process, on a kube-apiserver with etcd or on the embedded hub."""

@@ -8,8 +8,8 @@
 (b) score written → decision written, with 1,000 clusters reporting every minute and 500 placements
 (c) CPU, memory and time from process start to the first decision, at 1k, 10k and 50k clusters
 
-The controller is a process of its own and so is every hub; the generator is this one. All of them share the machine:
-believe the ratios of one run, and compare seconds only with those of the same machine under the same load.
+The controller and every hub are separate processes on the same machine; this one generates the load. Compare ratios of
+one run, and seconds only with those of the same machine under the same load.
 """
 
 import argparse
@@ -106,18 +106,20 @@ def main() -> None:
         epilog=(__doc__ or "").split("\n\n", 1)[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and shorter runs")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="such as a,c")
     parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default=REAL)
-    parser.add_argument("--fsync", action="store_true", help="have etcd wait for the disk")
-    parser.add_argument("--placements", type=int, nargs="+", metavar="N", help="in (a), instead of the usual")
-    parser.add_argument("--clusters", type=int, metavar="N", help="in (a) and (b)")
+    parser.add_argument("--fsync", action="store_true", help="make etcd sync to disk")
+    parser.add_argument("--placements", type=int, nargs="+", metavar="N", help="number of placements in (a)")
+    parser.add_argument("--clusters", type=int, metavar="N", help="clusters in (a) and (b)")
     parser.add_argument("--reacting", type=int, metavar="N", help="placements in (b)")
     parser.add_argument("--period", type=float, metavar="N", help="seconds between two scores of a cluster")
-    parser.add_argument("--seconds", type=float, metavar="N", help="how long (b) lasts")
+    parser.add_argument("--seconds", type=float, metavar="N", help="duration of (b)")
     parser.add_argument("--fleets", type=int, nargs="+", metavar="N", help="clusters in (c)")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
-    parser.add_argument("--profile", metavar="DIR", default="", help="write profiles of the controller there")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
+    parser.add_argument(
+        "--profile", metavar="DIR", default="", help="write profiles of the controller to DIR"
+    )
     given = parser.parse_args()
     usual = QUICK if given.quick else FULL
     sizes = Sizes(

@@ -1,9 +1,9 @@
-"""The controller under test, in a process of its own: what ``fairway run --controllers placement`` runs.
+"""The controller under test as a process, like ``fairway run --controllers placement``.
 
     python -m benchmarks.controllers.child --kubeconfig FILE [--profile FILE]
 
-Answers the questions ``figures``, ``phases`` with where the time went since that was last asked, and ``meters`` with
-what its own meters say, which takes longer.
+Answers the requests ``figures``, ``phases`` (time by phase since the last request) and ``meters`` (the controller's
+metrics, which takes longer).
 """
 
 import argparse
@@ -25,7 +25,7 @@ _BUCKET = "_bucket{"
 
 
 def samples(manager: Manager) -> dict[str, float]:
-    """What the controller's own meters say, without the buckets of histograms."""
+    """Return the controller's metrics without the buckets of histograms."""
     text = manager.meters.expose().decode()
     return {name: float(value) for name, value in _SAMPLE.findall(text) if _BUCKET not in name}
 
@@ -63,7 +63,7 @@ async def serve(kubeconfig: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--profile", metavar="FILE", help="write what cProfile finds there")
+    parser.add_argument("--profile", metavar="FILE", help="write the cProfile result to FILE")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
     profile = cProfile.Profile() if arguments.profile else None

@@ -1,10 +1,10 @@
 """(a) Placements converged per second, beside the raw write limit of the same hub in the same run.
 
-Two ways: *cold*, where all placements are there and the controller starts, counted from its informers being synced;
-and *running*, where the controller runs and placements are created, counted from the first create (OCM's benchmark
-starts its controller and creates placements, one after the other, at the same time). A placement has converged when
-its decision names ten clusters and its status says so; the end is the hub's answer to the last write that took, and
-then every placement is looked at.
+Two ways: *cold*, where all placements exist and the controller starts, measured from the sync of its informers; and
+*running*, where the controller runs and placements are created, measured from the first create (OCM's benchmark starts
+its controller and creates placements, one after the other, at the same time). A placement has converged when its
+decision and its status have ten clusters. The measurement ends with the hub's response to the last write; then every
+placement is checked.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.conditions import SATISFIED
 
 OCM_SECONDS = {1_000: 41.0, 10_000: 961.0}
-"""By number of placements: OCM's own benchmark of the same shape, recorded earlier on a machine with two cores."""
+"""Results of OCM's own benchmark by number of placements, recorded earlier on a machine with two cores."""
 CREATORS = 8
 EVENTS_A_PLACEMENT = 3
 
@@ -33,19 +33,19 @@ Figures = dict[str, Any]
 
 
 class NotConverged(Exception):
-    """Says which placement is not as it should be."""
+    """A placement did not converge; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Writes per second, and how many placements' worth of them."""
+    """The write limit: writes per second, and placements per second."""
 
     requests: float
     placements: float
     cpu: float
-    """Of the writer, per request."""
+    """CPU time of the writer per request."""
     seconds: dict[str, float]
-    """Mean time of one request, by what it is."""
+    """Mean time of a request, by purpose."""
 
 
 async def limit(stage: Stage, *, count: int) -> Limit:
@@ -64,7 +64,7 @@ async def limit(stage: Stage, *, count: int) -> Limit:
 
 
 async def converged(stage: Stage, count: int) -> None:
-    """Raises NotConverged unless every placement has what it asked for."""
+    """Raise NotConverged unless every placement has its clusters."""
     placements = (await stage.client.list(PLACEMENTS, namespace=NAMESPACE)).items
     decisions = (await stage.client.list(PLACEMENT_DECISIONS, namespace=NAMESPACE)).items
     if len(placements) != count:
@@ -83,7 +83,7 @@ async def converged(stage: Stage, count: int) -> None:
 
 
 async def settled(stage: Stage, controller: Child, count: int, *, note: Note) -> Figures:
-    """The controller's figures once everything has converged."""
+    """Wait for convergence, and return the controller's measurements."""
     said = time.monotonic()
     while True:
         figures = await controller.ask("figures")
@@ -154,7 +154,7 @@ WAYS = {"cold": cold, "running": running}
 
 
 async def measure(stage: Stage, way: str, *, count: int, note: Note) -> Figures:
-    """On a hub without placements. The limit is measured before and after, for machines change their mind."""
+    """Measure on a hub without placements. The limit is measured before and after, because machines are noisy."""
     sample = min(count, 1_000)
     before = await limit(stage, count=sample)
     found = await WAYS[way](stage, count, note=note)
@@ -170,7 +170,7 @@ async def measure(stage: Stage, way: str, *, count: int, note: Note) -> Figures:
 
 
 def shown(results: list[tuple[str, str, Figures]]) -> str:
-    """``results``: hub, way, figures."""
+    """Format ``results``, which are hub, way and measurements."""
     rows = [
         [
             *(

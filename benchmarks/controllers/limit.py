@@ -1,10 +1,10 @@
-"""The raw write limit of a hub: the writes a placement takes, one placement after the other, and nothing else.
+"""The raw write limit of a hub: only the writes of placements, one placement after the other.
 
     python -m benchmarks.controllers.limit --kubeconfig FILE --namespace NS --count N --workers N
 
-For every placement a decision is created, its status is written, and so is the placement's, as the controller does
-it: by the same client, as many at once, each based on the answer before. Nothing is watched, computed or decided.
-Waits for a line on its input before it begins, and answers with what it found.
+For every placement it creates a decision, writes its status and the status of the placement, as the controller does:
+with the same client and concurrency, each write based on the previous response. Nothing is watched or computed.
+It starts after a line on its input, and writes its results to its output.
 """
 
 import argparse

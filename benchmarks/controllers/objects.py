@@ -1,4 +1,4 @@
-"""The fleet and the placements that are measured, and how they get onto a hub quickly."""
+"""The fleet and placements of the benchmark, and their fast creation on a hub."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ NAMESPACE = "bench"
 LIMIT_NAMESPACE = "limit"
 SYSTEM_NAMESPACE = "fairway-system"
 NUMBER = 10
-"""Of clusters a placement asks for, as in OCM's own benchmark."""
+"""numberOfClusters of a placement, as in OCM's own benchmark."""
 SCORE, ITEM = "usage", "cpu"
 GROUP = "bench-group"
 WRITERS = 32
@@ -42,7 +42,7 @@ Document = dict[str, Any]
 
 
 async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]]) -> float:
-    """Calls per second."""
+    """Run the calls, and return their number per second."""
     numbers = iter(range(total))
 
     async def run() -> None:
@@ -56,14 +56,14 @@ async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """``groups`` of equal size by a label. Scores are between -100 and 100."""
+    """A fleet with ``groups`` of equal size by a label. Scores are between -100 and 100."""
 
     clusters: int
     groups: int = 1
     seed: int = 1
 
     def documents(self) -> Iterator[tuple[Document, int]]:
-        """Clusters with their scores. Synthetic ones, of 3 to 4 KB; without taints, so all can be chosen."""
+        """Yield synthetic clusters of 3 to 4 KB with their scores; without taints, so that all are feasible."""
         rng = Random(f"scores {self.seed}")
         number = 0
         for document in synthetic.generate(clusters=self.clusters, seed=self.seed, placements=0):
@@ -106,7 +106,7 @@ def score_status(value: int, *, valid: timedelta = VALID) -> Document:
 def placement(
     name: str, *, namespace: str = NAMESPACE, group: str = "", number: int = NUMBER, only_score: bool = False
 ) -> Document:
-    """By one add-on score, allocatable CPU and Balance, as in OCM's benchmark; or by the score alone."""
+    """Return a placement that ranks as in OCM's benchmark, or by the score alone."""
     add_on = {"type": "AddOn", "addOn": {"resourceName": SCORE, "scoreName": ITEM}}
     coordinates: list[Document] = [add_on]
     if not only_score:
@@ -131,10 +131,10 @@ def placement(
 
 
 async def prepare(client: Client) -> None:
-    """Definitions, namespaces, and a set of all clusters bound to the namespaces of placements.
+    """Create definitions, namespaces, and a set of all clusters bound to the namespaces of placements.
 
-    Clusters and scores are served without a status of their own until ``load`` is done: it creates each with one
-    request instead of two.
+    Clusters and scores have no status subresource until ``load`` ends, which so needs one request for each instead of
+    two.
     """
     for definition in crds():
         await client.request("POST", _DEFINITIONS, body=_without_status(definition))
@@ -170,7 +170,7 @@ async def prepare(client: Client) -> None:
 
 
 async def load(client: Client, fleet: Fleet, note: Callable[[str], None]) -> dict[str, int]:
-    """Clusters, their namespaces and scores. Returns the scores by cluster."""
+    """Create clusters, their namespaces and scores. Return the scores by cluster."""
     scores: dict[str, int] = {}
     documents = fleet.documents()
 
@@ -194,7 +194,7 @@ async def load(client: Client, fleet: Fleet, note: Callable[[str], None]) -> dic
     first = next(iter(scores))
     await _until(client, MANAGED_CLUSTERS.path(name=first, subresource="status"))
     await _until(client, ADD_ON_PLACEMENT_SCORES.path(namespace=first, name=SCORE, subresource="status"))
-    # A definition that changed makes the hub set up its memory of these objects anew; nobody shall wait for that later.
+    # After a change of a definition, the hub rebuilds its cache of the objects; wait for it here.
     async with (
         Informer(client, MANAGED_CLUSTERS) as clusters,
         Informer(client, ADD_ON_PLACEMENT_SCORES) as all_scores,
@@ -216,7 +216,7 @@ async def add_placements(
 
 
 async def clear(client: Client, namespace: str) -> None:
-    """Placements and decisions; nobody else collects the latter."""
+    """Delete placements and decisions; without a garbage collector, decisions stay."""
     await client.delete_collection(PLACEMENTS, namespace=namespace)
     await client.delete_collection(PLACEMENT_DECISIONS, namespace=namespace)
 
@@ -236,7 +236,7 @@ def _without_status(definition: Mapping[str, Any]) -> Document:
 
 
 async def _until(client: Client, path: str) -> None:
-    """Until it is served."""
+    """Wait until the hub serves the path."""
     async with asyncio.timeout(60):
         while True:
             try:

@@ -1,13 +1,13 @@
-"""Where the time goes inside the controller, from hearing of a change to the hub's answer to the first decision.
+"""Time within the controller by phase, from an observed change to the hub's response to the first decision.
 
-    own write   the placement was being written when it was woken; from then to the end of that
-    worker      queued until one of the workers took it
-    look        what to write, and whatever else the loop had to do meanwhile
-    lease       proof that this process leads
-    turn        others' writes went first
-    answer      the hub's, to the decision
+    own write   waiting for an earlier write of the same placement
+    worker      queued, waiting for a worker
+    look        computing the writes, including other work of the event loop
+    lease       verifying the leadership
+    turn        waiting for writes of other placements
+    answer      waiting for the hub's response to the decision
 
-Only looks that led to a decision count: those of which nothing but a status or a score was written do not.
+Only reconciles that write a decision are counted, not those that write only a status or a score.
 """
 
 import time
@@ -34,13 +34,13 @@ class Phases:
     def __init__(self) -> None:
         self._woken: dict[Key, float] = {}
         self._ended: dict[Key, float] = {}
-        """When the write during which a placement was woken was over; infinite while it is not."""
+        """End of the write during which a placement was queued; infinite until then."""
         self._busy: set[Key] = set()
         self._samples: list[dict[str, float]] = []
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Of controllers that are made within."""
+        """Record the phases of controllers created within the block."""
         wake, reconcile = PlacementController._wake, PlacementController.reconcile
         batch, turn = Elected.batch, WriteLimiter.turn
 
@@ -102,7 +102,7 @@ class Phases:
             self._samples.append(dict(zip(PHASES, spans, strict=True)))
 
     def document(self) -> dict[str, Any]:
-        """Seconds by phase, of all since this was last asked for."""
+        """Return the seconds by phase since the last call."""
         samples, self._samples = self._samples, []
         if not samples:
             return {}

@@ -1,7 +1,7 @@
-"""What the system knows of a process, and processes that answer questions about themselves.
+"""CPU and memory of processes, and child processes that report measurements.
 
-A child is asked by a line on its standard input and answers with a line of JSON; it ends with its input, so none
-outlives the benchmark. Moments are those of the monotonic clock, which all processes of a machine share.
+A child reads one request per line from its standard input and answers with a line of JSON. It ends with its input, so
+that none outlives the benchmark. Times are of the monotonic clock, which all processes of a machine share.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ LINE_LIMIT = 2**20
 
 
 class Ended(Exception):
-    """A child that should be there is not."""
+    """A child process ended unexpectedly."""
 
 
 def cpu_seconds(pid: int) -> float:
-    """In user and kernel mode, since it began; without its children."""
+    """Return the CPU time of a process in user and kernel mode, without its children."""
     after_name = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
     fields = after_name.split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def memory(pid: int) -> tuple[int, int]:
-    """Bytes it holds now, and the most it ever held."""
+    """Return the current and the maximum memory of a process in bytes."""
     found = {"VmRSS": 0, "VmHWM": 0}
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines():
         name, _, value = line.partition(":")
@@ -39,7 +39,7 @@ def memory(pid: int) -> tuple[int, int]:
 
 
 class Child:
-    """See ``child``."""
+    """A running child process; see ``child``."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -61,14 +61,14 @@ class Child:
         except ConnectionError:
             line = b""
         if not line:
-            raise Ended(f"process {self.pid} ended; what it said is above")
+            raise Ended(f"process {self.pid} ended; see its output above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
 
 @asynccontextmanager
 async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """``python -m module``, from here to the end of the block. What it logs goes to our standard error."""
+    """Run ``python -m module`` within the block. It logs to our standard error."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         stdin=asyncio.subprocess.PIPE,
@@ -89,7 +89,7 @@ async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
 
 
 async def questions() -> AsyncIterator[str]:
-    """In a child: what it is asked, until its input ends."""
+    """Yield the requests to a child, until its input ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

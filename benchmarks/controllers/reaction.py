@@ -1,10 +1,10 @@
-"""(b) From a score being written to the decisions that follow from it being written, while a whole fleet reports.
+"""(b) Time from a written score to the resulting decisions, while a whole fleet publishes scores.
 
-Every cluster refreshes its score once a period, each at its own time. Placements choose the best few of their group
-by score alone, so what they must choose is known beforehand: a sample is, for one placement and one score that
-changes its choice, the time from the hub's answer to whoever wrote the score to the arrival of a decision that takes
-it into account, on a watch of our own. If the next score of the group came before the decision, the decision for both
-ends both samples. Nothing is subtracted: the hub's share, the watch's and the network's are in it.
+Every cluster publishes its score once a period, each at its own time. Placements select the best clusters of their
+group by score alone, so the expected decision is known. A sample is the time from the hub's response to the write of
+a score that changes a decision to the arrival of the new decision on a watch. If the next score of the group is
+written before the decision, a decision for both ends both samples. The times of the hub, the watch and the network
+are included.
 """
 
 import asyncio
@@ -35,24 +35,24 @@ from fairway.kube import (
 GROUPS = 20
 CHOSEN = 5
 STEP = 12.0
-"""Standard deviation of a score's change, of the 200 points there are."""
+"""Standard deviation of a score's change, in points of a range of 200."""
 VALID = timedelta(minutes=5)
 SETTLE_SECONDS = 30.0
 
 OCM = {"p50": 1.3, "p99": 3.3, "cpu": 54.0}
-"""Recorded earlier on two cores, with the limits of its client lifted: seconds, and CPU seconds per minute."""
+"""OCM's results, recorded earlier on two cores without client-side rate limits: seconds, and CPU seconds per minute."""
 AIM = {"p50": 0.030, "p99": 0.150, "cpu": 6.0}
 
 
 @dataclass
 class Group:
-    """Clusters, and what is to be chosen among them ever since the beginning."""
+    """The clusters of a group, and the history of the expected decision."""
 
     name: str
     scores: dict[str, int]
     history: list[frozenset[str]] = field(default_factory=list)
     written: list[float] = field(default_factory=list)
-    """When the hub had answered to the score that made it so; infinite while it has not."""
+    """Time of the hub's response to the score that caused the state; infinite before it."""
 
     def best(self) -> frozenset[str]:
         ordered = sorted(self.scores, key=lambda name: (-self.scores[name], name))
@@ -60,14 +60,14 @@ class Group:
 
 
 class Watcher:
-    """Takes the time. Knows for every placement the state of its group that it has caught up with."""
+    """Measures times: records for every placement the latest state of its group that its decision reflects."""
 
     def __init__(self, groups: Mapping[str, Group]) -> None:
         self._groups = groups
         self._caught_up: dict[str, int] = {}
         self.samples: list[float] = []
         self.early = 0
-        """Decisions that were here before the answer to the score's write."""
+        """Decisions observed before the response to the write of the score."""
         self.unexpected = 0
         self.events = 0
 
@@ -98,7 +98,7 @@ class Watcher:
         self._caught_up[placement] = state
 
     def behind(self, placements: Mapping[str, Group]) -> list[str]:
-        """Placements that do not have what they should."""
+        """Return the placements without the expected decision."""
         return [
             name
             for name, group in placements.items()
@@ -107,20 +107,20 @@ class Watcher:
 
 
 class Fleet:
-    """Plays the providers of scores, one group after its own timetable."""
+    """Simulates the providers of scores, each group with its own schedule."""
 
     def __init__(self, stage: Stage, groups: Mapping[str, Group], *, period: float) -> None:
         self._stage, self._groups, self._period = stage, groups, period
         self._rng = Random("motion")
         self.writes = 0
         self.changes = 0
-        """Of what is best in a group."""
+        """Number of changes of the best clusters of a group."""
 
     async def run(self, until: float) -> None:
         await asyncio.gather(*(self._play(group, until) for group in self._groups.values()))
 
     async def _play(self, group: Group, until: float) -> None:
-        """One write after the other, so that the order of states is known."""
+        """Write one score after the other, so that the order of states is known."""
         began = time.monotonic()
         times = sorted((self._rng.uniform(0, self._period), name) for name in group.scores)
         for around in range(10**6):
@@ -196,9 +196,9 @@ async def measure(
             behind = await _caught_up(watcher, {name: groups[f"group-{at}"] for name, at in listed})
             phases, resident = await controller.ask("phases"), memory(controller.pid)[0]
     if not watcher.samples:
-        raise RuntimeError("no score changed any choice: more clusters or more time are needed")
+        raise RuntimeError("no score changed a decision: use more clusters or more time")
     if behind:
-        raise RuntimeError(f"{len(behind)} placements have not what they should, among them {behind[0]}")
+        raise RuntimeError(f"{len(behind)} placements lack the expected decision, among them {behind[0]}")
     return {
         "placements": placements,
         "clusters": len(stage.scores),
@@ -223,7 +223,7 @@ async def measure(
 
 
 async def _settled(controller: Child, watcher: Watcher, placements: int) -> None:
-    """Until all is decided and told: events of the beginning are no part of what is measured."""
+    """Wait until all placements are decided and all events written, which are not part of the measurement."""
     told = -1
     async with asyncio.timeout(600):
         while True:
@@ -239,7 +239,7 @@ async def _settled(controller: Child, watcher: Watcher, placements: int) -> None
 
 
 async def _caught_up(watcher: Watcher, placements: Mapping[str, Group]) -> list[str]:
-    """Who has not what he should after a while, if anybody."""
+    """Wait for the last decisions; return the placements without the expected one."""
     for _ in range(int(SETTLE_SECONDS * 10)):
         if not watcher.behind(placements):
             break
@@ -285,9 +285,9 @@ def shown(results: list[tuple[str, dict[str, Any]]]) -> str:
         looks = found["meters"].get('fairway_workqueue_adds_total{controller="placement"}', 0)
         lines.append(
             f"    {hub}, a minute: {found['scores'] / each:.0f} scores written, {found['changes'] / each:.0f} of them"
-            f" change what {found['placements'] // GROUPS} placements choose; looks {looks / each:.0f};"
-            f" {found['samples']} samples in all, {found['early']} before the score's answer,"
-            f" {found['unexpected']} decisions nobody expected"
+            f" change the decisions of {found['placements'] // GROUPS} placements; reconciles {looks / each:.0f};"
+            f" {found['samples']} samples in all, {found['early']} before the response to the score's write,"
+            f" {found['unexpected']} unexpected decisions"
         )
         parts = [
             f"{name} {count / each:.0f} × {found['request_seconds'][name] / count * 1e3:.1f} ms"

@@ -1,4 +1,4 @@
-"""Requests of this process, counted by what they are for: how many, and how long their answers took."""
+"""Count the requests of this process, and their duration, by purpose."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,7 +17,7 @@ _DECIDING = ("placementdecisions", "placements")
 class Tally:
     count: int = 0
     seconds: float = 0.0
-    """Of all of them, from being asked for to being answered."""
+    """Total seconds from request to response."""
     failed: int = 0
 
 
@@ -25,13 +25,13 @@ class Requests:
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
         self.first_write: float | None = None
-        """When the first write of a decision or a placement was sent."""
+        """Time at which the first write of a decision or a placement was sent."""
         self.last_write: float | None = None
-        """When the last one was answered."""
+        """Time of the response to the last one."""
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Watches are not among them."""
+        """Count requests within the block, without watches."""
         real: Callable[..., Awaitable[Response]] = Transport.request
 
         async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
@@ -67,7 +67,7 @@ class Requests:
 
 
 def purpose(method: str, path: str) -> str:
-    """Verb and resource: ``patch placementdecisions/status``."""
+    """Return verb and resource, such as ``patch placementdecisions/status``."""
     parts = path.split("/")
     rest = parts[3:] if parts[1] == "api" else parts[4:]
     if len(rest) > 2 and rest[0] == "namespaces":

@@ -1,7 +1,7 @@
-"""Hubs to measure on, each from nothing and in processes of its own.
+"""New hubs for a measurement, as separate processes.
 
-etcd trusts the page cache, as in the environment OCM's own benchmark runs in, unless told to wait for the disk. The
-embedded hub always waits for it.
+etcd does not sync to disk, as in the environment of OCM's own benchmark, unless ``fsync`` is set. The embedded hub
+always syncs.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ NAMES = {REAL: "kube-apiserver + etcd", EMBEDDED: "embedded hub"}
 
 @dataclass(kw_only=True)
 class Stage:
-    """``client`` is the generator's. ``scores`` are those of the fleet when it was loaded."""
+    """A hub with a fleet. ``client`` is for the load generator, ``scores`` are the initial scores."""
 
     kind: str
     kubeconfig: Path
@@ -33,14 +33,14 @@ class Stage:
     client: Client
     scores: dict[str, int]
     profile: str = ""
-    """Where profiles of controllers go; empty for none."""
+    """Folder for profiles of controllers; empty for none."""
 
     @property
     def name(self) -> str:
         return NAMES[self.kind]
 
     def cpu(self) -> float:
-        """Of all processes of the hub together."""
+        """Return the CPU time of all processes of the hub."""
         return sum(cpu_seconds(pid) for pid in self.pids.values())
 
     def resident(self) -> int:
@@ -58,7 +58,7 @@ class Stage:
 async def staged(
     kind: str, fleet: Fleet, *, note: Note, fsync: bool = False, profile: str = ""
 ) -> AsyncIterator[Stage]:
-    """A hub with the fleet on it."""
+    """Run a hub and create the fleet."""
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
         note(f"{NAMES[kind]} starts")
         hub = _real(Path(folder), fsync=fsync) if kind == REAL else _embedded(Path(folder))

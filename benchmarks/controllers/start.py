@@ -1,7 +1,7 @@
-"""(c) From the start of the process to the first decision, and what that took, by the size of the fleet.
+"""(c) Time, CPU and memory from the start of the process to the first decision, by the size of the fleet.
 
-A placement waits when the controller starts; its decision is seen on a watch of our own. Then a second one is
-created, which finds the controller warm.
+A placement exists when the controller starts; its decision is observed by a watch. Then a second one is created, for
+the time of a warm controller.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ IDLE_SECONDS = 5.0
 
 
 class Sightings:
-    """When decisions were first seen with clusters in them, by placement."""
+    """The times at which decisions with clusters were first observed, by placement."""
 
     def __init__(self) -> None:
         self._seen: dict[str, asyncio.Future[float]] = {

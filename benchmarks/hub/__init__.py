@@ -1,1 +1,1 @@
-"""What the embedded hub costs, beside kube-apiserver + etcd, and how long its users wait under attack."""
+"""The embedded hub compared with kube-apiserver and etcd, and its response times under attack."""

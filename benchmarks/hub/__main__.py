@@ -1,7 +1,7 @@
-"""The embedded hub beside kube-apiserver + etcd, in one run: writes, reads, lists, watches, start, memory.
+"""The embedded hub compared with kube-apiserver and etcd, in one run: writes, reads, lists, watches, start, memory.
 
-Both keep their data on disk and wait for it (fsync), both serve TLS, and both are asked by the same client, which
-shares the machine with them: compare the columns, not the figures with those of another day.
+Both sync their data to disk and serve TLS, and the same client measures both on the same machine. Compare the columns
+of one run.
 
     python -m benchmarks.hub              everything; a quarter of an hour
     python -m benchmarks.hub --quick      a tenth of it
@@ -28,7 +28,7 @@ MERGE = "application/merge-patch+json"
 
 
 def cluster(name: str) -> dict[str, Any]:
-    """About 3.3 KB once it is stored, as a managed cluster of a real fleet has."""
+    """Return a cluster of a realistic stored size, about 3.3 KB."""
     return {
         "apiVersion": "cluster.open-cluster-management.io/v1",
         "kind": "ManagedCluster",
@@ -41,7 +41,7 @@ def cluster(name: str) -> dict[str, Any]:
 
 
 async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]]) -> float:
-    """Calls per second."""
+    """Run the calls, and return their number per second."""
     numbers = iter(range(total))
 
     async def run() -> None:
@@ -54,7 +54,7 @@ async def rate(workers: int, total: int, work: Callable[[int], Awaitable[object]
 
 
 async def deliveries(contender: Contender, *, watchers: int, changes: int) -> float:
-    """Watch events per second that reach all watchers together, while one object changes again and again."""
+    """Return the watch events per second of all watchers while one object changes."""
     target = f"{CLUSTERS}/watched"
     version = json.loads(await contender.call("GET", CLUSTERS + "?limit=1"))["metadata"]["resourceVersion"]
     ready = asyncio.Semaphore(0)
@@ -164,7 +164,7 @@ LESS_IS_BETTER = ("start", "memory", "list")
 
 
 def shown(results: dict[str, dict[str, float]]) -> str:
-    """One row per measure; the ratio says how many times better the embedded hub is."""
+    """Format one row per measure; the ratio is how many times better the embedded hub is."""
     rows = [["", *results, "embedded is better by"]]
     for measure_, value in next(iter(results.values())).items():
         row = [
@@ -200,11 +200,9 @@ async def run(*, scale: float, alone: bool) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
-    parser.add_argument(
-        "--alone", action="store_true", help="the embedded hub only, where no real one can be had"
-    )
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
+    parser.add_argument("--alone", action="store_true", help="measure the embedded hub only")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     arguments = parser.parse_args()
     try:
         results = asyncio.run(run(scale=0.1 if arguments.quick else 1.0, alone=arguments.alone))

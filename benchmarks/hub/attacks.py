@@ -1,8 +1,8 @@
-"""What a user without any rights can send to keep a hub busy, and the process that sends it.
+"""Requests with which a user without rights can keep a hub busy, and the process that sends them.
 
     python -m benchmarks.hub.attacks NAME --port PORT --token TOKEN --connections 16 --seconds 30
 
-Requests are made once and sent as they are, so that the sender spends as little of the shared machine as it can.
+Requests are built once, so that the sender uses little of the shared CPU.
 """
 
 import argparse
@@ -20,14 +20,14 @@ ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 RULES: Final = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS: Final = 64 * 1024
-"""Bytes that a review may have; the worst accepted bodies are a little smaller."""
+"""Maximum bytes of a review; the worst accepted bodies are slightly smaller."""
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 Requests = Callable[[str], list[bytes]]
-"""From a bearer token to the requests that each connection sends in turn."""
+"""Returns the requests that each connection sends in turn, for a bearer token."""
 
 
 def request(
@@ -65,7 +65,7 @@ def _nested(size: int) -> bytes:
 
 
 def _bodies(size: int) -> Iterator[tuple[bytes, str]]:
-    """JSON, YAML and protobuf, each as slow to read as ``size`` bytes can be."""
+    """Return JSON, YAML and protobuf bodies of ``size`` bytes that take the longest to parse."""
     yield _filled(b'{"a":[1', b",1e308", b"]}", size), JSON
     yield _filled(b'{"a":[1', b",4.9e-324", b"]}", size), JSON
     yield _filled(b'{"a":[1', b",1", b"]}", size), JSON
@@ -111,7 +111,7 @@ def _valid_reviews(token: str) -> list[bytes]:
 
 
 def _writes(token: str) -> list[bytes]:
-    """None of them is allowed."""
+    """Return writes, all of them forbidden."""
     large = _filled(b'{"a":[1', b",1e308", b"]}", 3_000_000)
     secrets = "/api/v1/namespaces/default/secrets"
     patches = ("json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml")
@@ -126,7 +126,7 @@ def _writes(token: str) -> list[bytes]:
 
 
 def _reads(token: str) -> list[bytes]:
-    """None of them is allowed; selectors, paths and heads are as long as they may be."""
+    """Return reads, all of them forbidden, with the longest accepted selectors, paths and headers."""
     long = "a" * 15_000
     many = ",".join(f"a{number}!=b" for number in range(1_500))
     headers = {f"X-{number}": "v" * 900 for number in range(100)}
@@ -160,7 +160,7 @@ def _documents(token: str) -> list[bytes]:
 
 
 def _strangers(token: str) -> list[bytes]:
-    """Credentials that are none."""
+    """Return requests with invalid credentials."""
     del token
     encoded = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ." + "eyJpc3MiOiJodWIifQ" * 500 + "." + "A" * 342
     return [
@@ -180,7 +180,7 @@ ATTACKS: Final[Mapping[str, Requests]] = {
     "discovery and OpenAPI": _documents,
     "wrong credentials": _strangers,
 }
-"""Each connection sends one request after the other and reads the answers."""
+"""Attacks by name. Each connection sends one request after the other and reads the responses."""
 PIPELINED: Final = "pipelined requests"
 RECONNECTING: Final = "new connections"
 SLOW: Final = "slow senders"
@@ -197,7 +197,7 @@ class Attacker:
         self.codes: Counter[str] = Counter()
 
     async def run(self, name: str, number: int) -> None:
-        """One connection until the end, opened again whenever the hub closes it."""
+        """Send requests over one connection, and open it again if the hub closes it."""
         if name == MIXED:
             name = NAMES[number % (len(NAMES) - 1)]
         requests = ATTACKS[name](self._token) if name in ATTACKS else _reads(self._token)
@@ -256,7 +256,7 @@ async def _send(writer: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _answer(reader: asyncio.StreamReader) -> str:
-    """The code of the next answer, read to its end. A connection that the hub closes ends with EOFError."""
+    """Read the next response and return its code. Raise EOFError if the hub closes the connection."""
     head = await reader.readuntil(b"\r\n\r\n")
     code, lowered = head.split(b" ", 2)[1].decode(), head.lower()
     if code == "304":

@@ -1,4 +1,4 @@
-"""A hub in a process of its own, and a client that talks to it."""
+"""A hub as a separate process, and its client."""
 
 import asyncio
 import base64
@@ -22,13 +22,13 @@ from rigs.kubernetes import HUB, Tools, real_hub
 
 @dataclass(kw_only=True)
 class Contender:
-    """A hub that runs, and how to talk to it."""
+    """A running hub and its client."""
 
     name: str
     kubeconfig: Path
     pids: Sequence[int]
     started: float
-    """Seconds from the first process's start to ready."""
+    """Seconds from the start of the first process until the hub is ready."""
     session: aiohttp.ClientSession = field(init=False)
     url: str = field(init=False)
 
@@ -69,7 +69,7 @@ class Contender:
             return payload
 
     def resident(self) -> int:
-        """Bytes of memory of all its processes."""
+        """Return the memory of all processes of the hub in bytes."""
         pages = sum(
             int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in self.pids
         )

@@ -1,14 +1,14 @@
-"""How long an administrator and a controller wait while a user without any rights keeps 16 connections busy.
+"""Response times of an administrator and a controller while a user without rights keeps 16 connections busy.
 
     python -m benchmarks.hub.fairness                       every attack for 30 seconds; seven minutes
-    python -m benchmarks.hub.fairness --only numbers        those whose name has this in it
+    python -m benchmarks.hub.fairness --only numbers        attacks whose name contains this
     python -m benchmarks.hub.fairness --seconds 5           for 5 seconds each
 
-The hub, the attacker and the prober are a process each and share the machine's cores. The prober reads a namespace as
-administrator, over one connection and over a new one each time, and renews a Lease as a controller, all without pause
-of more than 50 ms. A lease is lost when two renewals are more than 10 seconds apart, client-go's usual deadline.
-A renewal is a write, so it waits for the disk, too: "disk sync" is a write and fsync of 4 KB beside the hub's data by a
-thread of the prober. ``TMPDIR=/dev/shm`` puts the data into memory and leaves only the waits for the hub.
+The hub, the attacker and the prober are separate processes that share the machine's cores. The prober reads a
+namespace as administrator, over one connection and over a new one each time, and renews a Lease as a controller, with
+pauses of at most 50 ms. A lease is lost if two renewals are more than 10 seconds apart, client-go's default deadline.
+A renewal is a write, so it waits for the disk, too: "disk sync" is a write and fsync of 4 KB on the same disk by a
+thread of the prober. ``TMPDIR=/dev/shm`` puts the data into memory.
 """
 
 import argparse
@@ -49,7 +49,7 @@ QUIET: Final = "no attack"
 
 
 class Prober:
-    """The requests whose waits count."""
+    """Sends the requests whose response times are measured."""
 
     def __init__(self, url: str, *, disk: Path) -> None:
         self._url = url
@@ -113,7 +113,7 @@ class Prober:
 
 
 async def prepare(hub: Contender) -> None:
-    """The controller may renew its Lease and nothing else."""
+    """Create the Lease, and a controller that may only renew it."""
     rule = {
         "apiGroups": ["coordination.k8s.io"],
         "resources": ["leases"],
@@ -160,7 +160,7 @@ async def measure(hub: Contender, attack: str, *, seconds: float, disk: Path) ->
 
 
 def shown(results: list[dict[str, Any]]) -> str:
-    """Waits in milliseconds, median and worst."""
+    """Format response times in milliseconds, median and worst."""
     rows = [["", "GET", "connect + GET", "lease renewal", "disk sync", "leases lost", "failed", "answers"]]
     for result in results:
         waits = [
@@ -200,7 +200,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each attack")
     parser.add_argument("--only", default="", metavar="TEXT", help="attacks whose name contains TEXT")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     parser.add_argument("--probe", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--disk", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -1,1 +1,1 @@
-"""What scores cost: the hub that takes them, and the agents that make them."""
+"""The cost of scores for the hub and for the agents."""

@@ -1,16 +1,16 @@
-"""What scores cost: the hub that takes them, the agents that make them, and the time it takes.
+"""The cost of scores for the hub and the agents, and the time until they are published.
 
     python -m benchmarks.scores                        everything, on both hubs; a quarter of an hour
     python -m benchmarks.scores --quick                less of everything; three minutes
     python -m benchmarks.scores --only a,d --hub embedded
 
-(a) writes of 10,000 agents with noisy values by what is worth a write, and what share of the hub's limit they are
-(b) the SDK publishing at that pace on a hub, with and without a deadband: writes counted there, CPU of both
-(c) memory and CPU of a real agent at 5,000 nodes and 100,000 pods, quiet and while pods come and go
+(a) writes of 10,000 agents with noisy values by publication policy, as a share of the hub's limit
+(b) the SDK publishing at that rate on a hub, with and without a deadband: writes on the hub, CPU of both
+(c) memory and CPU of a real agent at 5,000 nodes and 100,000 pods, idle and while pods change
 (d) pod created on the managed cluster → score written on the hub, with the agent's debounce
 
-Hubs, clusters, agents and publishers are processes of their own and share the machine with this one: believe the ratios
-of one run, and compare seconds only with those of the same machine under the same load.
+Hubs, clusters, agents and publishers are separate processes on the same machine. Compare ratios of one run, and seconds
+only with those of the same machine under the same load.
 """
 
 import argparse
@@ -33,31 +33,31 @@ PARTS = ("a", "b", "c", "d")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     simulated: int
-    """Agents, in (a)."""
+    """Agents in (a)."""
     minutes: int
-    """Of virtual time; every policy renews a whole number of times in eight."""
+    """Minutes of virtual time in (a); a multiple of eight has whole renewals of every policy."""
     writes: int
-    """A round, in (a)."""
+    """Writes per round in (a)."""
     turns: int
     clusters: int
-    """On the hub, in (a) and (b)."""
+    """Clusters on the hub in (a) and (b)."""
     interval: float
-    """Seconds. Validity is kept in whole ones: in less than six at a time there is more to write than in life."""
+    """Seconds between readings in (b); at least 6, because validity is in whole seconds."""
     rounds: int
-    """Of readings, in (b)."""
+    """Rounds of readings in (b)."""
     ways: int
-    """How many of the policies, in (b)."""
+    """Number of policies in (b)."""
     nodes: int
     pods: int
     real_nodes: int
-    """On a kube-apiserver, which has to be filled first."""
+    """Nodes and pods of the kube-apiserver in (c)."""
     real_pods: int
     seconds: float
-    """Of changes, in (c)."""
+    """Seconds of changes in (c)."""
     changes: float
-    """A second."""
+    """Changes per second in (c)."""
     alone: int
-    """Pods one at a time, in (d)."""
+    """Pods one at a time in (d)."""
     streamed: int
 
 
@@ -111,7 +111,7 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool) -> dic
 
 
 async def _hub(sizes: Sizes, kinds: list[str], parts: str, *, fsync: bool) -> dict[str, Any]:
-    """(a) and (b), on the same hubs."""
+    """Run (a) and (b) on the same hubs."""
     rates = []
     if "a" in parts:
         rates = list(
@@ -205,26 +205,26 @@ def main() -> None:
         epilog=(__doc__ or "").split("\n\n", 1)[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="less of everything")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes and shorter runs")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PARTS", help="such as a,c")
     parser.add_argument("--hub", choices=(REAL, EMBEDDED, "both"), default="both")
-    parser.add_argument("--fsync", action="store_true", help="have etcd wait for the disk")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures there")
-    sizes = parser.add_argument_group("sizes, instead of the usual")
+    parser.add_argument("--fsync", action="store_true", help="make etcd sync to disk")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
+    sizes = parser.add_argument_group("sizes")
     for name, words in (
         ("simulated", "agents in (a)"),
-        ("minutes", "of virtual time in (a)"),
-        ("writes", "in a round of (a)"),
-        ("clusters", "on the hub in (a) and (b)"),
+        ("minutes", "minutes of virtual time in (a)"),
+        ("writes", "writes per round in (a)"),
+        ("clusters", "clusters on the hub in (a) and (b)"),
         ("interval", "seconds between readings in (b)"),
-        ("rounds", "of readings in (b)"),
-        ("ways", "of deciding what is worth a write in (b), at most 4"),
-        ("nodes", "in (c)"),
-        ("pods", "in (c)"),
-        ("real-nodes", "of the kube-apiserver in (c)"),
-        ("real-pods", "of the kube-apiserver in (c)"),
-        ("seconds", "that pods come and go in (c)"),
-        ("changes", "of pods a second in (c)"),
+        ("rounds", "rounds of readings in (b)"),
+        ("ways", "policies in (b), at most 4"),
+        ("nodes", "nodes in (c)"),
+        ("pods", "pods in (c)"),
+        ("real-nodes", "nodes of the kube-apiserver in (c)"),
+        ("real-pods", "pods of the kube-apiserver in (c)"),
+        ("seconds", "seconds of changes in (c)"),
+        ("changes", "changes of pods per second in (c)"),
         ("alone", "pods one at a time in (d)"),
         ("streamed", "pods in a stream in (d)"),
     ):

@@ -1,4 +1,4 @@
-"""`fairway agent run` as a process of its own, and the nodes and pods it is to see."""
+"""`fairway agent run` as a process, and the nodes and pods of its cluster."""
 
 import asyncio
 import json
@@ -18,25 +18,25 @@ LOOK_SECONDS = 0.5
 
 
 class AgentEnded(Exception):
-    """Says how, and what it said last."""
+    """The agent ended; the message has its status and last output."""
 
 
 @asynccontextmanager
 async def agent(*, hub: Path, cluster: Path, name: str, folder: Path) -> AsyncIterator[Process]:
-    """With all that is usual, but for the Lease on its own cluster. ``name`` is what the hub calls the cluster."""
+    """Run an agent without the Lease on its cluster. ``name`` is that of the ManagedCluster."""
     command = (
         *(sys.executable, "-m", "fairway", "agent", "run", "--no-lease"),
         *("--hub-kubeconfig", str(hub), "--cluster-name", name, "--kubeconfig", str(cluster)),
     )
     process = Process(command, log=folder / "agent.log")
     try:
-        # Nobody shall wait for what an agent that has ended will never write.
+        # Do not wait for writes of an agent that ended.
         async with asyncio.TaskGroup() as group:
             guarding = group.create_task(_guard(process))
             yield process
             guarding.cancel()
     except Exception as error:
-        error.add_note(f"the agent said last:\n{process.tail(10)}")
+        error.add_note(f"last output of the agent:\n{process.tail(10)}")
         raise
     finally:
         await process.stop()
@@ -53,7 +53,7 @@ def value_of(score: AddOnPlacementScore, name: str) -> int | None:
 
 
 def raw_of(score: AddOnPlacementScore, name: str) -> float | None:
-    """The value as it was read, which the condition has in words."""
+    """Return the raw value, which is in the message of the condition."""
     for condition in score.status.conditions:
         for part in condition.message.split(", "):
             words = part.split()
@@ -76,12 +76,12 @@ def kubeconfig_without_secrets(path: Path, server: str) -> Path:
 
 
 async def add_node(client: Client, name: str, room: Mapping[str, str]) -> None:
-    """One that is ready."""
+    """Create a node that is ready."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     status = {"allocatable": room, "capacity": room, "conditions": [ready]}
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
     await client.request("POST", "/api/v1/nodes", body={**body, "status": status})
-    # An API server taints a node that comes, until somebody finds it ready.
+    # An API server taints a new node until a controller finds it ready.
     await client.request(
         "PATCH",
         f"/api/v1/nodes/{name}",

@@ -1,9 +1,8 @@
-"""(c) What the agent costs on the cluster it runs on: memory and CPU of a real `fairway agent run`.
+"""(c) Memory and CPU of a real `fairway agent run` on its cluster.
 
-The cluster is, where a real one of that size would take too long to fill, a process that sends nodes and pods of the
-size they have in life (``benchmarks.scores.usage_cluster``); and a real kube-apiserver with fewer of them. Pods then
-come and go at a steady rate. That the agent has seen all of them is read off the score: how many more pods there is
-room for.
+A large cluster is a process that sends nodes and pods of realistic size (``benchmarks.scores.usage_cluster``),
+because creating them on a real one would take too long; a smaller one is a real kube-apiserver. Pods are deleted and
+created at a steady rate. The score for free pods shows that the agent observed all of them.
 """
 
 import asyncio
@@ -27,16 +26,16 @@ from fairway.kube.core import PODS
 PODS_PER_NODE = 110
 TICK = 0.1
 IDLE_SHARE = 3
-"""The quiet is shorter than the bustle by so many times."""
+"""The measurement without changes is shorter by this factor."""
 WRITERS = 16
 
 Figures = dict[str, Any]
 Churn = Callable[[int], Awaitable[object]]
-"""So many changes of pods, at once."""
+"""Sends a number of changes of pods at once."""
 
 
 async def scripted(*, nodes: int, pods: int, seconds: float, changes: float, note: Note) -> Figures:
-    """On a cluster that only pretends, with an embedded hub."""
+    """Measure on a simulated cluster, with an embedded hub."""
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as name:
         folder = Path(name)
         note(f"a cluster of {nodes:,} nodes and {pods:,} pods")
@@ -63,7 +62,7 @@ async def scripted(*, nodes: int, pods: int, seconds: float, changes: float, not
 
 
 async def real(*, nodes: int, pods: int, seconds: float, changes: float, note: Note) -> Figures:
-    """On a kube-apiserver that is its own hub."""
+    """Measure on a kube-apiserver that is also the hub."""
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
         async with staged(REAL, Fleet(clusters=1), note=lambda _: None) as stage:
             note(f"kube-apiserver gets {nodes:,} nodes and {pods:,} pods")
@@ -103,7 +102,7 @@ def body_of(number: int, nodes: int) -> dict[str, Any]:
 
 
 class Replacing:
-    """A pod goes, another comes in its place, in turns."""
+    """Deletes a pod and creates another in its place, in turn."""
 
     def __init__(self, client: Client, *, nodes: int, pods: int) -> None:
         self._client, self._nodes = client, nodes
@@ -159,7 +158,7 @@ async def follow(
 
 
 async def _share(pid: int, work: Awaitable[None]) -> float:
-    """Of one core, that the process took meanwhile."""
+    """Return the share of one core that the process used during ``work``."""
     began, cpu = time.monotonic(), cpu_seconds(pid)
     await work
     return (cpu_seconds(pid) - cpu) / (time.monotonic() - began)

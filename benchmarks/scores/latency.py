@@ -1,9 +1,9 @@
-"""(d) From a pod on the managed cluster to the score on the hub.
+"""(d) Time from a pod on the managed cluster to the score on the hub.
 
-Two API servers, a real agent, and watches on both sides, which share the clock of this process. Every pod takes one of
-a hundred cores, so it lowers the score by two points, which is worth a write; a sample ends with the first score that
-has the pod in it. *One at a time*: the agent has rested for longer than its debounce, and reads at once. *In a stream*:
-pods come faster than that, so a pod waits for up to the debounce until the next reading.
+Two API servers, a real agent, and watches on both servers with the clock of this process. Every pod requests one of
+100 cores, so it lowers the score by two points, which is written; a sample ends with the first score that includes
+the pod. *One at a time*: the debounce of the agent is over, and it reads at once. *In a stream*: pods are created
+faster than the debounce, so a pod waits for up to the debounce until the next reading.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ from fairway.providers.scales import Linear
 
 CORES = 100
 MOST = 80
-"""Pods until the node is emptied again."""
+"""Pods until all are deleted again."""
 ITEM = "cpuAvailable"
 NODE = "node-0"
 REST_SECONDS = 2.1 * DEBOUNCE_SECONDS
-"""After a burst of changes there is often one more reading, and only after that one comes the rest."""
+"""Seconds of pause: a burst of changes is often followed by one more reading."""
 ALONE, STREAM = "one at a time", "in a stream"
 GAPS = {ALONE: (1.1 * DEBOUNCE_SECONDS, 1.6 * DEBOUNCE_SECONDS), STREAM: (0.1, 0.4)}
-"""Seconds between two pods; of those that come one at a time, after the score of the last."""
+"""Seconds between two pods; for *one at a time*, after the score of the last pod."""
 
 Figures = dict[str, Any]
 
 
 class Course:
-    """Pods that come, and what came of each."""
+    """Creates pods and measures each."""
 
     def __init__(self, cluster: Stage, scores: Sightings[AddOnPlacementScore], pods: Sightings[Pod]) -> None:
         self._cluster, self._scores, self._pods = cluster, scores, pods
@@ -63,7 +63,7 @@ class Course:
         return found + await asyncio.gather(*waiting)
 
     async def empty(self) -> None:
-        """Until the agent has published that everything is free."""
+        """Delete all pods, and wait for the score of the empty node."""
         seen = len(self._scores.all)
         await self._cluster.client.delete_collection(PODS, namespace=PODS_NAMESPACE, grace_period=0)
         self._there = 0
@@ -74,7 +74,7 @@ class Course:
         await asyncio.sleep(REST_SECONDS)
 
     async def _one(self) -> "asyncio.Task[Figures]":
-        """Returns when the pod is there; what is returned ends when its score is."""
+        """Create a pod; return a task that ends with its score."""
         self._there += 1
         self._made += 1
         name, before = f"pod-{self._made:05d}", len(self._scores.all)

@@ -1,10 +1,10 @@
-"""The raw limit of a hub for scores: the status of objects that are there is written, and nothing else is done.
+"""The raw write limit of a hub for scores: only the status of existing objects is written.
 
     python -m benchmarks.scores.limit --kubeconfig FILE [--workers N]
 
-Asked ``apply N``, it writes N times by the sink of all providers, which applies on the server's side; asked ``merge
-N``, it sends the same status as a merge patch with the same precondition. Both go round all clusters of the hub, each
-to an object of its own, with what an agent says of a cluster without accelerators.
+``apply N`` writes N times with the sink of the providers, which uses server-side apply; ``merge N`` sends the same
+status as a merge patch with the same precondition. Both write to an object of each cluster in turn, with the scores
+of a cluster without accelerators.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Write = Callable[[str, Publication], Awaitable[None]]
 
 
 def publication(turn: int) -> Publication:
-    """Each turn differs from the one before."""
+    """Return scores that differ from those of the previous turn."""
     values = {score.name: 3.0 + (turn * 7 + number * 13) % 90 for number, score in enumerate(SCORES)}
     return Publication(
         scores=tuple(sorted((score.name, score.scale.score(values[score.name])) for score in SCORES)),
@@ -48,7 +48,7 @@ def publication(turn: int) -> Publication:
 
 
 class Writer:
-    """Knows for each cluster what it wrote last, as an agent does."""
+    """Writes scores, and keeps the last write for each cluster, as an agent does."""
 
     def __init__(self, client: Client, way: str) -> None:
         self._client = client
@@ -58,7 +58,7 @@ class Writer:
         self.write: Write = self.apply if way == APPLY else self.merge
 
     async def prepare(self, cluster: str) -> None:
-        """Made, and written once."""
+        """Create the score of a cluster, and write it once."""
         await self.apply(cluster, publication(0))
         self._turns[cluster] = 0
 
@@ -86,7 +86,7 @@ class Writer:
 async def shared(
     workers: int, clusters: list[str], count: int, work: Callable[[str], Awaitable[None]]
 ) -> None:
-    """So many calls, each cluster always by the same worker: two at once would be in each other's way."""
+    """Distribute the calls so that each cluster has one worker, because concurrent writes would conflict."""
 
     async def run(first: int) -> None:
         for number in range(first, count, workers):

@@ -1,9 +1,9 @@
-"""A process that publishes noisy scores of all clusters of a hub, by the SDK and nothing else.
+"""A process that publishes noisy scores of all clusters of a hub with the SDK.
 
     python -m benchmarks.scores.publisher --kubeconfig FILE --resource NAME --interval 6 --deadband 2 --valid-for 18
 
-Values are those of ``benchmarks.scores.writes``. Asked ``round N``, it answers when its Nth reading begins, counted
-from 0: how many were written until then, and what that took.
+Values are those of ``benchmarks.scores.writes``. The request ``round N`` is answered when reading N, counted from 0,
+begins: with the number of writes so far, and their CPU time.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Noisy(FleetProvider):
         self.runner: Runner | None = None
         self.client: Client | None = None
         self.begun: list[dict[str, Any]] = []
-        """What there was when each reading began."""
+        """The measurements at the beginning of each reading."""
         self.news = asyncio.Event()
         self._values: Iterator[Any] | None = None
 

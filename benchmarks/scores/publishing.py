@@ -1,8 +1,8 @@
-"""(b) The real thing, at the pace of a large fleet: the SDK publishes noisy scores of many clusters on a hub.
+"""(b) The SDK publishes noisy scores of many clusters on a hub, at the rate of a large fleet.
 
-Five hundred clusters that are read every six seconds are as many readings as five thousand that are read every minute,
-and as everything else runs ten times as fast, too (validity, smoothing), what is written should be what the simulation
-says of the same way; it is run beside it. Writes are counted on the hub, by a watch.
+Reading 500 clusters every 6 seconds is as frequent as reading 5,000 every minute. Validity and smoothing are also ten
+times as fast, so the number of writes should be that of the simulation, which runs for comparison. A watch counts the
+writes on the hub.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ async def measure(
     found = []
     for number, way in enumerate(ways):
         note(f"{way.name}, {rounds} readings of {len(stage.scores):,} clusters, {interval:g} s apart")
-        # Each way begins with nothing, as the simulation does.
+        # Each policy begins without scores, as in the simulation.
         resource = f"noisy-score-{number}"
         found.append(await one(stage, way, resource=resource, interval=interval, rounds=rounds))
     return found
@@ -45,7 +45,7 @@ async def one(stage: Stage, way: Way, *, resource: str, interval: float, rounds:
         watched(stage.client, ADD_ON_PLACEMENT_SCORES, name=resource) as seen,
         child("benchmarks.scores.publisher", *arguments) as publisher,
     ):
-        # The first reading is written of all clusters, and none of a steady state.
+        # The first reading is written for all clusters, which is not the steady state.
         first = 1
         while (began := await publisher.ask(f"round {first}"))["published"] < began["clusters"]:
             first += 1
@@ -74,7 +74,7 @@ def accounted(began: Figures, ended: Figures, publisher: Child, *, hub: float) -
 
 
 def expected(way: Way, *, clusters: int, rounds: int) -> float:
-    """Writes per reading, by the simulation, of as many readings."""
+    """Return the simulated writes per reading for the same number of readings."""
     found = simulate(way, clusters=clusters, rounds=rounds + 1, noise=NOISE[USUAL])
     return found.writes / found.looks
 

@@ -1,4 +1,4 @@
-"""(a) What the agents of a large fleet write, and what share of a hub that is.
+"""(a) The writes of the agents of a large fleet, as a share of the capacity of a hub.
 
 The writes of the fleet are simulated in virtual time, see ``benchmarks.scores.writes``; the limit of the hub and the
 CPU it spends on a write are measured in the same run, see ``benchmarks.scores.limit``.
@@ -17,18 +17,18 @@ from benchmarks.scores.writes import Rate
 WAYS = {APPLY: "server-side apply, as the SDK does", MERGE: "merge patch of the same status"}
 
 Limits = Mapping[str, Mapping[str, float]]
-"""By way: writes per second, CPU seconds of the hub per 1,000 writes, and of the writer."""
+"""By kind of write: writes per second, CPU seconds of the hub and of the writer per 1,000 writes."""
 
 
 async def measure(stage: Stage, *, count: int, rounds: int, quiet: float, note: Note) -> Limits:
-    """Both ways in turns, so that whatever else the machine does harms both. First so many seconds of quiet."""
+    """Measure both kinds of writes in turn, so that other load affects both; first ``quiet`` idle seconds."""
     spent = {way: {"writes": 0.0, "seconds": 0.0, "cpu": 0.0, "hub": 0.0} for way in WAYS}
     note("objects to write")
     async with child("benchmarks.scores.limit", "--kubeconfig", str(stage.kubeconfig)) as writer:
-        await writer.ask(f"{APPLY} 0")  # which is when everything is there
+        await writer.ask(f"{APPLY} 0")  # all objects exist now
         idle = await idling(stage, seconds=quiet)
         for number in range(rounds):
-            # Whoever comes second finds the hub warm: they take turns in that, too.
+            # The second one finds a warm hub, so they alternate.
             for way in reversed(WAYS) if number % 2 else WAYS:
                 note(f"{way}, {count:,} writes, round {number + 1} of {rounds}")
                 before = stage.cpu()
@@ -48,7 +48,7 @@ async def measure(stage: Stage, *, count: int, rounds: int, quiet: float, note: 
 
 
 async def idling(stage: Stage, *, seconds: float) -> float:
-    """Cores that the hub takes for itself while nobody asks for anything."""
+    """Return the cores that the hub uses without requests."""
     before = stage.cpu()
     await asyncio.sleep(seconds)
     return (stage.cpu() - before) / seconds

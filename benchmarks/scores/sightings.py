@@ -1,6 +1,6 @@
-"""When what was written arrives at a watch of our own: by then everybody can have it.
+"""Record the arrival of written objects at a watch.
 
-Every event counts, so this is also how many writes a hub has taken: it tells each one that changed something.
+Every write that changes an object causes an event, so the events also count the writes of a hub.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ _LONG = 3600.0
 
 
 class Unseen(Exception):
-    """What should have come has not, or the watch has ended."""
+    """An expected event did not arrive, or the watch ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting(Generic[T]):
     at: float
-    """Of the monotonic clock."""
+    """Arrival on the monotonic clock."""
     kind: str
     """ADDED, MODIFIED or DELETED."""
     object: T
@@ -38,15 +38,15 @@ class Sightings(Generic[T]):
         self._news = asyncio.Event()
 
     async def between(self, began: int, ended: int) -> int:
-        """How many there were after one resource version and up to another; waits until all of them have come.
+        """Wait for all events after one resource version up to another, and return their number. Raise Unseen.
 
-        By when they came nobody could count: a watch may be seconds late. Raises Unseen.
+        Times cannot delimit them, because a watch may be seconds late.
         """
         await self.first(lambda found: _version(found) >= ended)
         return sum(began < _version(each.object) <= ended for each in self.all)
 
     async def first(self, holds: Callable[[T], bool], *, since: int = 0) -> Sighting[T]:
-        """Of those after the first ``since``; waits for it. Raises Unseen."""
+        """Wait for the first matching event after the first ``since`` ones. Raise Unseen."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
@@ -60,7 +60,7 @@ class Sightings(Generic[T]):
                     await self._news.wait()
         except TimeoutError:
             last = self.all[-1].object if self.all else "nothing"
-            raise Unseen(f"not within {PATIENCE_SECONDS:g} s; the last that came was {last}") from None
+            raise Unseen(f"not within {PATIENCE_SECONDS:g} s; the last event was {last}") from None
 
     async def follow(self, stream: Stream[T]) -> None:
         try:
@@ -82,7 +82,7 @@ def _version(found: KubeStruct) -> int:
 async def watched(
     client: Client, resource: Resource[T], *, namespace: str | None = None, name: str = ""
 ) -> AsyncIterator[Sightings[T]]:
-    """From now to the end of the block. ``name`` is that of the only objects to look at."""
+    """Watch within the block; ``name`` restricts the watch to objects of this name."""
     seen: Sightings[T] = Sightings()
     version = await client.newest(resource, namespace=namespace)
     async with client.stream(

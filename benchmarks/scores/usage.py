@@ -1,11 +1,10 @@
-"""The agent on a large cluster: memory, CPU, and the time from a change of a pod to a reading that has it.
+"""The agent on a large cluster: memory, CPU, and the time from a change of a pod to a reading that includes it.
 
     python -m benchmarks.scores.usage                      5,000 nodes and 100,000 pods
     python -m benchmarks.scores.usage --quick              a tenth of that
 
-The cluster is a process that sends nodes and pods of the size they have in life over HTTP. This process is the agent:
-client, informers, accounting. The last rows compare, in one run, what a change costs with what counting everything
-anew would.
+The cluster is a process that sends nodes and pods of realistic size over HTTP. This process is the agent: client,
+informers, accounting. The last rows compare, in one run, an incremental update with a full recount.
 """
 
 import argparse
@@ -32,7 +31,7 @@ def note(text: str) -> None:
 
 
 class Heard:
-    """When the provider was last woken."""
+    """Records the last wake of the provider."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -46,12 +45,12 @@ class Heard:
 
 
 async def load(provider: ResourceUsage, cluster: Child, figures: dict[str, Any], *, given: Any) -> None:
-    """Everything that is measured while it runs."""
+    """Measure the running provider."""
     pid, heard = os.getpid(), Heard()
     figures["resident before"] = resident()
     began, cpu = time.monotonic(), cpu_seconds(pid)
     async with provider.running(heard.wake):
-        await provider._pods.synced.wait()  # on a slow machine longer than a reading has patience for
+        await provider._pods.synced.wait()  # on a slow machine longer than the timeout of a reading
         await provider.read()
         figures["load seconds"] = time.monotonic() - began
         figures["load cpu"] = cpu_seconds(pid) - cpu
@@ -75,7 +74,7 @@ async def load(provider: ResourceUsage, cluster: Child, figures: dict[str, Any],
         for number in range(given.reactions):
             sent = await cluster.ask("many 1")
             if number % 3 == 2:
-                continue  # only its status moved, and nobody is woken for that
+                continue  # only the status changed, which does not wake the provider
             await heard.again()
             start = time.perf_counter()
             await provider.read()
@@ -85,14 +84,14 @@ async def load(provider: ResourceUsage, cluster: Child, figures: dict[str, Any],
 
 
 async def settled(provider: ResourceUsage) -> None:
-    """Until no more comes; what is still on the way is not seen by anybody."""
+    """Wait until no more changes arrive."""
     version = ""
     while version != (version := provider._pods.resource_version):
         await asyncio.sleep(0.02)
 
 
 def compare(provider: ResourceUsage, figures: dict[str, Any]) -> None:
-    """What a change costs in memory alone, and what counting everything anew does."""
+    """Measure an incremental update and a full recount, both in memory."""
     nodes, pods = list(provider._nodes.store.values()), list(provider._pods.store.values())
     options = provider.options
 

@@ -1,9 +1,9 @@
-"""A large cluster for ``benchmarks.scores.usage``, in a process of its own: nodes and pods of the usual size.
+"""A large cluster for ``benchmarks.scores.usage``, as a process: nodes and pods of realistic size.
 
     python -m benchmarks.scores.usage_cluster --nodes 5000 --pods 100000
 
-Answers ``address`` and ``many N``: so many changes are sent at once, and when.
-Changes are a pod that goes, one that comes in its place, and one whose status alone moves, in turn.
+Answers ``address``, and ``many N`` with the time at which it sent N changes at once. Changes are, in turn, a deleted
+pod, a created one in its place, and a pod whose status changes.
 """
 
 import argparse
@@ -23,7 +23,7 @@ END = {"k8s.io/initial-events-end": "true"}
 
 
 class Cluster:
-    """``version`` is the resource version it is at."""
+    """The cluster. ``version`` is its current resource version."""
 
     def __init__(self, *, nodes: int, pods: int) -> None:
         self.nodes, self.pods = nodes, pods
@@ -111,7 +111,7 @@ class Cluster:
         return {"name": name, "image": "registry/app:1.2.3", "resources": resources, "env": environment}
 
     def change(self) -> bytes:
-        """The next one, as a line of a watch."""
+        """Return the next change as a line of a watch."""
         self.changes += 1
         self.version += 1
         number, step = divmod(self.changes - 1, 3)
@@ -123,7 +123,7 @@ class Cluster:
         return _line("MODIFIED", self.pod(at, life=self.changes - 1, version=self.version, phase="Running"))
 
     def everything(self, path: str) -> Iterator[bytes]:
-        """Lines, many at a time, and the mark of the end."""
+        """Yield the objects as lines, many at a time, and the final bookmark."""
         count, make = (self.nodes, self.node) if path.endswith("nodes") else (self.pods, self.pod)
         lines: list[bytes] = []
         size = 0

@@ -1,12 +1,12 @@
-"""Writes a hub gets from the agents of a whole fleet whose values are noisy, by what is thought worth a write.
+"""Simulate the writes of the agents of a fleet with noisy values, by publication policy.
 
-    python -m benchmarks.scores.writes                     10,000 clusters, half an hour of theirs
+    python -m benchmarks.scores.writes                     10,000 clusters, half an hour of virtual time
     python -m benchmarks.scores.writes --clusters 1000 --minutes 10
 
-Time is virtual, so the figures are the same on every machine. Values wander: every cluster has so many free cores,
-which go up and down by a few with every reading and now and then by many. What is published errs, by as much as was
-not worth a write; the last column says how much, in points of the score. With the default validity of three minutes
-every reading is written, for half of that would be over before the next one; a longer validity saves most of these.
+Time is virtual, so the results are the same on every machine. The free cores of every cluster change by a few with
+every reading, and sometimes by many. The last column is the mean error of the published scores, in points, caused by
+writes that were skipped. With the default validity of three minutes every reading is written, because half of it
+would pass before the next one; a longer validity saves most of these writes.
 """
 
 import argparse
@@ -58,7 +58,7 @@ class Found:
 def wandering(
     clusters: int, rounds: int, *, noise: float, seed: int = 7
 ) -> Iterator["np.ndarray[tuple[int], np.dtype[np.float64]]"]:
-    """Free cores of every cluster, round by round: around a level that itself jumps once in an hour or so."""
+    """Yield the free cores of every cluster per round: noise around a level that jumps about once an hour."""
     random = np.random.default_rng(seed)
     level = random.uniform(0.1 * CORES, 0.9 * CORES, clusters)
     for _ in range(rounds):
@@ -87,7 +87,7 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
             at = looks[name]
             if at is not None and at <= now and publishing.look(now=now) is not None:
                 publishing.written(version=0, now=now)
-                # The first writes of all are none of a steady state.
+                # The first writes are not the steady state.
                 found.writes += number > 0
             if number > 0:
                 published = publishing.published
@@ -99,16 +99,16 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Of a whole fleet with one way, or without any."""
+    """The writes of a fleet with one policy."""
 
     way: str
     noise: str
     writes: float
-    """A second."""
+    """Writes per second."""
     share: float
-    """Of all readings."""
+    """Share of the readings that are written."""
     error: float
-    """Points between what is published and what was read, on the mean."""
+    """Mean difference between published and read scores, in points."""
 
 
 def rates(*, clusters: int, minutes: int, note: Note) -> Iterator[Rate]:
