@@ -1,4 +1,4 @@
-"""Time that does not pass by itself."""
+"""A clock in virtual time."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class LoopClock:
-    """Both clocks are the loop's, which is virtual; the wall clock may be ``off``."""
+    """Monotonic and wall clock of a virtual event loop; the wall clock is ``off`` by a constant."""
 
     def __init__(self, *, off: timedelta = timedelta()) -> None:
         self.off = off

@@ -1,9 +1,7 @@
-"""How tests run here, wherever they are started.
+"""Settings and fixtures of all tests.
 
-Property tests run without clocks, and in CI the same way every time.
-
-At a desk every run tries other examples, which is how faults are found. What decides whether a change lands must not
-be a matter of luck, so CI tries the same ones each time.
+Property tests have no deadlines. Locally every run uses other examples, which finds more faults; with ``CI`` set, every
+run uses the same ones, so that the result of a check is reproducible.
 """
 
 import gc
@@ -16,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from complaints import listening
+from error_logs import recorded_errors
 from fairway.testing.plugin import fairway_hub
 
 __all__ = ["fairway_hub"]
@@ -24,24 +22,24 @@ __all__ = ["fairway_hub"]
 pytest_plugins = ["kube.fixtures"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # What a shell starts in the background ignores Ctrl-C, and so would every process the tests start and interrupt.
+    # A shell starts background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 if os.environ.get("CI"):
-    # Hypothesis also tries constants of our modules, as far as they are imported: others for every order of tests.
+    # Hypothesis uses constants of imported modules as examples, which depend on the order of the tests.
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """A command that is run within a test logs to the test's own streams, which are closed after it."""
+def restored_logging() -> Iterator[None]:
+    """Remove log handlers that a command added: they write to streams of the test, which are closed after it."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
-    assert not root.manager.disable, "something in this test has switched logging off for all tests after it"
+    assert not root.manager.disable, "this test disabled logging for all later tests"
     for each in [each for each in root.handlers if each not in handlers]:
         root.removeHandler(each)
     if root.level != level:
@@ -49,11 +47,11 @@ def logging_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def complaints() -> Iterator[None]:
-    """Fails a test in which something went wrong that was not foreseen, and was only logged."""
-    with listening() as heard:
+def no_error_logs() -> Iterator[None]:
+    """Fail a test in which Fairway logged an error."""
+    with recorded_errors() as errors:
         yield
-    assert not heard, "\n".join(heard)
+    assert not errors, "\n".join(errors)
 
 
 def pytest_collection_finish() -> None:
@@ -63,6 +61,4 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--record", action="store_true", help="write what the real hub answers into tests/golden"
-    )
+    parser.addoption("--record", action="store_true", help="write responses of the real hub to tests/golden")

@@ -1,4 +1,4 @@
-"""File systems of their own, as small as need be."""
+"""Small file systems, for tests of a full disk."""
 
 import subprocess
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ import pytest
 
 @contextmanager
 def small_disk(mount: Path, *, size: str) -> Iterator[None]:
-    """At a new folder ``mount``. A test that needs one is skipped where nobody may mount anything."""
+    """Mount a file system at the new folder ``mount``. Skip the test without the right to mount."""
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(mount)]
     try:
         made = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no mount command")
+        pytest.skip("no mount command")
     if made.returncode:
-        pytest.skip(f"a file system can't be mounted here: {made.stderr.strip()}")
+        pytest.skip(f"cannot mount a file system: {made.stderr.strip()}")
     try:
         yield
     finally:

@@ -1,10 +1,9 @@
-"""``fairway`` commands as processes that start at once.
+"""Run ``fairway`` commands as forked processes, which start at once.
 
-Importing Fairway takes a process about a second, most of what a short command takes. So one process per pytest worker
-imports everything once, and a command is a fork of it: from there on a process like any other, with its own memory,
-files, signals and exit status. Tests of the start itself (imports, encodings, missing streams) use ``subprocess``.
+Importing Fairway takes about a second, most of the time of a short command. So one process per pytest worker imports
+everything once, and every command is a fork of it, with its own memory, files, signals and exit status. Tests of the start itself (imports, encodings, missing streams) use ``subprocess``.
 
-Run as a script, this module is the process that is forked.
+As a script, this module is the process that forks.
 """
 
 import atexit
@@ -47,7 +46,7 @@ class Process:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """``arguments`` are those after ``fairway``. Streams are given as to ``subprocess.Popen``."""
+        """Start ``fairway`` with ``arguments``. Streams are as for ``subprocess.Popen``."""
         self.args = list(map(str, arguments))
         self.returncode: int | None = None
         theirs: list[int] = [os.open(os.devnull, os.O_RDONLY)]
@@ -87,12 +86,12 @@ class Process:
         while not line.endswith(b"\n"):
             read = os.read(self._status, 1)
             if not read:
-                raise RuntimeError(f"fairway {' '.join(self.args)}: the process that is forked has ended")
+                raise RuntimeError(f"fairway {' '.join(self.args)}: the fork server ended")
             line += read
         return line.decode()
 
     def poll(self) -> int | None:
-        """The exit status; None while it runs."""
+        """Return the exit status; None while the process runs."""
         if self.returncode is None and select.select([self._status], [], [], 0)[0]:
             self.wait()
         return self.returncode
@@ -116,7 +115,7 @@ class Process:
 def run(
     arguments: Sequence[object], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """A command that ends by itself, as ``subprocess.run`` with captured text."""
+    """Run a command until it ends, like ``subprocess.run`` with captured text."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         with Process(arguments, stdout=output, stderr=errors, env=env, cwd=cwd) as process:
             status = process.wait()
@@ -126,7 +125,7 @@ def run(
 
 
 def _stream(given: int | IO[str] | None, standard: int) -> tuple[IO[str] | None, int]:
-    """What the test reads from, if it does, and what the process writes to."""
+    """Return the end of a stream for the test, if any, and the one for the process."""
     if given is None:
         return None, os.dup(standard)
     if given == PIPE:
@@ -155,11 +154,11 @@ def _forkserver() -> socket.socket:
     return here
 
 
-# The process that is forked
+# The fork server
 
 
 def _leash(parent: int) -> None:
-    """Die with the parent, also if it died before this was asked for."""
+    """Die with the parent, also if the parent already died."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -174,7 +173,7 @@ def _preload() -> None:
 
 
 def _serve(orders: socket.socket) -> dict[str, Any]:
-    """Returns only in a process that shall become a command."""
+    """Serve requests; returns only in a forked process, which becomes the command."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         message, descriptors, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 4)
@@ -197,7 +196,7 @@ def _serve(orders: socket.socket) -> dict[str, Any]:
 
 
 def _supervise(status: int) -> bool:
-    """Fork once more. False in the command; its parent reports how the command ends, and never returns."""
+    """Fork again. Return False in the command; the parent reports the exit status and never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parent = os.getpid()
     pid = os.fork()
@@ -225,7 +224,7 @@ def _become(order: dict[str, Any]) -> None:
 
 
 def _main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the tests handle Ctrl-C
     _leash(int(sys.argv[2]))
     _preload()
     _become(_serve(socket.socket(fileno=int(sys.argv[1]))))

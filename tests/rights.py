@@ -1,4 +1,4 @@
-"""Users who may do exactly what they are granted."""
+"""Users with exactly the granted rights."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ RBAC: Final = "rbac.authorization.k8s.io"
 async def grant(
     administrator: Client, user: str, rules: Iterable[Rule], *, namespace: str = ""
 ) -> Connection:
-    """The same hub, as somebody who may do this and nothing else, in one namespace or everywhere."""
+    """Return a connection as a new user with these rights, in one namespace or in all."""
     place = f"namespaces/{namespace}/" if namespace else ""
     role = "Role" if namespace else "ClusterRole"
     path = f"/apis/{RBAC}/v1/{place}{role.lower()}"

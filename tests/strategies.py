@@ -1,4 +1,4 @@
-"""Random fleets and placements: few names and values, so that things meet."""
+"""Random fleets and placements, with few names and values, so that objects refer to each other."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ moments = st.sampled_from([None, *(NOW + timedelta(seconds=each) for each in (-6
 
 usual_value = st.integers(-100, 100)
 any_value = st.one_of(usual_value, st.integers(-(2**31), 2**31 - 1))
-"""Also such as the schema forbids, which count all the same where there is no schema."""
+"""Includes values that the schema forbids, because without a schema they are used."""
 
 
 def mappings(pool: Mapping[str, tuple[str, ...]]) -> st.SearchStrategy[dict[str, str]]:
@@ -170,7 +170,7 @@ trusts = st.fixed_dictionaries(
         EXPIRED_SCORES: st.sampled_from(["absent", "absent", "present", "nonsense"]),
     },
 )
-"""Annotations of placements about scores that are missing or have run out."""
+"""Annotations of placements about missing and expired scores."""
 
 tolerations = st.builds(
     Toleration,
@@ -272,7 +272,7 @@ def identity(thing: Any) -> tuple[str, str, str]:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, decided: bool = True) -> list[object]:
-    """Objects of a small hub, no two of the same name."""
+    """Generate the objects of a small hub, with unique names."""
     objects: list[object] = list(bound_sets)
     objects += draw(st.lists(clusters(), min_size=1, max_size=7, unique_by=identity))
     objects += draw(st.lists(scores(), max_size=8, unique_by=identity))

@@ -1,4 +1,4 @@
-"""What the documents show is what the commands print, and code in them runs."""
+"""Commands in the docs print the documented output, and code in the docs runs."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def shown(document: str) -> list[tuple[str, str]]:
-    """Commands of a document that are shown with their output."""
+    """Return the commands of a document with their output."""
     found: list[tuple[str, str]] = []
     for block in CONSOLE.findall((ROOT / document).read_text(encoding="utf-8")):
         command, _, output = block.partition("\n")

@@ -1,4 +1,4 @@
-"""The folders are the architecture: the import law holds, and a crossed layer is noticed."""
+"""The import contracts hold, and each detects a violation."""
 
 import os
 import shutil

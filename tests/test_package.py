@@ -1,4 +1,4 @@
-"""The built package: metadata for a package index, and no rigs of our own tests."""
+"""The built package has metadata for a package index, and no test rigs."""
 
 import zipfile
 from email.parser import Parser

@@ -66,7 +66,7 @@ def start(
     hub: HubUnderTest,
     rights: Rights,
     running_managers: list[Manager],
-    complaints: None,
+    no_error_logs: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Start:
     # A manager takes what is in memory for eternal. That is true of a process, but not of one that runs tests.

@@ -124,15 +124,15 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
 def test_without_an_endpoint_nothing_is_set_up(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     export = configure_from_environment({})
-    assert (export.on, export.message) == (False, traces.NOT_ASKED)
-    assert told(caplog) == [(logging.DEBUG, traces.NOT_ASKED)]
+    assert (export.on, export.message) == (False, traces.NO_ENDPOINT)
+    assert told(caplog) == [(logging.DEBUG, traces.NO_ENDPOINT)]
     export.close()
 
 
 @pytest.mark.parametrize("variables", [{"OTEL_SDK_DISABLED": "True"}, {"OTEL_TRACES_EXPORTER": "none"}])
 def test_whoever_does_not_want_traces_gets_none(variables: dict[str, str]) -> None:
     export = configure_from_environment({ENDPOINT: "http://collector:4318", **variables})
-    assert (export.on, export.message) == (False, traces.NOT_WANTED)
+    assert (export.on, export.message) == (False, traces.DISABLED)
 
 
 def test_a_missing_package_is_named(
@@ -151,7 +151,9 @@ def test_a_protocol_that_is_not_spoken_is_named() -> None:
         {ENDPOINT: "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     )
     assert not export.on
-    assert export.message == traces.NOT_SPOKEN.format(given="grpc", variable="OTEL_EXPORTER_OTLP_PROTOCOL")
+    assert export.message == traces.UNSUPPORTED_PROTOCOL.format(
+        given="grpc", variable="OTEL_EXPORTER_OTLP_PROTOCOL"
+    )
 
 
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **content: object) -> None:
@@ -251,7 +253,7 @@ def test_a_provider_that_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     installed = Installed(monkeypatch)
     installed.provider = theirs = Provider(resource={})
     export = configure_from_environment({ENDPOINT: "http://collector:4318"})
-    assert (export.on, export.message) == (True, traces.SET_UP_BY_OTHERS)
+    assert (export.on, export.message) == (True, traces.EXISTING_PROVIDER)
     assert installed.provider is theirs
     export.close()
     assert not theirs.ended

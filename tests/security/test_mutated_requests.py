@@ -13,7 +13,7 @@ from yarl import URL
 
 from clients.boats import DEFINITION
 from clients.talk import context
-from complaints import listening
+from error_logs import recorded_errors
 from fairway.api import crds
 from fairway.testing.hub import embedded_hub
 from security.mutations import Mutant, Mutator
@@ -54,13 +54,13 @@ async def test_mutated_requests_are_answered_and_the_hub_serves_on(tmp_path: Pat
         served = (hub.registry.of_key(key) for key in tuple(hub.registry.keys()))
         mutator = Mutator(SEED, [resource for resource in served if resource is not None])
         connector = aiohttp.TCPConnector(ssl=tls, limit=1)
-        with listening() as complaints:
+        with recorded_errors() as errors:
             async with aiohttp.ClientSession(connector=connector) as session:
                 mutants = chain(mutator.valid(), (mutator.request() for _ in range(REQUESTS)))
                 for number, mutant in enumerate(mutants):
                     code, document = await answer(session, hub.url, mutant)
                     assert not failed(code, document), (SEED, number, mutant, document)
-                    assert not complaints, (SEED, number, mutant, complaints)
+                    assert not errors, (SEED, number, mutant, errors)
                 ordinary = Mutant(
                     method="POST",
                     path="/api/v1/namespaces/default/configmaps",

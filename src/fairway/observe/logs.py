@@ -37,7 +37,7 @@ _STANDARD: Final = frozenset(
 )
 
 
-def configure(*, format: Format = "text", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002  # the word users know from the option
+def configure(*, format: Format = "text", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002  # the name of the option
     """Send all logs of this process, including Python's warnings, to ``stream``, by default standard error.
 
     Calling it again replaces its handler. Other handlers stay.
@@ -114,7 +114,7 @@ def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
         return formatter.formatException(
             cast("tuple[type[BaseException], BaseException, None]", record.exc_info)
         )
-    except Exception:  # an error may be anybody's code
+    except Exception:  # its formatting may run code of other packages
         return UNPRINTABLE.format(
             type=record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else "error"
         )
@@ -123,7 +123,7 @@ def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
 def _text(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # and so may a value
+    except Exception:  # the same applies to values
         return UNPRINTABLE.format(type=type(value).__name__)
 
 
@@ -169,7 +169,7 @@ _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def _visible(text: str) -> str:
-    """Line breaks, control characters, and those that turn the direction of text, as their escapes."""
+    """Escape line breaks, control characters, and characters that change the direction of text."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _escape(each) for each in text)

@@ -96,7 +96,7 @@ class ProviderMeters:
         made.register(_Expiry(self._expiry))
 
     def provider(self, name: str, *, expiry: Callable[[], float]) -> None:
-        """Shown from now on. ``expiry`` tells the seconds until the first score runs out, NaN without one."""
+        """Export the metrics of a provider from now on. ``expiry`` returns the seconds to the first expiry, or NaN."""
         label = word(name)
         for counter in (self._readings, self._writes, self._avoided):
             counter.labels(label)
@@ -121,7 +121,7 @@ class ProviderMeters:
         self._avoided.labels(word(provider)).inc()
 
     def published(self, provider: str, cluster: str, scores: Mapping[str, int]) -> None:
-        """No more than MANY series: what is beyond is not shown, for a sum of scores says nothing."""
+        """Set the last scores. At most MANY series are exported; others are dropped, because scores cannot be summed."""
         known = self._shown.get((provider, cluster), ())
         for name in known:
             if name not in scores:
@@ -145,7 +145,7 @@ class ProviderMeters:
         return generate_latest(without_created(self.registry))
 
     def _reason(self, provider: str, reason: str) -> str:
-        """A provider makes up its reasons; they shall not fill our memory."""
+        """Limit the reasons, which providers choose, so that they cannot exhaust the memory."""
         known = (provider, reason)
         if known not in self._reasons:
             if len(self._reasons) >= MANY:

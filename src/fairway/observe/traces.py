@@ -24,14 +24,16 @@ PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PR
 PROTOCOL: Final = "http/protobuf"
 SERVICE: Final = "fairway"
 
-NOT_ASKED: Final = f"traces are not exported: {ENDPOINT} is not set"
-NOT_WANTED: Final = "traces are not exported: OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER says so"
+NO_ENDPOINT: Final = f"traces are not exported: {ENDPOINT} is not set"
+DISABLED: Final = "traces are not exported: disabled by OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER"
 NOT_INSTALLED: Final = (
     "traces cannot be exported, though an endpoint is set: {missing} is not installed; "
     "pip install 'fairway[otel]'"
 )
-NOT_SPOKEN: Final = f"traces cannot be exported by {{given}}: only {PROTOCOL} is spoken; unset {{variable}}"
-SET_UP_BY_OTHERS: Final = "traces go to the provider that this process has already"
+UNSUPPORTED_PROTOCOL: Final = (
+    f"traces cannot be exported by {{given}}: only {PROTOCOL} is supported; unset {{variable}}"
+)
+EXISTING_PROVIDER: Final = "traces are sent to the provider that this process already configured"
 EXPORTED: Final = "traces are exported to {endpoint}"
 
 Value = str | bool | int | float
@@ -127,21 +129,21 @@ def configure_from_environment(environment: Mapping[str, str] | None = None) -> 
     return export
 
 
-_QUIET: Final = (NOT_ASKED, NOT_WANTED)
+_QUIET: Final = (NO_ENDPOINT, DISABLED)
 
 
 def _configured(environment: Mapping[str, str]) -> Export:
     endpoint = environment.get(TRACES_ENDPOINT) or environment.get(ENDPOINT)
     if not endpoint:
-        return Export(on=False, message=NOT_ASKED)
+        return Export(on=False, message=NO_ENDPOINT)
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get(
         "OTEL_TRACES_EXPORTER", "otlp"
     ) in ("none",):
-        return Export(on=False, message=NOT_WANTED)
+        return Export(on=False, message=DISABLED)
     for variable in PROTOCOLS:
         given = environment.get(variable) or PROTOCOL
         if given != PROTOCOL:
-            return Export(on=False, message=NOT_SPOKEN.format(given=given, variable=variable))
+            return Export(on=False, message=UNSUPPORTED_PROTOCOL.format(given=given, variable=variable))
     try:
         api = importlib.import_module(API)
         sdk = importlib.import_module("opentelemetry.sdk.trace")
@@ -152,7 +154,7 @@ def _configured(environment: Mapping[str, str]) -> Export:
         return Export(on=False, message=NOT_INSTALLED.format(missing=error.name or "opentelemetry"))
     if not isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         use(_found())
-        return Export(on=True, message=SET_UP_BY_OTHERS)
+        return Export(on=True, message=EXISTING_PROVIDER)
     own = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE}
     resource = resources.Resource.create({**own, "service.version": __version__})
     provider = sdk.TracerProvider(resource=resource)
@@ -163,7 +165,7 @@ def _configured(environment: Mapping[str, str]) -> Export:
 
 
 def _shown(endpoint: str) -> str:
-    """Without a password."""
+    """Return the endpoint without its password."""
     scheme, found, rest = endpoint.partition("://")
     if not found:
         return endpoint

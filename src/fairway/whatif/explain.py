@@ -57,7 +57,7 @@ class Explanation:
     placement: Key
     wanted: int | None
     clusters: int
-    """In the fleet."""
+    """Number of clusters in the fleet."""
     satisfied: bool
     reason: str
     message: str

@@ -34,7 +34,7 @@ def find_placement(world: World, text: str) -> Key:
         if found:
             listed = ", ".join(map("/".join, found))
             raise UnknownNameError(AMBIGUOUS.format(name=text, found=listed))
-    # Namespaces are long and shared; what tells placements apart is the name.
+    # Compare names only: namespaces are long and shared.
     known: dict[str, list[str]] = {}
     for key in sorted(world.placements):
         known.setdefault(key[1], []).append("/".join(key))

@@ -34,7 +34,7 @@ _COARSE_FROM: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class PublishScore(NumericEdit):
-    """Another value of one score of an AddOnPlacementScore, one point a step.
+    """Publishes another value of one score of an AddOnPlacementScore, one point per step.
 
     ``base`` is the current value; for a missing or expired score, what the placement counts for it, mostly 0.
     ``ran_out`` is the time of the expiry, ``silenced`` is true for a score that was marked silent. Publishing again
@@ -142,7 +142,7 @@ def score_edit(
 
 @dataclass(frozen=True, slots=True)
 class PublishClusterScore(NumericEdit):
-    """Another ManagedClusterScore, one point a step; a missing one counts 0."""
+    """Publishes another ManagedClusterScore, one point per step; a missing one counts 0."""
 
     preference = 10
     cluster: str
@@ -191,7 +191,7 @@ def _moved(name: str, cluster: str, old: int, new: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Allocate(ClusterEdit, NumericEdit):
-    """Another allocatable amount, with as much capacity at least.
+    """Sets another allocatable amount, and raises the capacity to at least as much.
 
     ``base`` and ``step`` are in thousandths of a CPU or in bytes. ``old`` is None where the cluster does not report
     the resource.
@@ -230,7 +230,7 @@ class Allocate(ClusterEdit, NumericEdit):
         return display_amount(self.resource, self._quantity(self.step))
 
     def document(self) -> dict[str, Any]:
-        # slots=True makes a new class, which the super() without arguments does not find.
+        # slots=True creates a new class, which super() without arguments does not find.
         return {**ClusterEdit.document(self), "value": self.amount}
 
     def _quantity(self, amount: int) -> str:

@@ -29,6 +29,6 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, scene: Scene, complaints: None) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, scene: Scene, no_error_logs: None) -> AsyncIterator[Stage]:
     async with at_work(hub, lambda client: AddOnController(client, meters=Meters()), rules=RULES) as begun:
         yield begun

@@ -34,6 +34,6 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-async def controller(connection: Connection, complaints: None) -> AsyncIterator[Live]:
+async def controller(connection: Connection, no_error_logs: None) -> AsyncIterator[Live]:
     async with live(connection) as made:
         yield made

@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 
 from msgspec import structs
 
-from complaints import listening
 from controllers.chaos.inventor import SETS, Inventor
 from controllers.chaos.truth import KINDS
 from controllers.steps.pretend import (
@@ -29,6 +28,7 @@ from controllers.steps.pretend import (
     Worker,
     refused,
 )
+from error_logs import recorded_errors
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
 from fairway.controllers.informer_factory import InformerFactory
@@ -135,12 +135,12 @@ class Simulation:
         self._excuse((decision.metadata.namespace, decision.metadata.labels.get(PLACEMENT_LABEL, "")))
 
     def play(self, moves: Sequence[Move]) -> None:
-        with listening() as heard:
+        with recorded_errors() as errors:
             for name, number in moves:
                 self.chance = random.Random(number)
                 MOVES[name](self)
             self.come_to_rest()
-        assert heard == []
+        assert errors == []
 
     # Somebody
 

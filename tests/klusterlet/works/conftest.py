@@ -38,13 +38,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-async def world(pair: Pair, complaints: None) -> AsyncIterator[World]:
+async def world(pair: Pair, no_error_logs: None) -> AsyncIterator[World]:
     async with World(pair.hub, pair.cluster) as made:
         yield made
 
 
 @pytest.fixture
-async def small_world(embedded_pair: Pair, complaints: None) -> AsyncIterator[World]:
+async def small_world(embedded_pair: Pair, no_error_logs: None) -> AsyncIterator[World]:
     """For what does not depend on the API server."""
     async with World(embedded_pair.hub, embedded_pair.cluster) as made:
         yield made

@@ -174,5 +174,7 @@ MOVING: list[Step] = [
 @example(script=[*MOVING, Restart()])
 @given(script=st.lists(steps, max_size=12))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_cluster_ends_as_the_works_say(embedded_pair: Pair, complaints: None, script: list[Step]) -> None:
+def test_the_cluster_ends_as_the_works_say(
+    embedded_pair: Pair, no_error_logs: None, script: list[Step]
+) -> None:
     asyncio.run(played(embedded_pair, script))

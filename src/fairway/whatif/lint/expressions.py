@@ -45,7 +45,7 @@ ALWAYS_FAILS: Final = warning("expression-always-fails", "The expression fails f
 SCORES_UNPUBLISHED: Final = warning(
     "expression-scores-unpublished", "The expression reads scores that no provider publishes."
 )
-COULD_SELECT: Final = info("expression-could-be-selector", "A label selector says the same.")
+COULD_SELECT: Final = info("expression-could-be-selector", "A label selector is equivalent.")
 
 RULES: Final = (
     BROKEN,
@@ -80,7 +80,7 @@ def _expression(
         program = compiled(text)
     except ExpressionError as refused:
         yield BROKEN.at(
-            placement, path, _position(refused), "correct the expression; until then nothing is chosen"
+            placement, path, _position(refused), "correct the expression; until then no cluster is selected"
         )
         return
     if program.result_type not in _BOOLEAN:
@@ -101,7 +101,7 @@ def _expression(
         yield SCORES_UNPUBLISHED.at(
             placement,
             path,
-            f"no cluster has an AddOnPlacementScore {quote(name)}: asking for it is an error, which is no match",
+            f"no cluster has an AddOnPlacementScore {quote(name)}: reading it is an error, so no cluster matches",
             guess(name, scene.snapshot.scores.keys(), otherwise="check that its provider runs"),
         )
     replacement = as_selector(text)
@@ -109,7 +109,7 @@ def _expression(
         yield COULD_SELECT.at(
             placement,
             path,
-            "a label selector says the same and is quicker to read and to answer",
+            "a label selector is equivalent, and easier to read and to evaluate",
             replacement,
         )
     if asked is not None and bitmap.any_of(asked):
@@ -156,14 +156,14 @@ def _on_fleet(
         holding = expressions.holds(scene.snapshot, asked, WorkBudget(total), now=scene.hiding(placement))
         true = bitmap.count(holding)
     except TooCostly as costly:
-        yield BROKEN.at(placement, path, str(costly), "make it cheaper; until then nothing is chosen")
+        yield BROKEN.at(placement, path, str(costly), "make it cheaper; until then no cluster is selected")
         return
     candidates = count(total, "candidate")
     if true == total:
         yield ALWAYS_TRUE.at(
             placement,
             path,
-            f"true for all {candidates} it is asked about, so it decides nothing today",
+            f"true for all {candidates} it is evaluated for, so it has no effect today",
             "remove it unless it is a guard for later",
         )
     if true:
@@ -181,7 +181,7 @@ def _on_fleet(
         yield ALWAYS_FAILS.at(
             placement,
             path,
-            f"fails for all {candidates} it is asked about, which is no match; most often: {usual}",
+            f"fails for all {candidates} it is evaluated for, so none of them matches; most often: {usual}",
             "correct the path, or guard it with has()",
         )
     else:
@@ -189,7 +189,7 @@ def _on_fleet(
         yield ALWAYS_FALSE.at(
             placement,
             path,
-            f"true for none of the {candidates} it is asked about{also}",
+            f"true for none of the {candidates} it is evaluated for{also}",
             "relax the expression",
         )
 

@@ -32,15 +32,16 @@ from fairway.whatif.lint.words import count, guess, quoted, some
 
 SELECTOR_BROKEN: Final = error("selector-broken", "A label or claim selector does not compile.")
 CLAIM_VALUE_NOT_A_LABEL: Final = error(
-    "claim-value-not-a-label", "A claim selector holds a value that no label may have, so it is refused."
+    "claim-value-not-a-label",
+    "A claim selector holds a value that no label may have, so the placement is rejected.",
 )
 CLAIM_NOT_SELECTABLE: Final = info(
     "claim-not-selectable", "A selected claim has values on the fleet that no claim selector can name."
 )
 CONTRADICTION: Final = error("selector-contradiction", "The requirements on one key can never all be met.")
 KEY_UNKNOWN: Final = warning("selector-key-unknown", "A required label or claim is on no cluster.")
-VALUE_UNKNOWN: Final = warning("selector-value-unknown", "No cluster has the value asked for.")
-EXCLUDES_NOTHING: Final = info("exclusion-without-effect", "NotIn or DoesNotExist rules out no cluster.")
+VALUE_UNKNOWN: Final = warning("selector-value-unknown", "No cluster has the required value.")
+EXCLUDES_NOTHING: Final = info("exclusion-without-effect", "NotIn or DoesNotExist excludes no cluster.")
 MATCHES_NOTHING: Final = warning(
     "predicate-matches-nothing", "One predicate matches no candidate; others do."
 )
@@ -67,7 +68,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One requirement as it stands in the document."""
+    """One requirement of a selector in the document."""
 
     kind: str
     """``label`` or ``claim``."""
@@ -133,12 +134,12 @@ def _broken(
             placement,
             f"{path}.matchExpressions[{at}].values",
             f"{quote(value)} may be the value of a claim but not of a label, and claim selectors follow the "
-            "rules for labels: the placement is refused",
+            "rules for labels: the placement is rejected",
             'compare the claim in CEL: managedCluster.status.clusterClaims.exists(c, c.name == "…" && c.value == "…")',
         )
     if not bad:
         yield SELECTOR_BROKEN.at(
-            placement, path, refusal, "correct the selector; until then nothing is chosen"
+            placement, path, refusal, "correct the selector; until then no cluster is selected"
         )
 
 
@@ -174,7 +175,7 @@ def _contradictions(placement: Placement, written: Iterable[Written]) -> Iterato
 def _contradiction(requirements: list[LabelSelectorRequirement]) -> str | None:
     absent = any(each.operator == DOES_NOT_EXIST for each in requirements)
     if absent and any(each.operator in (IN, EXISTS) for each in requirements):
-        return "it must be there and must not be there"
+        return "it must exist and must not exist"
     allowed = [set(each.values) for each in requirements if each.operator == IN]
     if not allowed:
         return None
@@ -182,7 +183,7 @@ def _contradiction(requirements: list[LabelSelectorRequirement]) -> str | None:
     if not common:
         return f"no value is in all of {' and '.join(_listed(each) for each in allowed)}"
     refused = {value for each in requirements if each.operator == NOT_IN for value in each.values}
-    return f"{_listed(common)} is asked for and ruled out" if common <= refused else None
+    return f"{_listed(common)} is both required and excluded" if common <= refused else None
 
 
 def _listed(values: set[str]) -> str:
@@ -200,7 +201,7 @@ def _against_fleet(scene: Scene, placement: Placement, written: Written) -> Iter
             yield EXCLUDES_NOTHING.at(
                 placement,
                 written.path,
-                f"no cluster has a {gone}, so this rules out nothing",
+                f"no cluster has a {gone}, so this excludes nothing",
                 guess(asked.key, scene.keys(kind), otherwise="keep it only as a guard for later")
                 if not values
                 else "correct the values, or keep it as a guard for later",
@@ -265,7 +266,7 @@ def _together(scene: Scene, placement: Placement) -> Iterator[Finding]:
         earlier = next((before for before in range(at) if predicates[before] == predicates[at]), None)
         if earlier is not None:
             yield DUPLICATE.at(
-                placement, path, f"says the same as spec.predicates[{earlier}]", "remove one of the two"
+                placement, path, f"is the same as spec.predicates[{earlier}]", "remove one of the two"
             )
         elif not bitmap.any_of(bits):
             yield MATCHES_NOTHING.at(
@@ -283,7 +284,7 @@ def _subsumed(placement: Placement, at: int, found: list[Bits]) -> Iterator[Find
     mine = found[at]
     for other, bits in enumerate(found):
         same = np.array_equal(bits, mine)
-        # Of two equal ones only the later is said to be too much.
+        # Of two equal ones only the later is reported.
         if other == at or (same and other > at) or predicates[other] == predicates[at]:
             continue
         if same or not bitmap.any_of(mine & ~bits):
@@ -299,7 +300,7 @@ def _subsumed(placement: Placement, at: int, found: list[Bits]) -> Iterator[Find
 
 
 def _matches(scene: Scene, placement: Placement, source: ClusterPredicate, *, among: Bits) -> Bits | None:
-    """None for a predicate that does not compile, or costs too much."""
+    """Return the matching rows; None for a predicate that does not compile, or costs too much."""
     try:
         budget = WorkBudget(bitmap.count(among))
         return compile_predicate(source).select(scene.snapshot, among, budget, now=scene.hiding(placement))

@@ -1,4 +1,4 @@
-"""Prioritizer policies: entries that are refused, that count for nothing, or that count the wrong way round."""
+"""Prioritizer policies: entries that are rejected, have no effect, or the opposite effect."""
 
 import re
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ _LESS_IS_BETTER: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _AGAINST: Final = {
     BALANCE: "prefers the clusters that most other decisions already name",
-    STEADY: "moves away from the chosen clusters every time",
+    STEADY: "moves away from the selected clusters every time",
     TAINT_PREFERENCE: "prefers the clusters with the most PreferNoSelect taints",
 }
 
@@ -106,14 +106,14 @@ def _policy(scene: Scene, placement: Placement, policy: PrioritizerPolicy) -> It
         yield MODE_UNKNOWN.at(
             placement,
             "spec.prioritizerPolicy.mode",
-            f"the placement is refused: {WRONG_MODE.format(mode=policy.mode)}",
+            f"the placement is rejected: {WRONG_MODE.format(mode=policy.mode)}",
             f"write {near}" if near else "write Additive or Exact",
         )
     if policy.mode == EXACT and not any(each.weight for each in policy.configurations):
         yield NO_PRIORITIZERS.at(
             placement,
             "spec.prioritizerPolicy",
-            "mode Exact and no prioritizer with a weight: all clusters tie, and the first by name are chosen",
+            "mode Exact and no prioritizer with a weight: all clusters tie, and the first by name are selected",
             "list prioritizers, or use mode Additive for Balance and Steady",
         )
     for at, configuration in enumerate(policy.configurations):
@@ -124,7 +124,7 @@ def _policy(scene: Scene, placement: Placement, policy: PrioritizerPolicy) -> It
             yield COORDINATE_MISSING.at(
                 placement,
                 path,
-                f"the placement is refused: {COORDINATE_NEEDED}",
+                f"the placement is rejected: {COORDINATE_NEEDED}",
                 "add scoreCoordinate with builtIn, or with type AddOn and addOn",
             )
         elif configuration.weight:
@@ -151,7 +151,7 @@ def _weight(
         yield WEIGHT_ZERO.at(
             placement,
             f"{path}.weight",
-            f"{_named(coordinate)} has the weight 0 and is not asked",
+            f"{_named(coordinate)} has the weight 0, so it has no effect",
             "give it a weight, or remove the entry",
         )
 
@@ -165,7 +165,7 @@ def _coordinate(
             yield ADDON_IGNORED.at(
                 placement,
                 f"{path}.addOn",
-                f"the type is BuiltIn, so {coordinate.builtIn or 'nothing'} is asked and the add-on score is not",
+                f"the type is BuiltIn, so {coordinate.builtIn or 'nothing'} is used and the add-on score is ignored",
                 "write type: AddOn, or remove addOn",
             )
         yield from _builtin(scene, placement, coordinate.builtIn, path)
@@ -174,14 +174,14 @@ def _coordinate(
         yield TYPE_UNKNOWN.at(
             placement,
             f"{path}.type",
-            f"{quote(coordinate.type)} is no type of score and is read as AddOn",
+            f"{quote(coordinate.type)} is not a score type and is read as AddOn",
             guess(coordinate.type, (BUILT_IN, ADD_ON), otherwise="write BuiltIn or AddOn"),
         )
     if coordinate.addOn is None:
         yield ADDON_MISSING.at(
             placement,
             path,
-            f"the placement is refused: {ADDON_NEEDED}",
+            f"the placement is rejected: {ADDON_NEEDED}",
             "add addOn with resourceName and scoreName",
         )
 
@@ -194,7 +194,7 @@ def _builtin(scene: Scene, placement: Placement, name: str, path: str) -> Iterat
     if name == SPREAD:
         remedy = "spreading is asked for in spec.spreadPolicy.spreadConstraints"
     yield UNKNOWN_BUILTIN.at(
-        placement, f"{path}.builtIn", f"the placement is refused: {UNKNOWN.format(name=name)}", remedy
+        placement, f"{path}.builtIn", f"the placement is rejected: {UNKNOWN.format(name=name)}", remedy
     )
 
 
@@ -259,13 +259,13 @@ def _twice(placement: Placement, policy: PrioritizerPolicy) -> Iterator[Finding]
                 yield BUILTIN_TWICE.at(
                     placement,
                     path,
-                    f"{coordinate.builtIn} is also configurations[{first}]; the weight there is forgotten",
+                    f"{coordinate.builtIn} is also configurations[{first}]; the weight there is ignored",
                     "keep one of the two",
                 )
 
 
 def _taints(scene: Scene, placement: Placement) -> Iterator[Finding]:
-    # Where all that fit are chosen there is nobody to prefer.
+    # Without numberOfClusters all feasible clusters are selected, so preferences have no effect.
     if placement.spec.numberOfClusters is None:
         return
     if not any(effect == PREFER_NO_SELECT for _, _, effect in scene.taints):

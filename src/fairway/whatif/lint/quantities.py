@@ -1,4 +1,4 @@
-"""What clusters report of CPU, memory and other resources."""
+"""CPU, memory and other resources that clusters report."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -39,7 +39,7 @@ def check(scene: Scene) -> Iterator[Finding]:
 
 def _exceeds(allocatable: str | int | float, capacity: str | int | float) -> bool:
     try:
-        # Doubles first: they are cached, and nearly always enough to see that all is well.
+        # Compare doubles first: they are cached, and usually sufficient.
         if quantity_float(allocatable) <= quantity_float(capacity):
             return False
         return Quantity.parse(allocatable) > Quantity.parse(capacity)
@@ -66,6 +66,6 @@ def _unreported(scene: Scene) -> Iterator[Finding]:
                     placement,
                     f"spec.prioritizerPolicy.configurations[{at}].scoreCoordinate.builtIn",
                     f"{len(names)} of {len(rows)} candidates ({some(names)}) do not report {resource} both as "
-                    f"capacity and as allocatable, so {coordinate.builtIn} passes them over and they count 0",
+                    f"capacity and as allocatable, so {coordinate.builtIn} ignores them and they count 0",
                     "see that their agents report it, or keep them out with a predicate",
                 )

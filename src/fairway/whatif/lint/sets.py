@@ -76,7 +76,7 @@ def _placement(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield NO_BINDING.at(
             placement,
             "metadata.namespace",
-            f"namespace {quote(namespace)} is bound to no existing cluster set, so no cluster can be chosen",
+            f"namespace {quote(namespace)} is bound to no existing cluster set, so no cluster can be selected",
             "create a ManagedClusterSetBinding in it, named like the set",
         )
         return
@@ -113,7 +113,7 @@ def _bindings(scene: Scene) -> Iterator[Finding]:
             yield BINDING_NAME_DIFFERS.at(
                 binding,
                 "spec.clusterSet",
-                f"the binding says {quote(bound)} but binds {quote(name)}: the name counts",
+                f"the binding is for {quote(bound)} but binds {quote(name)}: the name counts",
                 f"name the binding {quote(bound)}",
             )
         if name not in scene.snapshot.sets and (scene.sets or scene.populated):

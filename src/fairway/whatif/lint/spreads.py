@@ -39,7 +39,7 @@ def _keys(scene: Scene, placement: Placement) -> Iterator[Finding]:
     for at, each in enumerate(Spread(constraints=placement.spec.spreadPolicy.spreadConstraints).constraints):
         if bitmap.any_of(matching & ~scene.snapshot.codes(each.column).bitmap(0)):
             continue
-        effect = "no cluster can be chosen" if each.hard else "the constraint spreads nothing"
+        effect = "no cluster can be selected" if each.hard else "the constraint spreads nothing"
         yield KEY_UNKNOWN.at(
             placement,
             f"{_PATH}[{at}].topologyKey",
@@ -59,13 +59,13 @@ def _room(scene: Scene, placement: Placement) -> Iterator[Finding]:
         return
     possible = len(outcome.details.rows)
     wanted = possible if workload.wanted is None else min(workload.wanted, possible)
-    chosen = len(outcome.selected_rows)
-    if chosen < wanted:
+    selected = len(outcome.selected_rows)
+    if selected < wanted:
         left = sorted({*scene.names(pool.surviving)} - set(outcome.selected))
         yield CANNOT_PLACE.at(
             placement,
             _PATH,
-            f"{chosen} of {count(wanted, 'cluster')} can be chosen without exceeding maxSkew; "
+            f"{selected} of {count(wanted, 'cluster')} can be selected without exceeding maxSkew; "
             f"left out {'is' if len(left) == 1 else 'are'} {some(left)}",
             "raise maxSkew, use ScheduleAnyway, or add clusters where there are few",
         )

@@ -24,8 +24,8 @@ from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess
 
-TOO_MANY: Final = warning("too-many-wanted", "More clusters are wanted than can be chosen.")
-NONE_WANTED: Final = warning("none-wanted", "numberOfClusters is 0, so nothing is ever chosen.")
+TOO_MANY: Final = warning("too-many-wanted", "More clusters are wanted than can be selected.")
+NONE_WANTED: Final = warning("none-wanted", "numberOfClusters is 0, so no cluster is ever selected.")
 NEGATIVE: Final = error("number-negative", "numberOfClusters is negative.")
 NAME_LONG: Final = error("name-too-long", "The name does not fit the label that decisions bear.")
 NOT_A_PERCENTAGE: Final = error(
@@ -96,7 +96,7 @@ def _number(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield NEGATIVE.at(
             placement,
             path,
-            f"{wanted} is read as 0, so nothing is ever chosen",
+            f"{wanted} is read as 0, so no cluster is ever selected",
             "write a positive number, or leave it out for all",
         )
     elif wanted == 0:
@@ -174,7 +174,7 @@ def _writing(placement: Placement) -> Iterator[Finding]:
         yield SORT_UNKNOWN.at(
             placement,
             "spec.sortBy",
-            f"{quote(spec.sortBy)} is no order, so clusters are sorted by name",
+            f"{quote(spec.sortBy)} is not an order, so clusters are sorted by name",
             guess(spec.sortBy, (SORT_BY_NAME, SORT_BY_SCORE), otherwise="write ClusterName or Score"),
         )
     if spec.scoreRateLimit and not _RATE.fullmatch(spec.scoreRateLimit):
@@ -206,7 +206,7 @@ def _length(scene: Scene, placement: Placement) -> Iterator[Finding]:
         yield NOT_A_PERCENTAGE.at(
             placement,
             path,
-            f"the decision is refused and removed: {refused.message}",
+            f"the decision is rejected and removed: {refused.message}",
             f"write {given} without quotes, or {quote(f'{given}%')}"
             if given.isdigit()
             else 'write it like "25%"',
@@ -230,19 +230,19 @@ def _rounding(scene: Scene, placement: Placement, given: str, path: str) -> Iter
         return
     wanted = placement.spec.numberOfClusters
     possible = bitmap.count(scene.pool(placement).surviving)
-    chosen = possible if wanted is None else min(max(0, wanted), possible)
-    if not chosen or not 0 < share < 1:
+    selected = possible if wanted is None else min(max(0, wanted), possible)
+    if not selected or not 0 < share < 1:
         return
-    length = group_length(given, chosen)
-    exact = math.ceil(share * chosen)
-    groups, expected = math.ceil(chosen / length), math.ceil(1 / share)
+    length = group_length(given, selected)
+    exact = math.ceil(share * selected)
+    groups, expected = math.ceil(selected / length), math.ceil(1 / share)
     # Fewer clusters than groups cannot be divided any finer.
-    if length != exact or (groups != expected and chosen >= expected):
+    if length != exact or (groups != expected and selected >= expected):
         artefact = f" (and not to {exact}, because of how the share is computed)" if length != exact else ""
         yield ROUNDING.at(
             placement,
             path,
-            f"{given} of {count(chosen, 'cluster')} rounds up to {length}{artefact}: "
+            f"{given} of {count(selected, 'cluster')} rounds up to {length}{artefact}: "
             f"{count(groups, 'group')}, where {given} suggests {expected}",
             "write a number if the size of a group matters",
         )

@@ -30,7 +30,7 @@ TIME_MOOT: Final = warning(
 TIME_IGNORED: Final = warning("toleration-seconds-ignored", "A time limit on PreferNoSelect has no meaning.")
 TIME_PAST: Final = warning("toleration-seconds-not-positive", "The toleration is over before it begins.")
 HIDES_OUTAGES: Final = info(
-    "toleration-hides-outages", "Clusters that stopped answering stay chosen forever."
+    "toleration-hides-outages", "Clusters that stopped answering stay selected forever."
 )
 
 RULES: Final = (
@@ -73,21 +73,21 @@ def _wrong(placement: Placement, toleration: Toleration, at: int) -> Iterator[Fi
         yield OPERATOR_UNKNOWN.at(
             placement,
             f"{path}.operator",
-            f"{quote(operator)} is no operator, so the toleration never matches",
+            f"{quote(operator)} is not an operator, so the toleration never matches",
             f"write {near}" if near else "write Equal or Exists",
         )
     elif not toleration.key and operator != EXISTS:
         yield KEY_MISSING.at(
             placement,
             path,
-            f"the placement is refused: {KEY_NEEDED}",
+            f"the placement is rejected: {KEY_NEEDED}",
             "write a key, or operator: Exists to tolerate every taint",
         )
     elif operator == EXISTS and toleration.value:
         yield EXISTS_WITH_VALUE.at(
             placement,
             f"{path}.value",
-            f"the placement is refused: {VALUE_UNWANTED}",
+            f"the placement is rejected: {VALUE_UNWANTED}",
             "remove the value, or write operator: Equal",
         )
     if toleration.effect and toleration.effect not in EFFECTS:
@@ -200,6 +200,6 @@ def _outages(placement: Placement, toleration: Toleration, at: int) -> Iterator[
         yield HIDES_OUTAGES.at(
             placement,
             f"spec.tolerations[{at}]",
-            f"clusters with the taint {' or '.join(hidden)} stay chosen for as long as they are down",
+            f"clusters with the taint {' or '.join(hidden)} stay selected for as long as they are down",
             "set tolerationSeconds if work should move away after a while",
         )

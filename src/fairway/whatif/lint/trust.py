@@ -144,11 +144,11 @@ def _alls(node: Expr) -> Iterator[tuple[str, list[str]]]:
     if isinstance(node, Comprehension) and node.macro == "all":
         names = list(dict.fromkeys(_names(node.step)))
         source: Expr = node.range
-        chosen = bool(names)
+        selected = bool(names)
         while isinstance(source, Comprehension) and source.macro == "filter":
             names = [*dict.fromkeys([*_names(source.step), *names])]
-            source, chosen = source.range, True
-        if chosen and isinstance(source, Call) and source.function == "scores":
+            source, selected = source.range, True
+        if selected and isinstance(source, Call) and source.function == "scores":
             resource = next((each.value for each in source.args if isinstance(each, Literal)), "…")
             yield str(resource), names
     for each in children(node):
