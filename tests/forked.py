@@ -1,7 +1,8 @@
 """Run ``fairway`` commands as forked processes, which start at once.
 
 Importing Fairway takes about a second, most of the time of a short command. So one process per pytest worker imports
-everything once, and every command is a fork of it, with its own memory, files, signals and exit status. Tests of the start itself (imports, encodings, missing streams) use ``subprocess``.
+everything once, and every command is a fork of it, with its own memory, files, signals and exit status. Tests of the
+start itself (imports, encodings, missing streams) use ``subprocess``.
 
 As a script, this module is the process that forks.
 """

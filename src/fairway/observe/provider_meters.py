@@ -121,7 +121,7 @@ class ProviderMeters:
         self._avoided.labels(word(provider)).inc()
 
     def published(self, provider: str, cluster: str, scores: Mapping[str, int]) -> None:
-        """Set the last scores. At most MANY series are exported; others are dropped, because scores cannot be summed."""
+        """Set the last scores. Series beyond MANY are dropped, because scores cannot be summed."""
         known = self._shown.get((provider, cluster), ())
         for name in known:
             if name not in scores:
