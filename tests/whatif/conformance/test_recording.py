@@ -9,7 +9,7 @@ from fairway.whatif.conformance import quantity, recording
 from fairway.whatif.conformance.differences import differences
 from fairway.whatif.conformance.recording import ConformanceError, Result, Row, open_recording
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def write(path: Path, *rows: object) -> str:
