@@ -6,6 +6,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers.world import World
@@ -14,6 +15,8 @@ from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Client
 from fairway.observe.meters import Meters
+
+pytestmark = pytest.mark.embedded
 
 HOUR = 3600.0
 

@@ -6,7 +6,8 @@ for a fixture of this module is marked by it. One that runs against both hubs ma
     @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
     def hub(request): ...  # request.getfixturevalue("real_hub")
 
-A test that is marked ``embedded`` runs on the embedded hub only: on a real one it would show nothing new.
+A test that is marked ``embedded`` runs on the embedded hub only: on a real one it would show nothing new. Of a module
+that is marked, single tests are marked ``both_hubs``: those in which a real API server could make a difference.
 
 Where the programs are missing, CI fails and everybody else's tests are skipped; both name what is missing.
 """
@@ -65,10 +66,15 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m decides
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if not (item.get_closest_marker("embedded") and _is_on_real_hub(item))]
+    items[:] = [item for item in items if not (_is_embedded_only(item) and _is_on_real_hub(item))]
     for item in items:
         if isinstance(item, pytest.Function) and FIXTURES.intersection(item.fixturenames):
             item.add_marker(pytest.mark.kube)
+
+
+def _is_embedded_only(item: pytest.Item) -> bool:
+    names = (mark.name for mark in item.iter_markers() if mark.name in ("embedded", "both_hubs"))
+    return next(names, "") == "embedded"
 
 
 def _is_on_real_hub(item: pytest.Item) -> bool:

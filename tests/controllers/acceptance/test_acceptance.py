@@ -51,6 +51,8 @@ from fairway.kube.lease import LEASES
 from fairway.kube.rbac import Rule
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 YES = ("True", ADMIN_ACCEPTED, ACCEPTED_MESSAGE)
 NO = ("False", ADMIN_DENIED, DENIED_MESSAGE)
 
@@ -93,6 +95,7 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
     ]
 
 
+@pytest.mark.both_hubs
 async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, stage: Stage) -> None:
     name = fresh("c")
     cluster = await join(client, name)
@@ -107,6 +110,7 @@ async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, st
         assert found.metadata.finalizers == ()
 
 
+@pytest.mark.both_hubs
 async def test_its_agent_may_do_its_work_and_no_more(hub: HubUnderTest, client: Client, stage: Stage) -> None:
     name, neighbour = fresh("c"), fresh("c")
     for each in (name, neighbour):
@@ -156,6 +160,7 @@ async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Stage
     await told(client, name, YES)
 
 
+@pytest.mark.both_hubs
 async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name)
@@ -319,6 +324,7 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
     return lambda each: each.metadata.uid != uid
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize("role", sorted(COMMON))
 async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Client, stage: Stage) -> None:
     name = fresh("c")
@@ -386,6 +392,7 @@ async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage
     await client.delete(MANAGED_CLUSTERS, name)
 
 
+@pytest.mark.both_hubs
 async def test_a_name_like_a_path_never_becomes_a_cluster(client: Client) -> None:
     for name in ("..", "../secrets", "a/b"):
         with pytest.raises((Invalid, BadRequest)):
@@ -419,6 +426,7 @@ async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, s
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
+@pytest.mark.both_hubs
 async def test_a_deleted_namespace_comes_again(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name)
@@ -448,6 +456,7 @@ async def test_an_agent_that_cleans_up_keeps_its_rights_until_the_cluster_is_gon
         await gone(client, resource, each, namespace=place)
 
 
+@pytest.mark.both_hubs
 async def test_rights_it_cannot_grant_are_told(hub: HubUnderTest, client: Client) -> None:
     """Without a right of the agents it may not write their role: the hub refuses, and the cluster says so."""
     lacking = [each for each in RULES if each.resources != ("managedclusters/clientcertificates",)]
@@ -464,6 +473,7 @@ async def test_rights_it_cannot_grant_are_told(hub: HubUnderTest, client: Client
         await told(client, name, YES)
 
 
+@pytest.mark.both_hubs
 async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name)

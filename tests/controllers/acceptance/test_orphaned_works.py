@@ -25,6 +25,8 @@ from fairway.controllers.kinds import (
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 HELD = "fairway.dev/held"
 
 
@@ -67,6 +69,7 @@ async def is_held(client: Client, name: str) -> bool:
     return found.metadata.deletionTimestamp is not None and bool(found.metadata.finalizers)
 
 
+@pytest.mark.both_hubs
 async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name)

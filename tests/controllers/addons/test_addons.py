@@ -46,6 +46,8 @@ from fairway.kube import (
 from fairway.kube.codec import WatchEvent
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
 WRITTEN = (MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, ROLE_BINDINGS, MANAGED_CLUSTERS)
 
@@ -63,6 +65,7 @@ async def is_running(scene: Scene, cluster: str) -> ManagedClusterAddOn:
     return await scene.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
 
 
+@pytest.mark.both_hubs
 async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
     client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -116,6 +119,7 @@ async def test_what_a_user_installed_is_the_users_to_remove(
     await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=mine)
 
 
+@pytest.mark.both_hubs
 async def test_a_placement_that_goes_takes_its_add_ons_along(
     client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -128,6 +132,7 @@ async def test_a_placement_that_goes_takes_its_add_ons_along(
     await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
 
 
+@pytest.mark.both_hubs
 async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: Scene, stage: Stage) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -221,6 +226,7 @@ async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene
     await scene.told(cluster, conditions.AVAILABLE, "True", conditions.PROBE_AVAILABLE)
 
 
+@pytest.mark.both_hubs
 async def test_a_second_look_writes_nothing(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -293,6 +299,7 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
     assert (await exists(client, scene, cluster)).metadata == told.metadata
 
 
+@pytest.mark.both_hubs
 async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stage: Stage) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -446,6 +453,7 @@ async def test_a_configuration_that_is_missing_is_named(client: Client, scene: S
     assert "things.example.com" in str(said(add_on, conditions.CONFIGURED))
 
 
+@pytest.mark.both_hubs
 async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Scene, stage: Stage) -> None:
     """The controller may bind the role of the add-on that comes with Fairway, and no other."""
     cluster, role = await scene.cluster(), fresh("role")

@@ -15,6 +15,8 @@ from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFou
 from fairway.kube.lease import LEASES, LONGEST_LEASE
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 
 @pytest.mark.parametrize(
     ("holder", "renewed", "seconds", "wanted"),

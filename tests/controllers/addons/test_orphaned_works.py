@@ -24,6 +24,8 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 
 async def held(client: Client, scene: Scene) -> str:
     """A cluster with the work of an add-on whose agent has something to remove first."""
@@ -48,6 +50,7 @@ async def end_of(client: Client, scene: Scene, cluster: str) -> ManifestWork:
     )
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize("first", ["cluster", "add-on"])
 async def test_a_work_goes_when_its_cluster_is_gone(
     client: Client, scene: Scene, stage: Stage, first: str
@@ -132,6 +135,7 @@ async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
 
 
+@pytest.mark.both_hubs
 async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_complain_about(
     client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:

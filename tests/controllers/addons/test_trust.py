@@ -36,6 +36,8 @@ from fairway.kube import (
 )
 from fairway.kube.signing import SIGNING_REQUESTS
 
+pytestmark = pytest.mark.embedded
+
 GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
 
 
@@ -168,6 +170,7 @@ async def test_an_add_on_that_is_gone_is_not_let_in(
     assert await is_undecided(client, made.metadata.name)
 
 
+@pytest.mark.both_hubs
 async def test_a_request_cannot_become_another_one(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -249,6 +252,7 @@ async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
 # Rights on the hub
 
 
+@pytest.mark.both_hubs
 async def test_no_other_role_than_those_that_may_be_bound(client: Client, scene: Scene, stage: Stage) -> None:
     cluster = await scene.cluster()
     await scene.template(role="cluster-admin")
@@ -279,6 +283,7 @@ async def test_what_a_template_grants_no_longer_is_taken_away(
         await client.delete(CLUSTER_ROLES, f"{ROLE}-2")
 
 
+@pytest.mark.both_hubs
 async def test_agents_lose_their_rights_with_their_cluster(
     client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -301,6 +306,7 @@ async def test_agents_lose_their_rights_with_their_cluster(
     await client.get(ROLE_BINDINGS, "somebodys", namespace=cluster)
 
 
+@pytest.mark.both_hubs
 async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
     client: Client, scene: Scene, stage: Stage
 ) -> None:
@@ -323,6 +329,7 @@ async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
 # Labels
 
 
+@pytest.mark.both_hubs
 async def test_names_that_make_no_label_make_none(client: Client, scene: Scene, stage: Stage) -> None:
     cluster = await scene.cluster()
     long, dotted = f"{scene.name}-{'x' * 80}", f"{scene.name}.dotted"

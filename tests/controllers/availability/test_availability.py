@@ -22,6 +22,8 @@ from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
 from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 LONG = 3600
 """Seconds between renewals, of clusters that shall not fall silent in a test."""
 
@@ -88,6 +90,7 @@ def silent(each: ManagedCluster) -> bool:
     )
 
 
+@pytest.mark.both_hubs
 async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
@@ -96,6 +99,7 @@ async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Stage) ->
     assert lease.spec.holderIdentity == LEASE
 
 
+@pytest.mark.both_hubs
 async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreachable(
     client: Client, stage: Stage
 ) -> None:
@@ -153,6 +157,7 @@ async def test_a_cluster_that_nobody_accepted_yet_is_unreachable_too(client: Cli
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
+@pytest.mark.both_hubs
 async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Stage) -> None:
     name = fresh("c")
     mine = [
@@ -231,6 +236,7 @@ async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: C
         await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
+@pytest.mark.both_hubs
 async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)

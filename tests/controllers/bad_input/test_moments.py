@@ -8,7 +8,7 @@ from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from fairway.testing import builders
 
-pytestmark = pytest.mark.usefixtures("bystander")
+pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]
 
 FIRST, LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 BEFORE, AFTER = "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"
@@ -45,6 +45,7 @@ async def test_a_taint_of_another_age(manager: Manager, world: World, added: str
     await world.chooses("p", *words)
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize(("until", "word"), [(FIRST, "a"), (BEFORE, "a"), (LAST, "b"), (AFTER, "b")])
 async def test_a_score_of_another_age(manager: Manager, world: World, until: str, word: str) -> None:
     await world.score("b", {"cpu": 7})

@@ -16,10 +16,13 @@ from fairway.kube import (
 )
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
+
 BROKEN = LabelSelector(matchExpressions=(LabelSelectorRequirement(key="k", operator="Near"),))
 BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("bystander")
 @pytest.mark.parametrize(
     ("scores", "words"),
@@ -86,6 +89,7 @@ async def test_clusters_with_names_that_are_only_odd(manager: Manager, world: Wo
     await world.chooses("p", *sorted([*words, "a", "b"], key=world.full))
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("bystander")
 async def test_decisions_about_clusters_named_like_paths(manager: Manager, world: World) -> None:
     """Nobody checks what is in a decision. Clusters that there are not count for no one."""
@@ -148,6 +152,7 @@ async def test_a_broken_set_that_a_placement_does_not_want(manager: Manager, wor
     assert await world.versions() == before
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("bystander")
 async def test_a_kind_of_set_that_there_is_not_is_refused(world: World) -> None:
     with pytest.raises(Invalid) as refusal:

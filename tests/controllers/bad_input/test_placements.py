@@ -14,7 +14,7 @@ from fairway.plugins.placement import MOST_PRIORITIZERS
 from fairway.plugins.work_budget import EXPRESSION_WORK, FLEET_WORK, shortened
 from fairway.testing import builders
 
-pytestmark = pytest.mark.usefixtures("bystander")
+pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]
 
 VALUES = "values: Invalid value: "
 SELECTORS: dict[str, tuple[dict[str, Any], str]] = {
@@ -168,6 +168,7 @@ def prioritizers(count: int) -> dict[str, Any]:
     return {"mode": "Exact", "configurations": [{"scoreCoordinate": each} for each in coordinates]}
 
 
+@pytest.mark.both_hubs
 async def test_ten_thousand_prioritizers(world: World) -> None:
     await asks(world, prioritizerPolicy=prioritizers(10_000))
     await blamed(
@@ -177,6 +178,7 @@ async def test_ten_thousand_prioritizers(world: World) -> None:
     )
 
 
+@pytest.mark.both_hubs
 async def test_as_many_prioritizers_as_there_may_be(world: World) -> None:
     await asks(world, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
     await world.chooses("many", "a", "b")
@@ -230,6 +232,7 @@ async def test_thousands_of(world: World, field: str) -> None:
     assert world.mistake("bad").endswith("write at most 1000")
 
 
+@pytest.mark.both_hubs
 async def test_a_name_that_does_not_fit_on_a_label(world: World) -> None:
     name = "n" * 64
     await asks(world, name)
@@ -256,6 +259,7 @@ async def test_sets_that_no_set_can_be_called_like(world: World) -> None:
     )
 
 
+@pytest.mark.both_hubs
 async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
     await asks(world, clusterSets=[f"set-{number}" for number in range(10_000)])
     await world.eventually(lambda: bool(world.reason("bad")))
@@ -264,6 +268,7 @@ async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
     assert (len(message), message[-1]) == (32768, "…")
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize(
     "spec",
     [
@@ -286,6 +291,7 @@ async def test_what_the_schema_refuses_never_gets_in(world: World, spec: dict[st
         await asks(world, **spec)
 
 
+@pytest.mark.both_hubs
 async def test_everything_wrong_at_once(world: World, bystander: Bystander) -> None:
     """One mistake is told; when it is mended, the next."""
     await asks(

@@ -13,7 +13,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, PLACEMENTS, 
 from fairway.observe.meters import values
 from fairway.testing import builders
 
-pytestmark = pytest.mark.usefixtures("bystander")
+pytestmark = [pytest.mark.usefixtures("bystander"), pytest.mark.embedded]
 
 BAD_TIME = "2026-11-16T05:00:00+25:00"
 FIELD = "status.conditions[].lastTransitionTime"
@@ -52,6 +52,7 @@ async def test_taints_and_labels_take_effect_although_the_status_cannot_be_read(
         await world.chooses("p", "d")
 
 
+@pytest.mark.both_hubs
 async def test_unreadable_field_is_reported_by_an_event_and_a_metric(manager: Manager, world: World) -> None:
     await world.place("p")
     await world.chooses("p", "a", "b")
@@ -99,6 +100,7 @@ ODD_TIMES = (
 )
 
 
+@pytest.mark.both_hubs
 async def test_every_spec_change_takes_effect_whatever_status_the_hub_accepts(
     manager: Manager, world: World
 ) -> None:

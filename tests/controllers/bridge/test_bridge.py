@@ -28,7 +28,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
 
-pytestmark = pytest.mark.usefixtures("empty")
+pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
 
 RESOURCE = "managed-cluster-scores"
 BOTH = BridgeOptions(to_managed=True)
@@ -110,6 +110,7 @@ def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str,
     return each.kind, each.metadata.name, each.metadata.resourceVersion
 
 
+@pytest.mark.both_hubs
 async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world: World) -> None:
     clock = Standing()
     options = BridgeOptions(ranges={"cpu": Range(low=0, high=64_000)})
@@ -147,6 +148,7 @@ async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
         await bridged(world, "a", having(cpu=0))
 
 
+@pytest.mark.both_hubs
 async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnderTest, world: World) -> None:
     clock = Standing()
     async with bridging(hub, clock=clock) as stage:
@@ -224,6 +226,7 @@ async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
 
 
+@pytest.mark.both_hubs
 async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -> None:
     clock = Standing()
     async with bridging(hub, clock=clock) as stage:

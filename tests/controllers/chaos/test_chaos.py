@@ -13,7 +13,7 @@ from controllers.chaos.conftest import define
 from controllers.chaos.scene import scene, until_over
 from fairway.hub.storage import archive
 
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 CHANGES: Final = 25
 SURELY: Final = {
     "watches cut",

@@ -33,6 +33,8 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 
 def usual(client: Client) -> ClusterSetController:
     return ClusterSetController(client, meters=Meters())
@@ -112,6 +114,7 @@ async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Sta
     await told(client, after, counted(1))
 
 
+@pytest.mark.both_hubs
 async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Stage) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
@@ -176,6 +179,7 @@ async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
 
 
+@pytest.mark.both_hubs
 async def test_an_unknown_selector_type_is_refused_by_the_hub(client: Client) -> None:
     selector = {"clusterSelector": {"selectorType": "Astrology"}}
     with pytest.raises(Invalid, match="Astrology"):
@@ -203,6 +207,7 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
     assert repaired.metadata.uid == seen.metadata.uid
 
 
+@pytest.mark.both_hubs
 async def test_nothing_is_written_that_is_there_already(client: Client, stage: Stage) -> None:
     name, zone = fresh("set"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
@@ -215,6 +220,7 @@ async def test_nothing_is_written_that_is_there_already(client: Client, stage: S
     assert (await client.get(MANAGED_CLUSTER_SETS, name)).metadata == seen.metadata
 
 
+@pytest.mark.both_hubs
 async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Stage) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await bind(client, name, namespace)
@@ -271,6 +277,7 @@ async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: 
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
 async def test_the_sets_every_hub_has_are_made_and_made_again(
     name: str, client: Client, stage: Stage

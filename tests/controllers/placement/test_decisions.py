@@ -19,7 +19,10 @@ from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, PLACEMENT_DECIS
 from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
 
+
+@pytest.mark.both_hubs
 async def test_a_satisfied_placement(manager: Manager, world: World) -> None:
     await world.clusters("a", "b", "c")
     placement = await world.place("p", PlacementSpec(numberOfClusters=3))
@@ -48,6 +51,7 @@ async def test_a_satisfied_placement(manager: Manager, world: World) -> None:
     )
 
 
+@pytest.mark.both_hubs
 async def test_it_takes_three_requests(manager: Manager, world: World) -> None:
     await world.clusters("a")
     await world.after(manager, MANAGED_CLUSTERS, await world.cluster("b"))
@@ -67,6 +71,7 @@ async def test_conditions_say_nothing_of_generations(manager: Manager, world: Wo
     assert {each.observedGeneration for each in world.status("p").conditions} == {0}
 
 
+@pytest.mark.both_hubs
 async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manager, world: World) -> None:
     await world.clusters("a", "b", "c")
     await world.place("p", PlacementSpec(numberOfClusters=4))
@@ -74,6 +79,7 @@ async def test_an_unsatisfied_placement_still_gets_what_there_is(manager: Manage
     assert world.condition("p") == ("False", "NotAllDecisionsScheduled", "1 cluster decisions unscheduled")
 
 
+@pytest.mark.both_hubs
 @pytest.mark.parametrize("number", [0, -1])
 async def test_a_number_of_none_or_less_chooses_nothing(manager: Manager, world: World, number: int) -> None:
     await world.clusters("a")
@@ -143,6 +149,7 @@ async def test_clusters_that_all_do_not_match(manager: Manager, world: World) ->
     )
 
 
+@pytest.mark.both_hubs
 async def test_an_empty_decision_has_no_status_until_it_was_emptied(manager: Manager, world: World) -> None:
     async def status() -> object:
         path = PLACEMENT_DECISIONS.path(namespace=world.namespace, name="p-decision-1")

@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from controllers.clocks import NOON, Stopped
 from controllers.conftest import Start
 from controllers.world import World
@@ -12,11 +14,14 @@ from fairway.kube import PLACEMENT_DECISIONS
 from fairway.kube.correlator import LONGEST_MESSAGE
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
+
 
 def told(world: World, *, about: str = "p") -> list[tuple[str, str, str, str]]:
     return [(each.type, each.reason, each.action, each.note) for each in world.events(about=about)]
 
 
+@pytest.mark.both_hubs
 async def test_a_decision_is_made_and_changed_and_deleted(manager: Manager, world: World) -> None:
     await world.clusters("a")
     await world.place("p", PlacementSpec(numberOfClusters=1))
@@ -39,6 +44,7 @@ async def test_a_decision_is_made_and_changed_and_deleted(manager: Manager, worl
     )
 
 
+@pytest.mark.both_hubs
 async def test_who_tells_about_what(manager: Manager, world: World) -> None:
     placement = await world.place()
     await world.eventually(lambda: bool(world.events("DecisionCreate") and world.decisions("p")))
@@ -138,6 +144,7 @@ async def test_scores_that_have_expired_are_warned_of(start: Start, world: World
     assert told(world)[2][:2] == ("Normal", "ScoreUpdate")
 
 
+@pytest.mark.both_hubs
 async def test_no_event_is_too_long_for_a_hub(start: Start, world: World) -> None:
     """However many scores have expired, and however many clusters there are."""
     words = [f"{letter * 40}{number}" for number in range(3) for letter in "abcdefg"]

@@ -12,6 +12,8 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
 )
 
+pytestmark = pytest.mark.embedded
+
 BY_VENDOR = LabelSelector(matchLabels={"vendor": "one"})
 
 
@@ -51,6 +53,7 @@ async def test_clusters_are_added(manager: Manager, world: World) -> None:
     assert world.reason("p") == "AllDecisionsScheduled"
 
 
+@pytest.mark.both_hubs
 async def test_a_cluster_is_deleted(manager: Manager, world: World) -> None:
     await world.clusters(*"abc")
     await world.place()

@@ -10,6 +10,8 @@ from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
+
 BY_NAME = builders.policy(builders.addon("nobody-publishes"), mode="Exact")
 LABELS = {PLACEMENT_LABEL: "p", GROUP_INDEX_LABEL: "0", GROUP_NAME_LABEL: ""}
 
@@ -83,6 +85,7 @@ async def test_labels(manager: Manager, world: World, labels: dict[str, str | No
     assert world.chosen("p") == ["a", "b"]
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
 async def test_owners(manager: Manager, world: World) -> None:
     """The placement is owner again; others may be, too, unless they claim control."""
@@ -116,6 +119,7 @@ async def test_owners(manager: Manager, world: World) -> None:
     assert in_control == ["p"]
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
 async def test_what_is_none_of_ours_stays(manager: Manager, world: World) -> None:
     """Annotations and finalizers of decisions and placements, and conditions of other types."""
@@ -222,6 +226,7 @@ async def test_a_foreign_decision_without_it_is_left_alone(manager: Manager, wor
     assert found.metadata.resourceVersion == held.metadata.resourceVersion
 
 
+@pytest.mark.both_hubs
 async def test_a_page_whose_name_is_taken(manager: Manager, world: World) -> None:
     """It becomes the placement's; its clusters are right before anybody finds it by its label."""
     await world.clusters("a", "b")
@@ -245,6 +250,7 @@ async def test_two_placements_that_want_the_same_name(manager: Manager, world: W
     assert set(world.pages("p-decision-1")) == {"p-decision-1-decision-1"}
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
 async def test_everything_at_once(manager: Manager, world: World) -> None:
     await world.edit(

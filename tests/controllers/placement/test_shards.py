@@ -12,6 +12,8 @@ from fairway.api.placement import PlacementSpec
 from fairway.controllers.placement.shard import Shard
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 
+pytestmark = pytest.mark.embedded
+
 COUNT = 2
 SHARDS = [Shard(index=index, count=COUNT) for index in range(COUNT)]
 

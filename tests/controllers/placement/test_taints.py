@@ -13,6 +13,8 @@ from fairway.api.placement import PlacementSpec, Toleration
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS
 
+pytestmark = pytest.mark.embedded
+
 NO_SELECT, IF_NEW, PREFER = "NoSelect", "NoSelectIfNew", "PreferNoSelect"
 
 
@@ -64,6 +66,7 @@ async def test_every_taint_must_be_tolerated(manager: Manager, world: World) -> 
     await world.chooses("p", "a")
 
 
+@pytest.mark.both_hubs
 async def test_effects(manager: Manager, world: World) -> None:
     """What should be avoided is chosen all the same; what is tolerated for one effect is not for another."""
     await world.cluster("a", taints=(taint("gpu", effect=NO_SELECT),))

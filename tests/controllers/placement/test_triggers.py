@@ -29,6 +29,8 @@ from fairway.kube import (
 from fairway.kube.transport import Response, Transport
 from fairway.testing import builders
 
+pytestmark = pytest.mark.embedded
+
 RED = builders.predicate(labels=LabelSelector(matchLabels={"colour": "red"}))
 EUROPEAN = builders.predicate(
     claims=(LabelSelectorRequirement(key="region", operator="In", values=("europe",)),)
@@ -111,6 +113,7 @@ async def test_what_nobody_reads_wakes_nobody(manager: Manager, world: World) ->
     assert writes(manager) == written
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("two")
 async def test_a_score_that_is_written_again_as_it_was_wakes_nobody(manager: Manager, world: World) -> None:
     """As agents do every minute."""
@@ -196,6 +199,7 @@ async def test_a_placement_wakes_itself_alone(manager: Manager, world: World) ->
     assert len(world.chosen("all")) == 1
 
 
+@pytest.mark.both_hubs
 @pytest.mark.usefixtures("two")
 async def test_own_writes_wake_nobody(manager: Manager, world: World) -> None:
     """Neither by their answers nor by the watch that tells of them."""

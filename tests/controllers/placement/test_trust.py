@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from controllers.clocks import JUST, NOON, Stopped
 from controllers.conftest import Start
 from controllers.world import World
@@ -11,6 +13,8 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
 from fairway.plugins.conditions import MISCONFIGURED
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
+
+pytestmark = pytest.mark.embedded
 
 HOUR = timedelta(hours=1)
 HAS_CPU = 'managedCluster.scores("default").exists(s, s.name == "cpu" && s.value > 0)'

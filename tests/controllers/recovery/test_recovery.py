@@ -25,7 +25,7 @@ from fairway.controllers.scores.policy import SilencePolicy as Silencing
 from fairway.controllers.scores.silence_marker import silenced
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 
-pytestmark = pytest.mark.usefixtures("empty")
+pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
 
 EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
 """For what depends on decisions and not on the API server: a real one takes its time."""
@@ -40,6 +40,7 @@ async def here(hub: HubUnderTest, world: World) -> AsyncIterator[Ward]:
         yield opened
 
 
+@pytest.mark.both_hubs
 async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_longer(
     here: Ward, manager: Manager, world: World
 ) -> None:
@@ -221,6 +222,7 @@ async def test_a_provider_that_fails_evacuates_nobody(hub: HubUnderTest, world: 
         assert await here.reason("b") == RELIEVED
 
 
+@pytest.mark.both_hubs
 async def test_taints_of_others_stay_to_the_letter(here: Ward, world: World) -> None:
     moment = here.clock.wall()
     others = [
@@ -395,6 +397,7 @@ async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: W
     assert await here.reason("c") == OVER_BUDGET  # it is the only one left
 
 
+@pytest.mark.both_hubs
 async def test_with_the_rights_of_an_installation(start: Start, world: World) -> None:
     """As ``fairway run`` runs it, beside the bridge: health is published as one kind and read as the other."""
     clock = Standing()

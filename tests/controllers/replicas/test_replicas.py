@@ -3,12 +3,16 @@
 import signal
 from itertools import pairwise
 
+import pytest
+
 from chaos.leadership import problems
 from controllers.crash import scratch
 from controllers.crash.consumer import Consumer, faults
 from controllers.replicas.conftest import LEASE, Replica, Replicas
 from controllers.world import World
 from fairway.kube import MANAGED_CLUSTERS, Client
+
+pytestmark = pytest.mark.embedded
 
 LED = "became leader"
 NO_LONGER = "stopped leading"
@@ -71,6 +75,7 @@ async def test_the_leader_is_killed(
     assert not replicas.intruders()
 
 
+@pytest.mark.both_hubs
 async def test_the_leader_is_asked_to_go(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
@@ -122,6 +127,7 @@ async def test_a_leader_is_frozen_and_thawed(
     assert not replicas.intruders()
 
 
+@pytest.mark.both_hubs
 async def test_frozen_within_a_write_that_others_have_done_since(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:

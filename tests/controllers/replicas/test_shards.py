@@ -2,11 +2,15 @@
 
 import re
 
+import pytest
+
 from controllers.crash import scratch
 from controllers.replicas.conftest import Replicas
 from controllers.world import World
 from fairway.controllers.placement.shard import Shard
 from fairway.kube import Client
+
+pytestmark = pytest.mark.embedded
 
 SHARDS = [Shard(index=index, count=2) for index in range(2)]
 

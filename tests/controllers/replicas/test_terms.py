@@ -18,6 +18,8 @@ from fairway.kube import SYSTEM_CLOCK, Client
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.observe.meters import Meters
 
+pytestmark = pytest.mark.embedded
+
 
 class Counting(Reconciler):
     """Does a batch for each key, and counts those it could do."""

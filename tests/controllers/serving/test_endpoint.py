@@ -24,6 +24,8 @@ from fairway.controllers.serving import endpoint
 from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
 from rigs.kubernetes import KUBECTL, Tools
 
+pytestmark = pytest.mark.embedded
+
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 P1 = f"/debug/placements/{TEAM}/p1"
 POST = "/debug/placements/"
@@ -41,6 +43,7 @@ def placement(namespace: str = TEAM, **spec: Any) -> dict[str, Any]:
 # Success
 
 
+@pytest.mark.both_hubs
 async def test_get_tells_of_filters_and_scores(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", P1)
     assert answer.code == 200
@@ -107,6 +110,7 @@ async def test_a_misconfigured_placement_is_a_200(debugged: Debugged) -> None:
     assert set(answer.document) == {"placement", "filteredPipelineResults"}
 
 
+@pytest.mark.both_hubs
 async def test_the_command_of_the_document_works(debugged: Debugged, hub: Hub, kube_tools: Tools) -> None:
     (command,) = re.findall(r"^curl .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     command = command.replace("HOST:PORT", f"127.0.0.1:{debugged.address.port}")
@@ -207,6 +211,7 @@ async def test_there_is_nothing_else_on_this_port(debugged: Debugged) -> None:
 # Permissions
 
 
+@pytest.mark.both_hubs
 async def test_without_a_token_it_is_a_401(debugged: Debugged) -> None:
     for headers in (
         (),
@@ -219,12 +224,14 @@ async def test_without_a_token_it_is_a_401(debugged: Debugged) -> None:
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.both_hubs
 async def test_with_a_token_of_nobody_it_is_a_401(debugged: Debugged) -> None:
     for token in ("made-up", "a.b.c", debugged.accounts.tokens[VIEWER][:-4] + "AAAA"):
         answer = await debugged.ask("", "GET", P1, headers=(f"Authorization: Bearer {token}",))
         assert (answer.code, answer.error) == (401, "Unauthorized")
 
 
+@pytest.mark.both_hubs
 async def test_who_may_not_use_the_path_is_told_so_before_anything_else(debugged: Debugged) -> None:
     for path in (P1, f"/debug/placements/{TEAM}/missing"):
         answer = await debugged.ask(PATHLESS, "GET", path)
@@ -238,6 +245,7 @@ async def test_the_verb_of_the_path_is_the_method(debugged: Debugged) -> None:
     assert (answer.code, answer.error) == (403, f'forbidden: User "{user}" cannot post path "{POST}"')
 
 
+@pytest.mark.both_hubs
 async def test_who_may_not_get_the_placement_is_a_403(debugged: Debugged) -> None:
     answer = await debugged.ask(PATHONLY, "GET", P1)
     assert answer.code == 403
@@ -245,6 +253,7 @@ async def test_who_may_not_get_the_placement_is_a_403(debugged: Debugged) -> Non
     assert debugged.fleet.seen == []
 
 
+@pytest.mark.both_hubs
 async def test_rights_end_at_the_namespace(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{OTHERS}/p1")
     assert answer.code == 403
@@ -266,6 +275,7 @@ async def test_bad_json_comes_before_a_403(debugged: Debugged) -> None:
     assert answer.code == 400
 
 
+@pytest.mark.both_hubs
 async def test_without_a_namespace_it_takes_the_right_to_all(debugged: Debugged) -> None:
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(""))
     assert answer.code == 403
@@ -275,6 +285,7 @@ async def test_without_a_namespace_it_takes_the_right_to_all(debugged: Debugged)
     assert [each.metadata.namespace for each in debugged.fleet.seen] == [""]
 
 
+@pytest.mark.both_hubs
 async def test_a_right_to_create_is_none_to_get(debugged: Debugged) -> None:
     answer = await debugged.ask(SOVEREIGN, "GET", P1)
     assert answer.code == 403

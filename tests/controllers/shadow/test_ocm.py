@@ -16,9 +16,12 @@ from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from rigs.restricted import DEPLOY, restricted, write_kubeconfig
 
+pytestmark = pytest.mark.embedded
+
 QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
 
 
+@pytest.mark.both_hubs
 async def test_it_refuses_to_start_beside_it(start: Start, reference: Reference, world: World) -> None:
     await world.cluster("a")
     await world.place()
@@ -100,6 +103,7 @@ async def test_the_process_ends_and_says_why(
     assert "stopped leading" in child.log.read_text(encoding="utf-8")
 
 
+@pytest.mark.both_hubs
 async def test_who_may_not_look_is_told_and_goes_on(
     hub: HubUnderTest, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

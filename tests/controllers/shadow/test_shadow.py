@@ -18,6 +18,8 @@ from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client
 from fairway.kube.transport import Response, Transport
 from fairway.plugins.conditions import SATISFIED
 
+pytestmark = pytest.mark.embedded
+
 SHADOW = replace(ALONE, shadow=True, settle=0.0)
 PAGE = "p-decision-1"
 
@@ -86,6 +88,7 @@ async def told(manager: Manager, world: World, *, differs: bool) -> str:
     return "; ".join(shadow.differences.get(key, ())).replace(f"{world.prefix}-", "")
 
 
+@pytest.mark.both_hubs
 async def test_decisions_in_the_form_of_ocm_are_the_same(manager: Manager, decided: World) -> None:
     before = await decided.versions()
     written = await decided.touch("p")

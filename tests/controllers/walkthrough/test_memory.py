@@ -8,6 +8,8 @@ from controllers.world import World
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENTS
 
+pytestmark = pytest.mark.embedded
+
 PLACEMENT = """
 apiVersion: cluster.open-cluster-management.io/v1alpha1
 kind: Placement

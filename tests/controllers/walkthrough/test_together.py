@@ -3,12 +3,16 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from controllers.world import World
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition, set_condition
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, Conflict
+
+pytestmark = pytest.mark.embedded
 
 AVAILABLE = "ManagedClusterConditionAvailable"
 TOLERANT = PlacementSpec(
