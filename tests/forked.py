@@ -1,12 +1,13 @@
-"""Run ``fairway`` commands as forked processes, which start at once.
+"""Run ``fairway`` commands and programs of the tests as forked processes, which start at once.
 
 Importing Fairway takes about a second, most of the time of a short command. So one process per pytest worker imports
-everything once, and every command is a fork of it, with its own memory, files, signals and exit status. Tests of the
+everything once, and every program is a fork of it, with its own memory, files, signals and exit status. Tests of the
 start itself (imports, encodings, missing streams) use ``subprocess``.
 
 As a script, this module is the process that forks.
 """
 
+import asyncio
 import atexit
 import ctypes
 import gc
@@ -14,6 +15,7 @@ import importlib
 import json
 import os
 import pkgutil
+import resource
 import select
 import signal
 import socket
@@ -30,13 +32,18 @@ from typing import IO, Any, Final
 import fairway
 
 PIPE: Final = subprocess.PIPE
+POLL: Final = 0.01
+"""Seconds between two checks of a process that is starting or ending."""
+PATIENCE: Final = 120.0
+"""Seconds after which a test stops waiting."""
+COMMAND: Final = "fairway.cli.main"
 LONGEST_ORDER: Final = 1 << 17
 SKIPPED: Final = ("fairway.testing", "fairway.__main__")
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class Process:
-    """A running command, with the part of ``subprocess.Popen`` that tests use."""
+    """A running program, with the part of ``subprocess.Popen`` that tests use."""
 
     def __init__(
         self,
@@ -46,8 +53,13 @@ class Process:
         stderr: int | IO[str] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        module: str = COMMAND,
+        limits: Mapping[int, int] | None = None,
     ) -> None:
-        """Start ``fairway`` with ``arguments``. Streams are as for ``subprocess.Popen``."""
+        """Run the ``main`` of a module with ``arguments``. Streams are as for ``subprocess.Popen``.
+
+        ``limits`` are soft limits, numbered as in the module ``resource``.
+        """
         self.args = list(map(str, arguments))
         self.returncode: int | None = None
         theirs: list[int] = [os.open(os.devnull, os.O_RDONLY)]
@@ -60,6 +72,8 @@ class Process:
             "arguments": self.args,
             "environment": dict(os.environ if env is None else env),
             "folder": str(cwd or Path.cwd()),
+            "module": module,
+            "limits": list((limits or {}).items()),
         }
         try:
             socket.send_fds(_forkserver(), [json.dumps(order).encode()], [*theirs, status])
@@ -78,9 +92,6 @@ class Process:
             if stream is not None:
                 stream.close()
         self.wait()
-        if self._status >= 0:
-            os.close(self._status)
-            self._status = -1
 
     def _told(self) -> str:
         line = b""
@@ -100,6 +111,7 @@ class Process:
     def wait(self) -> int:
         if self.returncode is None:
             self.returncode = int(self._told())
+            os.close(self._status)
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -111,6 +123,41 @@ class Process:
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
+
+
+class Child:
+    """A program of the tests, or a hub, that writes to a log and is killed or waited for."""
+
+    def __init__(
+        self, module: str, *arguments: object, log: Path, limits: Mapping[int, int] | None = None
+    ) -> None:
+        self.log = log
+        with log.open("a", encoding="utf-8") as output:
+            self._process = Process(arguments, stdout=output, stderr=output, module=module, limits=limits)
+        self.pid = self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """None while it runs; the negative number of the signal that ended it."""
+        return self._process.poll()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Return when it has ended."""
+        self._process.kill()
+        self._process.wait()
+
+    async def end(self) -> int:
+        """Wait until it ends by itself."""
+        async with asyncio.timeout(PATIENCE):
+            while self.status is None:
+                await asyncio.sleep(POLL)
+        return self._process.wait()
+
+    def tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
 def run(
@@ -174,7 +221,7 @@ def _preload() -> None:
 
 
 def _serve(orders: socket.socket) -> dict[str, Any]:
-    """Serve requests; returns only in a forked process, which becomes the command."""
+    """Serve requests; returns only in a forked process, which becomes the program."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         message, descriptors, _, _ = socket.recv_fds(orders, LONGEST_ORDER, 4)
@@ -197,7 +244,7 @@ def _serve(orders: socket.socket) -> dict[str, Any]:
 
 
 def _supervise(status: int) -> bool:
-    """Fork again. Return False in the command; the parent reports the exit status and never returns."""
+    """Fork again. Return False in the program; the parent reports the exit status and never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parent = os.getpid()
     pid = os.fork()
@@ -221,6 +268,8 @@ def _become(order: dict[str, Any]) -> None:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    for number, value in order["limits"]:
+        resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
     sys.argv[:] = [str(Path(fairway.__file__).with_name("__main__.py")), *order["arguments"]]
 
 
@@ -228,10 +277,9 @@ def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the tests handle Ctrl-C
     _leash(int(sys.argv[2]))
     _preload()
-    _become(_serve(socket.socket(fileno=int(sys.argv[1]))))
-    from fairway.cli.main import main
-
-    main()
+    order = _serve(socket.socket(fileno=int(sys.argv[1])))
+    _become(order)
+    importlib.import_module(order["module"]).main()
 
 
 if __name__ == "__main__":

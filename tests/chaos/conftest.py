@@ -6,24 +6,14 @@ By default they are as long as everybody can bear all the time. ``FAIRWAY_CHAOS=
 
 import os
 import random
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from chaos.blocking import Hub
-from chaos.nursery import Nursery
 from clients import boats
 from fairway.hub import controllers
 from fairway.testing.hub import hub_in_thread
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    if sys.platform != "linux":
-        pytest.skip("processes that die with their parent, and limits set from outside, are Linux's")
-    with Nursery() as made:
-        yield made
 
 
 @pytest.fixture

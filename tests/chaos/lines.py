@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from chaos.nursery import PATIENCE
+from forked import PATIENCE
 
 Line = dict[str, Any]
 

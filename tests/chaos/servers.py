@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from chaos.nursery import PATIENCE, POLL, Child, Nursery
 from fairway.hub.storage import lock
 from fairway.kube.errors import ApiError, KubeError
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
+from forked import PATIENCE, POLL, Child
 from rigs.kubernetes import API_SERVER, RealHub
 from rigs.processes import Port
 
@@ -40,21 +40,19 @@ def client_of(server: Server) -> Client:
 class EmbeddedServer:
     """``fairway hub`` as a process, on a port that stays its own."""
 
-    def __init__(
-        self, nursery: Nursery, *, folder: Path, port: Port, limits: dict[int, int] | None = None
-    ) -> None:
+    def __init__(self, *, folder: Path, port: Port, limits: dict[int, int] | None = None) -> None:
         """``folder`` gets the log and the kubeconfig, and the data in ``data``, which may be a mount."""
         self.folder, self.data = folder, folder / "data"
         self.kubeconfig = folder / "kubeconfig"
         self.log = folder / "hub.log"
-        self._nursery, self._port, self._limits = nursery, port, limits
+        self._port, self._limits = port, limits
         self.child: Child | None = None
 
     def launch(self, *options: str) -> Child:
         """Without waiting for anything."""
         arguments = ["hub", "--data", str(self.data), "--port", str(self._port), "--no-crds"]
         arguments += ["--kubeconfig-out", str(self.kubeconfig), *options]
-        self.child = self._nursery.start("fairway.cli.main", *arguments, log=self.log, limits=self._limits)
+        self.child = Child("fairway.cli.main", *arguments, log=self.log, limits=self._limits)
         return self.child
 
     def lift_limits(self) -> None:
@@ -107,11 +105,11 @@ class EmbeddedServer:
 
 @asynccontextmanager
 async def embedded_server(
-    nursery: Nursery, *, folder: Path, limits: dict[int, int] | None = None
+    *, folder: Path, limits: dict[int, int] | None = None
 ) -> AsyncIterator[EmbeddedServer]:
     folder.mkdir(parents=True, exist_ok=True)
     with Port() as port:
-        server = EmbeddedServer(nursery, folder=folder, port=port, limits=limits)
+        server = EmbeddedServer(folder=folder, port=port, limits=limits)
         async with asyncio.timeout(PATIENCE):
             await server.start()
         try:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from chaos.linearizability import Access, AccessKind, Operation, order, register
-from chaos.nursery import Nursery
 from chaos.record import Key, Record, State, Verb, Write
 from chaos.servers import RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, furnish
@@ -64,11 +63,11 @@ def _access(write: Write, tokens: Mapping[tuple[Key, int], str]) -> Access:
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-async def server(request: pytest.FixtureRequest, nursery: Nursery, tmp_path: Path) -> AsyncIterator[Server]:
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
     if request.param == "real":
         yield RealServer(request.getfixturevalue("real_hub"))
         return
-    async with embedded_server(nursery, folder=tmp_path) as embedded:
+    async with embedded_server(folder=tmp_path) as embedded:
         yield embedded
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from chaos.durability import problems, told
-from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.record import Key, Listing, Record, State, Watching
 from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import BOATS, CONFIG_MAPS, DEFINITIONS, RESOURCES, Thing, body, furnish, state_of
@@ -21,10 +20,11 @@ from fairway.hub.storage.log import Log
 from fairway.kube.errors import NotFound
 from fairway.kube.resource import Resource
 from fairway.kube.rest import Client
+from forked import PATIENCE, POLL
 from rigs.processes import Port
 
-WRITES = 10_000
-KILLS = 14
+WRITES = 3_000
+KILLS = 6
 WRITERS = 16
 
 
@@ -72,12 +72,12 @@ def saved(source: Path, backup: Path) -> list[Listing]:
 
 
 async def test_everything_acknowledged_survives_and_is_told_once(
-    nursery: Nursery, tmp_path: Path, chance: random.Random, length: int
+    tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     record, pulse = Record(), Pulse()
     over = False
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(embedded_server(nursery, folder=tmp_path))
+        server = await stack.enter_async_context(embedded_server(folder=tmp_path))
 
         async def writer(name: str) -> Writer:
             client = await stack.enter_async_context(client_of(server))
@@ -136,14 +136,12 @@ async def test_everything_acknowledged_survives_and_is_told_once(
     assert archive.check(server.data).problems == ()
 
 
-async def test_a_first_start_can_be_cut_short_anywhere(
-    nursery: Nursery, tmp_path: Path, chance: random.Random
-) -> None:
+async def test_a_first_start_can_be_cut_short_anywhere(tmp_path: Path, chance: random.Random) -> None:
     with Port() as port:
         for number in range(6):
             folder = tmp_path / str(number)
             folder.mkdir()
-            server = EmbeddedServer(nursery, folder=folder, port=port)
+            server = EmbeddedServer(folder=folder, port=port)
             server.launch()
             for _ in range(chance.randrange(15)):
                 await asyncio.sleep(POLL)
@@ -159,11 +157,11 @@ OBJECTS = 300
 
 
 async def test_what_the_hub_had_begun_is_finished_after_a_crash(
-    nursery: Nursery, tmp_path: Path, chance: random.Random
+    tmp_path: Path, chance: random.Random
 ) -> None:
     """A namespace, the dependents of an object, and a definition go with all that is theirs, and nothing else does."""
     doomed, kept = NAMESPACES
-    async with embedded_server(nursery, folder=tmp_path) as server:
+    async with embedded_server(folder=tmp_path) as server:
         async with client_of(server) as client:
             await furnish(client, doomed, kept)
             owner = await client.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, namespace=kept)

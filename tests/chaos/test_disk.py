@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import EmbeddedServer, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, Thing, body
 from disks import small_disk
 from fairway.hub.storage import archive
 from fairway.kube.errors import ServerError
 from fairway.kube.rest import Client
+from forked import PATIENCE, POLL, Child
 from rigs.processes import Port
 
 NAMESPACE = "default"
@@ -97,10 +97,8 @@ async def accepted(client: Client, name: str) -> Thing:
                 await asyncio.sleep(POLL)
 
 
-async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(
-    nursery: Nursery, disk: Disk
-) -> None:
-    async with embedded_server(nursery, folder=disk.folder, limits=disk.limits) as server:
+async def test_a_full_disk_is_told_and_harms_nothing_that_was_acknowledged(disk: Disk) -> None:
+    async with embedded_server(folder=disk.folder, limits=disk.limits) as server:
         kept: dict[str, int] = {}
         async with client_of(server) as client:
             began = await client.newest(CONFIG_MAPS)
@@ -184,9 +182,9 @@ async def follow(client: Client, *, since: str) -> AsyncIterator[Seen]:
             await task
 
 
-async def test_a_hub_that_has_no_room_to_begin_with_says_so(nursery: Nursery, tmp_path: Path) -> None:
+async def test_a_hub_that_has_no_room_to_begin_with_says_so(tmp_path: Path) -> None:
     with Port() as port:
-        server = EmbeddedServer(nursery, folder=tmp_path, port=port, limits={resource.RLIMIT_FSIZE: 1_000})
+        server = EmbeddedServer(folder=tmp_path, port=port, limits={resource.RLIMIT_FSIZE: 1_000})
         child = server.launch()
         assert await child.end() == 2
         words = child.tail()
@@ -222,9 +220,9 @@ PAGE = 8192
 
 
 @pytest.fixture
-async def wreck(nursery: Nursery, tmp_path: Path) -> Wreck:
+async def wreck(tmp_path: Path) -> Wreck:
     made: list[tuple[int, str, int]] = []
-    async with embedded_server(nursery, folder=tmp_path / "wreck") as server:
+    async with embedded_server(folder=tmp_path / "wreck") as server:
         tail = server.data / "hub.db-wal"
 
         async def create(client: Client, number: int) -> None:
@@ -261,7 +259,7 @@ def garbled(data: bytes, pages: Iterable[int]) -> bytes:
 
 
 async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
-    nursery: Nursery, wreck: Wreck, tmp_path: Path, chance: random.Random
+    wreck: Wreck, tmp_path: Path, chance: random.Random
 ) -> None:
     whole = wreck.tail.read_bytes()
     first, last = wreck.acknowledged[60][0], wreck.acknowledged[-1][0]
@@ -279,7 +277,7 @@ async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
         shutil.copytree(wreck.data, folder / "data")
         (folder / "data" / wreck.tail.name).write_bytes(tail)
         (folder / "data" / "hub.db-shm").unlink()
-        async with embedded_server(nursery, folder=folder) as server, client_of(server) as client:
+        async with embedded_server(folder=folder) as server, client_of(server) as client:
             there = await listed(client)
             assert wreck.expected(intact).items() <= there.items()
             # What else is there was written, too: nothing is there without what came before it.
@@ -291,9 +289,7 @@ async def test_a_torn_tail_costs_only_what_was_not_acknowledged(
         assert archive.check(server.data).problems == ()
 
 
-async def test_pages_torn_while_the_log_still_has_them_cost_nothing(
-    nursery: Nursery, wreck: Wreck, tmp_path: Path
-) -> None:
+async def test_pages_torn_while_the_log_still_has_them_cost_nothing(wreck: Wreck, tmp_path: Path) -> None:
     """As after a power cut while the write-ahead log was being brought into the main file."""
     main = wreck.main.read_bytes()
     covered = {page for page in pages_in(wreck.tail.read_bytes()) if page * PAGE <= len(main)}
@@ -301,15 +297,13 @@ async def test_pages_torn_while_the_log_still_has_them_cost_nothing(
     folder = tmp_path / "checkpoint"
     shutil.copytree(wreck.data, folder / "data")
     (folder / "data" / wreck.main.name).write_bytes(garbled(main, covered))
-    async with embedded_server(nursery, folder=folder) as server, client_of(server) as client:
+    async with embedded_server(folder=folder) as server, client_of(server) as client:
         assert await listed(client) == wreck.expected(wreck.tail.stat().st_size)
         await server.stop()
     assert archive.check(server.data).problems == ()
 
 
-async def test_damage_is_refused_with_the_way_out_of_it(
-    nursery: Nursery, wreck: Wreck, tmp_path: Path
-) -> None:
+async def test_damage_is_refused_with_the_way_out_of_it(wreck: Wreck, tmp_path: Path) -> None:
     backup = tmp_path / "hub.backup"
     archive.backup(wreck.data, backup)
     main = wreck.main.read_bytes()
@@ -322,7 +316,7 @@ async def test_damage_is_refused_with_the_way_out_of_it(
         damaged = garbled(main, [page])
         (folder / "data" / wreck.main.name).write_bytes(damaged)
         with Port() as port:
-            server = EmbeddedServer(nursery, folder=folder, port=port)
+            server = EmbeddedServer(folder=folder, port=port)
             child = server.launch()
             assert await child.end() == 2
             words = child.tail()
@@ -334,7 +328,7 @@ async def test_damage_is_refused_with_the_way_out_of_it(
             if number:
                 continue
             command = ["hub", "restore", str(backup), "--data", str(server.data), "--force"]
-            restoring = nursery.start("fairway.cli.main", *command, log=tmp_path / "restore.log")
+            restoring = Child("fairway.cli.main", *command, log=tmp_path / "restore.log")
             assert await restoring.end() == 0, restoring.tail()
             await server.start()
             async with client_of(server) as client:

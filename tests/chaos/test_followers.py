@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from chaos.callbacks import Batch, Change, Copy, Key, Seen
 from chaos.lines import Line, Party, switchboard
-from chaos.nursery import PATIENCE, POLL, Nursery
 from chaos.servers import ONCE, EmbeddedServer, RealServer, Server, client_of, embedded_server
 from chaos.things import CONFIG_MAPS, body
 from fairway.hub.authn import jwt, service_account_tokens
@@ -25,6 +24,7 @@ from fairway.hub.storage import archive
 from fairway.kube.errors import AlreadyExists, NotFound, Unauthorized
 from fairway.kube.request_options import Patch
 from fairway.kube.rest import Client
+from forked import PATIENCE, POLL, Child
 
 NAMES = ("one", "two", "three", "four", "five", "six")
 ACCOUNT = "follower"
@@ -33,8 +33,8 @@ HUBS_OWN = "kube-root-ca.crt"
 
 
 @pytest.fixture
-async def embedded(nursery: Nursery, tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
-    async with embedded_server(nursery, folder=tmp_path) as server:
+async def embedded(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    async with embedded_server(folder=tmp_path) as server:
         yield server
 
 
@@ -120,7 +120,6 @@ class Scene:
 @asynccontextmanager
 async def scene(
     server: Server,
-    nursery: Nursery,
     folder: Path,
     chance: random.Random,
     *,
@@ -130,7 +129,7 @@ async def scene(
     async with switchboard() as board, client_of(server) as client:
         if not namespace:
             namespace = await made_namespace(client)
-        child = nursery.start(
+        child = Child(
             "chaos.follower",
             str(kubeconfig or server.kubeconfig),
             str(board.path),
@@ -151,10 +150,10 @@ async def made_namespace(client: Client) -> str:
 
 
 async def test_crashes_are_survived(
-    server: Server, nursery: Nursery, tmp_path: Path, chance: random.Random, length: int
+    server: Server, tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     kills = 5 if isinstance(server, EmbeddedServer) else 2
-    async with scene(server, nursery, tmp_path, chance) as at:
+    async with scene(server, tmp_path, chance) as at:
         await at.stir(20)
         await at.converged()
         for _ in range(kills * length):
@@ -172,10 +171,10 @@ async def test_crashes_are_survived(
 
 
 async def test_a_restored_backup_is_a_new_epoch(
-    embedded: EmbeddedServer, nursery: Nursery, tmp_path: Path, chance: random.Random
+    embedded: EmbeddedServer, tmp_path: Path, chance: random.Random
 ) -> None:
     backup = tmp_path / "hub.backup"
-    async with scene(embedded, nursery, tmp_path, chance) as at:
+    async with scene(embedded, tmp_path, chance) as at:
         await at.stir(30)
         await at.mark()
         await at.converged()
@@ -270,7 +269,7 @@ async def expired(kubeconfig: Path, namespace: str) -> None:
 
 
 async def test_a_token_that_runs_out_is_replaced(
-    server: Server, nursery: Nursery, tmp_path: Path, chance: random.Random
+    server: Server, tmp_path: Path, chance: random.Random
 ) -> None:
     file = tmp_path / "token"
     async with client_of(server) as client:
@@ -278,7 +277,7 @@ async def test_a_token_that_runs_out_is_replaced(
         account = await account_in(client, namespace)
     file.write_text(token_of(server, account, seconds=600))
     kubeconfig = kubeconfig_with(file, server, tmp_path / "follower.kubeconfig")
-    async with scene(server, nursery, tmp_path, chance, kubeconfig=kubeconfig, namespace=namespace) as at:
+    async with scene(server, tmp_path, chance, kubeconfig=kubeconfig, namespace=namespace) as at:
         await at.stir(20)
         await at.mark()
         await at.converged()

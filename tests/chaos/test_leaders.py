@@ -13,10 +13,10 @@ import pytest
 from chaos.candidate import CONFIG_MAPS, HOLDER, LEDGER, NUMBER, TOKEN
 from chaos.leadership import Entry, Guarded, Held, problems
 from chaos.lines import Line, Party, Switchboard, switchboard
-from chaos.nursery import PATIENCE, POLL, Child, Nursery
 from chaos.servers import RealServer, Server, client_of, embedded_server
 from fairway.kube.lease import LEASES
 from fairway.kube.rest import Client
+from forked import PATIENCE, POLL, Child
 
 STOPPED: Final = "T"
 
@@ -100,9 +100,7 @@ async def frozen(child: Child) -> None:
 
 
 @asynccontextmanager
-async def election(
-    server: Server, nursery: Nursery, board: Switchboard, folder: Path
-) -> AsyncIterator[Election]:
+async def election(server: Server, board: Switchboard, folder: Path) -> AsyncIterator[Election]:
     async with client_of(server) as client:
         namespace = f"chaos-{uuid4().hex[:8]}"
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
@@ -114,7 +112,7 @@ async def election(
             asyncio.create_task(held.follow_ledger(since)),
         ]
         for name in ("ann", "ben", "cleo"):
-            child = nursery.start(
+            child = Child(
                 "chaos.candidate",
                 str(server.kubeconfig),
                 str(board.path),
@@ -157,16 +155,16 @@ async def stopped_inside(held: Election, how: str) -> Line:
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-async def server(request: pytest.FixtureRequest, nursery: Nursery, tmp_path: Path) -> AsyncIterator[Server]:
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
     if request.param == "real":
         yield RealServer(request.getfixturevalue("real_hub"))
         return
-    async with embedded_server(nursery, folder=tmp_path) as embedded:
+    async with embedded_server(folder=tmp_path) as embedded:
         yield embedded
 
 
-async def test_one_leads_at_any_time(server: Server, nursery: Nursery, tmp_path: Path) -> None:
-    async with switchboard() as board, election(server, nursery, board, tmp_path) as held:
+async def test_one_leads_at_any_time(server: Server, tmp_path: Path) -> None:
+    async with switchboard() as board, election(server, board, tmp_path) as held:
         await held.written(above=-1)
 
         assert "is not leading" in (await stopped_inside(held, "careful"))["lost"]

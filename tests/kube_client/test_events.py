@@ -32,7 +32,7 @@ from fairway.kube.errors import (
 )
 from fairway.kube.events import Api, HubEvents, Recorder, changes, reference_to
 from fairway.kube.rest import Client
-from kube_client.small_hub import small_hub
+from rigs.fake_hub import FakeHub
 
 PLACEMENT = ObjectReference(
     apiVersion="cluster.open-cluster-management.io/v1beta1",
@@ -504,15 +504,16 @@ def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]])
 
 @pytest.mark.parametrize("api", list(Api))
 async def test_over_the_wire(api: Api) -> None:
-    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+    hub = FakeHub()
+    async with hub.served() as url, Client(Connection(server=url)) as client:
         async with Recorder(HubEvents(client), component="fairway", api=api) as events:
             say(events)
             await events.flush()
             say(events)
             await events.flush()
-        ((path, document),) = hub.objects.items()
-        (post, _, created), (patch, patched_path, patched) = hub.bodies
-    assert (post, patch, patched_path) == ("POST", "PATCH", path)
+        (document,) = hub.documents.values()
+        (post, _, created), (patch, path, patched) = hub.bodies
+    assert (post, patch, path.rpartition("/")[2]) == ("POST", "PATCH", document["metadata"]["name"])
     assert (document["kind"], document["apiVersion"]) == ("Event", api.value)
     assert created["reason"] == "DecisionUpdate"
     if api is Api.CORE:

@@ -28,7 +28,7 @@ from fairway.kube.leader import (
 from fairway.kube.lease import BAD_TIMING, LONGEST_LEASE, HubLease, Timing
 from fairway.kube.rest import Client
 from kube_client.lease_hub import START, Hub, ReplicaClock
-from kube_client.small_hub import small_hub
+from rigs.fake_hub import FakeHub
 
 Fault = Callable[[Callable[[], Lease]], Awaitable[Lease]]
 R = TypeVar("R")
@@ -829,35 +829,37 @@ class TestGuard:
             await task
 
 
-PATH = "/apis/coordination.k8s.io/v1/namespaces/fairway/leases/scheduler"
+KEY = ("leases", "fairway", "scheduler")
 
 
 async def test_a_lease_over_the_wire() -> None:
-    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+    hub = FakeHub()
+    async with hub.served() as url, Client(Connection(server=url)) as client:
         store = HubLease(client, namespace="fairway", name="scheduler")
         with pytest.raises(NotFound):
             await store.read()
         lease = await store.create({"holderIdentity": "a", "leaseTransitions": 3, "strategy": "x"})
-        assert hub.objects[PATH]["kind"] == "Lease"
+        assert hub.documents[KEY]["kind"] == "Lease"
         assert (lease.spec.holderIdentity, lease.spec.leaseTransitions) == ("a", 3)
-        assert lease.metadata.uid == "uid-of-scheduler"
+        assert lease.metadata.uid == hub.documents[KEY]["metadata"]["uid"]
         with pytest.raises(AlreadyExists):
             await store.create({"holderIdentity": "b"})
         version = lease.metadata.resourceVersion
         lease = await store.patch({"holderIdentity": None, "leaseTransitions": 4}, resource_version=version)
-        assert hub.objects[PATH]["spec"] == {"leaseTransitions": 4, "strategy": "x"}
+        assert hub.documents[KEY]["spec"] == {"leaseTransitions": 4, "strategy": "x"}
         assert await store.read() == lease
         with pytest.raises(Conflict):
             await store.patch({"holderIdentity": "b"}, resource_version=version)
 
 
 async def test_an_election_over_the_wire_by_the_system_clock() -> None:
-    async with small_hub() as (hub, url), Client(Connection(server=url)) as client:
+    hub = FakeHub()
+    async with hub.served() as url, Client(Connection(server=url)) as client:
         written: list[tuple[int, str]] = []
 
         async def work(_: Fence) -> None:
             async with elector.guard() as fence:
-                written.append((fence.token, hub.objects[PATH]["spec"]["holderIdentity"]))
+                written.append((fence.token, hub.documents[KEY]["spec"]["holderIdentity"]))
             elector.stop()
 
         elector = Elector(
@@ -867,5 +869,5 @@ async def test_an_election_over_the_wire_by_the_system_clock() -> None:
         )
         await elector.run()
         assert written == [(0, elector.identity)]
-        assert "holderIdentity" not in hub.objects[PATH]["spec"]
+        assert "holderIdentity" not in hub.documents[KEY]["spec"]
         assert [method for method, _, _ in hub.bodies] == ["POST", "PATCH", "PATCH"]

@@ -1,4 +1,4 @@
-"""Somebody beside the one who writes nonsense: what he asks for must go on happening."""
+"""A valid placement beside the invalid objects, which must stay up to date."""
 
 from collections.abc import AsyncIterator
 
@@ -13,7 +13,7 @@ class Bystander:
         self._world = world
 
     async def unharmed(self) -> None:
-        """His placement still follows what happens."""
+        """Check that the valid placement still follows changes."""
         await self._world.cluster("z-new")
         await self._world.eventually(lambda: "z-new" in self._world.chosen("bystander"))
 

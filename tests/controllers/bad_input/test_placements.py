@@ -45,25 +45,28 @@ async def asks(world: World, name: str = "bad", **spec: Any) -> None:
     await world.create(PLACEMENTS, {"metadata": {"name": name}, "spec": spec}, namespace=world.namespace)
 
 
-async def blamed(world: World, message: str, *, name: str = "bad") -> None:
-    """Says so, and chooses nothing."""
+async def reported_mistake(world: World, name: str = "bad") -> str:
     await world.eventually(lambda: bool(world.mistake(name)))
-    assert world.mistake(name) == message
+    return world.mistake(name)
+
+
+async def blamed(world: World, message: str, *, name: str = "bad") -> None:
+    assert await reported_mistake(world, name) == message
     assert world.chosen(name) == []
     assert world.reason(name) == "NoManagedClusterMatched"
 
 
-@pytest.mark.parametrize("kind", ["labelSelector", "claimSelector"])
-@pytest.mark.parametrize("case", SELECTORS)
-async def test_an_impossible_selector(world: World, case: str, kind: str) -> None:
-    requirement, message = SELECTORS[case]
-    predicate = {"requiredClusterSelector": {kind: {"matchExpressions": [requirement]}}}
-    await asks(world, predicates=[{}, predicate])
-    await blamed(world, f"Predicate:{message}")
+async def test_invalid_selector_is_reported_and_nothing_is_selected(world: World) -> None:
+    for kind in ("labelSelector", "claimSelector"):
+        for case, (requirement, _) in SELECTORS.items():
+            predicate = {"requiredClusterSelector": {kind: {"matchExpressions": [requirement]}}}
+            await asks(world, f"{case}-{kind.lower()}", predicates=[{}, predicate])
+    for kind in ("labelSelector", "claimSelector"):
+        for case, (_, message) in SELECTORS.items():
+            await blamed(world, f"Predicate:{message}", name=f"{case}-{kind.lower()}")
 
 
-async def test_a_selector_that_contradicts_itself(world: World) -> None:
-    """Nothing is wrong with it, and nothing matches it."""
+async def test_contradictory_selector_is_valid_and_matches_nothing(world: World) -> None:
     red, not_red = (
         LabelSelectorRequirement(key="colour", operator=operator, values=("red",))
         for operator in ("In", "NotIn")
@@ -74,43 +77,42 @@ async def test_a_selector_that_contradicts_itself(world: World) -> None:
     assert (world.mistake("bad"), world.reason("bad")) == ("", "NoManagedClusterMatched")
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ("managedCluster.", "Syntax error"),
-        ("nobody.metadata.name == 'a'", "undeclared reference to 'nobody'"),
-        ("managedCluster.metadata.name.frobnicate()", "undeclared reference to 'frobnicate'"),
-        ("true &&" * 20_000 + "true", "expression code point size exceeds limit"),
-        ("(" * 10_000 + "true" + ")" * 10_000, "recursion"),
-    ],
-    ids=["syntax", "variable", "function", "long", "deep"],
-)
-async def test_an_expression_that_does_not_compile(world: World, expression: str, words: str) -> None:
-    await asks(
-        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
-    )
-    await world.eventually(lambda: bool(world.mistake("bad")))
-    assert world.mistake("bad").startswith("Predicate:compilation failed: ERROR: <input>:")
-    assert words in world.mistake("bad")
-    assert world.chosen("bad") == []
+async def asks_by_expression(world: World, name: str, expression: str) -> None:
+    selector = {"celSelector": {"celExpressions": [expression]}}
+    await asks(world, name, predicates=[{"requiredClusterSelector": selector}])
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "managedCluster.metadata.labels['missing'] == 'x'",
-        "1 / (managedCluster.metadata.name.size() - managedCluster.metadata.name.size()) == 1",
-        "managedCluster.metadata.name",
-        "managedCluster.metadata.name.matches('([')",
-    ],
-    ids=["missing", "division", "not-a-boolean", "pattern"],
-)
-async def test_an_expression_that_fails_matches_nothing(world: World, expression: str) -> None:
-    await asks(
-        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
-    )
-    await world.eventually(lambda: bool(world.reason("bad")))
-    assert world.reason("bad") == "NoManagedClusterMatched"
+NOT_COMPILING = {
+    "syntax": ("managedCluster.", "Syntax error"),
+    "variable": ("nobody.metadata.name == 'a'", "undeclared reference to 'nobody'"),
+    "function": ("managedCluster.metadata.name.frobnicate()", "undeclared reference to 'frobnicate'"),
+    "long": ("true &&" * 20_000 + "true", "expression code point size exceeds limit"),
+    "deep": ("(" * 10_000 + "true" + ")" * 10_000, "recursion"),
+}
+
+
+async def test_expression_that_does_not_compile_is_reported(world: World) -> None:
+    for name, (expression, words) in NOT_COMPILING.items():
+        await asks_by_expression(world, name, expression)
+        mistake = await reported_mistake(world, name)
+        assert mistake.startswith("Predicate:compilation failed: ERROR: <input>:")
+        assert words in mistake
+        assert world.chosen(name) == []
+
+
+FAILING = {
+    "missing": "managedCluster.metadata.labels['missing'] == 'x'",
+    "division": "1 / (managedCluster.metadata.name.size() - managedCluster.metadata.name.size()) == 1",
+    "not-a-boolean": "managedCluster.metadata.name",
+    "pattern": "managedCluster.metadata.name.matches('([')",
+}
+
+
+async def test_expression_that_fails_matches_nothing(world: World) -> None:
+    for name, expression in FAILING.items():
+        await asks_by_expression(world, name, expression)
+        await world.chooses(name)
+        assert world.reason(name) == "NoManagedClusterMatched"
 
 
 def nested(levels: int) -> str:
@@ -123,30 +125,26 @@ def nested(levels: int) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        nested(7),
-        nested(3).replace(
-            "managedCluster.metadata.name != ''", 'quantity("1e9").isGreaterThan(quantity("1"))'
+COSTLY = {
+    "loops": nested(7),
+    "quantities": nested(3).replace(
+        "managedCluster.metadata.name != ''", 'quantity("1e9").isGreaterThan(quantity("1"))'
+    )
+    + " && managedCluster.metadata.name != ''",
+    "findall": "(managedCluster.metadata.name + '" + "a" * 60_000 + "').findAll('a').size() > 0",
+}
+
+
+async def test_expression_that_is_too_much_work_is_reported(world: World) -> None:
+    for name, expression in COSTLY.items():
+        await asks_by_expression(world, name, expression)
+        assert (await reported_mistake(world, name)).startswith(
+            f"Predicate:CEL expression {shortened(expression)} takes more than {EXPRESSION_WORK} units of work"
         )
-        + " && managedCluster.metadata.name != ''",
-        "(managedCluster.metadata.name + '" + "a" * 60_000 + "').findAll('a').size() > 0",
-    ],
-    ids=["loops", "quantities", "findAll"],
-)
-async def test_expression_that_is_too_much_work_is_named(world: World, expression: str) -> None:
-    await asks(
-        world, predicates=[{"requiredClusterSelector": {"celSelector": {"celExpressions": [expression]}}}]
-    )
-    await world.eventually(lambda: bool(world.mistake("bad")))
-    assert world.mistake("bad").startswith(
-        f"Predicate:CEL expression {shortened(expression)} takes more than {EXPRESSION_WORK} units of work"
-    )
-    assert world.chosen("bad") == []
+        assert world.chosen(name) == []
 
 
-async def test_expressions_that_are_too_much_work_for_the_fleet_are_refused(
+async def test_expressions_that_are_too_much_work_for_the_fleet_are_reported(
     manager: Manager, world: World
 ) -> None:
     """Each cluster may take so much, but not all of them."""
@@ -155,9 +153,9 @@ async def test_expressions_that_are_too_much_work_for_the_fleet_are_refused(
     await world.eventually(lambda: set(many) <= set(world.chosen("bystander")))
     costly = {"celExpressions": [f"{nested(3)} && {number} != 99" for number in range(10)]}
     await asks(world, predicates=[{"requiredClusterSelector": {"celSelector": costly}}])
-    await world.eventually(lambda: bool(world.mistake("bad")))
-    assert world.mistake("bad").startswith("Predicate:the CEL expressions take more than ")
-    assert "narrow the clusters down by labels first" in world.mistake("bad")
+    mistake = await reported_mistake(world)
+    assert mistake.startswith("Predicate:the CEL expressions take more than ")
+    assert "narrow the clusters down by labels first" in mistake
 
 
 def prioritizers(count: int) -> dict[str, Any]:
@@ -169,7 +167,7 @@ def prioritizers(count: int) -> dict[str, Any]:
 
 
 @pytest.mark.both_hubs
-async def test_ten_thousand_prioritizers(world: World) -> None:
+async def test_placement_with_too_many_prioritizers_is_misconfigured(world: World) -> None:
     await asks(world, prioritizerPolicy=prioritizers(10_000))
     await blamed(
         world,
@@ -179,7 +177,7 @@ async def test_ten_thousand_prioritizers(world: World) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_as_many_prioritizers_as_there_may_be(world: World) -> None:
+async def test_placement_with_as_many_prioritizers_as_allowed_is_decided(world: World) -> None:
     await asks(world, "many", prioritizerPolicy=prioritizers(MOST_PRIORITIZERS))
     await world.chooses("many", "a", "b")
     assert max(len(each.reason) for each in world.decisions("many")[0].status.decisions) < 1200
@@ -224,16 +222,16 @@ MANY_WORDS = {
 }
 
 
-@pytest.mark.parametrize("field", MANY)
-async def test_thousands_of(world: World, field: str) -> None:
-    await asks(world, **MANY[field])
-    await world.eventually(lambda: bool(world.mistake("bad")))
-    assert world.mistake("bad").startswith(MANY_WORDS[field])
-    assert world.mistake("bad").endswith("write at most 1000")
+async def test_placement_with_thousands_of_entries_in_a_field_is_misconfigured(world: World) -> None:
+    for field, spec in MANY.items():
+        await asks(world, field, **spec)
+        mistake = await reported_mistake(world, field)
+        assert mistake.startswith(MANY_WORDS[field])
+        assert mistake.endswith("write at most 1000")
 
 
 @pytest.mark.both_hubs
-async def test_a_name_that_does_not_fit_on_a_label(world: World) -> None:
+async def test_placement_name_too_long_for_a_label_is_reported(world: World) -> None:
     name = "n" * 64
     await asks(world, name)
     await world.eventually(lambda: bool(world.reason(name)))
@@ -248,7 +246,7 @@ async def test_a_name_that_does_not_fit_on_a_label(world: World) -> None:
     await world.chooses(fits, "a", "b")
 
 
-async def test_sets_that_no_set_can_be_called_like(world: World) -> None:
+async def test_impossible_names_of_cluster_sets_are_reported_as_unbound(world: World) -> None:
     names = ["../../secrets", "", "%2e%2e", "\N{SNOWMAN}" * 100]
     await asks(world, clusterSets=names)
     await world.eventually(lambda: bool(world.reason("bad")))
@@ -260,7 +258,7 @@ async def test_sets_that_no_set_can_be_called_like(world: World) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
+async def test_message_too_long_for_a_condition_is_cut(world: World) -> None:
     await asks(world, clusterSets=[f"set-{number}" for number in range(10_000)])
     await world.eventually(lambda: bool(world.reason("bad")))
     message = world.condition("bad")[2]
@@ -269,9 +267,8 @@ async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
 
 
 @pytest.mark.both_hubs
-@pytest.mark.parametrize(
-    "spec",
-    [
+async def test_spec_that_violates_the_schema_is_rejected(world: World) -> None:
+    specs: tuple[dict[str, Any], ...] = (
         {"numberOfClusters": 2**31},
         {"numberOfClusters": "3"},
         {"numberOfClusters": 1.5},
@@ -283,17 +280,14 @@ async def test_what_a_condition_cannot_hold_is_cut(world: World) -> None:
         {"decisionStrategy": {"groupStrategy": {"clustersPerDecisionGroup": "101%"}}},
         {"sortBy": "Luck"},
         {"scoreRateLimit": "soon"},
-    ],
-    ids=str,
-)
-async def test_what_the_schema_refuses_never_gets_in(world: World, spec: dict[str, Any]) -> None:
-    with pytest.raises(Invalid):
-        await asks(world, **spec)
+    )
+    for spec in specs:
+        with pytest.raises(Invalid):
+            await asks(world, **spec)
 
 
 @pytest.mark.both_hubs
-async def test_everything_wrong_at_once(world: World, bystander: Bystander) -> None:
-    """One mistake is told; when it is mended, the next."""
+async def test_mistakes_are_reported_one_after_the_other(world: World, bystander: Bystander) -> None:
     await asks(
         world,
         predicates=[

@@ -1,4 +1,4 @@
-"""Fields that pass a hub's schema and that no decoder reads: their writer must not hide the others behind them."""
+"""Fields that pass the schema and cannot be decoded: the other fields of the object still take effect."""
 
 from typing import Any
 

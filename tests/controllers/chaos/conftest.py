@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from chaos.conftest import chance, length, nursery
-from chaos.nursery import POLL, Nursery
+from chaos.conftest import chance, length
 from chaos.servers import RealServer, Server, embedded_server
 from fairway.api import crds
 from fairway.controllers import manager, reconciler
 from fairway.kube import Backoff, Client, Informer, KubeError
 from fairway.kube.transport import Retry
+from forked import POLL
 from rigs.kubernetes import CONTROLLERS, real_hub
 
-__all__ = ["chance", "length", "nursery"]
+__all__ = ["chance", "length"]
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 QUICK = Backoff(base=0.01, cap=0.2)
@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-async def server(request: pytest.FixtureRequest, nursery: Nursery, tmp_path: Path) -> AsyncIterator[Server]:
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
     """With all kinds, and nobody else on it."""
     if request.param == "real":
         tools = request.getfixturevalue("kube_tools")
@@ -45,7 +45,7 @@ async def server(request: pytest.FixtureRequest, nursery: Nursery, tmp_path: Pat
             await define(real)
             yield real
         return
-    async with embedded_server(nursery, folder=tmp_path) as embedded:
+    async with embedded_server(folder=tmp_path) as embedded:
         await define(embedded)
         yield embedded
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from chaos.nursery import POLL
 from chaos.servers import Server
 from controllers.chaos.people import People
 from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
@@ -15,6 +14,7 @@ from controllers.chaos.truth import problems, told
 from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
 from fairway.kube import PLACEMENT_DECISIONS, Client, Connection
 from fairway.whatif.world import World
+from forked import POLL
 
 SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
 """Nothing is looked at just because time has passed: what goes wrong would be put right by that some day."""

@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from chaos.nursery import Nursery
 from chaos.servers import Server, embedded_server
 from controllers.chaos.conftest import define
 from controllers.chaos.scene import scene, until_over
@@ -52,9 +51,9 @@ async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
 
 
 async def test_a_hub_that_went_back_in_time_gets_decisions_for_what_it_has_now(
-    nursery: Nursery, tmp_path: Path, chance: random.Random, length: int
+    tmp_path: Path, chance: random.Random, length: int
 ) -> None:
-    async with embedded_server(nursery, folder=tmp_path) as server:
+    async with embedded_server(folder=tmp_path) as server:
         await define(server)
         async with scene(server, chance) as at:
             for number in range(2 * length):

@@ -9,7 +9,6 @@ from typing import Final
 
 import pytest
 
-from chaos.nursery import POLL
 from chaos.servers import Server
 from controllers.chaos.inventor import CLUSTERS
 from controllers.chaos.scene import PATIENCE, Scene, scene, until_over
@@ -17,6 +16,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
 from fairway.testing import builders
+from forked import POLL
 
 ON: Final = "on"
 PLACED: Final = ("p0", "p1", "p2")

@@ -1,17 +1,17 @@
-"""What a new leader looks at, whatever was looked at before."""
+"""The keys that a new leader reconciles."""
 
-from controllers.availability.still import StillHub
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.clustersets.controller import CLUSTER
-from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 from fairway.observe.meters import Meters
+from rigs.fake_hub import FakeHub
 
 
-async def test_sets_bindings_the_defaults_and_clusters_without_a_set() -> None:
-    hub = StillHub()
-    hub.cluster("bare")
-    hub.cluster("member")
-    hub.edit("member", metadata={"labels": {"cluster.open-cluster-management.io/clusterset": "s"}})
+async def test_keys_are_sets_bindings_defaults_and_clusters_without_a_set() -> None:
+    hub = FakeHub()
+    hub.put(MANAGED_CLUSTERS, {"metadata": {"name": "bare"}})
+    labels = {"cluster.open-cluster-management.io/clusterset": "s"}
+    hub.put(MANAGED_CLUSTERS, {"metadata": {"name": "member", "labels": labels}})
     hub.put(MANAGED_CLUSTER_SETS, {"metadata": {"name": "s"}})
     hub.put(MANAGED_CLUSTER_SET_BINDINGS, {"metadata": {"name": "s"}, "spec": {}}, namespace="ns")
     controller = ClusterSetController(hub.client, meters=Meters())
@@ -25,9 +25,9 @@ async def test_sets_bindings_the_defaults_and_clusters_without_a_set() -> None:
     }
 
 
-async def test_without_the_defaults_only_what_is_there() -> None:
-    hub = StillHub()
-    hub.cluster("bare")
+async def test_keys_without_the_default_sets_are_existing_objects() -> None:
+    hub = FakeHub()
+    hub.put(MANAGED_CLUSTERS, {"metadata": {"name": "bare"}})
     hub.put(MANAGED_CLUSTER_SETS, {"metadata": {"name": "s"}})
     controller = ClusterSetController(hub.client, meters=Meters(), default_sets=False, default_label=False)
     controller.watch(hub.informers)

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.nursery import Nursery
 from controllers.conftest import ALONE, Rights, Start
 from controllers.crash import scratch
 from controllers.crash.changes import CHANGES, PAGE_SIZE, Change, chooses, sides, word
@@ -25,6 +24,7 @@ from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
 from fairway.plugins import pages
+from forked import Child
 from rigs.processes import POLL
 from rigs.restricted import restricted, write_kubeconfig
 
@@ -42,7 +42,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def live(hub: HubUnderTest, rights: Rights, nursery: Nursery, tmp_path: Path) -> Life:
+async def live(hub: HubUnderTest, rights: Rights, tmp_path: Path) -> Life:
     """One life of a controller, which ends with what it was told to die at."""
     controllers = frozenset({PLACEMENT})
     if controllers not in rights:
@@ -54,7 +54,7 @@ async def live(hub: HubUnderTest, rights: Rights, nursery: Nursery, tmp_path: Pa
         nonlocal lives
         lives += 1
         report = tmp_path / f"report-{lives}"
-        child = nursery.start(
+        child = Child(
             PROGRAM,
             str(kubeconfig),
             json.dumps(msgspec.to_builtins(plan)),

@@ -2,8 +2,7 @@
 
 import asyncio
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from chaos.leadership import Held
 from chaos.lines import Line, Party, Switchboard, switchboard
-from chaos.nursery import PATIENCE, POLL, Child, Nursery
 from controllers.crash.consumer import Consumer
 from controllers.hubs import HubUnderTest
 from controllers.replicas.relay import Relay
@@ -20,19 +18,12 @@ from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import Client, Connection
 from fairway.kube.lease import LEASES
+from forked import PATIENCE, POLL, Child
 from rigs.restricted import restricted, write_kubeconfig
 
 PROGRAM = "controllers.replicas.replica"
 QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address", "off")
 LEASE = "fairway-placement"
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    if sys.platform != "linux":
-        pytest.skip("processes that die with their parent are Linux's")
-    with Nursery() as made:
-        yield made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +88,6 @@ class Replicas:
         self,
         client: Client,
         *,
-        nursery: Nursery,
         board: Switchboard,
         connection: Connection,
         folder: Path,
@@ -107,7 +97,7 @@ class Replicas:
         self.namespace = connection.namespace
         self.leases: dict[str, list[Held]] = {}
         self.all: dict[str, Replica] = {}
-        self._client, self._nursery, self._board = client, nursery, board
+        self._client, self._board = client, board
         self._connection, self._folder, self._stack = connection, folder, stack
         self._news = asyncio.Event()
 
@@ -125,7 +115,7 @@ class Replicas:
             replace(self._connection, server=relay.url), self._folder / f"{name}.kubeconfig"
         )
         arguments = ("--kubeconfig", str(kubeconfig), "--lease-namespace", self.namespace)
-        child = self._nursery.start(
+        child = Child(
             PROGRAM,
             str(self._board.path),
             name,
@@ -182,15 +172,13 @@ class Replicas:
 
 @pytest.fixture
 async def replicas(
-    hub: HubUnderTest, client: Client, world: World, nursery: Nursery, tmp_path: Path
+    hub: HubUnderTest, client: Client, world: World, tmp_path: Path
 ) -> AsyncIterator[Replicas]:
     namespace = await world.room("leases")
     connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
     since = (await client.list(LEASES, namespace=namespace)).resource_version
     async with switchboard() as board, AsyncExitStack() as stack:
-        made = Replicas(
-            client, nursery=nursery, board=board, connection=connection, folder=tmp_path, stack=stack
-        )
+        made = Replicas(client, board=board, connection=connection, folder=tmp_path, stack=stack)
         watching = asyncio.create_task(made.follow(since))
         try:
             yield made

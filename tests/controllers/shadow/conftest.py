@@ -1,13 +1,11 @@
 """OCM's own placement controller, or what is seen of it: a Lease that it holds, and decisions in its form."""
 
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from chaos.nursery import Nursery
 from fairway.api.lease import format_micro_time
 from fairway.controllers.placement import ocm_detection
 from fairway.kube import AlreadyExists, Client, NotFound
@@ -50,11 +48,3 @@ async def reference(client: Client) -> AsyncIterator[Reference]:
     await made.go()
     yield made
     await made.go()
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    if sys.platform != "linux":
-        pytest.skip("processes that die with their parent are Linux's")
-    with Nursery() as made:
-        yield made

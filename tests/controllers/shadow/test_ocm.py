@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.nursery import Nursery
 from controllers.conftest import ALONE, Rights, Start
 from controllers.hubs import HubUnderTest
 from controllers.shadow.conftest import HOLDER, Reference
@@ -14,6 +13,7 @@ from controllers.world import World
 from fairway.controllers.manager import PLACEMENT, running
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
+from forked import Child
 from rigs.restricted import DEPLOY, restricted, write_kubeconfig
 
 pytestmark = pytest.mark.embedded
@@ -75,7 +75,6 @@ async def test_when_it_comes_later_this_one_ends(
 async def test_the_process_ends_and_says_why(
     hub: HubUnderTest,
     rights: Rights,
-    nursery: Nursery,
     reference: Reference,
     world: World,
     tmp_path: Path,
@@ -86,7 +85,7 @@ async def test_the_process_ends_and_says_why(
     kubeconfig = await write_kubeconfig(connection, tmp_path / "kubeconfig")
     await world.cluster("a")
     await world.place()
-    child = nursery.start(
+    child = Child(
         "controllers.shadow.watchful",
         *("--kubeconfig", str(kubeconfig), "--lease-namespace", namespace),
         *("--controllers", PLACEMENT, *QUIET),
