@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-SOAKED := tests/chaos tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py
+SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py
 ARGS   ?=
 
 .DEFAULT_GOAL := help

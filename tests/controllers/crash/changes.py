@@ -39,6 +39,8 @@ class Change:
     before: int
     """Clusters chosen."""
     after: int
+    usual: bool = True
+    """Whether it is part of ``make test``."""
     most: int = 9
     """It takes fewer writes than this."""
     labels: Callable[[int], Mapping[str, str]] = field(
@@ -120,6 +122,7 @@ CHANGES = (
         clusters=21,
         spec=chooses(),
         happen=_one_less,
+        usual=False,
         before=21,
         after=20,
     ),
@@ -140,12 +143,13 @@ CHANGES = (
         after=12,
     ),
     Change(name="new", clusters=25, spec=None, happen=_placed, before=0, after=25),
-    Change(name="emptied", clusters=25, spec=chooses(), happen=_unbound, before=25, after=0),
+    Change(name="emptied", clusters=25, spec=chooses(), happen=_unbound, before=25, after=0, usual=False),
     Change(
         name="somebody deletes a page",
         clusters=25,
         spec=chooses(),
         happen=_torn,
+        usual=False,
         before=25,
         after=25,
     ),

@@ -1,4 +1,4 @@
-"""Decisions of more than a hundred clusters: pages, and how clusters move between them."""
+"""Decisions of several pages, and how clusters move between them; all but one test have pages of 10 clusters."""
 
 from collections import Counter
 
@@ -10,15 +10,24 @@ from controllers.world import World
 from fairway.api.placement import GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
+from fairway.plugins import pages
 
 pytestmark = pytest.mark.embedded
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "PAGE_SIZE", 10)
+
+
+SMALL_PAGES = pytest.mark.usefixtures("small_pages")
 
 
 def many(count: int, *, first: int = 0) -> list[str]:
     return [f"c{number:03}" for number in range(first, first + count)]
 
 
-async def test_a_hundred_and_one_are_two_pages_of_one_group(manager: Manager, world: World) -> None:
+async def test_101_clusters_are_two_pages_of_one_group(manager: Manager, world: World) -> None:
     words = many(101)
     await world.clusters(*words)
     await world.place()
@@ -30,16 +39,16 @@ async def test_a_hundred_and_one_are_two_pages_of_one_group(manager: Manager, wo
     assert world.reason("p") == "AllDecisionsScheduled"
 
 
-async def test_fewer_and_none(manager: Manager, world: World) -> None:
-    """What is surplus is deleted, what stays is written once."""
-    words = many(128)
+@SMALL_PAGES
+async def test_surplus_pages_are_deleted_and_others_written_once(manager: Manager, world: World) -> None:
+    words = many(13)
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)
     await world.settled(manager)
     before = writes(manager)
-    await world.replace("p", numberOfClusters=10)
-    await world.chooses("p", *words[:10])
+    await world.replace("p", numberOfClusters=4)
+    await world.chooses("p", *words[:4])
     await world.settled(manager)
     assert writes(manager) - before == {
         "patch placementdecisions": 1,
@@ -47,15 +56,16 @@ async def test_fewer_and_none(manager: Manager, world: World) -> None:
         "patch placements": 1,
     }
     assert list(world.pages("p")) == ["p-decision-1"]
-    await world.replace("p", numberOfClusters=128)
+    await world.replace("p", numberOfClusters=13)
     await world.chooses("p", *words)
     await world.replace("p", numberOfClusters=0)
     await world.chooses("p")
     assert world.pages("p") == {"p-decision-1": ()}
 
 
-async def test_whoever_comes_next_finds_everything_right(start: Start, world: World) -> None:
-    words = many(128)
+@SMALL_PAGES
+async def test_next_controller_writes_nothing(start: Start, world: World) -> None:
+    words = many(13)
     await world.clusters(*words)
     async with start():
         await world.place()
@@ -67,8 +77,9 @@ async def test_whoever_comes_next_finds_everything_right(start: Start, world: Wo
     assert await world.versions() == before
 
 
-async def test_one_page_is_mislabelled_and_the_other_missing(manager: Manager, world: World) -> None:
-    words = many(128)
+@SMALL_PAGES
+async def test_mislabelled_and_missing_pages_are_repaired(manager: Manager, world: World) -> None:
+    words = many(13)
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)
@@ -80,9 +91,10 @@ async def test_one_page_is_mislabelled_and_the_other_missing(manager: Manager, w
     assert "mine" not in world.decisions("p")[0].metadata.labels
 
 
-async def test_a_cluster_is_never_on_no_page(manager: Manager, world: World) -> None:
+@SMALL_PAGES
+async def test_selected_cluster_is_on_a_page_at_any_time(manager: Manager, world: World) -> None:
     """One that sorts first pushes all others back by one, over every page; when it goes, they move up again."""
-    words = many(205)
+    words = many(25)
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)
@@ -92,34 +104,38 @@ async def test_a_cluster_is_never_on_no_page(manager: Manager, world: World) -> 
     await world.delete(MANAGED_CLUSTERS, world.full("a"))
     await world.chooses("p", *words)
     assert len(world.history) - begun >= 6
-    for pages in world.history[begun:]:
-        assert {word for page in pages.values() for word in page} >= set(words)
+    for each in world.history[begun:]:
+        assert {word for page in each.values() for word in page} >= set(words)
 
 
-async def test_a_page_is_given_up_only_when_others_have_its_clusters(manager: Manager, world: World) -> None:
-    """From three pages to two, and from pages by a hundred to pages by thirty and back."""
-    words = many(205)
+@SMALL_PAGES
+async def test_page_is_deleted_only_when_others_have_its_clusters(manager: Manager, world: World) -> None:
+    """From three pages to two, and from pages of 10 to pages of 3 and back."""
+    words = many(25)
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)
     begun = len(world.history)
-    gone, left = words[:10], words[10:]
+    gone, left = words[:6], words[6:]
     for word in gone:
         await world.delete(MANAGED_CLUSTERS, world.full(word))
     await world.chooses("p", *left)
     assert len(world.pages("p")) == 2
-    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 30}})
+    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": 3}})
     await world.eventually(lambda: len(world.status("p").decisionGroups) == 7)
     await world.replace("p", decisionStrategy=None)
     await world.eventually(lambda: len(world.status("p").decisionGroups) == 1)
     await world.chooses("p", *left)
-    for pages in world.history[begun:]:
-        assert {word for page in pages.values() for word in page} >= set(left)
+    for each in world.history[begun:]:
+        assert {word for page in each.values() for word in page} >= set(left)
 
 
-async def test_a_controller_that_was_away_does_it_no_worse(start: Start, world: World) -> None:
-    """Also where pages must swap clusters: half of them are new, and sort in between."""
-    words = many(150)
+@SMALL_PAGES
+async def test_restarted_controller_keeps_every_selected_cluster_on_a_page(
+    start: Start, world: World
+) -> None:
+    """Half of the clusters are new and sort in between, so pages must swap clusters."""
+    words = many(16)
     even, odd = words[::2], words[1::2]
     await world.clusters(*even)
     async with start():
@@ -129,13 +145,13 @@ async def test_a_controller_that_was_away_does_it_no_worse(start: Start, world: 
     begun = len(world.history)
     async with start():
         await world.chooses("p", *words)
-    for pages in world.history[begun:]:
-        assert {word for page in pages.values() for word in page} >= set(even)
+    for each in world.history[begun:]:
+        assert {word for page in each.values() for word in page} >= set(even)
 
 
-async def test_every_page_is_found_by_its_label(manager: Manager, world: World) -> None:
-    """As consumers do it."""
-    words = many(101)
+@SMALL_PAGES
+async def test_pages_are_found_by_their_label(manager: Manager, world: World) -> None:
+    words = many(11)
     await world.clusters(*words)
     await world.place()
     await world.chooses("p", *words)

@@ -13,7 +13,7 @@ from controllers.replay.replaying import Step, replay
 from controllers.replay.scenarios import FAMILIES, SCENARIOS, chosen
 from controllers.replay.scenery import Refused, Stage
 
-BY_HUB: Final = {"embedded": 6, "real": 2}
+BY_HUB: Final = {"embedded": 3, "real": 2}
 """How many scenarios of a family are replayed; all of them run without a hub in tests/conformance."""
 LARGE: Final = {"embedded": {"slices": 1}, "real": {"slices": 1}}
 """These have hundreds of objects."""
