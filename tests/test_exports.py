@@ -70,6 +70,10 @@ EXPORTS = {
             "Weighted",
         ),
     ],
+    "engine.ledger": [
+        *("Earmark", "Entry", "HostAccount", "InsufficientCapacity", "Ledger", "LedgerError", "Recorded"),
+        *("Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
+    ],
     "engine.queue": ["Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State"],
     "fleet": ["Fleet", "Snapshot"],
     "hub": [

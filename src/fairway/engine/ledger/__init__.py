@@ -1,0 +1,33 @@
+"""The ledger: what is promised to workloads but not yet observed on hosts.
+
+Data flow: the caller reports capacity and use (``set_capacity``, ``observe``) and makes promises (``reserve``,
+``earmark``) in a ``transaction``. A commit has entries to persist: in the status of the object that a promise is for,
+or in the journal if it has no object. After a crash, ``Ledger.rebuild`` restores the ledger from both.
+
+- A *holding* is what a workload has on a host: per resource the larger of its reservation and its observed use, so that
+  a promise is not counted twice once it is observed.
+- An *earmark* ties room to one beneficiary: room that its source will leave, or room that is free now.
+- ``grantable`` is the only answer to how much is left.
+
+``account`` has the arithmetic of one host as immutable values, ``ledger`` transactions and speculation, ``refusal`` the
+errors. All amounts are integers in milli-units.
+"""
+
+from fairway.engine.ledger.account import Earmark, HostAccount, Recorded, Reservation
+from fairway.engine.ledger.ledger import Entry, Ledger, Speculation, Transaction
+from fairway.engine.ledger.refusal import InsufficientCapacity, LedgerError, Shortage, StaleEpoch
+
+__all__ = [
+    "Earmark",
+    "Entry",
+    "HostAccount",
+    "InsufficientCapacity",
+    "Ledger",
+    "LedgerError",
+    "Recorded",
+    "Reservation",
+    "Shortage",
+    "Speculation",
+    "StaleEpoch",
+    "Transaction",
+]

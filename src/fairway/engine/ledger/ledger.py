@@ -1,0 +1,343 @@
+"""Transactions, speculative copies and recovery of the ledger."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self, TypeVar
+
+from fairway.engine.ledger.account import Earmark, HostAccount, Recorded, Reservation
+from fairway.engine.ledger.refusal import (
+    LEDGER_CHANGED,
+    SPECULATIVE,
+    STALE_EPOCH,
+    TRANSACTION_ENDED,
+    UNKNOWN_EARMARK,
+    LedgerError,
+    StaleEpoch,
+)
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.instant import Micros
+
+SubjectT = TypeVar("SubjectT", WorkloadKey, str)
+PromiseT = TypeVar("PromiseT", Reservation, Earmark)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A promise that changed. Entries are absolute: applying one twice is applying it once."""
+
+    epoch: int
+    host: HostKey
+    subject: WorkloadKey | str
+    """The workload of a reservation, or the id of an earmark."""
+    value: Reservation | Earmark | None
+    """None if the promise ended."""
+    recorded: Recorded
+
+
+class _View:
+    """Accounts with private changes: reads go to the changed accounts first, then to the ledger's."""
+
+    def __init__(self, base: Mapping[HostKey, HostAccount]) -> None:
+        self._base = base
+        self._changed: dict[HostKey, HostAccount | None] = {}
+
+    def account(self, host: HostKey) -> HostAccount | None:
+        return self._changed[host] if host in self._changed else self._base.get(host)
+
+    def grantable(self, host: HostKey, who: WorkloadKey) -> dict[str, int]:
+        """Return how much more a workload may have of each resource of a host; nothing if capacity is unknown."""
+        account = self.account(host)
+        return {} if account is None else account.grantable(who)
+
+    def set_capacity(self, host: HostKey, capacity: ResourceList | None) -> None:
+        """Add a host, or change its capacity; None if it is unknown."""
+        self._write(self._account(host).set_capacity(capacity))
+
+    def remove_host(self, host: HostKey) -> None:
+        """Remove a host with all promises about it."""
+        self._check_open()
+        self._changed[host] = None
+
+    def observe(self, host: HostKey, who: WorkloadKey, amounts: ResourceList | None) -> None:
+        """Report a workload's use; None when it is gone. Never refused, whatever it does to the sum."""
+        self._write(self._account(host).observe(who, amounts))
+
+    def observe_unattributed(self, host: HostKey, amounts: ResourceList) -> None:
+        """Report use that belongs to no workload of the ledger."""
+        self._write(self._account(host).observe_unattributed(amounts))
+
+    def reserve(
+        self,
+        host: HostKey,
+        who: WorkloadKey,
+        amounts: ResourceList,
+        *,
+        recorded: Recorded = Recorded.OBJECT,
+    ) -> None:
+        """Promise a workload these amounts in total. Raises InsufficientCapacity if its growth is not grantable.
+
+        A promise stays where it was first recorded.
+        """
+        self._write(self._account(host).reserve(who, amounts, recorded))
+
+    def confirm(self, host: HostKey, who: WorkloadKey, observed: ResourceList) -> None:
+        """Replace a promise by what is observed."""
+        self._write(self._account(host).observe(who, observed).release(who))
+
+    def release(self, host: HostKey, who: WorkloadKey) -> None:
+        """End a promise, if there is one."""
+        self._write(self._account(host).release(who))
+
+    def earmark(self, host: HostKey, earmark: Earmark) -> None:
+        """Keep room for a beneficiary: what its source will leave, or free room if it has none."""
+        self._write(self._account(host).add_earmark(earmark))
+
+    def close(self, host: HostKey, earmark_id: str) -> None:
+        """End an earmark, if there is one; its room is grantable to everyone."""
+        self._write(self._account(host).close(earmark_id))
+
+    def transfer(self, host: HostKey, earmark_id: str, *, wanted: ResourceList) -> ResourceList:
+        """Remove an earmark's source, grow its beneficiary and close the earmark, in one step.
+
+        ``wanted`` is what the beneficiary asks for in total now, which may have changed since the earmark was added.
+        Return what it holds afterwards, at most that.
+        """
+        account = self._account(host)
+        earmark = account.earmarks.get(earmark_id)
+        if earmark is None:
+            raise LedgerError(UNKNOWN_EARMARK.format(host=host, id=earmark_id))
+        who = earmark.beneficiary
+        if earmark.source is not None:
+            account = account.observe(earmark.source, None).release(earmark.source)
+        held, grantable = account.holding(who), account.grantable(who)
+        granted = {
+            resource: min(amount, held.get(resource, 0) + grantable.get(resource, 0))
+            for resource, amount in wanted.items()
+        }
+        account = account.reserve(who, granted, Recorded.OBJECT).close(earmark_id)
+        self._write(account)
+        return account.holding(who)
+
+    def _account(self, host: HostKey) -> HostAccount:
+        self._check_open()
+        return self.account(host) or HostAccount(host=host)
+
+    def _write(self, account: HostAccount) -> None:
+        self._changed[account.host] = account
+
+    def _check_open(self) -> None:
+        """Raise if this view can no longer be written to."""
+
+
+class Speculation(_View):
+    """A private copy, for what-if questions. It costs nothing to make, and cannot reach the ledger."""
+
+    def commit(self) -> None:
+        raise LedgerError(SPECULATIVE)
+
+    def speculate(self) -> "Speculation":
+        copy = Speculation(self._base)
+        copy._changed = dict(self._changed)
+        return copy
+
+
+class Transaction(_View):
+    """Changes that happen together or not at all: leaving the ``with`` block commits, an exception discards."""
+
+    def __init__(self, ledger: "Ledger", *, base: Mapping[HostKey, HostAccount], epoch: int) -> None:
+        super().__init__(base)
+        self._ledger: Ledger | None = ledger
+        self._generation = ledger.generation
+        self._epoch = epoch
+        self.entries: tuple[Entry, ...] = ()
+        """After the commit: what to persist, in this order, before acting on it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def commit(self) -> None:
+        self._check_open()
+        ledger, self._ledger = self._ledger, None
+        assert ledger is not None
+        self.entries = ledger._apply(self._changed, epoch=self._epoch, generation=self._generation)
+
+    def discard(self) -> None:
+        self._ledger = None
+
+    def journal(self) -> tuple[Entry, ...]:
+        """Return the entries that have no object of their own. Append them to the journal as one record."""
+        return tuple(each for each in self.entries if each.recorded is Recorded.JOURNAL)
+
+    def _check_open(self) -> None:
+        if self._ledger is None:
+            raise LedgerError(TRANSACTION_ENDED)
+
+
+class Ledger:
+    """All accounts. ``epoch`` is the leader's term: transactions of other terms are refused."""
+
+    def __init__(self, *, epoch: int = 0) -> None:
+        self.epoch = epoch
+        self.generation = 0
+        """Number of commits."""
+        self._accounts: dict[HostKey, HostAccount] = {}
+        self._lent = False
+        """Whether a speculative copy reads ``_accounts``, which must then be copied before it changes."""
+
+    def account(self, host: HostKey) -> HostAccount | None:
+        return self._accounts.get(host)
+
+    def hosts(self) -> Iterable[HostKey]:
+        return self._accounts.keys()
+
+    def grantable(self, host: HostKey, who: WorkloadKey) -> dict[str, int]:
+        account = self._accounts.get(host)
+        return {} if account is None else account.grantable(who)
+
+    def fence(self, epoch: int) -> None:
+        """Begin a term. Open transactions of the old one can no longer commit."""
+        if epoch < self.epoch:
+            raise StaleEpoch(STALE_EPOCH.format(given=epoch, current=self.epoch))
+        self.epoch = epoch
+
+    def transaction(self, *, epoch: int) -> Transaction:
+        if epoch != self.epoch:
+            raise StaleEpoch(STALE_EPOCH.format(given=epoch, current=self.epoch))
+        return Transaction(self, base=self._accounts, epoch=epoch)
+
+    def speculate(self) -> Speculation:
+        self._lent = True
+        return Speculation(self._accounts)
+
+    def expired(self, *, now: Micros) -> list[tuple[HostKey, Earmark]]:
+        """Return the earmarks whose deadline passed; the caller closes and reports them."""
+        return [
+            (host, each)
+            for host, account in self._accounts.items()
+            for each in account.earmarks.values()
+            if each.deadline is not None and each.deadline <= now
+        ]
+
+    def next_deadline(self) -> Micros | None:
+        deadlines = (
+            each.deadline for account in self._accounts.values() for each in account.earmarks.values()
+        )
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def journal(self) -> list[Entry]:
+        """Return the promises that only the journal holds, to replace a long journal by a short one."""
+        return [
+            each
+            for account in self._accounts.values()
+            for each in _difference(HostAccount(host=account.host), account, self.epoch)
+            if each.recorded is Recorded.JOURNAL
+        ]
+
+    @classmethod
+    def rebuild(
+        cls,
+        *,
+        epoch: int,
+        capacities: Iterable[tuple[HostKey, ResourceList | None]],
+        observed: Iterable[tuple[HostKey, WorkloadKey, ResourceList]] = (),
+        objects: Iterable[Entry] = (),
+        journal: Iterable[Entry] = (),
+    ) -> "Ledger":
+        """Restore the ledger after a crash, once everything is listed.
+
+        Promises are restored even where they exceed the capacity: they were made. An object overrides the journal. An
+        entry of an older term than one before it in the journal was written by a deposed leader, and is ignored.
+        """
+        ledger = cls(epoch=epoch)
+        accounts = {host: HostAccount(host=host).set_capacity(capacity) for host, capacity in capacities}
+        for host, who, amounts in observed:
+            accounts[host] = accounts.get(host, HostAccount(host=host)).observe(who, amounts)
+        last = {(entry.host, entry.subject): entry for entry in (*_of_leaders(journal), *objects)}
+        for entry in last.values():
+            account = accounts.get(entry.host, HostAccount(host=entry.host))
+            accounts[entry.host] = _restored(account, entry)
+        ledger._accounts = {host: _with_freed(account) for host, account in accounts.items()}
+        return ledger
+
+    def _apply(
+        self, changed: Mapping[HostKey, HostAccount | None], *, epoch: int, generation: int
+    ) -> tuple[Entry, ...]:
+        if epoch != self.epoch:
+            raise StaleEpoch(STALE_EPOCH.format(given=epoch, current=self.epoch))
+        if generation != self.generation:
+            raise LedgerError(LEDGER_CHANGED)
+        if self._lent:
+            self._accounts = dict(self._accounts)
+            self._lent = False
+        entries: list[Entry] = []
+        for host, account in changed.items():
+            empty = HostAccount(host=host)
+            entries += _difference(self._accounts.get(host, empty), account or empty, epoch)
+            if account is None:
+                self._accounts.pop(host, None)
+            else:
+                self._accounts[host] = account
+        self.generation += 1
+        return tuple(sorted(entries, key=_persistence_order))
+
+
+def _difference(old: HostAccount, new: HostAccount, epoch: int) -> Iterator[Entry]:
+    """Yield the promises that differ."""
+    yield from _changes(new.host, old.reservations, new.reservations, epoch)
+    yield from _changes(new.host, old.earmarks, new.earmarks, epoch)
+
+
+def _changes(
+    host: HostKey, old: Mapping[SubjectT, PromiseT], new: Mapping[SubjectT, PromiseT], epoch: int
+) -> Iterator[Entry]:
+    if old is new:
+        return
+    for subject, value in new.items():
+        if old.get(subject) != value:
+            yield Entry(epoch=epoch, host=host, subject=subject, value=value, recorded=value.recorded)
+    for subject, was in old.items():
+        if subject not in new:
+            yield Entry(epoch=epoch, host=host, subject=subject, value=None, recorded=was.recorded)
+
+
+def _persistence_order(entry: Entry) -> int:
+    """Order entries so that a crash between two of them leaves room kept, never given away.
+
+    An earmark is written before its source is released, and closed after its beneficiary has grown.
+    """
+    if isinstance(entry.subject, str):
+        return 0 if entry.value is not None else 3
+    return 1 if entry.value is None else 2
+
+
+def _of_leaders(journal: Iterable[Entry]) -> Iterator[Entry]:
+    newest = 0
+    for entry in journal:
+        if entry.epoch >= newest:
+            newest = entry.epoch
+            yield entry
+
+
+def _restored(account: HostAccount, entry: Entry) -> HostAccount:
+    if isinstance(entry.value, Earmark):
+        return account.restore_earmark(entry.value)
+    if isinstance(entry.value, Reservation) and isinstance(entry.subject, WorkloadKey):
+        return account.restore(entry.subject, entry.value)
+    return account
+
+
+def _with_freed(account: HostAccount) -> HostAccount:
+    """Free the earmarks whose source left while no ledger was there to see it."""
+    for each in tuple(account.earmarks.values()):
+        if each.source is not None and not each.freed and not account.holds(each.source):
+            account = account.restore_earmark(replace(each, freed=True))
+    return account

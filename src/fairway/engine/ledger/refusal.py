@@ -1,0 +1,65 @@
+"""Errors of the ledger. A refusal lists what is in the way."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairway.engine.workload import HostKey, WorkloadKey
+
+MOST_HOLDERS = 5
+"""Holders that a message names, the largest first."""
+
+UNKNOWN_CAPACITY = "capacity unknown"
+STALE_EPOCH = "the ledger is fenced: epoch {given} is not the current epoch {current}"
+TRANSACTION_ENDED = "the transaction has ended"
+LEDGER_CHANGED = "the ledger changed during the transaction; start again"
+SPECULATIVE = "a speculative copy of the ledger cannot be committed"
+UNKNOWN_EARMARK = "host {host} has no earmark {id}"
+SOURCE_TOO_SMALL = "earmarks of {source} on host {host} exceed what it holds: {resource} {asked} of {held}"
+
+
+class LedgerError(Exception):
+    """A change that the ledger refuses. The transaction is discarded as a whole."""
+
+
+class StaleEpoch(LedgerError):
+    """The caller no longer leads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    resource: str
+    asked: int
+    """How much more."""
+    grantable: int
+    capacity: int | None
+    """None if it is unknown."""
+    holders: tuple[tuple[str, int], ...]
+    """Who holds how much, the largest first."""
+    earmarks: tuple[tuple[str, str, int], ...]
+    """Id, beneficiary and amount of room that is kept for others."""
+
+    def __str__(self) -> str:
+        if self.capacity is None:
+            return f"{self.asked} {self.resource}: {UNKNOWN_CAPACITY}"
+        words = [f"{self.asked} {self.resource}: {self.grantable} of {self.capacity} left"]
+        if self.holders:
+            shown = [f"{name} {amount}" for name, amount in self.holders[:MOST_HOLDERS]]
+            rest = self.holders[MOST_HOLDERS:]
+            if rest:
+                shown.append(f"{len(rest)} more {sum(amount for _, amount in rest)}")
+            words.append(f"held by {', '.join(shown)}")
+        if self.earmarks:
+            kept = (f"{beneficiary} {amount} ({id_})" for id_, beneficiary, amount in self.earmarks)
+            words.append(f"kept for {', '.join(kept)}")
+        return "; ".join(words)
+
+
+class InsufficientCapacity(LedgerError):
+    def __init__(self, host: HostKey, who: WorkloadKey, shortages: Iterable[Shortage]) -> None:
+        self.host = host
+        self.who = who
+        self.shortages = tuple(shortages)
+        super().__init__(host, who, self.shortages)
+
+    def __str__(self) -> str:
+        return f"host {self.host} cannot grant {self.who} " + " and ".join(map(str, self.shortages))
