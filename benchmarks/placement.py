@@ -35,7 +35,7 @@ from fairway.engine.memory import Memory
 from fairway.fleet import Fleet
 from fairway.fleet.decisions import Holding
 from fairway.fleet.instant import to_micros
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders
 from fairway.whatif import synthetic
 

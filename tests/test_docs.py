@@ -11,7 +11,7 @@ import pytest
 import forked
 from fairway.engine import cycle
 from fairway.engine.profile import Profile, Weighted
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.testing.builders import cluster, placement
 from fairway.whatif.world import World
 

@@ -81,7 +81,7 @@ EXPORTS = {
         *("StaticTokens", "StoreError", "TokenFileFault", "running"),
     ],
     "observe": ["logs", "meters", "provider_meters", "traces"],
-    "plugins": ["PlacementWorkload", "profile_of"],
+    "placement": ["PlacementWorkload", "profile_of"],
     "testing": ["background", "builders", "hub", "plugin"],
     "whatif": ["World"],
     "whatif.synthetic": ["BASE_TIME", "NAMESPACES", "generate"],

@@ -22,8 +22,8 @@ from fairway.controllers.scores import silence_marker
 from fairway.klusterlet import addon_health, renewal
 from fairway.klusterlet import names as klusterlet
 from fairway.klusterlet.works import status as works
-from fairway.plugins import conditions as placement
-from fairway.plugins import unscored
+from fairway.placement import conditions as placement
+from fairway.placement import unscored
 from fairway.providers import assessment, publication, sink
 
 Reasons = Mapping[str, str]

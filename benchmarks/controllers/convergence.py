@@ -22,7 +22,7 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.controllers.placement.controller import WORKERS
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.plugins.conditions import SATISFIED
+from fairway.placement.conditions import SATISFIED
 
 OCM_SECONDS = {1_000: 41.0, 10_000: 961.0}
 """Results of OCM's own benchmark by number of placements, recorded earlier on a machine with two cores."""

@@ -19,7 +19,7 @@ from fairway.api.placement import (
 )
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Batch, Client, Deleted, Informer, Updated
 from fairway.kube.events import EVENTS
-from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 
 Versions = dict[tuple[str, str, str], str]
 """Resource versions by kind, namespace and name."""

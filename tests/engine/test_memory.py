@@ -17,7 +17,7 @@ from fairway.engine.ranking import TOTAL_BOUND
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import SECOND
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.testing.builders import (
     addon,
     binding,

@@ -9,7 +9,7 @@ from fairway.engine.memory import Memory
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet import Fleet
 from fairway.fleet.instant import to_micros
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders as make
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
-from fairway.plugins.verdict import Verdict
+from fairway.placement.verdict import Verdict
 from fairway.testing.builders import binding, cluster_set, placement
 from fairway.whatif.world import World
 from strategies import NOW_MICROS

@@ -9,8 +9,8 @@ from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddO
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
 from fairway.fleet.instant import SECOND, to_micros
+from fairway.placement.verdict import Verdict
 from fairway.plugins.addon_score import AddOnScore
-from fairway.plugins.verdict import Verdict
 from fairway.testing.builders import addon, cluster, policy, score
 from plugins.scene import KEY, hub, look, scores_of
 from strategies import NOW, NOW_MICROS

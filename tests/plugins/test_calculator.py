@@ -5,7 +5,7 @@ from fairway.api.kinds import decode
 from fairway.api.meta import ObjectMeta, UnreadableField
 from fairway.api.placement import PlacementSpec
 from fairway.engine.status import Code
-from fairway.plugins.verdict import Verdict
+from fairway.placement.verdict import Verdict
 from fairway.testing.builders import builtin, cluster, cluster_score, policy
 from plugins.scene import KEY, hub, look, scores_of
 from strategies import NOW_MICROS

@@ -2,8 +2,8 @@ import pytest
 
 from fairway.api.meta import Condition
 from fairway.engine.status import OK, Status, failed, misconfigured, warning
+from fairway.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.plugins.clustersets import Found
-from fairway.plugins.conditions import misconfigured_condition, satisfied_condition
 
 WARNED = warning(lambda: "old", plugin="AddOn/a/b")
 BOUND = Found(bound=("a", "b"), eligible=("a", "b"))

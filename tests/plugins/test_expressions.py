@@ -12,9 +12,9 @@ from fairway.cel import DEFAULT_WORK_LIMIT, Outcome, Program
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.fleet import Fleet, bitmap
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import expressions
 from fairway.plugins.expressions import ExpressionError, Expressions
-from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.work_budget import WorkBudget
 from fairway.testing.builders import cluster, placement, predicate, score
 from plugins.scene import KEY, hub, look, refusal

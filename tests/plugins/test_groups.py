@@ -10,8 +10,8 @@ from fairway.api.placement import (
 )
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.engine.status import Code
-from fairway.plugins.groups import NOT_A_PERCENTAGE, Group, divide, group_length
-from fairway.plugins.verdict import Verdict
+from fairway.placement.groups import NOT_A_PERCENTAGE, Group, divide, group_length
+from fairway.placement.verdict import Verdict
 from fairway.testing.builders import addon, cluster, decision, policy, requirement, score, selector
 from plugins.scene import KEY, hub, look
 from strategies import NOW_MICROS

@@ -7,9 +7,9 @@ from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
 from fairway.fleet import Fleet
+from fairway.placement.groups import divide
+from fairway.placement.workload import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.plugins.expressions import ExpressionError, Expressions, compiled
-from fairway.plugins.groups import divide
-from fairway.plugins.placement import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.plugins.work_budget import (
     CLUSTER_WORK,
     COMPILE_WORK,

@@ -6,8 +6,8 @@ from fairway.api.decision import ClusterDecision, PlacementDecision
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
 from fairway.engine.status import OK, Status, misconfigured, warning
-from fairway.plugins.groups import Group
-from fairway.plugins.pages import Event, PaginatedDecision, Writes, paginate, plan, score_text
+from fairway.placement.groups import Group
+from fairway.placement.pages import Event, PaginatedDecision, Writes, paginate, plan, score_text
 from fairway.testing.builders import decision
 
 

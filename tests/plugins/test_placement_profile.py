@@ -14,7 +14,7 @@ from fairway.api.placement import (
     SpreadPolicy,
 )
 from fairway.engine.status import Code
-from fairway.plugins.placement import ADDON_NEEDED, COORDINATE_NEEDED, PlacementWorkload, profile_of
+from fairway.placement.workload import ADDON_NEEDED, COORDINATE_NEEDED, PlacementWorkload, profile_of
 from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
 from fairway.whatif.world import World
 from plugins.scene import KEY, look, selected

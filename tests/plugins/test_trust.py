@@ -16,8 +16,9 @@ from fairway.engine.status import Code
 from fairway.engine.trace import Trace
 from fairway.fleet.instant import SECOND, to_micros
 from fairway.fleet.scores import SILENT
+from fairway.placement.verdict import Verdict
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score
-from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.trust import (
     EXPIRED_SCORES,
     MISSING_SCORE,
@@ -25,7 +26,6 @@ from fairway.plugins.trust import (
     Missing,
     trust_of,
 )
-from fairway.plugins.verdict import Verdict
 from fairway.testing.builders import (
     addon,
     binding,

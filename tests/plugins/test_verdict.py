@@ -14,7 +14,7 @@ from fairway.api.placement import (
 )
 from fairway.engine.status import Code
 from fairway.fleet.instant import SECOND
-from fairway.plugins.verdict import NAME_TOO_LONG
+from fairway.placement.verdict import NAME_TOO_LONG
 from fairway.testing.builders import (
     addon,
     binding,

@@ -21,8 +21,8 @@ from fairway.fleet import Fleet
 from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Journal
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins.expressions import Expressions, Scores
-from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 from fairway.whatif.world import World

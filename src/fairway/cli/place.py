@@ -14,7 +14,7 @@ from fairway.cli.options.input import Input, input_options, load_input, moment, 
 from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
-    from fairway.plugins.verdict import Verdict
+    from fairway.placement.verdict import Verdict
     from fairway.whatif.advice import Advice
     from fairway.whatif.world import Key, World
 

@@ -9,10 +9,11 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
 from fairway.engine.status import Code, Status
 from fairway.fleet.snapshot import Snapshot
-from fairway.plugins import clustersets, conditions, missing_score, placement, predicate, taints
+from fairway.placement import conditions, workload
+from fairway.placement.verdict import LABEL_LENGTH, Verdict
+from fairway.plugins import clustersets, missing_score, predicate, taints
 from fairway.plugins.addon_score import EXPIRED
 from fairway.plugins.trust import trust_of
-from fairway.plugins.verdict import LABEL_LENGTH, Verdict
 
 ERROR: Final = "Error"
 MISCONFIGURED: Final = "Misconfigured"
@@ -129,9 +130,9 @@ def field_to_mend(status: Status) -> str:
     if status.plugin == taints.NAME:
         return TOLERATIONS
     about_scores = (
-        placement.WRONG_MODE.split("{", 1)[0],
-        placement.COORDINATE_NEEDED,
-        placement.ADDON_NEEDED,
+        workload.WRONG_MODE.split("{", 1)[0],
+        workload.COORDINATE_NEEDED,
+        workload.ADDON_NEEDED,
         "incorrect builtin prioritizer",
     )
     return PRIORITIZERS if status.message.startswith(about_scores) else GROUPS

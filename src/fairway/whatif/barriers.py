@@ -18,6 +18,7 @@ from fairway.engine.trace import Trace
 from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask
 from fairway.fleet.column import Key as ColumnKey
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import clustersets, missing_score, predicate, spread, taints
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES, Allocatable
@@ -25,7 +26,6 @@ from fairway.plugins.calculator import Calculator
 from fairway.plugins.clustersets import ClusterSets
 from fairway.plugins.expressions import Expressions
 from fairway.plugins.missing_score import AddOn, MissingScore
-from fairway.plugins.placement import PlacementWorkload
 from fairway.plugins.predicate import Predicate
 from fairway.plugins.spread import Spread
 from fairway.plugins.taint_preference import TaintPreference

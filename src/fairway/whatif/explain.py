@@ -10,8 +10,8 @@ from fairway.api.meta import find_condition
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
-from fairway.plugins.conditions import SATISFIED
-from fairway.plugins.verdict import Verdict
+from fairway.placement.conditions import SATISFIED
+from fairway.placement.verdict import Verdict
 from fairway.whatif.advice import Advice, advise, left_alone, satisfied
 from fairway.whatif.counterfactual import Counterfactual, counterfactual
 from fairway.whatif.world import Key, World

@@ -10,10 +10,10 @@ from fairway.api.placement import Placement
 from fairway.fleet import Fleet
 from fairway.fleet import objects as fleet_objects
 from fairway.fleet.instant import Micros, from_micros
-from fairway.plugins import verdict
-from fairway.plugins.pages import Page
-from fairway.plugins.placement import PlacementWorkload
-from fairway.plugins.verdict import Verdict
+from fairway.placement import verdict
+from fairway.placement.pages import Page
+from fairway.placement.verdict import Verdict
+from fairway.placement.workload import PlacementWorkload
 
 Key = tuple[str, str]
 """(namespace, name)"""

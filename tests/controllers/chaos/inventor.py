@@ -28,7 +28,7 @@ from fairway.api.placement import (
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.selector import LabelSelector
-from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
+from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 from fairway.testing import builders
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, SORT_BY_SCORE, Placement
-from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
 from fairway.kube import (
@@ -24,9 +23,10 @@ from fairway.kube import (
     Client,
     Resource,
 )
+from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
+from fairway.placement.unscored import unscored_condition
+from fairway.placement.verdict import Verdict
 from fairway.plugins.balance import NAME as BALANCE
-from fairway.plugins.unscored import unscored_condition
-from fairway.plugins.verdict import Verdict
 from fairway.whatif.world import World
 
 Key = tuple[str, str]

@@ -32,7 +32,7 @@ from fairway.controllers.reconciler import Key
 from fairway.kube import load
 from fairway.kube.errors import TransportError
 from fairway.kube.transport import Response, Transport
-from fairway.plugins import pages
+from fairway.placement import pages
 
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 DEAD: Final = "this placement has nobody any more"

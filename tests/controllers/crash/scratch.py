@@ -19,7 +19,7 @@ from fairway.kube import (
     Client,
     Resource,
 )
-from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.whatif.world import World
 
 Page = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]

@@ -23,7 +23,7 @@ from controllers.hubs import HubUnderTest
 from controllers.world import World
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
-from fairway.plugins import pages
+from fairway.placement import pages
 from forked import Child
 from rigs.processes import POLL
 from rigs.restricted import restricted, write_kubeconfig

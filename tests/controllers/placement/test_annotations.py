@@ -8,9 +8,9 @@ from controllers.figures import writes
 from controllers.world import World
 from fairway.api.placement import SCHEDULING_DISABLED_ANNOTATION, PlacementStatus
 from fairway.controllers.manager import Manager
-from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.plugins.conditions import MISCONFIGURED
+from fairway.placement.conditions import MISCONFIGURED
+from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION
 
 pytestmark = pytest.mark.embedded
 

@@ -16,7 +16,7 @@ from fairway.api.placement import (
 from fairway.api.selector import LabelSelector
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, PLACEMENT_DECISIONS
-from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
 
 pytestmark = pytest.mark.embedded

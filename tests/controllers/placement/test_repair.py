@@ -7,7 +7,7 @@ from fairway.api.meta import Condition
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS, PLACEMENTS
-from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
+from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
 
 pytestmark = pytest.mark.embedded

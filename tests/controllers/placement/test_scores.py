@@ -13,7 +13,7 @@ from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
-from fairway.plugins.unscored import UNSCORED
+from fairway.placement.unscored import UNSCORED
 from fairway.testing import builders
 
 pytestmark = pytest.mark.embedded

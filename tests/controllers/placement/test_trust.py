@@ -10,7 +10,7 @@ from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, PLACEMENTS
-from fairway.plugins.conditions import MISCONFIGURED
+from fairway.placement.conditions import MISCONFIGURED
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 

@@ -26,9 +26,9 @@ from fairway.api.kinds import decode
 from fairway.api.meta import FALSE, Condition, set_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.fleet.instant import Micros, to_micros
-from fairway.plugins import conditions, pages
-from fairway.plugins.unscored import UNSCORED
-from fairway.plugins.verdict import Verdict
+from fairway.placement import conditions, pages
+from fairway.placement.unscored import UNSCORED
+from fairway.placement.verdict import Verdict
 from fairway.whatif.world import Key, World
 
 Answer = dict[str, Any]

@@ -27,7 +27,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import EVENTS, Api
 from fairway.observe.meters import Meters
-from fairway.plugins.placement import BUILT_INS
+from fairway.placement.workload import BUILT_INS
 
 RESOURCE = "usage"
 LONG = timedelta(hours=1)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fairway.api.placement import Placement
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.whatif.world import World
 
 NOW = 1_772_366_400_000_000

@@ -16,7 +16,7 @@ from fairway.controllers.manager import PLACEMENT, Manager
 from fairway.controllers.placement.shadow import Shadow
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client
 from fairway.kube.transport import Response, Transport
-from fairway.plugins.conditions import SATISFIED
+from fairway.placement.conditions import SATISFIED
 
 pytestmark = pytest.mark.embedded
 

@@ -10,8 +10,8 @@ from msgspec import structs
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.meta import ObjectMeta, OwnerReference
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, plan
-from fairway.plugins.pages import Page
+from fairway.placement.pages import Page
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, plan
 
 PLACEMENT: Final = "p"
 OWNER: Final = OwnerReference(

@@ -34,8 +34,6 @@ from fairway.api.placement import PLACEMENT_LABEL, Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
-from fairway.controllers.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
-from fairway.controllers.placement.steps import Delete, Fill
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
 from fairway.kube import (
@@ -55,9 +53,11 @@ from fairway.kube import (
     WorkQueue,
 )
 from fairway.observe.meters import Meters
-from fairway.plugins.placement import PlacementWorkload
-from fairway.plugins.unscored import unscored_condition
-from fairway.plugins.verdict import Verdict
+from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
+from fairway.placement.steps import Delete, Fill
+from fairway.placement.unscored import unscored_condition
+from fairway.placement.verdict import Verdict
+from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import NOW

@@ -14,7 +14,7 @@ from fairway.engine import cycle
 from fairway.fleet import Fleet, cells
 from fairway.fleet.column import Key
 from fairway.fleet.journal import Change
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from strategies import NOW_MICROS, placements
 
 KEYS: tuple[Key, ...] = tuple((cells.LABEL, name) for name in "abcd")

@@ -27,8 +27,8 @@ from controllers.steps.paper import (
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step
-from fairway.plugins.pages import Page
+from fairway.placement.pages import Page
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step
 
 
 def pages_of(*groups: str) -> tuple[Page, ...]:

@@ -7,7 +7,8 @@ from msgspec import structs
 
 from fairway.api.meta import find_condition
 from fairway.api.placement import Placement, PlacementSpec, PlacementStatus
-from fairway.controllers.placement.reconcile_plan import (
+from fairway.placement.conditions import MISCONFIGURED, SATISFIED
+from fairway.placement.reconcile_plan import (
     KEEP,
     LONGEST_MESSAGE,
     ON_MISCONFIGURATION,
@@ -15,9 +16,8 @@ from fairway.controllers.placement.reconcile_plan import (
     make_plan,
     rate_of,
 )
-from fairway.controllers.placement.steps import Fill
-from fairway.plugins.conditions import MISCONFIGURED, SATISFIED
-from fairway.plugins.unscored import UNSCORED
+from fairway.placement.steps import Fill
+from fairway.placement.unscored import UNSCORED
 from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import NOW, NOW_MICROS, bound_sets

@@ -33,7 +33,6 @@ from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shadow import (
     MISSING,
     OTHER_CLUSTERS,
@@ -53,7 +52,8 @@ from fairway.kube import (
     Client,
     WorkQueue,
 )
-from fairway.plugins.pages import Page
+from fairway.placement.pages import Page
+from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.testing import builders
 from strategies import NOW
 

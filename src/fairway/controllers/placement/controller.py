@@ -13,7 +13,6 @@ from typing import ClassVar, Final
 from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.state import PlacementState
@@ -25,6 +24,7 @@ from fairway.fleet.instant import Micros, from_micros
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Recorder
 from fairway.observe.meters import Meters
 from fairway.observe.traces import span
+from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.plugins.work_budget import Paused
 
 WORKERS: Final = 32

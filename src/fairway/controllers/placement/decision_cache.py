@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from fairway.api.decision import PlacementDecision
 from fairway.controllers.placement.dependency_index import Owner
-from fairway.controllers.placement.steps import labelled
 from fairway.controllers.placement.unobserved_writes import Key, UnobservedWrites, is_newer
+from fairway.placement.steps import labelled
 
 K = TypeVar("K")
 

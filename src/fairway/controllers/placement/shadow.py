@@ -14,18 +14,18 @@ from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.reconcile_plan import ReconcilePlan
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import from_micros
 from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Batch, Client, Clock, Deleted
 from fairway.observe.meters import Meters
-from fairway.plugins import conditions
+from fairway.placement import conditions
+from fairway.placement.reconcile_plan import ReconcilePlan
+from fairway.placement.steps import Create, Delete, Fill, Relabel
 
 log: Final = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from fairway.controllers.placement.state import PlacementState
 from fairway.controllers.reconciler import Key
 from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)

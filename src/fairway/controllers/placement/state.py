@@ -21,7 +21,6 @@ from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.dependency_index import DependencyIndex, Owner, dependencies_of
 from fairway.controllers.placement.inflight_writes import InflightWrites
-from fairway.controllers.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
@@ -48,8 +47,9 @@ from fairway.kube import (
     Updated,
 )
 from fairway.observe.meters import Meters
-from fairway.plugins import verdict
-from fairway.plugins.placement import PlacementWorkload
+from fairway.placement import verdict
+from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)

@@ -15,9 +15,7 @@ from fairway.api.event import ObjectReference
 from fairway.api.meta import ObjectMeta, OwnerReference, format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.reconcile_plan import ReconcilePlan, owner_of
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned
 from fairway.controllers.placement.write_limiter import WriteLimiter
 from fairway.controllers.reconciler import Outdated
 from fairway.kube import (
@@ -32,8 +30,10 @@ from fairway.kube import (
 )
 from fairway.kube.events import reference_to
 from fairway.observe.meters import Meters
-from fairway.plugins import pages
-from fairway.plugins.pages import Event
+from fairway.placement import pages
+from fairway.placement.pages import Event
+from fairway.placement.reconcile_plan import ReconcilePlan, owner_of
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned
 
 NAME: Final = "placement"
 

@@ -9,7 +9,7 @@ from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
 from fairway.engine.outcome import Outcome
 from fairway.fleet.instant import from_micros, to_micros
-from fairway.plugins.verdict import Verdict
+from fairway.placement.verdict import Verdict
 from fairway.whatif.world import Key, World
 
 

@@ -17,9 +17,9 @@ from fairway.api.placement import (
 )
 from fairway.api.selector import quote
 from fairway.fleet import bitmap, cells
+from fairway.placement.workload import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import RATIOS, UNKNOWN
-from fairway.plugins.placement import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
 from fairway.plugins.spread import NAME as SPREAD
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE

@@ -18,8 +18,8 @@ from fairway.fleet import bitmap, cells
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.cells import Shape
 from fairway.fleet.instant import Micros
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score, predicate
-from fairway.plugins.placement import PlacementWorkload
 from fairway.whatif.world import World
 
 _Object = TypeVar("_Object")

@@ -17,9 +17,9 @@ from fairway.api.selector import SelectorError, compile_requirements, compile_se
 from fairway.engine.status import Status
 from fairway.fleet import bitmap, cells, selection
 from fairway.fleet.bitmap import Bits
-from fairway.plugins.groups import divide, group_length
+from fairway.placement.groups import divide, group_length
+from fairway.placement.verdict import LABEL_LENGTH, NAME_TOO_LONG
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, trust_of
-from fairway.plugins.verdict import LABEL_LENGTH, NAME_TOO_LONG
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess

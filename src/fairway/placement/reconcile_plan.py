@@ -14,14 +14,13 @@ from msgspec import structs
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
-from fairway.controllers.placement import steps
-from fairway.controllers.placement.steps import Fill, Step
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
-from fairway.plugins import conditions, pages
-from fairway.plugins.pages import Page
-from fairway.plugins.unscored import UNSCORED, unscored_condition
-from fairway.plugins.verdict import LazyTotals, Verdict
+from fairway.placement import conditions, pages, steps
+from fairway.placement.pages import Page
+from fairway.placement.steps import Fill, Step
+from fairway.placement.unscored import UNSCORED, unscored_condition
+from fairway.placement.verdict import LazyTotals, Verdict
 
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
 """Annotation of a Placement. OCM's behaviour is ``evict``: a misconfigured placement gets an empty decision."""

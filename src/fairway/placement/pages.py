@@ -15,7 +15,7 @@ from fairway.api.placement import (
     DecisionGroupStatus,
 )
 from fairway.engine.status import Code, Status
-from fairway.plugins.groups import Group
+from fairway.placement.groups import Group
 
 PAGE_SIZE = 100
 SCORE_TEXT_LIMIT = 1000

@@ -14,7 +14,7 @@ from typing import Final
 from fairway.api.decision import ClusterDecision, PlacementDecision
 from fairway.api.meta import OwnerReference
 from fairway.api.placement import GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL
-from fairway.plugins.pages import Page
+from fairway.placement.pages import Page
 
 NOTHING: Final[tuple[ClusterDecision, ...]] = ()
 

@@ -11,11 +11,11 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code, Status, failed
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
+from fairway.placement.conditions import misconfigured_condition, satisfied_condition
+from fairway.placement.groups import divide
+from fairway.placement.pages import Page, Writes, paginate, plan
+from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import clustersets
-from fairway.plugins.conditions import misconfigured_condition, satisfied_condition
-from fairway.plugins.groups import divide
-from fairway.plugins.pages import Page, Writes, paginate, plan
-from fairway.plugins.placement import PlacementWorkload
 
 LABEL_LENGTH = 63
 NAME_TOO_LONG = (
