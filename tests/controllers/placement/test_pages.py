@@ -10,7 +10,7 @@ from controllers.world import World
 from fairway.api.placement import GROUP_NAME_LABEL, PLACEMENT_LABEL, PlacementSpec
 from fairway.controllers.manager import Manager
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
-from fairway.plugins import pages
+from fairway.placement import pages
 
 pytestmark = pytest.mark.embedded
 
