@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.controllers.process import answer, questions
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Patch, load
-from fairway.providers.assessment import WELL, summary
+from fairway.providers.assessment import OK, summary
 from fairway.providers.placement_scores import AddOnPlacementScores, status_of, stored_publication
 from fairway.providers.publication import Publication
 from fairway.providers.sink import StoredPublication, field_manager
@@ -40,8 +40,8 @@ def publication(turn: int) -> Publication:
     return Publication(
         scores=tuple(sorted((score.name, score.scale.score(values[score.name])) for score in SCORES)),
         valid_until=datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=180),
-        well=True,
-        reason=WELL,
+        ok=True,
+        reason=OK,
         message=summary(values, SCORES),
         changed_at=BEGAN,
     )
@@ -67,7 +67,7 @@ class Writer:
         await self.write(cluster, publication(self._turns[cluster]))
 
     async def apply(self, cluster: str, publication: Publication) -> None:
-        self._held[cluster] = await self._sink.write(cluster, publication, held=self._held.get(cluster))
+        self._held[cluster] = await self._sink.write(cluster, publication, stored=self._held.get(cluster))
 
     async def merge(self, cluster: str, publication: Publication) -> None:
         held = self._held[cluster]

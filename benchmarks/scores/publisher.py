@@ -19,7 +19,7 @@ from benchmarks.scores.writes import CORES, NOISE, wandering
 from fairway.api.cluster import ManagedCluster
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client, load
 from fairway.providers import FleetProvider, Linear, ProviderError, Reading, Runner, Score, Settings, running
-from fairway.providers.publication import Publishing
+from fairway.providers.publication import PublicationState
 
 NAME, SCORE = "noisy", "cpuAvailable"
 USUAL = "usual (±1 core)"
@@ -68,7 +68,7 @@ class Noisy(FleetProvider):
         }
 
     @property
-    def _publishing(self) -> Mapping[str, Publishing]:
+    def _publishing(self) -> Mapping[str, PublicationState]:
         assert self.runner is not None
         return self.runner.loops[NAME].publisher.clusters
 

@@ -98,9 +98,9 @@ def compare(provider: ResourceUsage, figures: dict[str, Any]) -> None:
     def recount() -> Accounting:
         fresh = Accounting(policy=options.policy, shapes=options.shapes, basis=options.basis)
         for node in nodes:
-            fresh.node(node)
+            fresh.update_node(node)
         for pod in pods:
-            fresh.pod(pod)
+            fresh.update_pod(pod)
         fresh.totals()
         return fresh
 
@@ -111,16 +111,16 @@ def compare(provider: ResourceUsage, figures: dict[str, Any]) -> None:
 
     def coming_and_going() -> None:
         for pod in chosen:
-            accounting.no_pod(pod)
-            accounting.pod(pod)
+            accounting.remove_pod(pod)
+            accounting.update_pod(pod)
 
     figures["change"] = timed(coming_and_going) / len(chosen) / 2
     accounting.totals()
     steps = []
     for pod in chosen[:2_000]:
-        accounting.no_pod(pod)
+        accounting.remove_pod(pod)
         steps.append(timed(accounting.totals))
-        accounting.pod(pod)
+        accounting.update_pod(pod)
         steps.append(timed(accounting.totals))
     figures["change and totals"] = sum(steps) / len(steps) + figures["change"]
 

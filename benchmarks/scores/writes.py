@@ -81,12 +81,12 @@ def simulate(way: Way, *, clusters: int, rounds: int, noise: float) -> Found:
         readings = {
             name: Reading(values={"cpuAvailable": value}) for name, value in zip(names, values, strict=True)
         }
-        looks = publisher.read(readings, at=now, now=now).looks
+        looks = publisher.read(readings, at=now, now=now).next_checks
         for name, value in zip(names, values, strict=True):
-            publishing = publisher.of(name)
+            publishing = publisher.state_of(name)
             at = looks[name]
-            if at is not None and at <= now and publishing.look(now=now) is not None:
-                publishing.written(version=0, now=now)
+            if at is not None and at <= now and publishing.take_due(now=now) is not None:
+                publishing.record_write(version=0, now=now)
                 # The first writes are not the steady state.
                 found.writes += number > 0
             if number > 0:

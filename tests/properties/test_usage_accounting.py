@@ -84,9 +84,9 @@ class Clusters(RuleBasedStateMachine):
         self.nodes[name] = node(name, uid=self.uid(old, again), **state)
         if old is not None and again:
             self.gone.append((True, old))
-            self.accounting.no_node(as_node(old))
+            self.accounting.remove_node(as_node(old))
         for _ in range(1 + twice):
-            self.accounting.node(as_node(self.nodes[name]))
+            self.accounting.update_node(as_node(self.nodes[name]))
 
     @rule(
         name=st.sampled_from(PODS),
@@ -104,9 +104,9 @@ class Clusters(RuleBasedStateMachine):
         self.pods[name] = pod(name, uid=self.uid(old, again), **state)
         if old is not None and again:
             self.gone.append((False, old))
-            self.accounting.no_pod(as_pod(old))
+            self.accounting.remove_pod(as_pod(old))
         for _ in range(1 + twice):
-            self.accounting.pod(as_pod(self.pods[name]))
+            self.accounting.update_pod(as_pod(self.pods[name]))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), requests=requests)
@@ -115,40 +115,42 @@ class Clusters(RuleBasedStateMachine):
         container = {"name": "app", "resources": {"requests": requests}}
         new = {**old, "spec": {**old["spec"], "containers": [container]}}
         self.pods[old["metadata"]["name"]] = new
-        self.accounting.pod(as_pod(new))
+        self.accounting.update_pod(as_pod(new))
 
     @precondition(lambda self: self.nodes)
     @rule(data=st.data())
     def a_node_goes(self, data: st.DataObject) -> None:
         old = self.nodes.pop(data.draw(st.sampled_from(sorted(self.nodes))))
         self.gone.append((True, old))
-        self.accounting.no_node(as_node(old))
+        self.accounting.remove_node(as_node(old))
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def a_pod_goes(self, data: st.DataObject) -> None:
         old = self.pods.pop(data.draw(st.sampled_from(sorted(self.pods))))
         self.gone.append((False, old))
-        self.accounting.no_pod(as_pod(old))
+        self.accounting.remove_pod(as_pod(old))
 
     @precondition(lambda self: self.gone)
     @rule(data=st.data())
     def an_end_is_told_once_more(self, data: st.DataObject) -> None:
         is_node, old = data.draw(st.sampled_from(self.gone))
-        changed = self.accounting.no_node(as_node(old)) if is_node else self.accounting.no_pod(as_pod(old))
+        changed = (
+            self.accounting.remove_node(as_node(old)) if is_node else self.accounting.remove_pod(as_pod(old))
+        )
         assert not changed
 
     @rule()
     def everything_is_listed_again(self) -> None:
-        changed = [self.accounting.node(as_node(each)) for each in self.nodes.values()]
-        changed += [self.accounting.pod(as_pod(each)) for each in self.pods.values()]
+        changed = [self.accounting.update_node(as_node(each)) for each in self.nodes.values()]
+        changed += [self.accounting.update_pod(as_pod(each)) for each in self.pods.values()]
         assert not any(changed)
 
     @rule(used=usage)
     def what_is_used_is_told(self, used: dict[str, dict[str, int]]) -> None:
         self.used = used
-        self.accounting.used(used)
-        assert not self.accounting.used(used)
+        self.accounting.update_usage(used)
+        assert not self.accounting.update_usage(used)
 
     @rule()
     def somebody_asks(self) -> None:

@@ -12,12 +12,12 @@ from fairway.controllers.bridge import Range
 from fairway.engine.points import Extent
 from fairway.plugins.calculator import Calculator
 from fairway.providers.declared import ScaleEntry
-from fairway.providers.health.parts import HEALTH, PARTS, WEIGHTS, combined
+from fairway.providers.health.parts import HEALTH, PARTS, WEIGHTS, combine
 from fairway.providers.health.parts import scores as health_scores
-from fairway.providers.hosted.capacity import API_HEADROOM, api_headroom, carried, scores_of
+from fairway.providers.hosted.capacity import API_HEADROOM, api_headroom, capacity_values, scores_of
 from fairway.providers.hosted.headroom import Headroom
 from fairway.providers.hosted.options import HostedOptions as HostedOptions
-from fairway.providers.scales import fitted
+from fairway.providers.scales import fit
 from fairway.providers.static.provider import UNITS, StaticScoreEntry
 from fairway.providers.usage.accounting import Totals
 from fairway.providers.usage.measures import measures
@@ -60,7 +60,7 @@ def test_any_hosting_cluster_scores_at_least_what_a_missing_score_counts(
     assume(
         all(np.isfinite([sum(getattr(each, name) for each in rooms) for name in ("cpu", "memory", "pods")]))
     )
-    values = carried(count, rooms, HOSTED)
+    values = capacity_values(count, rooms, HOSTED)
     whole = Headroom(cpu=1e3, memory=1e12, pods=1e4)
     values[API_HEADROOM] = api_headroom(count, whole, HOSTED, rate=rate)
     scales = {each.name: each.scale for each in scores_of(HOSTED)}
@@ -72,7 +72,7 @@ def test_any_hosting_cluster_scores_at_least_what_a_missing_score_counts(
 def test_any_health_is_at_least_what_a_missing_score_counts(values: dict[str, float]) -> None:
     scales = {each.name: each.scale for each in health_scores()}
     parts = {name: scales[name].score(value) for name, value in values.items()}
-    whole = combined(parts, WEIGHTS)
+    whole = combine(parts, WEIGHTS)
     assert whole is not None
     assert all(ABSENT <= score <= 100 for score in (*parts.values(), scales[HEALTH].score(whole)))
 
@@ -84,16 +84,16 @@ def test_declared_scales_are_at_least_what_a_missing_score_counts(
     kind: str, inverted: bool, fleet: list[float]
 ) -> None:
     limits = {"low": 1.0, "high": 9.0} if kind in ("linear", "logarithmic") else {}
-    scale = fitted(ScaleEntry(kind=kind, inverted=inverted, **limits).scale(), fleet)  # type: ignore[arg-type]
+    scale = fit(ScaleEntry(kind=kind, inverted=inverted, **limits).scale(), fleet)  # type: ignore[arg-type]
     least = -100 if kind == "direct" and not inverted else ABSENT
     assert all(least <= scale.score(value) <= 100 for value in fleet)
 
 
 @given(fleet=st.lists(FINITE, min_size=1, max_size=5), name=st.sampled_from(sorted(UNITS)))
 def test_known_static_scores_are_at_least_what_a_missing_score_counts(fleet: list[float], name: str) -> None:
-    scale = StaticScoreEntry(name=name).assumed()
+    scale = StaticScoreEntry(name=name).default_scale()
     assert scale is not None
-    assert all(ABSENT <= fitted(scale, fleet).score(value) <= 100 for value in fleet)
+    assert all(ABSENT <= fit(scale, fleet).score(value) <= 100 for value in fleet)
 
 
 @given(amounts=st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6))

@@ -27,7 +27,7 @@ from fairway.providers.managed_cluster_score import (
     ManagedClusterScores,
     calculators,
     object_name,
-    whole,
+    round_to_int64,
 )
 from fairway.providers.provider import ClusterProvider, Provider, Reading, Score
 from fairway.providers.publication import Publication
@@ -40,7 +40,7 @@ NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 WELL = Publication(
     scores=(("cpuAvailable", 10), ("memAvailable", 20)),
     valid_until=NOON + timedelta(minutes=3),
-    well=True,
+    ok=True,
     reason="AddOnPlacementScoreUpdated",
     message="cpuAvailable 12.6 cores, memAvailable 40 GiB",
     changed_at=NOON - timedelta(days=1),
@@ -90,7 +90,7 @@ async def test_an_object_for_every_score_in_the_shape_of_the_proposal(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     assert await sink.find(cluster) is None
-    await sink.write(cluster, WELL, held=None)
+    await sink.write(cluster, WELL, stored=None)
     assert sorted(await there(client, cluster)) == ["cpuavailable", "memavailable"]
     found = await document(client, cluster, "cpuavailable")
     assert (found["apiVersion"], found["kind"]) == (
@@ -120,17 +120,17 @@ async def test_an_object_for_every_score_in_the_shape_of_the_proposal(
 async def test_a_failed_reading_leaves_the_value_with_its_time(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     trouble = replace(
         WELL,
-        well=False,
+        ok=False,
         reason="CollectionFailed",
         message="no answer",
         raw={},
         read_at=None,
         changed_at=NOON + timedelta(minutes=1),
     )
-    await sink.write(cluster, trouble, held=held)
+    await sink.write(cluster, trouble, stored=held)
     status = (await document(client, cluster, "cpuavailable"))["status"]
     assert status["score"] == 13
     (condition,) = status["conditions"]
@@ -147,12 +147,12 @@ async def test_what_an_int64_cannot_hold_is_not_published(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     huge = replace(WELL, raw={"cpuAvailable": 2.0**63, "memAvailable": -(2.0**63)})
-    await sink.write(cluster, huge, held=None)
+    await sink.write(cluster, huge, stored=None)
     assert {name: each.status.score for name, each in (await there(client, cluster)).items()} == {
         "memavailable": LEAST
     }
-    await sink.write(cluster, WELL, held=None)
-    await sink.write(cluster, huge, held=None)
+    await sink.write(cluster, WELL, stored=None)
+    await sink.write(cluster, huge, stored=None)
     status = (await document(client, cluster, "cpuavailable"))["status"]
     assert status["score"] == 13
     assert status["conditions"][0]["reason"] == OUT_OF_RANGE
@@ -161,11 +161,11 @@ async def test_what_an_int64_cannot_hold_is_not_published(
 async def test_what_is_no_score_any_more_goes(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
-    await sink.write(cluster, WELL, held=None)
+    await sink.write(cluster, WELL, stored=None)
     fewer = replace(WELL, scores=WELL.scores[:1])
     another = ManagedClusterScores(client, provider="tests", names=("cpuAvailable",))
     assert await another.find(cluster) is not None
-    await another.write(cluster, fewer, held=None)
+    await another.write(cluster, fewer, stored=None)
     assert sorted(await there(client, cluster)) == ["cpuavailable"]
     assert await sink.remove(cluster)
     assert await there(client, cluster) == {}
@@ -188,11 +188,11 @@ async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
     body = {"metadata": {"name": f"{cluster}-cpuavailable", "labels": labels}}
     made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
     with pytest.raises(ForeignObject, match=whose):
-        await sink.write(cluster, WELL, held=None)
+        await sink.write(cluster, WELL, stored=None)
     left = (await there(client, cluster))["cpuavailable"]
     assert left.metadata.resourceVersion == made.metadata.resourceVersion
     adopting = ManagedClusterScores(client, provider="tests", names=("cpuAvailable",), adopt=True)
-    await adopting.write(cluster, replace(WELL, scores=WELL.scores[:1]), held=None)
+    await adopting.write(cluster, replace(WELL, scores=WELL.scores[:1]), stored=None)
     found = (await there(client, cluster))["cpuavailable"]
     assert found.status.score == 13
     assert found.metadata.labels["fairway.dev/provider"] == "tests"
@@ -201,7 +201,7 @@ async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
 async def test_two_that_write_at_once(client: Client, cluster: str) -> None:
     sinks = [ManagedClusterScores(client, provider="tests", names=("cpuAvailable",)) for _ in range(4)]
     one = replace(WELL, scores=WELL.scores[:1])
-    await asyncio.gather(*(each.write(cluster, one, held=None) for each in sinks))
+    await asyncio.gather(*(each.write(cluster, one, stored=None) for each in sinks))
     assert (await there(client, cluster))["cpuavailable"].status.score == 13
 
 
@@ -242,7 +242,7 @@ async def test_a_provider_publishes_through_it_also_after_a_restart(client: Clie
 
 async def test_a_cluster_without_a_namespace_has_left(sink: ManagedClusterScores) -> None:
     with pytest.raises(NamespaceMissing):
-        await sink.write("nowhere-to-be-found", WELL, held=None)
+        await sink.write("nowhere-to-be-found", WELL, stored=None)
 
 
 def test_names_have_a_limit() -> None:
@@ -286,12 +286,12 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
     ],
 )
 def test_whole_numbers(value: float, published: int | None) -> None:
-    assert whole(value) == published
+    assert round_to_int64(value) == published
 
 
 @given(st.floats())
 def test_a_whole_number_is_the_nearest_or_none(value: float) -> None:
-    found = whole(value)
+    found = round_to_int64(value)
     if found is not None:
         assert LEAST <= found <= GREATEST
         assert abs(found - value) <= 0.5

@@ -81,23 +81,23 @@ class Plan:
 
     @property
     def agent(self) -> str:
-        return agent_of(self.name)
+        return agent_name(self.name)
 
     @property
     def role(self) -> str:
         return f"open-cluster-management:{self.name}:agent"
 
     @property
-    def chosen_by(self) -> tuple[str, str]:
+    def placement_key(self) -> tuple[str, str]:
         return self.placement or (self.namespace, self.name)
 
 
-def agent_of(add_on: str) -> str:
+def agent_name(add_on: str) -> str:
     """Return the name of an add-on's agent and of its ClusterRole on a managed cluster."""
     return f"{add_on}-agent"
 
 
-def placement_of(text: str) -> tuple[str, str] | None:
+def parse_placement(text: str) -> tuple[str, str] | None:
     """Parse NAMESPACE/NAME; None if it is not one."""
     found = _PLACEMENT.fullmatch(text)
     return None if found is None else (found[1], found[2])
@@ -147,7 +147,7 @@ def _placement(plan: Plan) -> Document:
 
 
 def _roles(plan: Plan) -> Iterator[Document]:
-    """Roles of an agent in its cluster's namespace, and the permission to bind exactly these."""
+    """Role of an agent in its cluster's namespace, and the permission to bind it."""
     from fairway.providers.rbac import RAW_RULES
 
     scores = "addonplacementscores"
@@ -201,22 +201,29 @@ def _manifests(plan: Plan) -> Iterator[Document]:
     account = f"{plan.agent}-sa"
     subject = {"kind": "ServiceAccount", "name": account, "namespace": INSTALL_NAMESPACE}
 
-    def manifest(version: str, kind: str, name: str, *, everywhere: bool = False, **more: Any) -> Document:
+    def manifest(
+        version: str, kind: str, name: str, *, cluster_scoped: bool = False, **more: Any
+    ) -> Document:
         metadata: Document = {"name": name, "labels": {MANAGED_BY: FAIRWAY, PART_OF: plan.name}}
-        if not everywhere:
+        if not cluster_scoped:
             metadata["namespace"] = INSTALL_NAMESPACE
         return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
 
-    def bound(kind: str, *, everywhere: bool) -> Document:
+    def binding(kind: str, *, cluster_scoped: bool) -> Document:
         to = kind.removesuffix("Binding")
         reference = {"apiGroup": RBAC, "kind": to, "name": plan.agent}
         return manifest(
-            f"{RBAC}/v1", kind, plan.agent, everywhere=everywhere, roleRef=reference, subjects=[dict(subject)]
+            f"{RBAC}/v1",
+            kind,
+            plan.agent,
+            cluster_scoped=cluster_scoped,
+            roleRef=reference,
+            subjects=[dict(subject)],
         )
 
     yield manifest("v1", "ServiceAccount", account)
-    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, everywhere=True, rules=_reader_rules(plan))
-    yield bound("ClusterRoleBinding", everywhere=True)
+    yield manifest(f"{RBAC}/v1", "ClusterRole", plan.agent, cluster_scoped=True, rules=_reader_rules(plan))
+    yield binding("ClusterRoleBinding", cluster_scoped=True)
     # RBAC cannot restrict create by resource name.
     leases: Document = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     lease_rules = [
@@ -224,7 +231,7 @@ def _manifests(plan: Plan) -> Iterator[Document]:
         {**leases, "resourceNames": [plan.name], "verbs": ["get", "patch", "update"]},
     ]
     yield manifest(f"{RBAC}/v1", "Role", plan.agent, rules=lease_rules)
-    yield bound("RoleBinding", everywhere=False)
+    yield binding("RoleBinding", cluster_scoped=False)
     yield manifest("apps/v1", "Deployment", plan.agent, spec=_deployment(plan, account))
 
 
@@ -325,7 +332,7 @@ def _deployment_config(plan: Plan) -> Document:
 
 
 def _cluster_management_add_on(plan: Plan) -> Document:
-    namespace, placement = plan.chosen_by
+    namespace, placement = plan.placement_key
     return _object(
         f"{ADD_ON_GROUP}/v1alpha1",
         "ClusterManagementAddOn",

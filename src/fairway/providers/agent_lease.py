@@ -70,7 +70,7 @@ class AgentLease:
             await asyncio.sleep(pause * (1 + random.uniform(-JITTER, 0)))
 
     async def renew(self) -> None:
-        """Apply the Lease. Failures are logged: the agent goes on publishing scores."""
+        """Apply the Lease. Failures are logged, because the agent continues to publish scores."""
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": LASTS_SECONDS,

@@ -9,50 +9,51 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from fairway.providers.assessment import Assessment, assess
-from fairway.providers.message_format import described, tidy, tidy_reason
+from fairway.providers.message_format import describe, tidy, tidy_reason
 from fairway.providers.provider import ProviderError, Scale, Score
 from fairway.providers.reading_check import CheckedReading, check_reading
-from fairway.providers.scales import fitted, needs_fleet
+from fairway.providers.scales import fit, needs_fleet
 from fairway.providers.smoothing import Smoothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What was wrong with the reading of one cluster."""
+    """Error in the reading of one cluster."""
 
     cluster: str
     reason: str
     message: str
     whole: bool
-    """Whether nothing of the reading could be used."""
+    """Whether no value of the reading is usable."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """Of one round, by cluster."""
+    """Results of one round, by cluster."""
 
     assessments: dict[str, Assessment] = field(default_factory=dict)
     failures: dict[str, Problem] = field(default_factory=dict)
-    strangers: list[str] = field(default_factory=list)
-    """Clusters nobody asked about."""
+    unrequested: list[str] = field(default_factory=list)
+    """Clusters in the result that the round did not request."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastValue:
-    """The last value of a score."""
-
     raw: float
     smoothed: float
     at: datetime
 
 
 class Assessor:
-    """Of one provider. ``horizon`` is in seconds. Remembers what smoothing and lost scores need."""
+    """Assesses the readings of one provider. Keeps earlier values for smoothing and for lost scores.
+
+    ``horizon``: seconds for which a lost score keeps its last value.
+    """
 
     def __init__(self, scores: Sequence[Score], *, horizon: float) -> None:
         self._scores = tuple(scores)
         self._horizon = timedelta(seconds=horizon)
-        self._of_fleet = tuple(score for score in scores if needs_fleet(score.scale))
+        self._fleet_scores = tuple(score for score in scores if needs_fleet(score.scale))
         self._smoothing: dict[str, Smoothing] = {}
         self._last: dict[str, dict[str, LastValue]] = {}
 
@@ -64,8 +65,9 @@ class Assessor:
         now: datetime,
         asked: Mapping[str, object] | None = None,
     ) -> Findings:
-        """``at`` is when the reading began: nothing in it is newer than that for sure. ``asked`` are the clusters there
-        are; all that were read if None."""
+        """``at`` is when the reading started, a lower bound for the age of its values. ``asked`` are the requested
+        clusters; None accepts every cluster.
+        """
         result = Findings()
         taken: dict[str, CheckedReading] = {}
         smoothed: dict[str, dict[str, float]] = {}
@@ -74,7 +76,7 @@ class Assessor:
             self._forget(asked)
         for cluster, reading in readings.items():
             if not isinstance(cluster, str) or (asked is not None and cluster not in asked):
-                result.strangers.append(tidy(cluster))
+                result.unrequested.append(tidy(cluster))
                 continue
             try:
                 intake = check_reading(reading, self._scores)
@@ -83,33 +85,33 @@ class Assessor:
                 continue
             smoothing = self._smoothing.setdefault(cluster, Smoothing(self._scores))
             smoothed[cluster] = smoothing.update(intake.values, at=at)
-            taken[cluster], since[cluster] = self._completed(
+            taken[cluster], since[cluster] = self._restore_lost(
                 cluster, intake, smoothed[cluster], at=at, now=now
             )
-        scales = self._fitted(smoothed)
+        scales = self._fit_scales(smoothed)
         for cluster, intake in taken.items():
             result.assessments[cluster] = assess(
                 intake, self._scores, at=since[cluster], smoothed=smoothed[cluster], scales=scales
             )
         return result
 
-    def set_back(self, by: timedelta) -> None:
-        """Our clock was. Values get no younger by that."""
+    def shift_back(self, by: timedelta) -> None:
+        """Move the times of stored values back after the wall clock was set back, so that they keep their age."""
         for last in self._last.values():
             for name, known in last.items():
                 last[name] = replace(known, at=known.at - by)
 
-    def _forget(self, there: Mapping[str, object]) -> None:
-        for cluster in self._last.keys() - there.keys():
+    def _forget(self, present: Mapping[str, object]) -> None:
+        for cluster in self._last.keys() - present.keys():
             del self._last[cluster]
             self._smoothing.pop(cluster, None)
 
-    def _completed(
+    def _restore_lost(
         self, cluster: str, intake: CheckedReading, smoothed: dict[str, float], *, at: datetime, now: datetime
     ) -> tuple[CheckedReading, datetime]:
-        """With the last values of scores that were lost, unless those have run out, and as old as the oldest of them.
+        """Add the last values of lost scores that are not expired. Return the reading and the time of its oldest value.
 
-        The object has one validity for all: it must not outlast what is old in it.
+        The object has a single ``validUntil``, which must not exceed that of its oldest value.
         """
         last, since = self._last.setdefault(cluster, {}), at
         for name in [name for name in last if name not in intake.values and name not in intake.lost]:
@@ -125,20 +127,20 @@ class Assessor:
         values = {**intake.values, **{name: known.raw for name, known in kept.items()}}
         return replace(intake, values=values), min(since, *(known.at for known in kept.values()))
 
-    def _fitted(self, values: Mapping[str, Mapping[str, float]]) -> dict[str, Scale]:
+    def _fit_scales(self, values: Mapping[str, Mapping[str, float]]) -> dict[str, Scale]:
         found: dict[str, Scale] = {}
-        for score in self._of_fleet:
+        for score in self._fleet_scores:
             known = [each[score.name] for each in values.values() if score.name in each]
             try:
-                found[score.name] = fitted(score.scale, known)
-            except Exception as error:  # a scale may be anybody's code
-                found[score.name] = UnfittedScale(described(error))
+                found[score.name] = fit(score.scale, known)
+            except Exception as error:  #  a scale may be third-party code
+                found[score.name] = UnfittedScale(describe(error))
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class UnfittedScale:
-    """In place of a scale that could not be fitted to the fleet."""
+    """Replaces a scale that could not be fitted to the fleet; always raises."""
 
     why: str
 

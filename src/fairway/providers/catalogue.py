@@ -28,7 +28,7 @@ NEEDS_CLUSTER: Final = "{name} reads one cluster: name it with --cluster-name"
 
 
 class OptionsError(ValueError):
-    """``field`` is the path of what is wrong within the options, such as ``scores[0].query``."""
+    """``field`` is the path of the invalid option, such as ``scores[0].query``."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         self.field, self.message = field, message
@@ -37,25 +37,25 @@ class OptionsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Where a provider runs."""
+    """Environment of a provider: clients, cluster, folder of its options."""
 
     name: str
-    """In the catalogue."""
+    """Name in the catalogue."""
     cluster: str | None = None
-    """The one cluster that is scored; None on a hub, where it is all of them."""
+    """The only cluster to score; None on a hub, where all clusters are scored."""
     hub: "Client | None" = None
-    """Open. None only where there is no hub to speak to."""
+    """Open client of the hub; None without a hub."""
     local: "Client | None" = None
-    """Of the cluster the process runs on, open; None if nobody said how to reach it."""
+    """Open client of the cluster that the process runs on; None without a kubeconfig for it."""
     owner: str | None = None
-    """The ClusterRole on the local cluster that owns what the provider writes there; None: nothing owns it."""
+    """ClusterRole on the local cluster that owns objects which the provider creates there; None: no owner."""
     folder: Path = field(default_factory=Path)
-    """Of the file with the options: what they name by a relative path is there."""
+    """Folder of the options file. Relative paths in the options start here."""
     clock: Clock = SYSTEM_CLOCK
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Variables that providers read settings from."""
     dry_run: bool = False
-    """Whether only what would be published is told: then nothing is written anywhere, to no file of its own either."""
+    """Whether to report what would be published without writing anything, including files of the provider."""
 
     def local_client(self) -> "Client":
         """Raises OptionsError."""
@@ -80,7 +80,7 @@ class CatalogueEntry:
     target: str
     meaning: str
     fleet: bool = False
-    """Whether it scores all clusters of a hub. All that do can do nothing without options."""
+    """Whether it scores all clusters of a hub. Such providers need options."""
 
     def factory(self) -> Factory:
         module, _, attribute = self.target.partition(":")

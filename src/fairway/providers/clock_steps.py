@@ -11,8 +11,8 @@ from typing import Final
 
 from fairway.kube import Clock
 
-LEAST: Final = timedelta(seconds=1)
-"""Less is not worth a word: clocks are kept exact all the time."""
+MIN_STEP: Final = timedelta(seconds=1)
+"""Smaller steps are ignored, because NTP adjusts clocks continuously."""
 NONE: Final = timedelta(0)
 
 
@@ -21,11 +21,11 @@ class ClockSteps:
         self._clock = clock
         self._last: tuple[datetime, float] | None = None
 
-    def look(self) -> tuple[datetime, timedelta]:
-        """What the clock says, and by how much it was set back since the last look."""
+    def observe(self) -> tuple[datetime, timedelta]:
+        """Return the wall time, and by how much the clock was set back since the previous call."""
         wall, running = self._clock.wall(), self._clock.monotonic()
         last, self._last = self._last, (wall, running)
         if last is None:
             return wall, NONE
         back = last[0] + timedelta(seconds=running - last[1]) - wall
-        return wall, back if back >= LEAST else NONE
+        return wall, back if back >= MIN_STEP else NONE

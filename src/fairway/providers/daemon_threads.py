@@ -9,8 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
-MOST: Final = 8
-"""At a time: what hangs is handed on anew by every reading, and must not fill the process."""
+MAX_THREADS: Final = 8
+"""Every reading may start another blocking call, and hung calls must not fill the process."""
 ALL_BUSY: Final = "all {count} threads of the provider are busy"
 
 P = ParamSpec("P")
@@ -18,10 +18,10 @@ R = TypeVar("R")
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An event loop takes nothing else for its executor; of what is inherited nothing is used."""
+    """Subclass of ThreadPoolExecutor because an event loop accepts no other executor; the inherited pool is unused."""
 
-    def __init__(self, *, name: str, busy: Callable[[str], Exception], most: int = MOST) -> None:
-        """``busy`` makes the error for what comes when all are."""
+    def __init__(self, *, name: str, busy: Callable[[str], Exception], most: int = MAX_THREADS) -> None:
+        """``busy`` creates the error for calls that arrive while all threads are busy."""
         super().__init__(max_workers=1)
         self._name, self._busy, self._most = name, busy, most
         self._free = threading.Semaphore(most)
@@ -34,7 +34,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
         def work() -> None:
             try:
-                _do(future, lambda: fn(*args, **kwargs))
+                _run(future, lambda: fn(*args, **kwargs))
             finally:
                 self._free.release()
 
@@ -42,12 +42,12 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
 
-def _do(future: "Future[Any]", work: Callable[[], object]) -> None:
+def _run(future: "Future[Any]", work: Callable[[], object]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
         result = work()
-    except BaseException as error:  # whoever awaits it is told
+    except BaseException as error:  #  delivered to the awaiting code
         future.set_exception(error)
     else:
         future.set_result(result)

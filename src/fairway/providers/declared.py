@@ -1,4 +1,4 @@
-"""Scores as people declare them in a file: name, unit, and the scale that turns raw values into scores.
+"""Scores declared in a file: name, unit, and the scale that maps raw values to scores.
 
 scores:
 - name: cpuFree
@@ -60,9 +60,9 @@ class ScaleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: float | None = None
     high: float | None = None
     inverted: bool = False
-    """Low values are good ones."""
+    """Whether low values are good."""
     floor: Literal[0, -100] | None = None
-    """The score of the worst value: 0, unless a direct value is itself a score, which may be negative."""
+    """Score of the worst value. Defaults to 0, and to -100 for direct values, which are scores themselves."""
 
     def scale(self) -> Scale:
         """Raises ValueError."""
@@ -84,7 +84,7 @@ class ScaleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What all declared scores have; a provider adds where the value comes from."""
+    """Fields of every declared score. Subclasses add the source of the value."""
 
     name: str
     scale: ScaleEntry | None = None
@@ -94,15 +94,15 @@ class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     thresholds: tuple[int, ...] = ()
     half_life: Seconds = field(default_factory=lambda: Seconds(0))
 
-    def assumed(self) -> Scale | None:
-        """The scale where none is given; None if one must be."""
+    def default_scale(self) -> Scale | None:
+        """Return the scale to use if none is declared; None if the declaration is required."""
         return None
 
     def score(self, document: Document, *path: str | int) -> Score:
-        """``path`` is where it is declared. Raises DocumentError."""
+        """``path`` is the position of the declaration. Raises DocumentError."""
         if not is_score(self.name):
             raise document.error(BAD_SCORE_NAME.format(given=self.name), *path, "name")
-        scale = self.assumed()
+        scale = self.default_scale()
         if self.scale is not None:
             try:
                 scale = self.scale.scale()
@@ -127,15 +127,15 @@ class ScoreEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
 
 
 class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What the file of every provider may say first."""
+    """Fields of every provider's file."""
 
     name: str = ""
     resource: str = ""
-    """Of the AddOnPlacementScore; the name followed by ``-score`` if empty."""
+    """Name of the AddOnPlacementScore; by default the provider's name followed by ``-score``."""
     interval: Seconds = field(default_factory=lambda: Seconds(INTERVAL_SECONDS))
 
     def names(self, document: Document, *, default: str) -> tuple[str, str]:
-        """The provider's name and its resource. Raises DocumentError."""
+        """Return the provider's name and resource. Raises DocumentError."""
         name = self.name or default
         resource = self.resource or f"{name}-score".lower()
         if not is_name(name):
@@ -150,7 +150,7 @@ class ProviderEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def declared(
     entries: "tuple[ScoreEntry, ...] | list[ScoreEntry]", document: Document, *path: str | int
 ) -> tuple[Score, ...]:
-    """The scores of a list at ``path``. Raises DocumentError; also for none, and for two of one name."""
+    """Convert the list of scores at ``path``. Raises DocumentError, also if it is empty or repeats a name."""
     if not entries:
         raise document.error(NO_SCORES)
     seen: set[str] = set()

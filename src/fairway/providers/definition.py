@@ -44,12 +44,12 @@ _SCORE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}", re.ASCII)
 
 
 def is_name(given: object) -> bool:
-    """Whether a provider can be called so: it is the value of a label."""
+    """Whether ``given`` is a valid provider name, which is used as a label value."""
     return isinstance(given, str) and _NAME.fullmatch(given) is not None
 
 
 def is_resource(given: object) -> bool:
-    """Whether an object of Kubernetes can be called so."""
+    """Whether ``given`` is a valid name of a Kubernetes object."""
     return (
         isinstance(given, str) and len(given) <= _LONGEST_RESOURCE and _RESOURCE.fullmatch(given) is not None
     )
@@ -60,7 +60,7 @@ def is_score(given: object) -> bool:
 
 
 class DefinitionError(ValueError):
-    """A provider that cannot run as it is written."""
+    """A provider with an invalid definition."""
 
 
 def check(provider: Provider) -> None:

@@ -15,7 +15,7 @@ from fairway.documents import parser, positions, reader, scalars
 from fairway.providers.provider import ProviderError
 
 INVALID: Final = "ConfigurationInvalid"
-"""The reason of everything that is wrong with a file."""
+"""Condition reason of every error in a configuration file."""
 
 LARGEST: Final = 16 * 1024 * 1024
 RULES: Final = parser.Rules(depth=40, resolve=scalars.resolve_core)
@@ -42,14 +42,14 @@ _PLAIN: Final = (
     ("`null`", "nothing"),
     (" | ", " or "),
 )
-"""msgspec's words, and those of people who write YAML."""
+"""Phrases of msgspec's errors and their replacements."""
 
 Steps = tuple[str | int, ...]
 T = TypeVar("T")
 
 
 class DocumentError(ProviderError):
-    """What is wrong with a file; the text names the file, the line and the field."""
+    """An error in a file. The text names the file, the line and the field."""
 
     def __init__(self, message: str, *, place: str, line: int = 0, field: str = "") -> None:
         self.place, self.line, self.field, self.message = place, line, field, message
@@ -58,14 +58,14 @@ class DocumentError(ProviderError):
 
 
 class Seconds(float):
-    """A duration as people write it: ``90``, ``30s``, ``5m``, ``1h30m``, ``2d``."""
+    """A duration such as ``90``, ``30s``, ``5m``, ``1h30m`` or ``2d``."""
 
     _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
     _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 
     @classmethod
     def parse(cls, given: object) -> "Seconds":
-        """Raises ValueError; also for what is negative or endless."""
+        """Raises ValueError, also for negative and infinite durations."""
         seconds: object = given
         if isinstance(given, str) and given and not cls._PART.sub("", given):
             seconds = sum(float(number) * cls._UNITS[unit] for number, unit in cls._PART.findall(given))
@@ -101,7 +101,7 @@ class Document:
         )
 
     def refusal(self, message: str, *, field: str, under: Steps = ()) -> DocumentError:
-        """The same about a field as it is written, within the part at ``under``: for those who were given only that."""
+        """Return an error about ``field``, a path in text form relative to ``under``."""
         found = under
         for path in self._lines():
             if len(path) > len(found) and path[: len(under)] == under:
@@ -114,7 +114,7 @@ class Document:
         return DocumentError(message, place=self.place, line=line, field=field)
 
     def convert(self, kind: type[T], *path: str | int) -> T:
-        """The part at ``path`` as a typed value. Raises DocumentError."""
+        """Convert the part at ``path`` to ``kind``. Raises DocumentError."""
         value = self.value
         for step in path:
             value = value[step]
@@ -158,7 +158,7 @@ def parse(data: bytes, *, place: str) -> Document:
 
 
 def written(path: Steps) -> str:
-    """``("scores", 0, "query")`` as ``scores[0].query``; keys with odd characters in brackets."""
+    """Format ``("scores", 0, "query")`` as ``scores[0].query``; keys with other characters go in brackets."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -171,7 +171,7 @@ def written(path: Steps) -> str:
 
 
 def _steps(path: str) -> Steps:
-    """msgspec's ``$.scores[0].query``. What it calls ``[...]``, a key of a mapping, ends the path."""
+    """Parse msgspec's ``$.scores[0].query``. A mapping key, which msgspec writes as ``[...]``, ends the path."""
     steps: list[str | int] = []
     for index, name in re.findall(r"\[(\d+|\.\.\.)\]|\.([^.\[]+)", path):
         if index == "...":
@@ -193,7 +193,6 @@ def _guess(name: str, known: list[str]) -> str:
 
 
 def _fields(kind: Any, path: Steps) -> list[str]:
-    """The fields of the struct at the path, as they are written."""
     return [each.encode_name for each in getattr(_described(kind, path), "fields", ())]
 
 
@@ -204,7 +203,7 @@ def _choices(described: Any) -> list[str]:
 
 
 def _described(kind: Any, path: Steps) -> Any:
-    """What msgspec knows of the type at the path; of the values of a mapping where the path ends with one."""
+    """Return msgspec's description of the type at the path; for a mapping, that of its values."""
     described: Any = msgspec.inspect.type_info(kind)
     for step in (*path, None):
         if isinstance(described, msgspec.inspect.UnionType):

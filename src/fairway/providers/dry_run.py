@@ -1,11 +1,11 @@
-"""A sink that only keeps what would be published."""
+"""Sink for dry runs: stores publications in memory."""
 
 from fairway.providers.publication import Publication
 from fairway.providers.sink import StoredPublication
 
 
 class DryRunSink:
-    """Of one provider. ``written`` is the last publication of each cluster."""
+    """``written`` maps each cluster to its last publication."""
 
     def __init__(self) -> None:
         self.written: dict[str, Publication] = {}
@@ -14,9 +14,9 @@ class DryRunSink:
         return None
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
-        del held
+        del stored
         self.written[cluster] = publication
         return StoredPublication(publication=publication)
 

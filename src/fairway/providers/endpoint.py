@@ -45,7 +45,7 @@ REREAD: Final = "the {what} file has not changed"
 TOKEN_GIVEN: Final = "they come from the configuration"
 NO_AUTH: Final = "none were given: see auth"
 NOT_ALLOWED: Final = "{server} does not allow {what} (403{said})"
-SENT_AWAY: Final = (
+REDIRECT: Final = (
     "{server} returned {status}, a redirect to {where}, which is not followed: "
     "it is a login page, or the address has moved"
 )
@@ -55,16 +55,16 @@ BROKEN_JSON: Final = "{server} returned invalid JSON: {why}"
 ANSWER_TOO_LARGE: Final = "{server} returned more than {limit} bytes; narrow the query, or raise maxBytes"
 
 SHORTEST_SECRET: Final = 4
-"""Characters; what is shorter is in every text."""
-LONGEST_SAID: Final = 300
-"""Characters repeated of what a server says of its error."""
+"""Shorter secrets occur in any text and are not redacted."""
+LONGEST_EXCERPT: Final = 300
+"""Characters of a server's error response that a message quotes."""
 
 _CONNECT_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of status 2xx, or one the caller said it wants."""
+    """Response with a 2xx status, or with a status that the caller accepts."""
 
     status: int
     value: Any
@@ -72,10 +72,10 @@ class Answer:
 
 
 class Endpoint:
-    """Usable within ``open()``. Never prints a secret."""
+    """An HTTP server, usable within ``open()``. Its errors never contain a secret."""
 
     def __init__(self, entry: Reachable, *, folder: Path, document: Document, path: Steps = ()) -> None:
-        """``folder`` is where relative paths begin; ``path`` where the entry stands. Raises DocumentError."""
+        """``folder`` is the base of relative paths; ``path`` is the position of the entry. Raises DocumentError."""
         if not entry.timeout > 0:
             raise document.error(NO_TIME, *path, "timeout")
         if entry.max_bytes < 1:
@@ -104,7 +104,7 @@ class Endpoint:
             finally:
                 self._session = None
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -112,11 +112,10 @@ class Endpoint:
         params: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        also: frozenset[int] = frozenset(),
-        unread: bool = False,
+        accept: frozenset[int] = frozenset(),
+        ignore_body: bool = False,
     ) -> Answer:
-        """``also`` are statuses whose answer the caller understands, if it is JSON; with ``unread`` nobody wants to
-        know what it says. Raises ProviderError."""
+        """``accept`` lists further statuses whose JSON body the caller handles. Raises ProviderError."""
         seconds = self.timeout
         renewed = False
         try:
@@ -134,20 +133,20 @@ class Endpoint:
                 TOO_LATE.format(server=self.server, seconds=seconds), reason=TIMEOUT
             ) from None
         if not 200 <= status < 300:
-            raw = self._without_secrets(raw, proof)
+            raw = self._redact(raw, proof)
         if status == 401:
-            raise self._rejected(raw)
+            raise self._unauthorized(raw)
         if 300 <= status < 400:
-            # The rest of the address may carry what a login wants to remember.
+            # The query of a login page's address may contain credentials.
             where = re.split(r"[?#]", where, maxsplit=1)[0].rpartition("@")[2] or "an empty address"
-            message = SENT_AWAY.format(server=self.server, status=status, where=where)
+            message = REDIRECT.format(server=self.server, status=status, where=where)
             raise ProviderError(message, reason=REDIRECTED)
         if 200 <= status < 300:
-            return Answer(status, None if unread else self._decoded(raw, kind))
-        if status in also:
+            return Answer(status, None if ignore_body else self._decode(raw, kind))
+        if status in accept:
             with contextlib.suppress(ProviderError):
-                return Answer(status, self._decoded(raw, kind))
-        raise self._failed(status, path, raw)
+                return Answer(status, self._decode(raw, kind))
+        raise self._status_error(status, path, raw)
 
     async def _proof(self) -> Proof:
         try:
@@ -166,7 +165,7 @@ class Endpoint:
         proof: Proof,
     ) -> tuple[int, str, bytes, str]:
         if self._session is None:
-            raise RuntimeError(f"{self.server} is asked outside of open()")
+            raise RuntimeError(f"{self.server} : request outside of open()")
         connection, proxy = self._connection, self._connection.proxy
         headers = {"Accept": "application/json", **self._headers}
         if proof.authorization:
@@ -189,7 +188,7 @@ class Endpoint:
                 allow_redirects=False,
             )
             try:
-                raw = await self._bounded(response)
+                raw = await self._read_bounded(response)
             except BaseException:
                 abandon(response)
                 raise
@@ -206,8 +205,8 @@ class Endpoint:
             message = NO_WHOLE_ANSWER.format(server=self.server, why=why_of(error))
             raise ProviderError(message, reason=UNREACHABLE) from None
 
-    async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
-        """After decompression: a small answer can stand for a large one."""
+    async def _read_bounded(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read at most ``maxBytes`` after decompression."""
         parts, size = [], 0
         async for part in response.content.iter_chunked(65536):
             size += len(part)
@@ -217,7 +216,7 @@ class Endpoint:
             parts.append(part)
         return b"".join(parts)
 
-    def _decoded(self, raw: bytes, kind: str) -> Any:
+    def _decode(self, raw: bytes, kind: str) -> Any:
         try:
             return msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -227,34 +226,34 @@ class Endpoint:
                 ) from None
             raise ProviderError(BROKEN_JSON.format(server=self.server, why=error), reason=NOT_JSON) from None
 
-    def _without_secrets(self, raw: bytes, proof: Proof) -> bytes:
-        """Some servers repeat what they were shown, and what they say of an error is for all to read."""
+    def _redact(self, raw: bytes, proof: Proof) -> bytes:
+        """Remove secrets from an error response: some servers repeat the request, and messages quote the response."""
         shown = proof.authorization.partition(" ")[2]
         for secret in (shown, self._auth.password, *self._headers.values()):
             if len(secret) >= SHORTEST_SECRET:
                 raw = raw.replace(secret.encode(), b"***")
         return raw
 
-    def _rejected(self, raw: bytes) -> ProviderError:
+    def _unauthorized(self, raw: bytes) -> ProviderError:
         auth = self._auth
         what = TOKEN_GIVEN if auth.token or auth.username or auth.cert_file else NO_AUTH
         if auth.token_file or auth.password_file:
             what = REREAD.format(what="token" if auth.token_file else "password")
-        message = TOKEN_REJECTED.format(server=self.server, said=said(raw), what=what)
+        message = TOKEN_REJECTED.format(server=self.server, said=excerpt(raw), what=what)
         return ProviderError(message, reason=UNAUTHORIZED)
 
-    def _failed(self, status: int, path: str, raw: bytes) -> ProviderError:
+    def _status_error(self, status: int, path: str, raw: bytes) -> ProviderError:
         if status == 403:
-            message = NOT_ALLOWED.format(server=self.server, what=path, said=said(raw))
+            message = NOT_ALLOWED.format(server=self.server, what=path, said=excerpt(raw))
             return ProviderError(message, reason=FORBIDDEN)
-        message = SERVER_FAILED.format(server=self.server, status=status, said=said(raw))
+        message = SERVER_FAILED.format(server=self.server, status=status, said=excerpt(raw))
         return ProviderError(message, reason=UNAVAILABLE if status >= 500 or status == 429 else REFUSED)
 
 
-def said(raw: bytes) -> str:
-    """What a server says of its error, on one line, for the end of a message. Nothing of pages."""
-    text = " ".join(raw[: 4 * LONGEST_SAID].decode("utf-8", errors="replace").split())
+def excerpt(raw: bytes) -> str:
+    """Format the start of an error response as one line for the end of a message; empty for HTML."""
+    text = " ".join(raw[: 4 * LONGEST_EXCERPT].decode("utf-8", errors="replace").split())
     if not text or text.startswith("<"):
         return ""
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    return f": {text[:LONGEST_SAID]}"
+    return f": {text[:LONGEST_EXCERPT]}"

@@ -30,17 +30,16 @@ BAD_HEADER: Final = "a header must be printable ASCII"
 OUR_HEADER: Final = "Authorization is set by auth, not here"
 
 LARGEST_ANSWER: Final = 16 * 1024 * 1024
-"""Bytes, unless maxBytes says otherwise."""
+"""Default of maxBytes."""
 
 
 class AuthEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     token: str = ""
     token_file: str = ""
-    """Read again whenever it changes."""
+    """Read again when it changes, as is ``password_file``."""
     username: str = ""
     password: str = ""
     password_file: str = ""
-    """So is this."""
     cert_file: str = ""
     key_file: str = ""
 
@@ -52,7 +51,7 @@ class TlsEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
 
 
 class Reachable(Protocol):
-    """What an entry says of a server; ``EndpointEntry`` by itself, ``RemoteEntry`` as part of a provider's."""
+    """Settings of a server connection."""
 
     @property
     def url(self) -> str: ...
@@ -78,7 +77,7 @@ class EndpointEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RemoteEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """A provider that asks one server."""
+    """Entry of a provider that reads one server."""
 
     url: str
     auth: AuthEntry = AuthEntry()
@@ -98,7 +97,7 @@ def checked_headers(entry: Reachable, document: Document, path: Steps) -> dict[s
 
 
 def _checked_url(entry: Reachable, document: Document, path: Steps) -> str:
-    """What is wrong is not repeated: people put secrets there."""
+    """Errors do not quote the URL, which may contain secrets."""
     try:
         parts = urlsplit(entry.url)
         host = parts.hostname if parts.port != 0 else None

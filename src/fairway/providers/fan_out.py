@@ -1,7 +1,6 @@
 """Publish to several sinks: AddOnPlacementScores first, then the others.
 
-If only another sink fails, that is logged, counted, and retried with the next write; the first is not written again for
-it.
+A failure of a companion sink is logged, counted, and retried with the next write; it does not repeat the first write.
 """
 
 import logging
@@ -18,11 +17,11 @@ from fairway.providers.sink import Sink, SinkError, StoredPublication
 
 log: Final = logging.getLogger(__name__)
 
-LEFT_BEHIND: Final = "%s published the scores of %s, but failed to publish them as %s: %s"
+COMPANION_FAILED: Final = "%s published the scores of %s, but failed to publish them as %s: %s"
 
 
 class FanOutSink(AddOnPlacementScores):
-    """AddOnPlacementScores, and ``companions`` that get all that is written there."""
+    """AddOnPlacementScores, and ``companions`` that get the same publications."""
 
     def __init__(
         self,
@@ -39,18 +38,18 @@ class FanOutSink(AddOnPlacementScores):
         self._throttle = LogThrottle(log)
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
-        written = await super().write(cluster, publication, held=held)
+        written = await super().write(cluster, publication, stored=stored)
         missing = []
         for companion in self._companions:
             try:
-                await companion.write(cluster, publication, held=None)
+                await companion.write(cluster, publication, stored=None)
             except SinkError as error:
                 kind = type(companion).__name__
                 self._meters.write_failed(self._name, reason=error.reason)
                 topic = (kind, error.reason)
-                self._throttle.log(logging.WARNING, topic, LEFT_BEHIND, self._name, cluster, kind, error)
+                self._throttle.log(logging.WARNING, topic, COMPANION_FAILED, self._name, cluster, kind, error)
                 missing.append(f"{kind}: {error}")
         return replace(written, missing="; ".join(missing)) if missing else written
 

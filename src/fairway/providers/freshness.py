@@ -12,7 +12,7 @@ from fairway.api.score import AddOnPlacementScore
 MORE: Final = "{first} (and {count:,} more)"
 WITHOUT: Final = "none for {names}"
 WITHOUT_END: Final = "{count:,} of {all:,} have no validUntil: a dead publisher would go unnoticed"
-NAMED: Final = 3
+MAX_NAMES: Final = 3
 
 
 class State(StrEnum):
@@ -31,7 +31,7 @@ class State(StrEnum):
         return self not in (State.ENDLESS, State.FRESH)
 
 
-ORDER: Final = {state: at for at, state in enumerate(State)}
+SEVERITY: Final = {state: at for at, state in enumerate(State)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +101,8 @@ class Health:
 
     def _remarks(self, without: list[str]) -> Iterator[str]:
         if without:
-            listed = ", ".join(without[:NAMED])
-            more = len(without) - NAMED
+            listed = ", ".join(without[:MAX_NAMES])
+            more = len(without) - MAX_NAMES
             yield WITHOUT.format(names=MORE.format(first=listed, count=more) if more > 0 else listed)
         endless = self.counts[State.ENDLESS]
         if (

@@ -13,7 +13,7 @@ from typing import Any, Final, Never, TypeVar
 
 from fairway.api.cluster import ManagedCluster
 from fairway.providers.definition import DefinitionError, check
-from fairway.providers.message_format import described
+from fairway.providers.message_format import describe
 from fairway.providers.provider import (
     INTERVAL_SECONDS,
     ClusterProvider,
@@ -26,7 +26,7 @@ from fairway.providers.provider import (
 from fairway.providers.reading_check import BAD_RESULT, MOST_SCORES, reading_of
 
 Scores = Mapping[str, Scale | Score] | Sequence[Score]
-"""By name with a scale or a whole Score, or Scores that have their names."""
+"""Scales or Scores by name, or a sequence of Scores."""
 Function = Callable[..., Any]
 
 BARE: Final = "@{decorator} needs scores: write @{decorator}(scores={{'queueFree': Linear(0, 1000)}})"
@@ -39,8 +39,8 @@ NOT_SCORES: Final = "provider {name}: scores must be names with their scales, no
 NOT_BY_CLUSTER: Final = "the provider returned {kind} instead of values by cluster"
 
 
-class _OfFunction:
-    """What both kinds have in common. The function can still be called, as in a test."""
+class _FunctionProvider:
+    """Common part of function providers. The function can still be called, for example in a test."""
 
     isolated = True
 
@@ -65,30 +65,30 @@ class _OfFunction:
         return reading_of(result)
 
 
-class FunctionProvider(_OfFunction, ClusterProvider):
+class FunctionProvider(_FunctionProvider, ClusterProvider):
     async def read(self) -> Reading:
-        return self._reading(await awaited(self.function()))
+        return self._reading(await resolve(self.function()))
 
 
-class FleetFunctionProvider(_OfFunction, FleetProvider):
+class FleetFunctionProvider(_FunctionProvider, FleetProvider):
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
-        result = await awaited(self.function(clusters))
+        result = await resolve(self.function(clusters))
         if not isinstance(result, Mapping):
             raise ProviderError(NOT_BY_CLUSTER.format(kind=type(result).__name__), reason=BAD_RESULT)
         return {cluster: self._one(values) for cluster, values in result.items()}
 
     def _one(self, values: object) -> Reading | ProviderError:
-        """An error is one of this cluster alone: the others' values are good."""
+        """Convert one cluster's values; an error does not affect other clusters."""
         if isinstance(values, ProviderError):
             return values
         if isinstance(values, Exception):
-            return ProviderError(described(values))
+            return ProviderError(describe(values))
         try:
             return self._reading(values)
         except ProviderError as error:
             return error
-        except Exception as error:  # such as a name that cannot be the key of anything
-            return ProviderError(described(error), reason=BAD_RESULT)
+        except Exception as error:  # such as an unhashable name
+            return ProviderError(describe(error), reason=BAD_RESULT)
 
 
 _Kind = TypeVar("_Kind", FunctionProvider, FleetFunctionProvider)
@@ -101,17 +101,20 @@ def provider(
     resource: str | None = None,
     interval: float = INTERVAL_SECONDS,
 ) -> Callable[[Function], FunctionProvider]:
-    """The function reads the cluster it runs on. Without a name it is the function's, without a resource NAME-score."""
+    """Make a provider of the local cluster from a function without arguments.
+
+    ``name`` defaults to the function's name, ``resource`` to ``NAME-score``.
+    """
     if bare:
         raise DefinitionError(BARE.format(decorator="provider"))
 
-    def decorated(function: Function) -> FunctionProvider:
+    def decorate(function: Function) -> FunctionProvider:
         called = _name(function, name, decorator="provider")
         if not _takes(function, 0):
             raise DefinitionError(NO_ARGUMENTS.format(name=called))
-        return _made(FunctionProvider, function, called, resource, scores, interval)
+        return _create(FunctionProvider, function, called, resource, scores, interval)
 
-    return decorated
+    return decorate
 
 
 def fleet_provider(
@@ -121,26 +124,26 @@ def fleet_provider(
     resource: str | None = None,
     interval: float = INTERVAL_SECONDS,
 ) -> Callable[[Function], FleetFunctionProvider]:
-    """The function takes the clusters of the hub by name and returns the values of each, also by name."""
+    """Make a fleet provider from a function that takes clusters by name and returns values by name."""
     if bare:
         raise DefinitionError(BARE.format(decorator="fleet_provider"))
 
-    def decorated(function: Function) -> FleetFunctionProvider:
+    def decorate(function: Function) -> FleetFunctionProvider:
         called = _name(function, name, decorator="fleet_provider")
         if not _takes(function, 1):
             raise DefinitionError(ONE_ARGUMENT.format(name=called))
-        return _made(FleetFunctionProvider, function, called, resource, scores, interval)
+        return _create(FleetFunctionProvider, function, called, resource, scores, interval)
 
-    return decorated
+    return decorate
 
 
-def _made(
+def _create(
     kind: type[_Kind], function: Function, name: str, resource: str | None, scores: Scores, interval: float
 ) -> _Kind:
     resource = resource if resource is not None else f"{name}-score".lower()
-    made = kind(function, name=name, resource=resource, scores=_scores(scores, name), interval=interval)
-    check(made)
-    return made
+    created = kind(function, name=name, resource=resource, scores=_scores(scores, name), interval=interval)
+    check(created)
+    return created
 
 
 def _name(function: object, name: str | None, *, decorator: str) -> str:
@@ -155,7 +158,7 @@ def _takes(function: Function, count: int) -> bool:
         inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # a function of another language that does not tell
+    except ValueError:  # a native function without a signature
         return True
     return True
 
@@ -171,13 +174,13 @@ def _scores(given: object, name: str) -> tuple[Score, ...]:
     return tuple(given)
 
 
-async def awaited(result: Any) -> object:
-    """What a function gives in the end, if it is async or yields; what it returned otherwise."""
+async def resolve(result: Any) -> object:
+    """Await or collect the result of an async function or generator; return other results unchanged."""
     if isinstance(result, AsyncIterator):
         pairs: list[object] = []
         async for pair in result:
             pairs.append(pair)
-            if len(pairs) > MOST_SCORES:  # enough to be refused
+            if len(pairs) > MOST_SCORES:  # enough to reject it
                 break
         return pairs
     return await result if isinstance(result, Awaitable) else result

@@ -17,11 +17,11 @@ log: Final = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 600.0
 AGAIN_SECONDS: Final = 30.0
-"""After it could not be asked."""
+"""Interval after a failed request."""
 ANSWER_SECONDS: Final = 5.0
 NOTEWORTHY: Final = timedelta(seconds=30)
 PATH: Final = "/version"
-"""What everybody may ask for."""
+"""Readable by every authenticated user."""
 
 BEHIND: Final = (
     "this machine's clock is %.0f s behind the hub's, which decides when scores expire: they expire that much too "
@@ -36,7 +36,7 @@ _HALF_SECOND: Final = timedelta(seconds=0.5)
 
 
 class HubClock:
-    """``ahead`` is by how much the hub's is before ours; nothing as long as that is not known, or hardly anything."""
+    """``ahead`` is the difference between the hub's clock and ours; 0 while it is unknown or small."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self.ahead = timedelta(0)
@@ -44,7 +44,7 @@ class HubClock:
         self._throttle = LogThrottle(log, every=3600.0)
 
     async def compare(self) -> float:
-        """Returns after how many seconds to do so again."""
+        """Request the hub's time. Return the seconds until the next comparison."""
         began = self._clock.wall()
         try:
             answer = await self._client.request("GET", PATH, timeout=ANSWER_SECONDS)
@@ -54,7 +54,7 @@ class HubClock:
         there = _date(answer.headers.get("Date", ""))
         if there is None:
             return EVERY_SECONDS
-        # It was written somewhere between question and answer, and tells whole seconds.
+        # The hub wrote the Date header between request and response, in whole seconds.
         ahead = there + _HALF_SECOND - (began + (ended - began) / 2)
         slack = _HALF_SECOND + (ended - began) / 2
         self.ahead = ahead if abs(ahead) > slack + NOTEWORTHY else timedelta(0)

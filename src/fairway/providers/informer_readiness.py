@@ -13,11 +13,11 @@ from fairway.api.meta import reason_of
 from fairway.kube import Client, Informer, KubeError
 from fairway.providers.provider import ProviderError
 
-PATIENCE_SECONDS: Final = 20.0
-"""For the first list, which of a large cluster takes seconds."""
+SYNC_SECONDS: Final = 20.0
+"""Limit for the first list, which takes seconds on a large cluster."""
 ANSWER_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 60.0
-"""Watches end now and then, and are begun anew. However long an interval is: what is read is published as new."""
+"""Watches are restarted now and then. Independent of the interval, because each reading is published as new."""
 
 NOT_LISTED: Final = "NotListed"
 WATCH_LOST: Final = "WatchLost"
@@ -26,14 +26,14 @@ UNREADABLE: Final = "Unreadable"
 CANNOT_LIST: Final = "cannot list {kind}s of the cluster: {why}"
 NOT_YET: Final = "the list is not complete after {seconds:g} s"
 NO_ANSWER: Final = "the cluster does not respond ({why}): the watched state may be stale"
-"""Without a number that never is the same, for every other message is written anew."""
+"""Without the elapsed time: each different message would cause a write."""
 NO_NEWS: Final = "{kind}s of the cluster have not been watched for {seconds:.0f} s"
 
 
 async def wait_until_current(client: Client, *informers: Informer[Any]) -> None:
-    """Returns once all that is followed can be gone by. Raises ProviderError if it cannot."""
+    """Return when all informers are synced and current. Raises ProviderError on a timeout."""
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(SYNC_SECONDS):
             for informer in informers:
                 await informer.synced.wait()
     except TimeoutError:
@@ -42,23 +42,23 @@ async def wait_until_current(client: Client, *informers: Informer[Any]) -> None:
         raise ProviderError(CANNOT_LIST.format(kind=late.resource.kind, why=why), reason=NOT_LISTED) from None
     for informer in informers:
         if informer.lag > STALE_SECONDS:
-            told = NO_NEWS.format(kind=informer.resource.kind, seconds=informer.lag)
-            raise ProviderError(told, reason=WATCH_LOST)
+            message = NO_NEWS.format(kind=informer.resource.kind, seconds=informer.lag)
+            raise ProviderError(message, reason=WATCH_LOST)
 
 
 class LivenessCheck:
-    """Of the cluster that is followed by ``informer``. Costs a small request every interval, and none in between."""
+    """Probes the cluster of ``informer`` with a small request, at most once per interval."""
 
     def __init__(self, client: Client, informer: Informer[Any]) -> None:
         self._client, self._resource = client, informer.resource
         self._last: float | None = None
 
     async def ensure(self, *, interval: float) -> None:
-        """Raises ProviderError if there were none for longer than a restart takes, however long an interval is."""
+        """Raises ProviderError if the cluster has not responded for ``STALE_SECONDS``."""
         clock = asyncio.get_running_loop().time
         began = clock()
         if self._last is None:
-            self._last = began  # what is followed was just listed
+            self._last = began  #  the informer has just listed it
         if began - self._last < interval / 2:
             return
         try:
@@ -75,11 +75,11 @@ async def _why_not(client: Client, informer: Informer[Any]) -> str:
         await client.newest(informer.resource, timeout=ANSWER_SECONDS)
     except KubeError as error:
         return str(error)
-    return NOT_YET.format(seconds=PATIENCE_SECONDS)
+    return NOT_YET.format(seconds=SYNC_SECONDS)
 
 
-def unreadable(*informers: Informer[Any]) -> list[str]:
-    """Objects of which fields cannot be read, with these fields."""
+def unreadable_objects(*informers: Informer[Any]) -> list[str]:
+    """List objects with unreadable fields, and these fields."""
     return [
         f"{informer.resource.kind} {'/'.join(part for part in key if part)}: {reason_of(fields)}"
         for informer in informers
@@ -87,11 +87,10 @@ def unreadable(*informers: Informer[Any]) -> list[str]:
     ]
 
 
-async def end(task: "asyncio.Task[None]") -> None:
-    """Of what was begun beside the informers."""
+async def cancel_and_wait(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait([task])
 
 
-def nobody() -> None:
-    """Wakes nobody: there is nobody yet."""
+def ignore_wake() -> None:
+    """Default wake callback before a provider runs."""

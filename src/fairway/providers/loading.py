@@ -18,11 +18,11 @@ from types import ModuleType
 from typing import Any, Final
 
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
-from fairway.providers.message_format import described
+from fairway.providers.message_format import describe
 from fairway.providers.provider import Provider
 
 GROUP: Final = "fairway.providers"
-"""Of the entry points."""
+"""Entry point group."""
 
 NO_FILE: Final = "there is no file {path}"
 NOT_PYTHON: Final = "{path} is not a Python file: its name must end with .py"
@@ -50,30 +50,30 @@ _PREFIX: Final = "fairway_provider_file_"
 
 
 class LoadingError(Exception):
-    """What was named cannot be loaded. The message says where it looked."""
+    """The named provider cannot be loaded. The message names the place that was searched."""
 
 
 def load(target: str) -> Factory:
-    """The factory of what is called ``target``. Raises LoadingError."""
+    """Return the factory of ``target``. Raises LoadingError."""
     if target in CATALOGUE:
         return CATALOGUE[target].factory()
     path, name = _split(target)
     if path is not None:
         module = _from_file(path)
-        return _isolated(_found(module, name, place=str(path)))
+        return _sandboxed(_resolve(module, name, place=str(path)))
     module_name, colon, attribute = target.partition(":")
     if colon:
-        return _isolated(_found(_from_module(module_name), attribute, place=module_name))
-    return _isolated(_from_entry_point(target))
+        return _sandboxed(_resolve(_from_module(module_name), attribute, place=module_name))
+    return _sandboxed(_from_entry_point(target))
 
 
 def installed() -> Mapping[str, EntryPoint]:
-    """Those that packages brought, by name, without those that Fairway has itself."""
+    """Entry points of installed packages by name, without the built-in providers."""
     return {each.name: each for each in entry_points(group=GROUP) if each.name not in CATALOGUE}
 
 
 def _split(target: str) -> tuple[Path | None, str]:
-    """A file and a name in it; None if it is no file that is meant."""
+    """Split into a file and a name in it; (None, "") if the target is not a file."""
     head, colon, tail = target.rpartition(":")
     if colon and head.endswith(".py") and tail.isidentifier():
         return Path(head), tail
@@ -92,11 +92,11 @@ def _from_file(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and pickles look there
+    sys.modules[name] = module  #  dataclasses and pickle look it up there
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        # What lies beside it can be imported, as with `python FILE`. Last, for a queue.py must not be in the way of
-        # the one that everybody else means.
+        # Modules beside the file can be imported, as with `python FILE`. Appended, because a queue.py must not
+        # shadow the standard library's.
         sys.path.append(folder)
     try:
         spec.loader.exec_module(module)
@@ -107,15 +107,15 @@ def _from_file(path: Path) -> ModuleType:
         ) from None
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise LoadingError(_told(error, path)) from error
+        raise LoadingError(_import_failure(error, path)) from error
     return module
 
 
-def _told(error: BaseException, path: Path) -> str:
+def _import_failure(error: BaseException, path: Path) -> str:
     own = str(path.resolve())
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
     place = f"{path}:{lines[-1]}" if lines else str(path)
-    return IMPORT_FAILED.format(place=place, error=described(error))
+    return IMPORT_FAILED.format(place=place, error=describe(error))
 
 
 def _from_module(name: str) -> ModuleType:
@@ -124,13 +124,13 @@ def _from_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise LoadingError(NO_MODULE.format(module=name)) from None
-        raise LoadingError(IMPORT_FAILED.format(place=name, error=described(error))) from error
+        raise LoadingError(IMPORT_FAILED.format(place=name, error=describe(error))) from error
     except SyntaxError as error:
         raise LoadingError(
             BAD_SYNTAX.format(path=error.filename, line=error.lineno, message=error.msg)
         ) from None
     except (Exception, SystemExit) as error:
-        raise LoadingError(IMPORT_FAILED.format(place=name, error=described(error))) from error
+        raise LoadingError(IMPORT_FAILED.format(place=name, error=describe(error))) from error
 
 
 def _from_entry_point(name: str) -> Factory:
@@ -141,12 +141,12 @@ def _from_entry_point(name: str) -> Factory:
         hint = NEAR.format(near=near[0]) if near else ""
         raise LoadingError(UNKNOWN_NAME.format(name=name, hint=hint))
     module = _from_module(point.module)
-    return _found(module, point.attr, place=point.module)
+    return _resolve(module, point.attr, place=point.module)
 
 
-def _found(module: ModuleType, name: str, *, place: str) -> Factory:
+def _resolve(module: ModuleType, name: str, *, place: str) -> Factory:
     if not name:
-        return _only(module, place)
+        return _single_provider(module, place)
     found: Any = module
     for part in name.split("."):
         try:
@@ -160,18 +160,18 @@ def _found(module: ModuleType, name: str, *, place: str) -> Factory:
     return _factory(found, name, place)
 
 
-def _only(module: ModuleType, place: str) -> Factory:
+def _single_provider(module: ModuleType, place: str) -> Factory:
     found = _providers(module)
     if not found:
-        raise LoadingError(_unfinished(module, place) or NO_PROVIDER.format(place=place))
+        raise LoadingError(_missing_methods(module, place) or NO_PROVIDER.format(place=place))
     names = sorted(found)
     if len(names) > 1:
         raise LoadingError(SEVERAL.format(place=place, names=", ".join(names), example=f"{place}:{names[0]}"))
     return _factory(found[names[0]], names[0], place)
 
 
-def _unfinished(module: ModuleType, place: str) -> str:
-    """What the first class of a provider lacks to be one; empty if there is none."""
+def _missing_methods(module: ModuleType, place: str) -> str:
+    """Describe the first abstract Provider class of the module; empty if there is none."""
     for name, value in vars(module).items():
         if inspect.isabstract(value) and issubclass(value, Provider) and value.__module__ == module.__name__:
             missing = ", ".join(sorted(value.__abstractmethods__))
@@ -180,14 +180,14 @@ def _unfinished(module: ModuleType, place: str) -> str:
 
 
 def _providers(module: ModuleType) -> dict[str, Any]:
-    """Those that the module defines, by name; each once, even if it has two names."""
+    """Providers that the module defines, by name. A provider with two names is listed once."""
     found: dict[str, Any] = {}
     for name, value in vars(module).items():
         if name.startswith("_") or any(value is other for other in found.values()):
             continue
         if isinstance(value, Provider) or (_is_class(value) and value.__module__ == module.__name__):
             found[name] = value
-    # A class that is there for the sake of an instance is not one more provider.
+    # The class of an instance in the module is not another provider.
     made = {type(value) for value in found.values() if isinstance(value, Provider)}
     return {name: value for name, value in found.items() if value not in made}
 
@@ -198,13 +198,13 @@ def _is_class(value: object) -> bool:
 
 def _factory(found: Any, name: str, place: str) -> Factory:
     if isinstance(found, Provider):
-        return _given(found)
+        return _constant_factory(found)
     if _is_class(found):
         try:
-            return _given(found())
+            return _constant_factory(found())
         except Exception as error:
             raise LoadingError(
-                NEEDS_ARGUMENTS.format(place=place, name=name, error=described(error))
+                NEEDS_ARGUMENTS.format(place=place, name=name, error=describe(error))
             ) from error
     if not callable(found) or isinstance(found, type):
         kind = f"a {type(found).__name__}"
@@ -224,7 +224,7 @@ def _factory(found: Any, name: str, place: str) -> Factory:
     return checked
 
 
-def _given(provider: Provider) -> Factory:
+def _constant_factory(provider: Provider) -> Factory:
     def factory(options: Mapping[str, Any], _: Context) -> Provider:
         if options:
             raise OptionsError(TAKES_NO_OPTIONS)
@@ -233,7 +233,7 @@ def _given(provider: Provider) -> Factory:
     return factory
 
 
-def _isolated(factory: Factory) -> Factory:
+def _sandboxed(factory: Factory) -> Factory:
     def made(options: Mapping[str, Any], context: Context) -> Provider:
         provider = factory(options, context)
         object.__setattr__(provider, "isolated", True)  # also where its class is frozen

@@ -24,21 +24,21 @@ from fairway.providers.sink import (
     ForeignObject,
     SinkError,
     StoredPublication,
+    as_sink_errors,
+    describe_owner,
     field_manager,
-    in_words,
-    is_of,
+    is_owned_by,
     labels_of,
     selector_of,
-    whose,
 )
 
 log: Final = logging.getLogger(__name__)
 
 CONDITION: Final = "ManagedClusterScoreUpdated"
-"""The type of the condition, and its reason while everything is well."""
+"""Condition type, and its reason while its status is True."""
 UPDATED: Final = "ManagedClusterScore updated successfully"
 OUT_OF_RANGE: Final = "OutOfRange"
-"""The reason where the value is none that can be published."""
+"""Condition reason of a value that is not an int64."""
 
 LONGEST_NAME: Final = 253
 LEAST: Final = -(2**63)
@@ -70,34 +70,34 @@ class CalculatorError(ValueError):
 
 
 class ManagedClusterScores:
-    """The sink of one provider. ``names`` are those of its scores. Raises CalculatorError."""
+    """Sink of one provider with the score ``names``. Raises CalculatorError."""
 
     def __init__(self, client: Client, *, provider: str, names: Iterable[str], adopt: bool = False) -> None:
         self.calculators = calculators(names)
         self._client, self._provider, self._adopt = client, provider, adopt
         self._manager = field_manager(provider)
-        self._left_over: dict[str, set[str]] = {}
-        """Names of objects by cluster that are ours and were there before; asked for once."""
+        self._existing: dict[str, set[str]] = {}
+        """Names of this provider's objects by cluster; listed once per cluster."""
         self._throttle = LogThrottle(log)
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
-        found = await in_words(self._ours(cluster), cluster=cluster)
-        return _held(found) if found else None
+        found = await as_sink_errors(self._list_own(cluster), cluster=cluster)
+        return _stored_publication(found) if found else None
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
-        """All scores, one after the other. What was written of them stays if one fails, and is written again."""
-        del held  # one object per score has no version in common
-        return await in_words(self._written(cluster, publication), cluster=cluster)
+        """Write all scores in sequence. If one fails, the earlier writes stay and are repeated in the next round."""
+        del stored  #  the objects have no common version
+        return await as_sink_errors(self._written(cluster, publication), cluster=cluster)
 
     async def remove(self, cluster: str, /) -> bool:
-        return await in_words(self._removed(cluster), cluster=cluster)
+        return await as_sink_errors(self._removed(cluster), cluster=cluster)
 
     async def clusters(self) -> tuple[str, ...]:
-        return await in_words(self._listed(), cluster="")
+        return await as_sink_errors(self._listed(), cluster="")
 
-    async def _ours(self, cluster: str) -> list[ManagedClusterScore]:
+    async def _list_own(self, cluster: str) -> list[ManagedClusterScore]:
         found = await self._client.list(
             MANAGED_CLUSTER_SCORES,
             namespace=cluster,
@@ -113,18 +113,18 @@ class ManagedClusterScores:
         }
         for score, name in names.items():
             await self._publish(cluster, name, publication, raw=publication.raw.get(score))
-        if cluster not in self._left_over:
-            self._left_over[cluster] = {each.metadata.name for each in await self._ours(cluster)}
-        for name in self._left_over[cluster] - set(names.values()):
-            await self._drop(cluster, name)
-        self._left_over[cluster] = set(names.values())
+        if cluster not in self._existing:
+            self._existing[cluster] = {each.metadata.name for each in await self._list_own(cluster)}
+        for name in self._existing[cluster] - set(names.values()):
+            await self._delete_own(cluster, name)
+        self._existing[cluster] = set(names.values())
         return StoredPublication(publication=publication)
 
     async def _publish(self, cluster: str, name: str, publication: Publication, *, raw: float | None) -> None:
-        value = None if raw is None else whole(raw)
+        value = None if raw is None else round_to_int64(raw)
         known = None
         if value is None:
-            # Nothing new to publish: what is there stays, with the time it is of, and the condition says why.
+            # No publishable value: the stored value and its time stay, and the condition gives the reason.
             known = await self._get(cluster, name)
             if known is None or known.value is None:
                 if raw is not None:
@@ -132,7 +132,7 @@ class ManagedClusterScores:
                         logging.WARNING, (cluster, name), SKIPPED, cluster, name, NOT_WHOLE.format(value=raw)
                     )
                 return
-            self._claim(known)
+            self._check_owner(known)
         status = status_of(publication, value=value, raw=raw, known=known)
         for made in (False, True):
             try:
@@ -140,12 +140,12 @@ class ManagedClusterScores:
             except NotFound:
                 if made:
                     raise
-                await self._make(cluster, name)
+                await self._create(cluster, name)
             else:
                 return
 
-    async def _make(self, cluster: str, name: str) -> None:
-        """First the object: a status sent along is dropped. So no object of somebody else's is ever applied to."""
+    async def _create(self, cluster: str, name: str) -> None:
+        """Create the object without its status, which the API ignores on create."""
         body = {"metadata": {"name": name, "labels": labels_of(self._provider)}}
         try:
             await self._client.create(
@@ -155,12 +155,12 @@ class ManagedClusterScores:
             found = await self._get(cluster, name)
             if found is None:
                 raise
-            self._claim(found)
+            self._check_owner(found)
 
     async def _apply(self, cluster: str, name: str, status: Mapping[str, Any]) -> None:
         found = await self._client.get(MANAGED_CLUSTER_SCORES, name, namespace=cluster)
         if not self._is_ours(found):
-            self._claim(found)
+            self._check_owner(found)
             labels = {"metadata": {"uid": found.metadata.uid, "labels": labels_of(self._provider)}}
             await self._patch(cluster, name, labels, kind=Patch.MERGE)
         metadata = {"name": name, "namespace": cluster, "uid": found.metadata.uid}
@@ -195,25 +195,25 @@ class ManagedClusterScores:
             return None
 
     def _is_ours(self, found: ManagedClusterScore) -> bool:
-        return is_of(self._provider, found.metadata.labels)
+        return is_owned_by(self._provider, found.metadata.labels)
 
-    def _claim(self, found: ManagedClusterScore) -> None:
-        """Raises Foreign, unless it is ours or to be taken over."""
+    def _check_owner(self, found: ManagedClusterScore) -> None:
+        """Raises ForeignObject, unless the object is ours or ``--adopt`` was given."""
         if self._is_ours(found) or self._adopt:
             return
         meta = found.metadata
         raise ForeignObject(
-            FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels))
+            FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=describe_owner(meta.labels))
         )
 
     async def _removed(self, cluster: str) -> bool:
-        found = await self._ours(cluster)
+        found = await self._list_own(cluster)
         for each in found:
-            await self._drop(cluster, each.metadata.name)
-        self._left_over.pop(cluster, None)
+            await self._delete_own(cluster, each.metadata.name)
+        self._existing.pop(cluster, None)
         return bool(found)
 
-    async def _drop(self, cluster: str, name: str) -> None:
+    async def _delete_own(self, cluster: str, name: str) -> None:
         found = await self._get(cluster, name)
         if found is None or not self._is_ours(found):
             return
@@ -228,7 +228,7 @@ class ManagedClusterScores:
 
 
 def calculators(names: Iterable[str]) -> dict[str, str]:
-    """By name of the score. Raises CalculatorError."""
+    """Map score names to calculators. Raises CalculatorError."""
     found: dict[str, str] = {}
     scores: dict[str, str] = {}
     for name in names:
@@ -257,8 +257,8 @@ def object_name(*, cluster: str, score: str, calculator: str) -> str:
     return name
 
 
-def whole(value: float) -> int | None:
-    """The nearest whole number, the even one of two; None if an int64 cannot hold it."""
+def round_to_int64(value: float) -> int | None:
+    """Round half to even; None if the value does not fit into an int64."""
     if not math.isfinite(value):
         return None
     nearest = round(value)
@@ -268,23 +268,23 @@ def whole(value: float) -> int | None:
 def status_of(
     publication: Publication, *, value: int | None, raw: float | None, known: ManagedClusterScore | None
 ) -> dict[str, Any]:
-    """As it is applied. Without a ``value``, that of what is ``known`` stays, and so does the time it is of."""
-    well, reason, message = publication.well, publication.reason, publication.message
+    """Status to apply. Without ``value``, the value and update time of ``known`` stay."""
+    ok, reason, message = publication.ok, publication.reason, publication.message
     updated = publication.read_at or publication.changed_at
     said = None if known is None else _condition(known)
     if value is None and known is not None:
         value = known.value
         updated = (None if said is None else said.lastUpdateTime) or updated
         if raw is not None:
-            well, reason, message = False, OUT_OF_RANGE, NOT_WHOLE.format(value=raw)
-    if well:
+            ok, reason, message = False, OUT_OF_RANGE, NOT_WHOLE.format(value=raw)
+    if ok:
         reason, message = CONDITION, UPDATED
     assert value is not None
     return {
         "conditions": [
             {
                 "type": CONDITION,
-                "status": TRUE if well else FALSE,
+                "status": TRUE if ok else FALSE,
                 "reason": reason,
                 "message": message,
                 "lastTransitionTime": format_time(publication.changed_at),
@@ -300,14 +300,14 @@ def _condition(found: ManagedClusterScore) -> ManagedClusterScoreCondition | Non
     return condition if isinstance(condition, ManagedClusterScoreCondition) else None
 
 
-def _held(found: Iterable[ManagedClusterScore]) -> StoredPublication:
-    """No more than that something is there: scores cannot be told from raw values, so they are written once more."""
+def _stored_publication(found: Iterable[ManagedClusterScore]) -> StoredPublication:
+    """Without scores, which cannot be computed from raw values; so the first round writes them again."""
     conditions = [each for one in found if (each := _condition(one)) is not None]
     first = conditions[0] if conditions else None
     publication = Publication(
         scores=(),
         valid_until=None,
-        well=first is not None and first.status == TRUE,
+        ok=first is not None and first.status == TRUE,
         reason="" if first is None else first.reason,
         message="" if first is None else first.message,
         changed_at=(None if first is None else first.lastTransitionTime) or _LONG_AGO,

@@ -10,21 +10,21 @@ from typing import Final
 from fairway.providers.provider import FAILED
 
 LONGEST_MESSAGE: Final = 2000
-"""Characters. A condition may hold more, but nobody reads more."""
-SPEECHLESS: Final = "{kind} without a printable message"
+"""Longer messages are cut; a condition may hold more."""
+UNPRINTABLE: Final = "{kind} without a printable message"
 
 _CONSIDERED: Final = 4 * LONGEST_MESSAGE
-"""Of a text; what comes later is not even looked at."""
+"""Characters of a text that are examined."""
 _REASON: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 _LONGEST_REASON: Final = 200
 
 
 def tidy(given: object) -> str:
-    """In one line, printable, and short."""
+    """Format as a single, printable, short line."""
     try:
         text = str(given)
     except Exception:
-        return SPEECHLESS.format(kind=_kind(given))
+        return UNPRINTABLE.format(kind=_kind(given))
     words = " ".join(text[:_CONSIDERED].split())
     words = words if words.isprintable() else "".join(map(_shown, words))
     if len(words) <= LONGEST_MESSAGE and len(text) <= _CONSIDERED:
@@ -33,14 +33,14 @@ def tidy(given: object) -> str:
 
 
 def tidy_reason(given: object) -> str:
-    """One that the hub accepts."""
+    """Return ``given`` if it is a valid condition reason, otherwise ``FAILED``."""
     if not isinstance(given, str) or len(given) > _LONGEST_REASON or not _REASON.fullmatch(given):
         return FAILED
     return str.__str__(given)
 
 
-def described(error: BaseException) -> str:
-    """``ValueError: no such host``."""
+def describe(error: BaseException) -> str:
+    """Format as ``ValueError: no such host``."""
     words = tidy(error)
     return tidy(f"{_kind(error)}: {words}" if words else _kind(error))
 

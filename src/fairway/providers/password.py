@@ -11,7 +11,7 @@ EMPTY_PASSWORD_FILE: Final = "password file {path} is empty"
 
 
 class PasswordFile:
-    """``others`` have the certificate, if there is one."""
+    """Basic authentication. ``others`` supply the client certificate, if any."""
 
     def __init__(self, path: str, *, username: str, others: Credentials) -> None:
         self._file, self._username, self._others = File(path), username, others

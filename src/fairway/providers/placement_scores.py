@@ -24,16 +24,16 @@ from fairway.providers.sink import (
     ForeignObject,
     SinkError,
     StoredPublication,
+    as_sink_errors,
+    describe_owner,
     field_manager,
-    in_words,
-    is_of,
+    is_owned_by,
     labels_of,
     selector_of,
-    whose,
 )
 
 ATTEMPTS: Final = 4
-"""At one write, while others change or delete the object."""
+"""Attempts of one write, if other clients change or delete the object meanwhile."""
 
 FOREIGN: Final = (
     "AddOnPlacementScore {namespace}/{name} {whose}; not changed. Publish under another resource, delete it, "
@@ -55,30 +55,30 @@ class AddOnPlacementScores:
 
     @property
     def selector(self) -> str:
-        """Of the fields, for all objects of this name, whoever made them."""
+        """Field selector for all objects of this name, of any owner."""
         return f"metadata.name={self.resource}"
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
-        found = await in_words(self._get(cluster), cluster=cluster)
-        return None if found is None else await in_words(self._claim(found), cluster=cluster)
+        found = await as_sink_errors(self._get(cluster), cluster=cluster)
+        return None if found is None else await as_sink_errors(self._own_or_adopt(found), cluster=cluster)
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
-        return await in_words(self._written(cluster, publication, held), cluster=cluster)
+        return await as_sink_errors(self._write(cluster, publication, stored), cluster=cluster)
 
     async def remove(self, cluster: str, /) -> bool:
-        return await in_words(self._removed(cluster), cluster=cluster)
+        return await as_sink_errors(self._remove(cluster), cluster=cluster)
 
     async def clusters(self) -> tuple[str, ...]:
-        return await in_words(self._listed(), cluster="")
+        return await as_sink_errors(self._listed(), cluster="")
 
-    def held(self, found: AddOnPlacementScore) -> StoredPublication | None:
-        """What ``found`` says, if it is ours; None otherwise."""
+    def own_publication(self, found: AddOnPlacementScore) -> StoredPublication | None:
+        """Return the content of ``found`` if this provider owns it; None otherwise."""
         return stored_publication(found) if self._is_ours(found) else None
 
     def _is_ours(self, found: AddOnPlacementScore) -> bool:
-        return is_of(self._provider, found.metadata.labels)
+        return is_owned_by(self._provider, found.metadata.labels)
 
     async def _get(self, cluster: str) -> AddOnPlacementScore | None:
         try:
@@ -86,15 +86,17 @@ class AddOnPlacementScores:
         except NotFound:
             return None
 
-    async def _claim(self, found: AddOnPlacementScore) -> StoredPublication:
-        """Ours already, or adopted. Raises Foreign."""
+    async def _own_or_adopt(self, found: AddOnPlacementScore) -> StoredPublication:
+        """Return the content of an own object; adopt a foreign one, or raise ForeignObject."""
         if self._is_ours(found):
             return stored_publication(found)
         meta = found.metadata
         if not self._adopt:
-            told = FOREIGN.format(namespace=meta.namespace, name=meta.name, whose=whose(meta.labels))
-            raise ForeignObject(told)
-        # First the status: whatever others applied there would stay beside what we apply.
+            message = FOREIGN.format(
+                namespace=meta.namespace, name=meta.name, whose=describe_owner(meta.labels)
+            )
+            raise ForeignObject(message)
+        # Clear the status first: fields applied by other managers would remain beside ours.
         version = {"uid": meta.uid, "resourceVersion": meta.resourceVersion}
         cleared = {"metadata": version, "status": {"scores": None, "conditions": None, "validUntil": None}}
         found = await self._patch(meta.namespace, cleared, kind=Patch.MERGE, subresource="status")
@@ -102,27 +104,27 @@ class AddOnPlacementScores:
         found = await self._patch(meta.namespace, {"metadata": labels}, kind=Patch.MERGE)
         return stored_publication(found)
 
-    async def _written(
-        self, cluster: str, publication: Publication, held: StoredPublication | None
+    async def _write(
+        self, cluster: str, publication: Publication, stored: StoredPublication | None
     ) -> StoredPublication:
         for _ in range(ATTEMPTS):
-            if held is None:
-                held = await self._made(cluster)
+            if stored is None:
+                stored = await self._create(cluster)
             try:
-                return await self._applied(cluster, publication, version=held.version)
+                return await self._apply(cluster, publication, version=stored.version)
             except NotFound:
-                held = None  # somebody deleted it; if the namespace is gone as well, making it says so
+                stored = None  #  deleted; a missing namespace is reported when the object is created again
             except Conflict:
-                # Somebody changed it, or put one of theirs in its place: its labels say so.
+                # Another client changed or replaced the object; the labels show which.
                 found = await self._get(cluster)
-                held = None if found is None else await self._claim(found)
-                if held is not None and held.publication.silenced and publication.read_at is None:
-                    # What we were about to write is no newer than what was given up.
+                stored = None if found is None else await self._own_or_adopt(found)
+                if stored is not None and stored.publication.silenced and publication.read_at is None:
+                    # The publication is not newer than the score that was marked silent.
                     message = SILENCED.format(namespace=cluster, name=self.resource)
                     raise SinkError(message, reason="Silent") from None
         raise SinkError(DISTURBED.format(namespace=cluster, name=self.resource), reason="Conflict", race=True)
 
-    async def _made(self, cluster: str) -> StoredPublication:
+    async def _create(self, cluster: str) -> StoredPublication:
         body = {"metadata": {"name": self.resource, "labels": labels_of(self._provider)}}
         try:
             made = await self._client.create(
@@ -133,17 +135,17 @@ class AddOnPlacementScores:
             found = await self._get(cluster)
             if found is None:
                 raise
-            return await self._claim(found)
+            return await self._own_or_adopt(found)
 
-    async def _applied(self, cluster: str, publication: Publication, *, version: int) -> StoredPublication:
+    async def _apply(self, cluster: str, publication: Publication, *, version: int) -> StoredPublication:
         metadata: dict[str, Any] = {"name": self.resource, "namespace": cluster}
         if version:
-            # Not the uid: where a status is applied, hubs pass over it.
+            # Without the uid, which hubs ignore when a status is applied.
             metadata["resourceVersion"] = str(version)
         body = {"metadata": metadata, "status": status_of(publication)}
         answer = await self._patch(cluster, body, kind=Patch.APPLY, subresource="status", force=True)
         if stored_publication(answer).publication.scores != publication.scores:
-            # Others have a hold on some scores, and applying takes away only what is ours alone.
+            # Other managers own some scores, and apply removes only fields that no other manager owns.
             seen = {"uid": answer.metadata.uid, "resourceVersion": answer.metadata.resourceVersion}
             exact = {"metadata": seen, "status": {"scores": body["status"]["scores"]}}
             answer = await self._patch(cluster, exact, kind=Patch.MERGE, subresource="status")
@@ -169,7 +171,7 @@ class AddOnPlacementScores:
             force=force,
         )
 
-    async def _removed(self, cluster: str) -> bool:
+    async def _remove(self, cluster: str) -> bool:
         found = await self._get(cluster)
         if found is None or not self._is_ours(found):
             return False
@@ -191,13 +193,12 @@ class AddOnPlacementScores:
 
 
 def status_of(publication: Publication) -> dict[str, Any]:
-    """As it is applied."""
     assert publication.valid_until is not None
     return {
         "conditions": [
             {
                 "type": CONDITION,
-                "status": TRUE if publication.well else FALSE,
+                "status": TRUE if publication.ok else FALSE,
                 "reason": publication.reason,
                 "message": publication.message,
                 "lastTransitionTime": format_time(publication.changed_at),
@@ -213,9 +214,9 @@ def stored_publication(found: AddOnPlacementScore) -> StoredPublication:
     condition = find_condition(status.conditions, CONDITION)
     publication = Publication(
         scores=tuple(sorted((each.name, each.value) for each in status.scores)),
-        # A moment of year 1 has nothing before it to reckon with.
+        # Dates in year 1 would underflow in later arithmetic.
         valid_until=None if status.validUntil is None else max(status.validUntil, _LONG_AGO),
-        well=condition is not None and condition.status == TRUE,
+        ok=condition is not None and condition.status == TRUE,
         reason="" if condition is None else condition.reason,
         message="" if condition is None else condition.message,
         changed_at=(None if condition is None else condition.lastTransitionTime) or _LONG_AGO,

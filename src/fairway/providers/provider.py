@@ -20,17 +20,17 @@ LOWEST: Final = -100
 HIGHEST: Final = 100
 
 FAILED: Final = "CollectionFailed"
-"""The reason of the condition when a provider says nothing more precise."""
+"""Default reason of the condition when a reading fails."""
 
 Wake = Callable[[], None]
-"""Called by a provider when something has changed that may move a score. Cheap, and never blocks."""
+"""Called by a provider after a change that may affect a score. Does not block, from any thread."""
 
 
 class Scale(Protocol):
-    """How a raw value becomes a score. A frozen value, so that two providers can share one."""
+    """Maps a raw value to a score. Immutable, so that providers can share it."""
 
     def score(self, value: float, /) -> int:
-        """Between LOWEST and HIGHEST for every finite value. Higher is better."""
+        """Return a score from LOWEST to HIGHEST for every finite value. Higher is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,38 +40,38 @@ class Score:
     name: str
     scale: Scale
     unit: str = ""
-    """Of the raw value: ``cores``, ``GiB``; for people."""
+    """Unit of the raw value, such as ``cores`` or ``GiB``; for display."""
     meaning: str = ""
-    """One sentence, for people."""
+    """One sentence, for display."""
     deadband: int = DEADBAND
     thresholds: tuple[int, ...] = ()
-    """Scores whose crossing is written however small the change, besides 0 and the ends."""
+    """A change that crosses one of these scores, or 0, or a limit, is written regardless of the deadband."""
     half_life: float = 0.0
     """Seconds after which an old raw value weighs half as much as the newest; 0 means no smoothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was seen of one cluster. A score that is not among the values is not published: nobody invents a number."""
+    """Observed values of one cluster. A score without a value is not published."""
 
     values: Mapping[str, float] = field(default_factory=dict)
-    """Raw, by the name of the score."""
+    """Raw values by score name."""
     problem: str = ""
-    """What could not be seen, in words; empty when everything could. The values are true nevertheless."""
+    """Description of what could not be read; empty if all was. The values are valid nevertheless."""
     reason: str = ""
-    """One word for the problem, in CamelCase; ``FAILED`` if empty."""
+    """Condition reason of the problem, in CamelCase; ``FAILED`` if empty."""
     lost: tuple[str, ...] = ()
-    """Scores that could not be read this time: what was published of them stays until it runs out. A score that is
-    neither here nor among the values is published no longer."""
+    """Scores that could not be read this time; their published values stay until they expire. A score that is neither
+    here nor among the values is removed."""
     note: str = ""
-    """What people should know of the values besides; no problem."""
+    """Information about the values for users; not a problem."""
 
 
 class ProviderError(Exception):
-    """A provider could not read. What was published before stays until it runs out."""
+    """A reading failed. Published scores stay until they expire."""
 
     reason: str = FAILED
-    """One word, in CamelCase."""
+    """Condition reason, in CamelCase."""
 
     def __init__(self, message: str, *, reason: str = FAILED) -> None:
         super().__init__(message)
@@ -79,24 +79,24 @@ class ProviderError(Exception):
 
 
 class Provider(abc.ABC):
-    """``resource`` names the AddOnPlacementScore its scores are published in."""
+    """``resource`` is the name of the AddOnPlacementScore for its scores."""
 
     name: str
     resource: str
     scores: tuple[Score, ...]
     interval: float = INTERVAL_SECONDS
-    """Seconds between readings when nothing wakes it."""
+    """Seconds between readings, unless the provider wakes its loop."""
     isolated: bool = False
-    """Whether it runs in a thread of its own, with an event loop of its own: for code that may block."""
+    """Whether it runs in its own thread with its own event loop, for code that may block."""
 
     @asynccontextmanager
     async def running(self, _wake: Wake, /) -> AsyncIterator[None]:
-        """Open what it needs for as long as the block runs; called once, before the first reading."""
+        """Hold resources open while the block runs. Called once, before the first reading."""
         yield
 
 
 class ClusterProvider(Provider):
-    """Reads one cluster: the one its process runs on."""
+    """Reads the cluster that its process runs on."""
 
     @abc.abstractmethod
     async def read(self) -> Reading:
@@ -104,14 +104,14 @@ class ClusterProvider(Provider):
 
 
 class FleetProvider(Provider):
-    """Reads many clusters at once, from the hub."""
+    """Reads all clusters of a hub."""
 
     @abc.abstractmethod
     async def read(
         self, clusters: Mapping[str, ManagedCluster], /
     ) -> "Mapping[str, Reading | ProviderError]":
-        """By cluster. One that is left out has nothing to publish now, and keeps what it has until it runs out; so
-        does one that could not be read, for which the error stands, and its condition says so.
+        """Return readings by cluster. A cluster without an entry, or with an error, keeps its published scores until
+        they expire; the error is reported in its condition.
 
-        Raises ProviderError when nothing could be read at all.
+        Raises ProviderError if nothing could be read.
         """

@@ -21,11 +21,11 @@ from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.assessor import Findings
 from fairway.providers.clock_steps import ClockSteps
-from fairway.providers.functions import awaited
-from fairway.providers.message_format import described, tidy, tidy_reason
+from fairway.providers.functions import resolve
+from fairway.providers.message_format import describe, tidy, tidy_reason
 from fairway.providers.placement_scores import AddOnPlacementScores, version_of
 from fairway.providers.provider import ClusterProvider, FleetProvider, ProviderError
-from fairway.providers.publication import JITTER, Publication, Publishing
+from fairway.providers.publication import JITTER, Publication, PublicationState
 from fairway.providers.publisher import Publisher, Round
 from fairway.providers.reading_check import BAD_RESULT
 from fairway.providers.sandbox import sandbox_for
@@ -34,17 +34,17 @@ from fairway.providers.sink import ForeignObject, NamespaceMissing, Sink, SinkEr
 log: Final = logging.getLogger(__name__)
 
 DEBOUNCE_SECONDS: Final = 1.0
-"""Between the beginnings of two readings, however often something wakes the provider."""
+"""Minimum time between the starts of two readings, however often the provider is woken."""
 RETRY_SECONDS: Final = 2.0
-"""After a failed reading; doubled each time, and never more than the interval."""
+"""Pause after a failed reading; doubled with each failure, up to the interval."""
 ELSEWHERE_SECONDS: Final = 60.0
-"""Until it is tried again to write for a cluster that has no place on the hub, or an object of somebody else's."""
+"""Pause before the next write for a cluster without a namespace on the hub, or with a foreign object."""
 ELSEWHERE_RATE: Final = 10.0
-"""Of such tries in a second, all clusters together: of a large fleet, all may have no place yet."""
+"""Such writes per second over all clusters: in a new fleet, no cluster may have a namespace yet."""
 RACES: Final = 3
-"""Writes in a row that other clients may cross without a warning."""
+"""Consecutive write conflicts with other clients that are logged at debug level."""
 SOON_SECONDS: Final = 2.0
-"""After something happened to such a cluster: a place is made for it a moment after it was accepted."""
+"""Pause after such a cluster changed: its namespace is created shortly after it was accepted."""
 
 NOT_BY_CLUSTER: Final = "the provider returned {kind} instead of readings by cluster"
 FAILED: Final = "%s could not read%s: %s"
@@ -62,9 +62,9 @@ RAN_OUT: Final = "{name}: the published scores expired at {time}{why}"
 
 
 class ProviderLoop:
-    """Of one provider. ``clusters`` tells those of the fleet; None for a provider of one ``cluster``.
+    """Loop of one provider. ``cluster`` is that of a cluster provider; ``clusters`` returns those of the hub.
 
-    ``schedule`` is told when to ``publish`` for a cluster.
+    Calls ``schedule(provider, cluster, delay)`` to have ``publish`` called.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class ProviderLoop:
         self.sink = sink
         self.interval, self.deadline = interval, deadline
         self.read_once = False
-        """Whether a reading has ended, well or not."""
-        self.told = False
-        """Whether the hub tells what it has, by ``heard``, and need not be asked."""
+        """Whether a reading has ended, successful or not."""
+        self.observes_hub = False
+        """Whether ``observe`` reports the hub's objects, so that ``publish`` need not get them."""
         self._cluster, self._clusters = cluster, clusters
         self._schedule, self._meters = schedule, meters
         self._steps, self._reading_steps = ClockSteps(clock), ClockSteps(clock)
-        """Where we write, and in the room of the provider."""
+        """For the main thread, and for the provider's sandbox."""
         self._sandbox = sandbox_for(provider)
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._held: dict[str, StoredPublication] = {}
-        self._asked: set[str] = set()
-        self._elsewhere: set[str] = set()
-        self._left: set[str] = set()
+        self._stored: dict[str, StoredPublication] = {}
+        self._looked_up: set[str] = set()
+        self._unwritable: set[str] = set()
+        self._detached: set[str] = set()
         self._failing = ""
         self._unread = ""
         self._unwritten: dict[str, str] = {}
@@ -109,39 +109,38 @@ class ProviderLoop:
 
     @property
     def problem(self) -> str:
-        """Of the last reading or of writing what it found, in words; empty if there is none."""
+        """Error of the last reading or write; empty if there is none."""
         return self._unread or next(iter(self._unwritten.values()), "")
 
     def _now(self) -> datetime:
-        now, back = self._steps.look()
+        now, back = self._steps.observe()
         if back:
             log.warning(SET_BACK, self.name, back.total_seconds())
-            self.publisher.set_back(back)
+            self.publisher.shift_back(back)
         return now
 
     def wake(self) -> None:
-        """From any thread."""
+        """Request a reading. Thread-safe."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed: nothing is to be read any more
+            with suppress(RuntimeError):  #  the loop is closed
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
-        """Until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         try:
             while True:
                 began = loop.time()
-                well = await self.round()
-                failures = 0 if well else failures + 1
-                await self._rest(began, failures)
+                ok = await self.round()
+                failures = 0 if ok else failures + 1
+                await self._pause(began, failures)
         finally:
             await self.close()
 
     async def close(self) -> None:
         await self._sandbox.close()
 
-    async def _rest(self, began: float, failures: int) -> None:
+    async def _pause(self, began: float, failures: int) -> None:
         loop = asyncio.get_running_loop()
         delay = self.interval * random.uniform(1 - JITTER, 1 + JITTER)
         if failures:
@@ -154,7 +153,7 @@ class ProviderLoop:
         await asyncio.sleep(max(0.0, began + DEBOUNCE_SECONDS - loop.time()))
 
     async def round(self) -> bool:
-        """One reading. Whether it went well, for all clusters."""
+        """Read once. Return whether the reading succeeded for all clusters."""
         self._loop = loop = asyncio.get_running_loop()
         self._woken.clear()
         at, began = self._now(), loop.time()
@@ -164,39 +163,39 @@ class ProviderLoop:
                 await self._sandbox.open(self.wake, deadline=self.deadline)
             findings = await self._sandbox.call(lambda: self._read(targets, at), deadline=self.deadline)
         except ProviderError as error:
-            found = self._failed(error, targets)
-        except Exception as error:  # it is somebody else's code
-            log.debug(FAILED, self.name, "", described(error), exc_info=error)
-            found = self._failed(ProviderError(described(error)), targets)
+            found = self._record_failure(error, targets)
+        except Exception as error:  #  third-party code
+            log.debug(FAILED, self.name, "", describe(error), exc_info=error)
+            found = self._record_failure(ProviderError(describe(error)), targets)
         else:
-            found = self._succeeded(findings)
+            found = self._record_success(findings)
         self.read_once = True
         self._meters.reading(self.name, seconds=loop.time() - began)
         now = self._now()
-        for cluster, look in found.looks.items():
-            self._plan(cluster, look, now)
+        for cluster, check in found.next_checks.items():
+            self._plan(cluster, check, now)
         return not found.problems
 
     def _targets(self) -> Mapping[str, ManagedCluster]:
         return {} if self._cluster is not None else dict(self._clusters())
 
     async def _read(self, clusters: Mapping[str, ManagedCluster], at: datetime) -> Findings:
-        """Where the provider's code runs: what it returns is examined there as well."""
+        """Read, and examine the result. Runs in the provider's sandbox."""
         readings: Any
         if isinstance(self.provider, ClusterProvider):
             assert self._cluster is not None
-            readings, asked = {self._cluster: await awaited(self.provider.read())}, None
+            readings, asked = {self._cluster: await resolve(self.provider.read())}, None
         else:
-            readings, asked = await awaited(self.provider.read(clusters)), clusters
+            readings, asked = await resolve(self.provider.read(clusters)), clusters
             if not isinstance(readings, Mapping):
                 kind = type(readings).__name__
                 raise ProviderError(NOT_BY_CLUSTER.format(kind=kind), reason=BAD_RESULT)
-        now, back = self._reading_steps.look()
+        now, back = self._reading_steps.observe()
         if back:
-            self.publisher.assessor.set_back(back)
+            self.publisher.assessor.shift_back(back)
         return self.publisher.assessor.assess(readings, at=min(at, now), now=now, asked=asked)
 
-    def _failed(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
+    def _record_failure(self, error: ProviderError, targets: Mapping[str, ManagedCluster]) -> Round:
         known = self._clusters()
         clusters = (
             [self._cluster] if self._cluster is not None else [each for each in targets if each in known]
@@ -210,16 +209,16 @@ class ProviderLoop:
         found = self.publisher.failed(error, clusters=clusters, now=self._now())
         return found if clusters else Round(problems=found.problems)
 
-    def _succeeded(self, findings: Findings) -> Round:
+    def _record_success(self, findings: Findings) -> Round:
         now = self._now()
         if self._failing:
             log.info(RECOVERED, self.name)
         self._failing = self._unread = ""
-        if findings.strangers:
+        if findings.unrequested:
             topic = (UNKNOWN_CLUSTERS, self.name)
-            self._throttle.log(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.strangers))
+            self._throttle.log(logging.WARNING, topic, UNKNOWN_CLUSTERS, self.name, min(findings.unrequested))
         if self._cluster is None:
-            self._leave_out(findings)
+            self._drop_removed_clusters(findings)
         found = self.publisher.take(findings, now=now)
         for problem in found.problems:
             self._meters.reading_failed(self.name, reason=problem.reason)
@@ -229,160 +228,160 @@ class ProviderLoop:
             name = f" {problem.cluster}" if problem.whole else problem.cluster
             self._throttle.log(logging.WARNING, topics, text, self.name, name, problem.message)
         bad = {problem.cluster for problem in found.problems if problem.whole}
-        for cluster, look in found.looks.items():
+        for cluster, check in found.next_checks.items():
             pending = self.publisher.clusters[cluster].pending
-            if cluster not in bad and not pending and (look is None or look > now):
+            if cluster not in bad and not pending and (check is None or check > now):
                 self._meters.avoided(self.name)
         return found
 
-    def _leave_out(self, findings: Findings) -> None:
-        """Clusters that went while they were read."""
+    def _drop_removed_clusters(self, findings: Findings) -> None:
+        """Drop clusters that were deleted during the reading."""
         known = self._clusters()
         gone = [each for each in (*findings.assessments, *findings.failures) if each not in known]
         for cluster in gone:
             findings.assessments.pop(cluster, None)
             findings.failures.pop(cluster, None)
 
-    def _plan(self, cluster: str, look: datetime | None, now: datetime) -> None:
-        if look is not None:
-            self._schedule(self.name, cluster, max(0.0, (look - now).total_seconds()))
+    def _plan(self, cluster: str, check: datetime | None, now: datetime) -> None:
+        if check is not None:
+            self._schedule(self.name, cluster, max(0.0, (check - now).total_seconds()))
 
     async def publish(self, cluster: str, *, ensure: Callable[[], None]) -> None:
-        """Look, and write what is worth it. ``ensure`` raises if we may not write any more."""
+        """Write the scores of a cluster if they are due. ``ensure`` raises if the process may not write any more."""
         publishing = self.publisher.clusters.get(cluster)
         if publishing is None:
             return
         now = self._now()
         try:
-            await self._ask(cluster, publishing)
-            if self._has_left(cluster, publishing):
+            await self._look_up(cluster, publishing)
+            if self._is_removed(cluster, publishing):
                 return
-            publication = publishing.look(now=now)
+            publication = publishing.take_due(now=now)
             if publication is None:
-                self._plan(cluster, publishing.look_at(now), now)
+                self._plan(cluster, publishing.next_check(now), now)
                 return
             ensure()
-            held = await self.sink.write(cluster, publication, held=self._held.get(cluster))
+            stored = await self.sink.write(cluster, publication, stored=self._stored.get(cluster))
         except SinkError as error:
-            self._not_written(cluster, publishing, error)
+            self._record_write_failure(cluster, publishing, error)
         except BaseException as error:
-            publishing.not_written(now=self._now())
+            publishing.record_failure(now=self._now())
             if not isinstance(error, Exception):
                 raise
             self._meters.write_failed(self.name, reason=type(error).__name__)
-            if not self._has_left(cluster, publishing):
-                self._unwritten[cluster] = described(error)
+            if not self._is_removed(cluster, publishing):
+                self._unwritten[cluster] = describe(error)
             raise
         else:
-            self._written(cluster, publishing, publication, held)
+            self._record_write(cluster, publishing, publication, stored)
 
-    def _has_left(self, cluster: str, publishing: Publishing) -> bool:
-        """While we waited for the hub: then nothing of it may be remembered, for nobody would forget it again."""
+    def _is_removed(self, cluster: str, publishing: PublicationState) -> bool:
+        """Whether the cluster was deleted during a request. Then no state may be stored, as ``forget`` has run."""
         return self.publisher.clusters.get(cluster) is not publishing
 
-    async def _ask(self, cluster: str, publishing: Publishing) -> None:
-        """What the hub has already, once, unless it tells by itself."""
-        if self.told or cluster in self._asked:
+    async def _look_up(self, cluster: str, publishing: PublicationState) -> None:
+        """Get the stored publication once, unless the loop observes the hub."""
+        if self.observes_hub or cluster in self._looked_up:
             return
-        held = await self.sink.find(cluster)
-        if self._has_left(cluster, publishing):
+        stored = await self.sink.find(cluster)
+        if self._is_removed(cluster, publishing):
             return
-        self._asked.add(cluster)
+        self._looked_up.add(cluster)
         now = self._now()
-        if held is None:
-            publishing.seen(None, version=0, now=now, anew=True)
+        if stored is None:
+            publishing.observe(None, version=0, now=now, anew=True)
             return
-        self._held[cluster] = held
-        publishing.seen(held.publication, version=held.version, now=now, anew=True)
+        self._stored[cluster] = stored
+        publishing.observe(stored.publication, version=stored.version, now=now, anew=True)
 
-    def _written(
-        self, cluster: str, publishing: Publishing, publication: Publication, held: StoredPublication
+    def _record_write(
+        self, cluster: str, publishing: PublicationState, publication: Publication, stored: StoredPublication
     ) -> None:
         self._meters.write(self.name)
-        if self._has_left(cluster, publishing):
+        if self._is_removed(cluster, publishing):
             return
-        self._held[cluster] = held
-        self._elsewhere.discard(cluster)
-        self._left.discard(cluster)
+        self._stored[cluster] = stored
+        self._unwritable.discard(cluster)
+        self._detached.discard(cluster)
         self._unwritten.pop(cluster, None)
-        if held.missing:
-            self._unwritten[cluster] = held.missing
+        if stored.missing:
+            self._unwritten[cluster] = stored.missing
         now = self._now()
         self._meters.published(self.name, cluster, dict(publication.scores))
-        self._plan(cluster, publishing.written(version=held.version, now=now), now)
+        self._plan(cluster, publishing.record_write(version=stored.version, now=now), now)
 
-    def _not_written(self, cluster: str, publishing: Publishing, error: SinkError) -> None:
+    def _record_write_failure(self, cluster: str, publishing: PublicationState, error: SinkError) -> None:
         self._meters.write_failed(self.name, reason=error.reason)
-        if self._has_left(cluster, publishing):
+        if self._is_removed(cluster, publishing):
             return
         now, after = self._now(), error.after
         self._unwritten[cluster] = str(error)
-        # Whatever was there is not ours, not there, or not what we believe: it is asked for again.
-        self._asked.discard(cluster)
-        self._held.pop(cluster, None)
+        # The stored object is foreign, deleted, or not as expected: get it again.
+        self._looked_up.discard(cluster)
+        self._stored.pop(cluster, None)
         if isinstance(error, NamespaceMissing | ForeignObject):
             if isinstance(error, NamespaceMissing) and publishing.published is not None:
                 self._throttle.log(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
-                self._left.add(cluster)
-                publishing.seen(None, version=0, now=now, anew=True)
-            elif cluster not in self._elsewhere:
+                self._detached.add(cluster)
+                publishing.observe(None, version=0, now=now, anew=True)
+            elif cluster not in self._unwritable:
                 topic = (NOT_WRITTEN, self.name, error.reason)
                 self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
-            self._elsewhere.add(cluster)
-            after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._elsewhere) / ELSEWHERE_RATE)
+            self._unwritable.add(cluster)
+            after = max(after or 0.0, ELSEWHERE_SECONDS, len(self._unwritable) / ELSEWHERE_RATE)
         elif error.race and publishing.failures < RACES:
             log.debug(NOT_WRITTEN, self.name, cluster, error)
         else:
             topic = (NOT_WRITTEN, self.name, error.reason)
             self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
         jitter = random.uniform(0.5, 1.5)
-        self._plan(cluster, publishing.not_written(now=now, after=after, jitter=jitter), now)
+        self._plan(cluster, publishing.record_failure(now=now, after=after, jitter=jitter), now)
 
-    def heard(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
-        """What the hub has of our name, in the namespaces we publish in."""
+    def observe(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
+        """Process changes of this provider's objects on the hub."""
         assert isinstance(self.sink, AddOnPlacementScores)
         now = self._now()
         for change in batch.changes:
             if isinstance(change, Deleted):
-                cluster, held = change.object.metadata.namespace, None
+                cluster, stored = change.object.metadata.namespace, None
                 version = version_of(batch.resource_version)
             else:
                 found = change.object if isinstance(change, Added) else change.new
-                cluster, held = found.metadata.namespace, self.sink.held(found)
+                cluster, stored = found.metadata.namespace, self.sink.own_publication(found)
                 version = version_of(found.metadata.resourceVersion)
             if not (
                 cluster == self._cluster or cluster in self._clusters() or cluster in self.publisher.clusters
             ):
                 continue
-            publishing = self.publisher.of(cluster)
-            if held is None:
-                self._held.pop(cluster, None)
+            publishing = self.publisher.state_of(cluster)
+            if stored is None:
+                self._stored.pop(cluster, None)
             else:
-                self._held[cluster] = held
-            look = publishing.seen(
-                None if held is None else held.publication, version=version, now=now, anew=anew
+                self._stored[cluster] = stored
+            check = publishing.observe(
+                None if stored is None else stored.publication, version=version, now=now, anew=anew
             )
-            self._plan(cluster, look, now)
+            self._plan(cluster, check, now)
 
-    def stirred(self, cluster: str) -> None:
-        """Something about the cluster has changed: if it had no place on the hub, it may have one soon."""
-        if cluster in self._elsewhere and (publishing := self.publisher.clusters.get(cluster)) is not None:
+    def retry_soon(self, cluster: str) -> None:
+        """Shorten the pause of a cluster without a namespace, after the cluster changed."""
+        if cluster in self._unwritable and (publishing := self.publisher.clusters.get(cluster)) is not None:
             now = self._now()
-            publishing.hasten(now + timedelta(seconds=SOON_SECONDS))
-            self._plan(cluster, publishing.look_at(now), now)
+            publishing.retry_by(now + timedelta(seconds=SOON_SECONDS))
+            self._plan(cluster, publishing.next_check(now), now)
 
     def forget(self, cluster: str) -> None:
-        """It is gone from the fleet."""
+        """Drop all state of a deleted cluster."""
         self.publisher.forget(cluster)
-        self._held.pop(cluster, None)
+        self._stored.pop(cluster, None)
         self._unwritten.pop(cluster, None)
-        self._asked.discard(cluster)
-        self._elsewhere.discard(cluster)
-        self._left.discard(cluster)
+        self._looked_up.discard(cluster)
+        self._unwritable.discard(cluster)
+        self._detached.discard(cluster)
         self._meters.forget(self.name, cluster)
 
     def unready(self, now: datetime) -> str:
-        """Why it is not ready; empty if it is: something of it is published and has not run out."""
+        """Return why the provider is not ready; empty if a published score is valid."""
         why = f": {self.problem}" if self.problem else ""
         if self._cluster is None:
             known = self._clusters()
@@ -391,7 +390,7 @@ class ProviderLoop:
                 return ""
         else:
             states = list(self.publisher.clusters.values())
-            if self._cluster in self._left:
+            if self._cluster in self._detached:
                 return ""
         if any(each.valid(now) for each in states):
             return ""

@@ -8,11 +8,11 @@ extends it: published scores expire.
 
 **Clocks.** The hub's clock decides when a score expires, ours sets the times. As scores are renewed with half their
 validity left, the clocks may differ by that half minus one interval without effect. When our clock is set back,
-``set_back`` shifts recorded times: a reading gets no younger, and a pause no longer. Scores published with the old
+``shift_back`` shifts recorded times: a reading gets no younger, and a pause no longer. Scores published with the old
 clock are valid for too long, and are written again.
 
-**Other writers.** ``seen`` reports what the hub has: a deleted object is created again, a foreign value is corrected.
-But without a current reading, the hub's scores are not changed: scores that were marked silent or deleted stay so until
+**Other writers.** ``observe`` gets the state of the hub: a deleted object is created again, a foreign value corrected.
+Without a current reading, the hub's scores are not changed: scores that were marked silent or deleted stay so until
 there is a new reading.
 """
 
@@ -26,15 +26,15 @@ from fairway.providers.assessment import Assessment
 from fairway.providers.provider import HIGHEST, LOWEST, Score
 
 CONDITION: Final = "AddOnPlacementScoreUpdated"
-"""The type of the condition, and its reason while everything is well."""
+"""Condition type, and its reason while its status is True."""
 
 SHORTEST_SECONDS: Final = 180.0
 INTERVALS: Final = 3
-"""Scores are valid for so many intervals, and not less than the shortest time."""
+"""Default validity in intervals, but at least SHORTEST_SECONDS."""
 LEAST_INTERVALS: Final = 1.25
-"""Readings are not exactly an interval apart, and take a while themselves."""
+"""Minimum validity in intervals: readings have jitter and take time."""
 JITTER: Final = 0.1
-"""Share of the interval by which readings are spread, so that the agents of a fleet do not write all at once."""
+"""Share of the interval by which readings vary, so that the agents of a fleet do not write at once."""
 LONGEST_SECONDS: Final = 10 * 366 * 86400.0
 TOO_SHORT: Final = (
     "scores valid for {valid_for:g} s would expire between two readings, which are {interval:g} s apart; "
@@ -45,7 +45,7 @@ TOO_LONG: Final = (
 )
 
 TOLERANCE: Final = timedelta(seconds=5)
-"""A clock that is set back by no more is one that is kept exact."""
+"""Smaller differences are clock adjustments, not a clock that was set back."""
 RETRIES: Final = Backoff(base=1.0, cap=60.0)
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,26 +58,26 @@ Scores = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What the hub says of one cluster for one provider, or shall say."""
+    """The scores of one provider for one cluster, as stored on the hub or to be stored."""
 
     scores: Scores
     valid_until: datetime | None
-    """In whole seconds. None only for what somebody else wrote."""
-    well: bool
+    """In whole seconds. None only for objects that another client wrote."""
+    ok: bool
     reason: str
-    """Empty only for what is on a hub without a condition of ours."""
+    """Empty only for a stored object without our condition."""
     message: str
     changed_at: datetime
-    """When ``well`` last changed."""
+    """When ``ok`` last changed."""
     raw: Mapping[str, float] = field(default_factory=dict)
-    """Values as they were read, by name of the score; empty for what was read back from a hub."""
+    """Raw values by score name; empty if read from a hub."""
     read_at: datetime | None = None
     silenced: bool = False
-    """Whether somebody put other values in the place of ours because we did not renew them."""
+    """Whether the scores controller replaced the values because they were not renewed."""
 
 
 def horizon(*, interval: float, valid_for: float | None = None) -> float:
-    """Seconds for which a reading is published. Raises ValueError."""
+    """Return the validity of a reading in seconds. Raises ValueError."""
     if valid_for is None:
         return max(INTERVALS * interval, SHORTEST_SECONDS)
     least = LEAST_INTERVALS * interval
@@ -88,8 +88,8 @@ def horizon(*, interval: float, valid_for: float | None = None) -> float:
     return valid_for
 
 
-def moved(score: Score, before: int, now: int) -> bool:
-    """Whether the difference is worth a write."""
+def is_significant(score: Score, before: int, now: int) -> bool:
+    """Whether a change of a score justifies a write."""
     if abs(now - before) >= max(1, score.deadband):
         return True
     return any(_side(before, line) != _side(now, line) for line in (*_LINES, *score.thresholds))
@@ -99,16 +99,17 @@ def _side(value: int, line: int) -> int:
     return (value > line) - (value < line)
 
 
-class Publishing:
-    """Of one provider for one cluster.
+class PublicationState:
+    """Publication state of one provider for one cluster.
 
-    After every event it says when to ``look``: at once if that moment is not in the future, never if it is None.
-    ``look`` says what to write; then either ``written`` or ``not_written`` must follow before there is more.
+    Every event returns the time of the next ``take_due``; None for no check. After ``take_due`` returned a
+    publication, ``record_write`` or ``record_failure`` must follow before it returns another.
     """
 
     __slots__ = (
+        "_deleted",
+        "_error",
         "_failures",
-        "_gone",
         "_horizon",
         "_longest_pause",
         "_published",
@@ -116,11 +117,10 @@ class Publishing:
         "_scores",
         "_shortest_pause",
         "_since",
-        "_trouble",
-        "_truth",
         "_version",
         "_writing",
         "_written_at",
+        "reading",
     )
 
     def __init__(self, scores: Sequence[Score], *, horizon: float, interval: float) -> None:
@@ -129,12 +129,12 @@ class Publishing:
         self._shortest_pause = timedelta(seconds=interval * (1 - JITTER))
         self._longest_pause = timedelta(seconds=interval * (1 + JITTER))
         self._published: Publication | None = None
-        self._gone = False
-        """Whether the hub had something once, and somebody has deleted it."""
+        self._deleted = False
+        """Whether another client deleted the object."""
         self._version = self._since = 0
-        """The newest one known, now and when the last write began."""
-        self._truth: Assessment | None = None
-        self._trouble: tuple[str, str] | None = None
+        """Newest known resource version, now and at the start of the last write."""
+        self.reading: Assessment | None = None
+        self._error: tuple[str, str] | None = None
         self._writing: Publication | None = None
         self._written_at: datetime | None = None
         self._failures = 0
@@ -142,63 +142,59 @@ class Publishing:
 
     @property
     def published(self) -> Publication | None:
-        """What the hub has, as far as is known."""
+        """Last known state of the hub."""
         return self._published
 
     @property
-    def truth(self) -> Assessment | None:
-        """The last reading that was true."""
-        return self._truth
-
-    @property
     def failures(self) -> int:
-        """Writes that failed since the last one that did not."""
+        """Number of failed writes since the last successful one."""
         return self._failures
 
     @property
     def pending(self) -> bool:
-        """Whether something is being written, or waits to be tried again."""
+        """Whether a write is in progress or waits for a retry."""
         return self._writing is not None or self._retry_at is not None
 
     def valid(self, now: datetime) -> bool:
-        """Whether the hub has scores that have not run out."""
+        """Whether the hub has scores that are not expired."""
         found = self._published
         if found is None or found.valid_until is None:
             return False
         return bool(found.scores) and found.valid_until > now
 
-    def read(self, assessment: Assessment, *, now: datetime) -> datetime | None:
-        self._truth, self._trouble = assessment, None
-        return self.look_at(now)
+    def record_reading(self, assessment: Assessment, *, now: datetime) -> datetime | None:
+        self.reading, self._error = assessment, None
+        return self.next_check(now)
 
-    def failed(self, *, reason: str, message: str, now: datetime) -> datetime | None:
-        self._trouble = (reason, message)
-        return self.look_at(now)
+    def record_reading_failure(self, *, reason: str, message: str, now: datetime) -> datetime | None:
+        self._error = (reason, message)
+        return self.next_check(now)
 
-    def seen(
+    def observe(
         self, found: Publication | None, *, version: int, now: datetime, anew: bool = False
     ) -> datetime | None:
-        """``version`` is the resource version at which the hub had this; 0 if that is no number.
+        """Record the hub's state at resource version ``version``; 0 if that is not a number.
 
-        ``anew``: the hub's history went back, and versions before tell nothing.
+        ``anew``: the hub's history was reset, so earlier versions cannot be compared.
         """
         if anew:
             self._version = self._since = 0
         if version == 0 or version > self._version:
-            self._gone = found is None and (self._gone or self._published is not None)
+            self._deleted = found is None and (self._deleted or self._published is not None)
             self._published, self._version = found, max(version, self._version)
-        return self.look_at(now)
+        return self.next_check(now)
 
-    def set_back(self, by: timedelta) -> None:
-        """Our clock was; the next ``now`` is by the new time."""
-        if self._truth is not None:
-            self._truth = replace(self._truth, at=self._truth.at - by)
+    def shift_back(self, by: timedelta) -> None:
+        """Move recorded times back after the wall clock was set back."""
+        if self.reading is not None:
+            self.reading = replace(self.reading, at=self.reading.at - by)
         if self._retry_at is not None:
             self._retry_at -= by
         if self._written_at is not None:
             self._written_at -= by
 
-    def look(self, *, now: datetime) -> Publication | None:
+    def take_due(self, *, now: datetime) -> Publication | None:
+        """Return the publication to write now, and mark the write as in progress; None if none is due."""
         if self._writing is not None or (self._retry_at is not None and now < self._retry_at):
             return None
         wanted = self._wanted(now)
@@ -207,37 +203,36 @@ class Publishing:
         self._writing, self._since = wanted, self._version
         return wanted
 
-    def written(self, *, version: int, now: datetime) -> datetime | None:
+    def record_write(self, *, version: int, now: datetime) -> datetime | None:
         assert self._writing is not None
         if version < self._since:
-            # A write is newer than all that was known before it, or else the hub's history went back.
+            # A write gets a newer version than all before it, unless the hub's history was reset.
             self._version = 0
         if version == 0 or version >= self._version:
-            self._published, self._version, self._gone = self._writing, max(version, self._version), False
+            self._published, self._version, self._deleted = self._writing, max(version, self._version), False
         self._writing, self._written_at = None, now
         self._failures, self._retry_at = 0, None
-        return self.look_at(now)
+        return self.next_check(now)
 
-    def not_written(
+    def record_failure(
         self, *, now: datetime, after: float | None = None, jitter: float = 1.0
     ) -> datetime | None:
-        """Nor was anything, if nothing was to be: the hub could not be asked what it has.
+        """Record a failed write, or a failed request for the stored object.
 
-        ``after`` is for how many seconds the hub asked to be left alone; ``jitter`` shortens or stretches the pause.
+        ``after``: seconds that the hub asked to wait. ``jitter``: factor of the pause.
         """
         delay = RETRIES.delay(self._failures) * jitter
         self._writing = None
         self._failures += 1
         self._retry_at = now + timedelta(seconds=max(delay, after or 0.0))
-        return self.look_at(now)
+        return self.next_check(now)
 
-    def hasten(self, moment: datetime) -> None:
-        """Whatever pause there is need not last longer than that."""
+    def retry_by(self, moment: datetime) -> None:
+        """Shorten the current pause to end at ``moment``."""
         if self._retry_at is not None:
             self._retry_at = min(self._retry_at, moment)
 
-    def look_at(self, now: datetime) -> datetime | None:
-        """When to look if nothing more happens."""
+    def next_check(self, now: datetime) -> datetime | None:
         if self._writing is not None:
             return None
         wanted = self._wanted(now)
@@ -247,42 +242,42 @@ class Publishing:
             return now if self._retry_at is None else max(now, self._retry_at)
         published = self._published
         if published is not None and published.valid_until is not None and _later(wanted, published):
-            # Readings come sooner than this. Should they stay away, what the last one found is still published.
+            # Readings usually come earlier. If they stop, the last one is still published for its full validity.
             return max(published.valid_until - self._horizon / 4, now + _SECOND)
         return None
 
     def _wanted(self, now: datetime) -> Publication | None:
-        truth, trouble, published = self._truth, self._trouble, self._published
-        if truth is None and trouble is None:
+        reading, error, published = self.reading, self._error, self._published
+        if reading is None and error is None:
             return None
         scores: Scores
         valid_until: datetime
         raw: Mapping[str, float] = {}
         read_at: datetime | None = None
-        true_until = _LONG_AGO if truth is None else _whole(min(truth.at, now) + self._horizon)
+        true_until = _LONG_AGO if reading is None else _whole(min(reading.at, now) + self._horizon)
         fresh = true_until > now
-        if not fresh and (self._gone if published is None else published.silenced):
+        if not fresh and (self._deleted if published is None else published.silenced):
             return None
-        if truth is not None and (fresh or trouble is None):
-            scores, raw, read_at = truth.scores, truth.raw, truth.at
+        if reading is not None and (fresh or error is None):
+            scores, raw, read_at = reading.scores, reading.raw, reading.at
             valid_until = true_until
         else:
             scores = () if published is None else published.scores
             valid_until = _whole(now)
             if published is not None and published.valid_until is not None:
                 valid_until = min(published.valid_until, _whole(now + self._horizon))
-        if trouble is not None:
-            well, (reason, message) = False, trouble
+        if error is not None:
+            ok, (reason, message) = False, error
         else:
-            assert truth is not None
-            well, reason, message = truth.well, truth.reason, truth.message
+            assert reading is not None
+            ok, reason, message = reading.ok, reading.reason, reading.message
         changed_at = _whole(now)
-        if published is not None and published.reason and published.well == well:
+        if published is not None and published.reason and published.ok == ok:
             changed_at = published.changed_at
         return Publication(
             scores=scores,
             valid_until=valid_until,
-            well=well,
+            ok=ok,
             reason=reason,
             message=message,
             changed_at=changed_at,
@@ -292,7 +287,7 @@ class Publishing:
 
     def _is_due(self, wanted: Publication, now: datetime) -> bool:
         published = self._published
-        if published is None or (published.well, published.reason) != (wanted.well, wanted.reason):
+        if published is None or (published.ok, published.reason) != (wanted.ok, wanted.reason):
             return True
         if self._has_moved(published.scores, wanted.scores):
             return True
@@ -304,9 +299,9 @@ class Publishing:
             return now >= half_over or (
                 now >= read_at + self._shortest_pause and now + self._longest_pause > half_over
             )
-        # Other words for the same trouble can wait, for some name the time or a number that never is the same.
+        # Another message for the same reason can wait: some contain a time or a changing number.
         quiet = self._written_at is None or now >= self._written_at + self._horizon / 2
-        return not wanted.well and wanted.message != published.message and quiet
+        return not wanted.ok and wanted.message != published.message and quiet
 
     def _has_moved(self, before: Scores, now: Scores) -> bool:
         if before == now:
@@ -315,7 +310,9 @@ class Publishing:
         if len(before) != len(now) or any(name not in old for name, _ in now):
             return True
         return any(
-            moved(score, old[name], value) if (score := self._scores.get(name)) else old[name] != value
+            is_significant(score, old[name], value)
+            if (score := self._scores.get(name))
+            else old[name] != value
             for name, value in now
         )
 
@@ -326,5 +323,5 @@ def _later(wanted: Publication, published: Publication) -> bool:
 
 
 def _whole(moment: datetime) -> datetime:
-    """Kubernetes keeps no fractions; never later than the moment itself."""
+    """Truncate to whole seconds, the precision of Kubernetes."""
     return moment.replace(microsecond=0)

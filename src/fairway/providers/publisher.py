@@ -7,15 +7,14 @@ from datetime import datetime, timedelta
 
 from fairway.providers.assessor import Assessor, Findings, Problem, problem_of
 from fairway.providers.provider import ProviderError, Reading, Score
-from fairway.providers.publication import Publishing
+from fairway.providers.publication import PublicationState
 
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """What follows from one reading."""
+    """Result of one reading: the next check of each cluster, and problems."""
 
-    looks: dict[str, datetime | None] = field(default_factory=dict)
-    """When to look at a cluster's publishing; None for not because of this."""
+    next_checks: dict[str, datetime | None] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -25,17 +24,17 @@ class Publisher:
     def __init__(self, scores: Sequence[Score], *, horizon: float, interval: float) -> None:
         self._scores = tuple(scores)
         self._horizon, self._interval = horizon, interval
-        self._clusters: dict[str, Publishing] = {}
+        self._clusters: dict[str, PublicationState] = {}
         self.assessor = Assessor(self._scores, horizon=horizon)
 
     @property
-    def clusters(self) -> Mapping[str, Publishing]:
+    def clusters(self) -> Mapping[str, PublicationState]:
         return self._clusters
 
-    def of(self, cluster: str) -> Publishing:
+    def state_of(self, cluster: str) -> PublicationState:
         found = self._clusters.get(cluster)
         if found is None:
-            found = self._clusters[cluster] = Publishing(
+            found = self._clusters[cluster] = PublicationState(
                 self._scores, horizon=self._horizon, interval=self._interval
             )
         return found
@@ -51,34 +50,35 @@ class Publisher:
         result = Round()
         for cluster, problem in findings.failures.items():
             result.problems.append(problem)
-            result.looks[cluster] = self._failed(problem, now)
+            result.next_checks[cluster] = self._failed(problem, now)
         for cluster, found in findings.assessments.items():
-            if not found.well:
+            if not found.ok:
                 result.problems.append(
                     Problem(cluster=cluster, reason=found.reason, message=found.message, whole=False)
                 )
-            result.looks[cluster] = self.of(cluster).read(found, now=now)
+            result.next_checks[cluster] = self.state_of(cluster).record_reading(found, now=now)
         return result
 
     def failed(self, error: ProviderError, *, clusters: Sequence[str], now: datetime) -> Round:
-        """Nothing could be read of any of these."""
+        """Record a reading that failed for all ``clusters``."""
         result = Round()
         for cluster in clusters:
             problem = problem_of(cluster, error)
             result.problems.append(problem)
-            result.looks[cluster] = self._failed(problem, now)
+            result.next_checks[cluster] = self._failed(problem, now)
         return result
 
     def _failed(self, problem: Problem, now: datetime) -> datetime | None:
-        return self.of(problem.cluster).failed(reason=problem.reason, message=problem.message, now=now)
+        return self.state_of(problem.cluster).record_reading_failure(
+            reason=problem.reason, message=problem.message, now=now
+        )
 
-    def set_back(self, by: timedelta) -> None:
-        """Our clock was."""
+    def shift_back(self, by: timedelta) -> None:
         for publishing in self._clusters.values():
-            publishing.set_back(by)
+            publishing.shift_back(by)
 
     def expiry(self, now: datetime) -> float:
-        """Seconds until the first published score runs out; NaN if nothing is published."""
+        """Seconds until the first published score expires; NaN if none is published."""
         return min((until.timestamp() for until in self._ends()), default=math.nan) - now.timestamp()
 
     def _ends(self) -> Iterator[datetime]:

@@ -15,26 +15,26 @@ CLUSTER_RULES: Final = (
     _SCORES,
     _STATUS,
 )
-"""Of a provider of one cluster, in the namespace of that cluster and nowhere else."""
+"""For a cluster provider, in the namespace of its cluster."""
 
 FLEET_RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "watch")),
     _SCORES,
     _STATUS,
 )
-"""Of a provider of a whole hub."""
+"""For a fleet provider."""
 
 LEASE_RULES: Final = (Rule(groups=(LEASES.group,), resources=("leases",), verbs=("create", "get", "patch")),)
-"""Besides, with ``--leader-elect``, in the namespace of the Lease."""
+"""Added by ``--leader-elect``, in the namespace of the Lease."""
 
 ADOPT_RULES: Final = (Rule(groups=(GROUP,), resources=("addonplacementscores",), verbs=("patch",)),)
-"""Besides, with ``--adopt``."""
+"""Added by ``--adopt``."""
 
 RAW_RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusterscores",), verbs=("create", "delete", "get", "list")),
     Rule(groups=(GROUP,), resources=("managedclusterscores/status",), verbs=("patch",)),
 )
-"""Besides, with ``--managed-cluster-scores``."""
+"""Added by ``--managed-cluster-scores``."""
 
 CLEANUP_RULES: Final = (
     Rule(
@@ -43,4 +43,4 @@ CLEANUP_RULES: Final = (
         verbs=("delete", "list"),
     ),
 )
-"""Of ``fairway provider cleanup``."""
+"""For ``fairway provider cleanup``."""

@@ -12,11 +12,11 @@ from itertools import islice
 from numbers import Real
 from typing import Final
 
-from fairway.providers.message_format import described, tidy
+from fairway.providers.message_format import describe, tidy
 from fairway.providers.provider import FAILED, ProviderError, Reading, Score
 
 MOST_SCORES: Final = 100
-"""In one object. A hub stores and sends all of them with every change of one."""
+"""Limit per object: the hub stores and sends all of them with every change of one."""
 NAMED_PROBLEMS: Final = 5
 
 ODD_READING: Final = "what the provider returned cannot be read: {error}"
@@ -32,7 +32,7 @@ NEAR: Final = " (did you mean {near!r}?)"
 MORE: Final = "and {count} more"
 
 _LONGEST_SHOWN: Final = 100
-"""Characters of a name that is none."""
+"""Characters of an invalid name in a message."""
 
 BAD_RESULT: Final = "InvalidResult"
 BAD_VALUE: Final = "InvalidValue"
@@ -43,7 +43,7 @@ TOO_MANY_SCORES: Final = "TooManyScores"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedReading:
-    """Finite values of known names. ``problem`` and ``reason`` are as those of a Reading."""
+    """Finite values of declared scores. ``problem`` and ``reason`` are those of a Reading."""
 
     values: Mapping[str, float]
     problem: str = ""
@@ -53,14 +53,14 @@ class CheckedReading:
 
 
 def reading_of(result: object) -> Reading:
-    """From what a function may return: a Reading, a mapping, or pairs of name and value. Raises ProviderError."""
+    """Convert a function's result: a Reading, a mapping, or pairs of name and value. Raises ProviderError."""
     if isinstance(result, Reading):
         return result
     if isinstance(result, Mapping):
         return Reading(values=result)
     if isinstance(result, Sequence) and not isinstance(result, str | bytes):
         return Reading(values=_from_pairs(result, kind=_kind(result)))
-    if isinstance(result, Iterator):  # as of a function that yields; it need not have an end
+    if isinstance(result, Iterator):  #  such as a generator, which may be infinite
         return Reading(values=_from_pairs(tuple(islice(result, MOST_SCORES + 1)), kind=_kind(result)))
     raise ProviderError(NOT_VALUES.format(kind=_kind(result)), reason=BAD_RESULT)
 
@@ -80,21 +80,21 @@ def _from_pairs(pairs: Sequence[object], *, kind: str) -> dict[str, float]:
 
 
 def check_reading(reading: object, scores: Sequence[Score]) -> CheckedReading:
-    """Raises ProviderError if nothing of it can be used, or if that is what it is."""
+    """Raises ProviderError if ``reading`` is one, or if no value is usable."""
     if isinstance(reading, ProviderError):
         raise reading
     try:
-        return _taken_in(reading, {score.name for score in scores})
+        return _check_values(reading, {score.name for score in scores})
     except ProviderError:
         raise
-    except Exception as error:  # what looks like values is somebody else's code as well
-        message = ODD_READING.format(error=described(error))
+    except Exception as error:  #  a mapping may be third-party code
+        message = ODD_READING.format(error=describe(error))
         raise ProviderError(message, reason=BAD_RESULT) from error
 
 
-def _taken_in(reading: object, known: set[str]) -> CheckedReading:
+def _check_values(reading: object, known: set[str]) -> CheckedReading:
     if isinstance(reading, Exception):
-        raise ProviderError(described(reading))
+        raise ProviderError(describe(reading))
     if not isinstance(reading, Reading):
         reading = reading_of(reading)
     if not isinstance(reading.values, Mapping):
@@ -109,10 +109,10 @@ def _taken_in(reading: object, known: set[str]) -> CheckedReading:
             message = TOO_MANY.format(count=max(count, number + 1), most=MOST_SCORES)
             raise ProviderError(message, reason=TOO_MANY_SCORES)
         try:
-            name = _known(given, known)
+            name = _check_name(given, known)
             if name in values:
                 raise ProviderError(DUPLICATE.format(name=name), reason=DUPLICATE_SCORE)
-            values[name] = _number(name, value)
+            values[name] = _to_float(name, value)
         except ProviderError as error:
             if error.reason == DUPLICATE_SCORE:
                 raise
@@ -129,7 +129,7 @@ def _taken_in(reading: object, known: set[str]) -> CheckedReading:
     )
 
 
-def _known(given: object, known: set[str]) -> str:
+def _check_name(given: object, known: set[str]) -> str:
     if not isinstance(given, str):
         raise ProviderError(NOT_A_NAME.format(name=_shown(given)), reason=UNKNOWN_SCORE)
     name = str.__str__(given)
@@ -140,15 +140,15 @@ def _known(given: object, known: set[str]) -> str:
     return name
 
 
-def _number(name: str, value: object) -> float:
+def _to_float(name: str, value: object) -> float:
     if not isinstance(value, Real | Decimal):
         raise ProviderError(NOT_A_NUMBER.format(name=name, kind=_kind(value)), reason=BAD_VALUE)
     try:
         number = float(value)
     except (OverflowError, ValueError):  # an integer beyond all floats, a signalling NaN
         number = math.inf
-    except Exception as error:  # a number that somebody made up
-        message = NO_FLOAT.format(name=name, kind=_kind(value), error=described(error))
+    except Exception as error:  #  a third-party number type
+        message = NO_FLOAT.format(name=name, kind=_kind(value), error=describe(error))
         raise ProviderError(message, reason=BAD_VALUE) from error
     if not math.isfinite(number):
         raise ProviderError(NOT_FINITE.format(name=name, value=number), reason=BAD_VALUE)
@@ -156,7 +156,7 @@ def _number(name: str, value: object) -> float:
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
-    """A text is meant as one name, not as its letters."""
+    """Treat a string as one name instead of its letters."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 

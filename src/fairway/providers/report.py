@@ -13,7 +13,7 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
-from fairway.providers.freshness import ORDER, Entry, Health, State
+from fairway.providers.freshness import SEVERITY, Entry, Health, State
 
 PROVIDER: Final = "fairway.dev/provider"
 UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")
@@ -159,7 +159,7 @@ class Registry:
             resource=group[1],
             kind=group[0],
             fleet=len(self.clusters),
-            entries=tuple(sorted(entries, key=lambda each: (ORDER[each.state], each.cluster))),
+            entries=tuple(sorted(entries, key=lambda each: (SEVERITY[each.state], each.cluster))),
         )
 
     def _entry(

@@ -45,9 +45,9 @@ from fairway.providers.sink import Sink
 log: Final = logging.getLogger(__name__)
 
 DEADLINE_SECONDS: Final = 30.0
-"""For one reading, or half of the validity if that is shorter."""
+"""Default limit of one reading, or half of the validity if that is shorter."""
 WRITERS: Final = 16
-"""Writes to the hub at a time."""
+"""Concurrent writes to the hub."""
 RESTART_SECONDS: Final = 5.0
 RELIST_SECONDS: Final = 3600.0
 
@@ -67,32 +67,32 @@ NO_CLUSTERS_YET: Final = "the clusters of the hub are not listed yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Seconds; None leaves it to the provider, or to the rule."""
+    """Times are in seconds; None uses the provider's value or the default."""
 
     cluster: str | None = None
-    """The one that is scored; None on a hub, for all of them."""
+    """The cluster to score; None on a hub, for all clusters."""
     interval: float | None = None
     valid_for: float | None = None
     deadline: float | None = None
     adopt: bool = False
-    """Take over objects that somebody else made."""
+    """Whether to take over objects that another client created."""
     managed_cluster_scores: bool = False
-    """Publish raw values besides, as ManagedClusterScores."""
+    """Whether to publish raw values as ManagedClusterScores, too."""
     writers: int = WRITERS
     election: Timing | None = None
-    """None: nobody competes."""
+    """None: no leader election."""
     identity: str = ""
     lease_namespace: str = "fairway-system"
     lease_name: str = "fairway-provider"
 
 
-SinkOf = Callable[[Provider], Sink]
+SinkFactory = Callable[[Provider], Sink]
 
 
 class Runner:
-    """``sink_of`` makes the sink of a provider; AddOnPlacementScores on the hub unless told otherwise.
+    """``sink_of`` creates the sink of a provider; AddOnPlacementScores on the hub by default.
 
-    Raises DefinitionError for providers that cannot run, or not together.
+    Raises DefinitionError for invalid providers, or for names that collide.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Runner:
         *,
         client: Client | None,
         settings: Settings | None = None,
-        sink_of: SinkOf | None = None,
+        sink_of: SinkFactory | None = None,
         meters: ProviderMeters | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -139,7 +139,7 @@ class Runner:
             adopt=adopt,
         )
 
-    def _make_loop(self, provider: Provider, sink_of: SinkOf) -> ProviderLoop:
+    def _make_loop(self, provider: Provider, sink_of: SinkFactory) -> ProviderLoop:
         assert isinstance(provider, ClusterProvider | FleetProvider)
         interval = self.settings.interval or provider.interval
         valid_for = horizon(interval=interval, valid_for=self.settings.valid_for)
@@ -161,7 +161,7 @@ class Runner:
 
     @property
     def clusters(self) -> Mapping[str, ManagedCluster]:
-        """Of the hub; empty for the providers of one cluster."""
+        """Clusters of the hub; empty for cluster providers."""
         return self._clusters
 
     @property
@@ -171,9 +171,9 @@ class Runner:
         return self._elector is not None and self._elector.is_leading
 
     def unready(self) -> list[str]:
-        """Why this process is not ready: each provider that has nothing published within its validity.
+        """Return why the process is not ready: the providers without a valid published score.
 
-        A process that stands by for another to lose its lease is ready.
+        A standby process is ready.
         """
         if self.settings.election is not None and not self._working:
             return []
@@ -184,12 +184,7 @@ class Runner:
             now += self._hub_clock.ahead
         return [reason for loop in self.loops.values() if (reason := loop.unready(now))]
 
-    def wake(self, name: str) -> None:
-        """Have a provider read soon."""
-        self.loops[name].wake()
-
     async def run(self) -> None:
-        """Until cancelled."""
         election = self.settings.election
         if election is None:
             await self._work()
@@ -232,15 +227,15 @@ class Runner:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
                 for _ in range(self.settings.writers):
                     group.create_task(self._write())
-                group.create_task(self._mind_clock())
-                await self._follow(stack)
+                group.create_task(self._compare_clocks())
+                await self._watch_fleet(stack)
                 await self._watch_own_scores(stack)
                 for loop in self.loops.values():
-                    group.create_task(self._supervised(loop))
+                    group.create_task(self._run_with_restarts(loop))
         finally:
             self._working = False
 
-    async def _mind_clock(self) -> None:
+    async def _compare_clocks(self) -> None:
         while self._hub_clock is not None:
             try:
                 pause = await self._hub_clock.compare()
@@ -250,9 +245,9 @@ class Runner:
             await asyncio.sleep(pause)
 
     async def once(self) -> None:
-        """Every provider reads once, and what is worth it is written, or not if the hub does not let it."""
+        """Read once with every provider, and write what is due. Write errors are logged."""
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
-            await self._follow(stack)
+            await self._watch_fleet(stack)
             try:
                 await asyncio.gather(*(loop.round() for loop in self.loops.values()))
                 writers = [group.create_task(self._write()) for _ in range(self.settings.writers)]
@@ -262,8 +257,8 @@ class Runner:
             finally:
                 await asyncio.gather(*(loop.close() for loop in self.loops.values()))
 
-    async def _follow(self, stack: AsyncExitStack) -> None:
-        """On a hub: its clusters, and what it has of each provider's scores. Returns when everything is known."""
+    async def _watch_fleet(self, stack: AsyncExitStack) -> None:
+        """On a hub: watch clusters and score objects. Returns when all are listed."""
         if self.settings.cluster is not None:
             return
         assert self._client is not None
@@ -281,15 +276,17 @@ class Runner:
                 await stack.enter_async_context(scores[name])
         await asyncio.gather(clusters.synced.wait(), *(each.synced.wait() for each in scores.values()))
         self._clusters.clear()
-        stack.callback(clusters.subscribe(self._heard))
+        stack.callback(clusters.subscribe(self._on_clusters))
         for name, informer in scores.items():
-            stack.callback(informer.subscribe(_telling(self.loops[name])))
-            self.loops[name].told = True
+            stack.callback(informer.subscribe(_observer(self.loops[name])))
+            self.loops[name].observes_hub = True
         self._synced = True
 
     async def _watch_own_scores(self, stack: AsyncExitStack) -> None:
-        """On a cluster: the score objects in its namespace of the hub, so that a deleted or changed one is published
-        again at once. Nothing waits for this: a hub that does not allow the watch is still written to."""
+        """On a cluster: watch the score objects in its namespace, so that a deleted or changed one is restored at once.
+
+        Does not wait for the lists: a hub may forbid the watch and still allow writes.
+        """
         if self.settings.cluster is None:
             return
         for loop in self.loops.values():
@@ -302,38 +299,38 @@ class Runner:
                     fields=loop.sink.selector,
                     relist_after=RELIST_SECONDS,
                 )
-                stack.callback(informer.subscribe(_telling(loop)))
+                stack.callback(informer.subscribe(_observer(loop)))
                 await stack.enter_async_context(informer)
 
-    def _heard(self, batch: Batch[ManagedCluster]) -> None:
-        came = False
+    def _on_clusters(self, batch: Batch[ManagedCluster]) -> None:
+        added = False
         for change in batch.changes:
             if isinstance(change, Deleted):
-                self._gone(change.object.metadata.name)
+                self._forget(change.object.metadata.name)
                 continue
             cluster = change.object if isinstance(change, Added) else change.new
             name = cluster.metadata.name
             if cluster.metadata.deletionTimestamp is not None:
-                self._gone(name)
+                self._forget(name)
                 continue
             if name in self._clusters:
                 for loop in self.loops.values():
-                    loop.stirred(name)
+                    loop.retry_soon(name)
             else:
-                came = True
+                added = True
             self._clusters[name] = cluster
-        if came:
+        if added:
             for loop in self.loops.values():
                 loop.wake()
 
-    def _gone(self, cluster: str) -> None:
+    def _forget(self, cluster: str) -> None:
         if self._clusters.pop(cluster, None) is None:
             return
         for name, loop in self.loops.items():
             loop.forget(cluster)
             self._queue.discard((name, cluster))
 
-    async def _supervised(self, loop: ProviderLoop) -> None:
+    async def _run_with_restarts(self, loop: ProviderLoop) -> None:
         while True:
             try:
                 await loop.run()
@@ -353,15 +350,15 @@ class Runner:
                     self._schedule(name, cluster, RESTART_SECONDS)
 
 
-def _telling(loop: ProviderLoop) -> Callable[[Batch[Any]], None]:
+def _observer(loop: ProviderLoop) -> Callable[[Batch[Any]], None]:
     epoch = 0
 
-    def tell(batch: Batch[Any]) -> None:
+    def observe(batch: Batch[Any]) -> None:
         nonlocal epoch
-        loop.heard(batch, anew=batch.epoch != epoch)
+        loop.observe(batch, anew=batch.epoch != epoch)
         epoch = batch.epoch
 
-    return tell
+    return observe
 
 
 def _check(providers: Sequence[Provider], settings: Settings) -> None:
@@ -400,11 +397,11 @@ async def running(
     hub: Client | Connection,
     cluster: str | None = None,
     settings: Settings | None = None,
-    sink_of: SinkOf | None = None,
+    sink_of: SinkFactory | None = None,
     meters: ProviderMeters | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> AsyncIterator[Runner]:
-    """Providers at work for as long as the block runs. ``cluster`` overrides that of the settings."""
+    """Run providers while the block runs. ``cluster`` overrides that of the settings."""
     given = settings or Settings()
     if cluster is not None:
         given = replace(given, cluster=cluster)

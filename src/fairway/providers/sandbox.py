@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from fairway.providers.daemon_threads import DaemonThreads
-from fairway.providers.message_format import described
+from fairway.providers.message_format import describe
 from fairway.providers.provider import Provider, ProviderError, Wake
 
 TIMED_OUT: Final = "Timeout"
@@ -34,7 +34,7 @@ _Answer = Callable[[Any, BaseException | None], None]
 
 
 class Sandbox(abc.ABC):
-    """Of one provider: ``open``, then any number of calls one after the other, then ``close``."""
+    """Runs the code of one provider: ``open``, then calls one after another, then ``close``."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
@@ -43,30 +43,30 @@ class Sandbox(abc.ABC):
         self._host: asyncio.Future[Any] | None = None
 
     async def open(self, wake: Wake, *, deadline: float) -> None:
-        """Raises ProviderError, and whatever the provider raises."""
+        """Raises ProviderError, and the provider's own errors."""
         self._check_idle()
         self._deadline = deadline
         opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._host = self._begin(lambda: self._hosted(wake, opened))
-        self._host.add_done_callback(lambda host: _hand_on(host, opened))
+        self._host = self._begin(lambda: self._host_provider(wake, opened))
+        self._host.add_done_callback(lambda host: _propagate(host, opened))
         try:
-            await self._finished(opened, deadline)
+            await self._wait(opened, deadline)
         except ProviderError:
             self._cancel(self._host)
             self._work = self._host
             raise
 
     async def call(self, make: Callable[[], Awaitable[_Result]], *, deadline: float) -> _Result:
-        """Raises ProviderError if it takes too long, and whatever the provider raises."""
+        """Raises ProviderError on a timeout, and the provider's own errors."""
         self._check_idle()
         if self._host is not None and self._host.done():
             error = None if self._host.cancelled() else self._host.exception()
-            why = f": {described(error)}" if error is not None else ""
+            why = f": {describe(error)}" if error is not None else ""
             raise ProviderError(ENDED.format(why=why), reason=CLOSED)
         self._deadline = deadline
         work = self._begin(make)
         try:
-            result: _Result = await self._finished(work, deadline)
+            result: _Result = await self._wait(work, deadline)
         except BaseException:
             if not work.done():
                 self._work = work
@@ -80,7 +80,7 @@ class Sandbox(abc.ABC):
         return self._host is None or self._host.done()
 
     async def close(self) -> None:
-        """Waits a moment for what runs, and no longer."""
+        """Cancel running code, and wait at most CLOSING_SECONDS."""
         host, self._host = self._host, None
         if self._work is not None and not self._work.done():
             self._cancel(self._work)
@@ -93,23 +93,23 @@ class Sandbox(abc.ABC):
             raise ProviderError(STILL_BUSY.format(seconds=self._deadline), reason=BUSY)
         self._work = None
 
-    async def _finished(self, work: "asyncio.Future[_Result]", deadline: float) -> _Result:
+    async def _wait(self, work: "asyncio.Future[_Result]", deadline: float) -> _Result:
         done, _ = await asyncio.wait({work}, timeout=deadline)
         if not done:
             raise ProviderError(TOO_LATE.format(seconds=deadline), reason=TIMED_OUT)
-        if work.cancelled():  # by itself: to raise that here would look as if the caller had been
+        if work.cancelled():  #  by itself; CancelledError here would look like a cancelled caller
             raise ProviderError(GAVE_UP)
         return work.result()
 
-    async def _hosted(self, wake: Wake, opened: "asyncio.Future[Any]") -> None:
-        """In one task from beginning to end: what a context manager opens must be closed by the same."""
+    async def _host_provider(self, wake: Wake, opened: "asyncio.Future[Any]") -> None:
+        """Enter and exit the context manager in the same task, as asyncio requires."""
         async with self._provider.running(wake):
             self._settle(opened)
             await asyncio.Event().wait()
 
     @abc.abstractmethod
     def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
-        """The future belongs to the loop of the caller."""
+        """Return a future of the caller's loop."""
 
     @abc.abstractmethod
     def _cancel(self, work: "asyncio.Future[Any]") -> None: ...
@@ -119,14 +119,14 @@ class Sandbox(abc.ABC):
 
 
 class InlineSandbox(Sandbox):
-    """The loop of the caller: for providers that come with Fairway, which await what they wait for."""
+    """Runs in the caller's loop: for built-in providers, which do not block."""
 
     def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
-        return asyncio.ensure_future(_awaited(make))
+        return asyncio.ensure_future(_await_result(make))
 
     def _cancel(self, work: "asyncio.Future[Any]") -> None:
         work.cancel()
-        work.add_done_callback(_look_away)
+        work.add_done_callback(_ignore_exception)
 
     def _settle(self, opened: "asyncio.Future[Any]") -> None:
         if not opened.done():
@@ -134,7 +134,7 @@ class InlineSandbox(Sandbox):
 
 
 class ThreadSandbox(Sandbox):
-    """A thread that begins with the first use, and ends when the room closes or whenever it can."""
+    """Runs in a daemon thread, which starts with the first call and ends after ``close``."""
 
     def __init__(self, provider: Provider) -> None:
         super().__init__(provider)
@@ -149,26 +149,26 @@ class ThreadSandbox(Sandbox):
 
     def _begin(self, make: Callable[[], Awaitable[Any]]) -> "asyncio.Future[Any]":
         outside = asyncio.get_running_loop()
-        inside = self._inside or self._started()
+        inside = self._inside or self._start_thread()
         answer: asyncio.Future[Any] = outside.create_future()
 
         def settle(result: object, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # nobody is there any more to be told
+            with suppress(RuntimeError):  #  the caller's loop is closed
                 outside.call_soon_threadsafe(_answer, answer, result, error)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.pop(answer, None)
-            if task.cancelled():  # before it began, so that it could tell nobody
+            if task.cancelled():  #  before it started, so that it did not report
                 settle(None, asyncio.CancelledError())
 
         def begin() -> None:
-            task = self._tasks[answer] = inside.create_task(_told(make, settle))
+            task = self._tasks[answer] = inside.create_task(_report(make, settle))
             task.add_done_callback(ended)
 
         inside.call_soon_threadsafe(begin)
         return answer
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start_thread(self) -> asyncio.AbstractEventLoop:
         inside = self._inside = asyncio.new_event_loop()
         name = f"provider {self._provider.name}"
         inside.set_default_executor(DaemonThreads(name=f"{name}, handed on", busy=_busy))
@@ -177,7 +177,7 @@ class ThreadSandbox(Sandbox):
 
     def _cancel(self, work: "asyncio.Future[Any]") -> None:
         inside = self._inside
-        work.add_done_callback(_look_away)
+        work.add_done_callback(_ignore_exception)
 
         def cancel() -> None:
             task = self._tasks.get(work)
@@ -214,14 +214,14 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _awaited(make: Callable[[], Awaitable[_Result]]) -> _Result:
+async def _await_result(make: Callable[[], Awaitable[_Result]]) -> _Result:
     return await make()
 
 
-async def _told(make: Callable[[], Awaitable[Any]], settle: _Answer) -> None:
+async def _report(make: Callable[[], Awaitable[Any]], settle: _Answer) -> None:
     try:
         result = await make()
-    except BaseException as error:  # SystemExit, too: it is the provider that ends, not the thread
+    except BaseException as error:  #  including SystemExit: the call ends, the thread does not
         settle(None, error)
     else:
         settle(result, None)
@@ -237,24 +237,24 @@ def _answer(future: "asyncio.Future[Any]", result: object, error: BaseException 
     elif isinstance(error, asyncio.CancelledError):
         future.cancel()
     else:
-        future.set_exception(ProviderError(described(error)))
+        future.set_exception(ProviderError(describe(error)))
 
 
-def _hand_on(host: "asyncio.Future[Any]", opened: "asyncio.Future[Any]") -> None:
-    """Opening ends with whatever the host ended with, if it ended before it had opened."""
+def _propagate(host: "asyncio.Future[Any]", opened: "asyncio.Future[Any]") -> None:
+    """End opening with the result of the host, if the host ended first."""
     if opened.done():
-        _look_away(host)
+        _ignore_exception(host)
     elif host.cancelled():
         opened.cancel()
     elif (error := host.exception()) is not None:
         opened.set_exception(error)
-        _look_away(opened)
+        _ignore_exception(opened)
     else:
         opened.set_exception(ProviderError(ENDED.format(why=""), reason=CLOSED))
-        _look_away(opened)
+        _ignore_exception(opened)
 
 
-def _look_away(future: "asyncio.Future[Any]") -> None:
-    """Whatever it ended with was told, or comes too late to be told."""
+def _ignore_exception(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception as retrieved, so that asyncio does not log it."""
     if future.done() and not future.cancelled():
         future.exception()

@@ -3,10 +3,10 @@
 Scores run from ``floor``, which is 0 by default, to 100. OCM counts a missing or expired score as 0, so with the
 default floor a cluster without a score never ranks above one that has it. ``floor=-100`` is OCM's symmetric form.
 
-All are frozen values that only compare and compute, and all are monotone. What is not finite never reaches a scale.
+Scales are immutable, without I/O, and monotone. Their arguments are always finite.
 
-A scale that ranks a cluster among the others cannot know a score from one value: it is a ``FleetScale``, which is
-fitted to the values of one round first. ``fitted`` does that for any scale, also where one is within another.
+A score relative to other clusters needs a ``FleetScale``, which is fitted to the values of a round first. ``fit`` does
+that for any scale, also for a nested one.
 """
 
 import abc
@@ -19,7 +19,7 @@ from typing import ClassVar, Final, Literal
 from fairway.providers.provider import HIGHEST, LOWEST, Scale
 
 Rounding = Literal["truncate", "nearest", "floor"]
-"""``truncate`` is toward zero, as OCM's own SDK does it."""
+"""``truncate`` rounds toward zero, as OCM's SDK does."""
 
 NOT_FINITE: Final = "{kind}: {name} must be a finite number, not {value!r}"
 NO_RANGE: Final = "{kind}: low ({low}) must be less than high ({high})"
@@ -32,19 +32,18 @@ BAD_FLOOR: Final = "{kind}: floor, the score of the worst value, must be 0 or -1
 UNFITTED: Final = "{kind} ranks a cluster among others: fit it to the values of the fleet first"
 
 FLOOR: Final = 0
-"""The worst score of a scale unless its ``floor`` says otherwise: what a missing score counts."""
+"""Default of the worst score: OCM counts a missing score as 0."""
 FLOORS: Final = (FLOOR, LOWEST)
 
 
-def clamped(score: float, *, floor: int = LOWEST) -> int:
-    """The nearest score there is, without the part after the point."""
+def clamp(score: float, *, floor: int = LOWEST) -> int:
     return int(min(max(score, floor), HIGHEST))
 
 
-def _rounded(score: float, rounding: Rounding, floor: int) -> int:
+def _round(score: float, rounding: Rounding, floor: int) -> int:
     if rounding == "truncate":
-        return clamped(score, floor=floor)
-    return clamped(math.floor(score + 0.5 if rounding == "nearest" else score), floor=floor)
+        return clamp(score, floor=floor)
+    return clamp(math.floor(score + 0.5 if rounding == "nearest" else score), floor=floor)
 
 
 def _check_floor(kind: str, floor: int) -> None:
@@ -68,7 +67,7 @@ def _check(kind: str, *, low: float, high: float, rounding: Rounding, floor: int
 class Linear:
     """``100 * (value - low) / (high - low)``, or ``200 * (value - low) / (high - low) - 100`` where ``floor`` is -100.
 
-    Limits are assumptions, so what lies beyond them is clamped.
+    Values beyond the limits are clamped.
     """
 
     low: float
@@ -86,9 +85,9 @@ class Linear:
             return HIGHEST
         span = HIGHEST - self.floor
         distance = span * (value - self.low)
-        # The reference's order of operations, so that it errs by the same last bit; it would overflow here.
+        # The reference's order of operations, for the same rounding error, unless it overflows.
         share = distance / (self.high - self.low) if math.isfinite(distance) else span * self._part(value)
-        return _rounded(share + self.floor, self.rounding, self.floor)
+        return _round(share + self.floor, self.rounding, self.floor)
 
     def _part(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
@@ -96,7 +95,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Logarithmic:
-    """Equal ratios are equal distances: from 1 to 2 is as far as from 100 to 200. ``low`` is greater than 0."""
+    """Equal ratios are equal distances: 1 to 2 is as far as 100 to 200. ``low`` must be greater than 0."""
 
     low: float
     high: float
@@ -115,12 +114,12 @@ class Logarithmic:
             return HIGHEST
         bottom = math.log(self.low)
         share = (math.log(value) - bottom) / (math.log(self.high) - bottom)
-        return _rounded((HIGHEST - self.floor) * share + self.floor, self.rounding, self.floor)
+        return _round((HIGHEST - self.floor) * share + self.floor, self.rounding, self.floor)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """``100 * value / most``, and at least 1 for anything above 0, so that a little is never the same as nothing."""
+    """``100 * value / most``, at least 1 for a value above 0, so that it differs from nothing."""
 
     most: float = 1.0
     rounding: Rounding = "truncate"
@@ -136,9 +135,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """The value is a score already: rounded to the nearest, and clamped to ``floor`` and 100.
+    """The value is a score: rounded to the nearest integer, and clamped to ``floor`` and 100.
 
-    Negative scores are kept by default, since the value is its author's own.
+    Negative scores are kept by default.
     """
 
     floor: int = LOWEST
@@ -147,17 +146,17 @@ class Direct:
         _check_floor("Direct", self.floor)
 
     def score(self, value: float, /) -> int:
-        return clamped(math.floor(min(max(value, self.floor), HIGHEST) + 0.5), floor=self.floor)
+        return clamp(math.floor(min(max(value, self.floor), HIGHEST) + 0.5), floor=self.floor)
 
 
 class FleetScale(abc.ABC):
-    """For fleet providers only. By itself it scores nothing: ``score`` raises TypeError."""
+    """For fleet providers only. ``score`` raises TypeError until the scale is fitted."""
 
     __slots__ = ()
 
     @abc.abstractmethod
     def fit(self, values: Iterable[float], /) -> Scale:
-        """A scale for this round. ``values`` are those of all clusters that were read in it, one each."""
+        """Return a scale for this round. ``values`` has one value per cluster that was read."""
 
     def score(self, _: float, /) -> int:
         raise TypeError(UNFITTED.format(kind=type(self).__name__))
@@ -165,9 +164,9 @@ class FleetScale(abc.ABC):
 
 @dataclass(frozen=True, slots=True)
 class Quantile(FleetScale):
-    """By rank: the lowest value of the fleet scores ``floor``, the highest 100, equal values the same in between.
+    """By rank: the lowest value of the fleet scores ``floor``, the highest 100; equal values score the same.
 
-    A fleet of one, or of equals, scores the middle: there is nothing to tell it from the others.
+    A single value, or equal values, score the middle.
     """
 
     floor: int = FLOOR
@@ -181,7 +180,7 @@ class Quantile(FleetScale):
 
 @dataclass(frozen=True, slots=True)
 class Spread(FleetScale):
-    """Linear from the fleet's lowest value to its highest. A fleet of one, or of equals, scores the middle."""
+    """Linear from the fleet's lowest value to its highest. A single value, or equal values, score the middle."""
 
     rounding: Rounding = "truncate"
     floor: int = FLOOR
@@ -193,7 +192,7 @@ class Spread(FleetScale):
         known = sorted(values)
         if not known or known[0] == known[-1]:
             return Ranks(tuple(known), self.floor)
-        # A span that is no number any more is still one of numbers at half the size.
+        # The span overflows.
         if not math.isfinite(known[-1] - known[0]):
             return Ranks(tuple(known), self.floor)
         return Linear(known[0], known[-1], self.rounding, self.floor)
@@ -201,7 +200,7 @@ class Spread(FleetScale):
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """A Quantile that was fitted. ``values`` are sorted."""
+    """A fitted Quantile. ``values`` are sorted."""
 
     values: tuple[float, ...]
     floor: int = FLOOR
@@ -211,11 +210,11 @@ class Ranks:
             middle = (self.floor + HIGHEST) // 2
             return middle if not self.values or value == self.values[0] else self._beyond(value)
         below, upto = bisect_left(self.values, value), bisect_right(self.values, value)
-        # The mean rank of those equal to it, or the place between two.
+        # The mean rank of equal values, or the position between two values.
         rank = (below + upto - 1) / 2
         last = len(self.values) - 1
         share = min(max(rank / last, 0.0), 1.0)
-        return _rounded((HIGHEST - self.floor) * share + self.floor, "nearest", self.floor)
+        return _round((HIGHEST - self.floor) * share + self.floor, "nearest", self.floor)
 
     def _beyond(self, value: float) -> int:
         return self.floor if value < self.values[0] else HIGHEST
@@ -223,9 +222,9 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Inverted:
-    """Low values are good ones: the other scale, upside down, with the same floor.
+    """For scales where low values are good: mirrors another scale within its floor and 100.
 
-    A scale that names no floor is taken for one from -100 to 100.
+    A scale without a floor is assumed to range from -100 to 100.
     """
 
     scale: Scale
@@ -239,12 +238,12 @@ class Inverted:
 
 
 def needs_fleet(scale: Scale) -> bool:
-    """Whether it must be fitted before it can score."""
+    """Whether the scale must be fitted before it can score."""
     return needs_fleet(scale.scale) if isinstance(scale, Inverted) else isinstance(scale, FleetScale)
 
 
-def fitted(scale: Scale, values: Iterable[float]) -> Scale:
-    """The same scale if it needs no fleet."""
+def fit(scale: Scale, values: Iterable[float]) -> Scale:
+    """Fit a FleetScale, also within an Inverted; return other scales unchanged."""
     if isinstance(scale, Inverted):
-        return Inverted(fitted(scale.scale, values))
+        return Inverted(fit(scale.scale, values))
     return scale.fit(values) if isinstance(scale, FleetScale) else scale

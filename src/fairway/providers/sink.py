@@ -1,6 +1,6 @@
-"""Where publications are stored. The runner decides what to write and when; a sink knows how.
+"""Sinks store publications. The runner decides what to write and when.
 
-Placements read ``AddOnPlacementScores``. Another sink is a class with the same four methods.
+Placements read ``AddOnPlacementScores``. Any class with the same four methods is a sink.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -14,23 +14,26 @@ from fairway.providers.publication import Publication
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 FAIRWAY: Final = "fairway"
 PROVIDER: Final = "fairway.dev/provider"
-"""The label with the name of the provider."""
+"""Label with the name of the provider."""
 
 SILENT: Final = "fairway.dev/Silent"
-"""The condition of scores that were declared silent by whoever looks after the hub."""
+"""Condition of scores that the scores controller marked silent."""
 
 DETACHED: Final = "the hub has no namespace {namespace}: the cluster is not registered there, or no longer"
 NOT_SERVED: Final = "the hub does not serve the score kind: {error}; are OCM's CRDs installed?"
 REFUSED: Final = "the hub refuses: {error}"
-NOBODYS: Final = "was not created by Fairway"
-ANOTHERS: Final = "belongs to the provider {provider!r}"
+UNMANAGED: Final = "was not created by Fairway"
+OTHER_PROVIDER: Final = "belongs to the provider {provider!r}"
 
 _Result = TypeVar("_Result")
 
 
 class SinkError(Exception):
-    """A publication was not stored. ``reason`` is one word, for figures; ``after`` the seconds the hub asks to wait;
-    ``race`` whether another client changed or deleted the object meanwhile."""
+    """A publication was not stored.
+
+    ``reason`` is a word for metrics; ``after`` the seconds that the hub asks to wait; ``race`` whether another client
+    changed or deleted the object meanwhile.
+    """
 
     reason: str = "Unavailable"
 
@@ -43,57 +46,57 @@ class SinkError(Exception):
 
 
 class ForeignObject(SinkError):
-    """The object is somebody else's."""
+    """The object belongs to another client."""
 
     reason = "Foreign"
 
 
 class NamespaceMissing(SinkError):
-    """There is no place for this cluster on the hub."""
+    """The hub has no namespace for the cluster."""
 
     reason = "Detached"
 
 
 class WriteRefused(SinkError):
-    """We may not. The credentials were read anew before this was raised."""
+    """Access denied, also with freshly read credentials."""
 
     reason = "Forbidden"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPublication:
-    """What a hub has for one cluster."""
+    """The content of a hub for one cluster."""
 
     publication: Publication
     version: int = 0
-    """The resource version, 0 if it is no number."""
+    """Resource version; 0 if it is not a number."""
     uid: str = ""
     missing: str = ""
-    """What could not be stored in a second form, in words."""
+    """Error of a companion sink; empty if there is none."""
 
 
 class Sink(Protocol):
-    """Of one provider."""
+    """Storage of one provider's publications."""
 
     async def find(self, cluster: str, /) -> StoredPublication | None:
-        """What is there already; None for nothing. Raises SinkError, Foreign among them."""
+        """Return the stored publication; None if there is none. Raises SinkError, also ForeignObject."""
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
-        """``held`` is what was there when last seen. Raises SinkError."""
+        """``stored`` is the last known stored publication. Raises SinkError."""
 
     async def remove(self, cluster: str, /) -> bool:
-        """Whether there was something of ours to remove. Raises SinkError."""
+        """Return whether an own object was removed. Raises SinkError."""
 
     async def clusters(self) -> tuple[str, ...]:
-        """All that something of ours is stored for. Raises SinkError."""
+        """Return the clusters with an own object. Raises SinkError."""
 
 
-async def in_words(asking: Awaitable[_Result], *, cluster: str) -> _Result:
-    """Turns what the hub or the way to it refuses into SinkErrors."""
+async def as_sink_errors(request: Awaitable[_Result], *, cluster: str) -> _Result:
+    """Convert errors of the hub and of the connection to SinkErrors."""
     try:
-        return await asking
+        return await request
     except NotFound as error:
         if error.details.kind == "namespaces":
             raise NamespaceMissing(DETACHED.format(namespace=cluster)) from error
@@ -121,14 +124,14 @@ def labels_of(provider: str) -> dict[str, str]:
     return {MANAGED_BY: FAIRWAY, PROVIDER: provider}
 
 
-def is_of(provider: str, labels: Mapping[str, str]) -> bool:
+def is_owned_by(provider: str, labels: Mapping[str, str]) -> bool:
     return labels_of(provider).items() <= labels.items()
 
 
-def whose(labels: Mapping[str, str]) -> str:
-    """In words, of something that is not ours."""
+def describe_owner(labels: Mapping[str, str]) -> str:
+    """Describe the owner of a foreign object."""
     owner = labels.get(PROVIDER, "") if labels.get(MANAGED_BY) == FAIRWAY else ""
-    return ANOTHERS.format(provider=owner) if owner else NOBODYS
+    return OTHER_PROVIDER.format(provider=owner) if owner else UNMANAGED
 
 
 def selector_of(provider: str) -> str:

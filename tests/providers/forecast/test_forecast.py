@@ -133,7 +133,7 @@ async def test_what_never_changes_is_forecast() -> None:
     ("seconds", "words"), [(6 * HOUR, "6 h"), (90 * 60, "90 min"), (30, "30 s"), (90, "90 s"), (0.5, "0.5 s")]
 )
 def test_how_far_ahead(seconds: float, words: str) -> None:
-    assert provider.spoken(seconds) == words
+    assert provider.format_duration(seconds) == words
 
 
 async def test_what_cannot_be_foreseen_is_not_forecast() -> None:

@@ -104,5 +104,5 @@ def test_what_is_enough() -> None:
 
 def test_gaps_are_bridged() -> None:
     nan = np.nan
-    found = model.filled(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
+    found = model.fill_gaps(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
     assert found.tolist() == [[1, 1, 2, 3, 3], [1, 2, 3, 4, 5]]

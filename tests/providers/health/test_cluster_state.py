@@ -57,15 +57,15 @@ class Cluster:
 
     def nodes(self, *nodes: NodeHealth) -> None:
         for each in nodes:
-            self.chart.nodes(_batch(None, each))
+            self.chart.update_nodes(_batch(None, each))
 
     def put(self, new: PodHealth) -> bool:
         key = (new.metadata.namespace, new.metadata.name)
         old, self.there[key] = self.there.get(key), new
-        return self.chart.pods(_batch(old, new), now=self.now, wall=self.wall)
+        return self.chart.update_pods(_batch(old, new), now=self.now, wall=self.wall)
 
     def drop(self, key: tuple[str, str]) -> bool:
-        return self.chart.pods(_batch(self.there.pop(key), None), now=self.now, wall=self.wall)
+        return self.chart.update_pods(_batch(self.there.pop(key), None), now=self.now, wall=self.wall)
 
     def wall(self) -> datetime:
         return NOON + timedelta(seconds=self.now)

@@ -13,9 +13,9 @@ from fairway.providers.health.parts import (
     NODES,
     PARTS,
     RESTARTS,
-    combined,
+    combine,
+    describe_worst,
     scores,
-    worst,
 )
 
 BEST = dict.fromkeys(PARTS, 100)
@@ -37,12 +37,12 @@ known = st.dictionaries(st.sampled_from(PARTS), values, min_size=1)
     ],
 )
 def test_half_the_worst_and_half_the_mean(parts: dict[str, int], health: float) -> None:
-    assert combined(parts) == pytest.approx(health)
+    assert combine(parts) == pytest.approx(health)
 
 
 def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
     """By the thresholds of recovery: restarts do not."""
-    found = {part: combined({**BEST, part: 0}) or 0.0 for part in PARTS}
+    found = {part: combine({**BEST, part: 0}) or 0.0 for part in PARTS}
     assert {part for part, health in found.items() if health < RecoveryPolicy().below} == {
         NODES,
         API,
@@ -51,16 +51,16 @@ def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
 
 
 def test_what_is_not_known_or_has_no_weight_does_not_count() -> None:
-    assert combined({}) is None
-    assert combined({API: -100}, {API: 0.0}) is None
-    assert combined({API: -100, NODES: 50}, {API: 0.0, NODES: 1.0}) == 50
+    assert combine({}) is None
+    assert combine({API: -100}, {API: 0.0}) is None
+    assert combine({API: -100, NODES: 50}, {API: 0.0, NODES: 1.0}) == 50
 
 
 @given(known, st.data())
 def test_a_better_part_never_makes_worse_health(parts: dict[str, int], data: st.DataObject) -> None:
     part = data.draw(st.sampled_from(sorted(parts)))
     better = {**parts, part: data.draw(st.integers(parts[part], 100))}
-    before, after = combined(parts), combined(better)
+    before, after = combine(parts), combine(better)
     assert before is not None
     assert after is not None
     assert after >= before - 1e-9
@@ -68,7 +68,7 @@ def test_a_better_part_never_makes_worse_health(parts: dict[str, int], data: st.
 
 @given(known)
 def test_health_is_between_the_worst_and_the_best(parts: dict[str, int]) -> None:
-    health = combined(parts)
+    health = combine(parts)
     assert health is not None
     assert min(parts.values()) - 1e-9 <= health <= max(parts.values()) + 1e-9
 
@@ -110,14 +110,17 @@ def test_scales(part: str, value: float, score: int) -> None:
 
 def test_the_worst_part_is_named() -> None:
     measured = {NODES: 75.0, API: 1200.0, ADD_ONS: 99.5, RESTARTS: 12.0}
-    assert worst({**BEST, API: -50}, measured) == (
+    assert describe_worst({**BEST, API: -50}, measured) == (
         "the worst part is healthApi: 9 of 10 requests to the API server took up to 1200 ms"
     )
-    assert worst({**BEST, NODES: 0}, measured) == "the worst part is healthNodes: 75 % of the nodes are ready"
-    assert worst({ADD_ONS: 98, RESTARTS: 76}, measured) == (
+    assert (
+        describe_worst({**BEST, NODES: 0}, measured)
+        == "the worst part is healthNodes: 75 % of the nodes are ready"
+    )
+    assert describe_worst({ADD_ONS: 98, RESTARTS: 76}, measured) == (
         "the worst part is healthRestarts: 12 restarts per 100 containers and hour"
     )
-    assert worst({ADD_ONS: 98}, measured) == (
+    assert describe_worst({ADD_ONS: 98}, measured) == (
         "the worst part is healthAddOns: 99.5 % of the pods of add-ons and the control plane are ready"
     )
-    assert worst(BEST, measured) == ALL_WELL
+    assert describe_worst(BEST, measured) == ALL_WELL

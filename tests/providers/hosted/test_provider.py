@@ -1,4 +1,4 @@
-"""A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claimed."""
+"""A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claims_for."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from fairway.providers import informer_readiness
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
-from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ROLES, ZERO, Limits, claimed
+from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ROLES, ZERO, Limits, claims_for
 from fairway.providers.hosted.hosts import Hosts
 from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT, hosted_clusters
@@ -144,7 +144,7 @@ async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest
 
 def test_only_pods_that_take_other_room_are_news() -> None:
     def heard(*changes: Change[PodUse]) -> bool:
-        return hosts.hear_pods(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
+        return hosts.update_pods(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
 
     hosts = Hosts()
     bound, waiting = as_pod(pod("p", "n1", {"cpu": "1"})), as_pod(pod("p", requests={"cpu": "1"}))
@@ -221,7 +221,7 @@ async def test_claims_are_deleted_with_the_cluster_role_that_owns_them(cluster: 
     ],
 )
 def test_claims_at_the_default_limits(count: int, expected: str) -> None:
-    found = claimed(count, Limits())
+    found = claims_for(count, Limits())
     assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
 
 

@@ -13,7 +13,7 @@ LIMITS = Limits(failures=3, pause=10, longest=35)
 def opened(now: float = 0.0) -> Breaker:
     breaker = Breaker(limits=LIMITS)
     for _ in range(3):
-        breaker, admitted = breaker.ask(now)
+        breaker, admitted = breaker.admit(now)
         assert admitted
         breaker = breaker.failed(now)
     return breaker
@@ -28,22 +28,22 @@ def test_so_many_failures_in_a_row_open_it() -> None:
 
 def test_open_it_lets_nothing_through_until_the_pause_is_over() -> None:
     breaker = opened()
-    assert breaker.ask(9.9) == (breaker, False)
+    assert breaker.admit(9.9) == (breaker, False)
     assert breaker.wait(9) == 1
-    trial, admitted = breaker.ask(10)
+    trial, admitted = breaker.admit(10)
     assert (trial.state, admitted) == (HALF_OPEN, True)
 
 
 def test_one_trial_at_a_time() -> None:
-    trial, _ = opened().ask(10)
-    assert trial.ask(11) == (trial, False)
+    trial, _ = opened().admit(10)
+    assert trial.admit(11) == (trial, False)
     # One that was never heard of again, because somebody cancelled it, is not waited for for ever.
-    again, admitted = trial.ask(20)
+    again, admitted = trial.admit(20)
     assert (again.state, again.since, admitted) == (HALF_OPEN, 20, True)
 
 
 def test_a_trial_that_succeeds_closes_it() -> None:
-    trial, _ = opened().ask(10)
+    trial, _ = opened().admit(10)
     assert trial.succeeded() == Breaker(limits=LIMITS)
 
 
@@ -52,7 +52,7 @@ def test_a_trial_that_fails_doubles_the_pause_up_to_the_longest() -> None:
     pauses = []
     for _ in range(4):
         now += breaker.pause
-        breaker, admitted = breaker.ask(now)
+        breaker, admitted = breaker.admit(now)
         assert admitted
         breaker = breaker.failed(now)
         pauses.append(breaker.pause)
@@ -72,10 +72,10 @@ def test_it_is_never_stuck(events: list[str]) -> None:
         now += 1.0 if event != "wait" else 40.0
         if event == "wait":
             continue
-        breaker, admitted = breaker.ask(now)
+        breaker, admitted = breaker.admit(now)
         if admitted:
             breaker = breaker.succeeded() if event == "ok" else breaker.failed(now)
-    assert breaker.ask(now + LIMITS.longest)[1]
+    assert breaker.admit(now + LIMITS.longest)[1]
 
 
 class BreakerMachine(RuleBasedStateMachine):
@@ -95,7 +95,7 @@ class BreakerMachine(RuleBasedStateMachine):
     @rule()
     def ask(self) -> None:
         before = self.breaker
-        self.breaker, admitted = before.ask(self.now)
+        self.breaker, admitted = before.admit(self.now)
         if before.state != CLOSED and admitted:
             assert self.now >= before.since + before.pause
             self.trials.append(self.now)
@@ -119,5 +119,5 @@ TestBreakerMachine: Any = BreakerMachine.TestCase
 @pytest.mark.parametrize("longest", [1.0, 10.0])
 def test_the_longest_pause_is_not_shorter_than_the_first(longest: float) -> None:
     breaker = Breaker(limits=Limits(failures=1, pause=10, longest=longest)).failed(0)
-    trial, _ = breaker.ask(10)
+    trial, _ = breaker.admit(10)
     assert trial.failed(10).pause == 10

@@ -11,10 +11,10 @@ from fairway.providers.http_scorer.contract import (
     BAD_CONFIG,
     Result,
     config_of,
+    format_sample,
     request_body,
     results_of,
     split_queries,
-    written,
 )
 from fairway.providers.provider import ProviderError
 
@@ -32,12 +32,12 @@ def test_the_question_is_as_the_framework_asks_it() -> None:
     ("value", "text"), [(math.nan, "NaN"), (math.inf, "+Inf"), (-math.inf, "-Inf"), (1e300, "1e+300")]
 )
 def test_samples_are_written_as_prometheus_does(value: float, text: str) -> None:
-    assert written(value) == text
+    assert format_sample(value) == text
 
 
 @given(st.floats(allow_nan=False))
 def test_no_sample_loses_anything(value: float) -> None:
-    assert float(written(value)) == value
+    assert float(format_sample(value)) == value
 
 
 def test_the_answer() -> None:

@@ -22,10 +22,10 @@ class Desk:
         """What is published then."""
         now = START + timedelta(seconds=after)
         self.publisher.read({"c1": reading}, at=now, now=now)
-        publishing = self.publisher.of("c1")
-        if publishing.look(now=now) is not None:
+        publishing = self.publisher.state_of("c1")
+        if publishing.take_due(now=now) is not None:
             self.version += 1
-            publishing.written(version=self.version, now=now)
+            publishing.record_write(version=self.version, now=now)
         return publishing.published
 
 
@@ -42,7 +42,7 @@ def test_a_lost_score_stays_and_the_object_is_not_valid_for_longer_than_it() -> 
     part = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=100)
     assert part is not None
     assert dict(part.scores) == {"a": 50, "b": 20}
-    assert (part.well, part.reason) == (False, "Gone")
+    assert (part.ok, part.reason) == (False, "Gone")
     assert until(part) == 180
     # When it has run out it is no longer there, and the others are as valid as they are.
     late = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=180)
@@ -57,7 +57,7 @@ def test_a_score_that_comes_back_is_as_new_as_the_others() -> None:
     desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=60)
     back = desk.read(Reading(values={"a": 10, "b": 21}), after=120)
     assert back is not None
-    assert back.well
+    assert back.ok
     assert until(back) == 300
 
 
@@ -75,5 +75,5 @@ def test_a_score_that_is_not_lost_but_left_out_goes_at_once() -> None:
 def test_a_note_goes_with_the_values() -> None:
     found = Desk().read(Reading(values={"a": 10}, note="off by 2"), after=0)
     assert found is not None
-    assert found.well
+    assert found.ok
     assert found.message == "a 10; off by 2"

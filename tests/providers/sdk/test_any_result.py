@@ -279,7 +279,7 @@ def lawful(steps: list[tuple[object, float]], make: Callable[[Callable[[], objec
                 assert publication.valid_until <= START + timedelta(seconds=max(since) + VALID)
             if is_good(result) and make is not Returning:
                 assert set(scores) == {name for name, found in said[-1][1].items() if found}
-                assert publication.well
+                assert publication.ok
 
     asyncio.run(play())
 
@@ -337,7 +337,7 @@ async def test_a_scale_that_cannot_be_fitted_costs_its_score() -> None:
     clusters["c1"] = cluster("c1")
     await stage.round("c1")
     found = stage.sink.written["c1"]
-    assert (found.scores, found.well) == ((("free", 1),), False)
+    assert (found.scores, found.ok) == ((("free", 1),), False)
     assert "the scale of rank failed on 2: ValueError: RuntimeError: the database is away" in found.message
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.providers.assessment import NO_VALUES, WELL, assess, summary
+from fairway.providers.assessment import NO_VALUES, OK, assess, summary
 from fairway.providers.provider import Score
 from fairway.providers.reading_check import BAD_VALUE, CheckedReading
 from fairway.providers.scales import Direct, Linear
@@ -22,25 +22,25 @@ def test_scores_are_sorted_and_the_message_names_raw_values() -> None:
     found = assess(CheckedReading(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 50), ("memAvailable", 50))
     assert found.message == "cpuAvailable 12.5 cores, memAvailable 40 GiB"
-    assert (found.well, found.reason, found.at) == (True, WELL, NOW)
+    assert (found.ok, found.reason, found.at) == (True, OK, NOW)
 
 
 def test_a_score_that_was_not_read_is_not_there() -> None:
     found = assess(CheckedReading(values={"cpuAvailable": 25.0}), SCORES, at=NOW)
-    assert (found.scores, found.well) == ((("cpuAvailable", 100),), True)
+    assert (found.scores, found.ok) == ((("cpuAvailable", 100),), True)
 
 
 def test_a_part_is_published_with_its_problem() -> None:
     intake = CheckedReading(values={"cpuAvailable": 25.0}, problem="no metrics of memory", reason="NoMetrics")
     found = assess(intake, SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 100),)
-    assert (found.well, found.reason) == (False, "NoMetrics")
+    assert (found.ok, found.reason) == (False, "NoMetrics")
     assert found.message == "no metrics of memory; cpuAvailable 25 cores"
 
 
 def test_nothing_is_a_problem() -> None:
     found = assess(CheckedReading(values={}), SCORES, at=NOW)
-    assert (found.scores, found.well, found.reason) == ((), False, NO_VALUES)
+    assert (found.scores, found.ok, found.reason) == ((), False, NO_VALUES)
 
 
 def test_smoothed_values_are_scored_and_raw_ones_named() -> None:

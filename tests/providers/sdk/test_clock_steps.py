@@ -25,13 +25,13 @@ class Clocks:
 def test_only_what_goes_back_is_told_and_once() -> None:
     clocks = Clocks()
     steps = ClockSteps(clocks)
-    assert steps.look() == (START, timedelta(0))
+    assert steps.observe() == (START, timedelta(0))
     clocks.passes(60, shown=60)
-    assert steps.look()[1] == timedelta(0)
+    assert steps.observe()[1] == timedelta(0)
     clocks.passes(60, shown=-3540)
-    assert steps.look() == (START - timedelta(seconds=3480), timedelta(hours=1))
-    assert steps.look()[1] == timedelta(0)
+    assert steps.observe() == (START - timedelta(seconds=3480), timedelta(hours=1))
+    assert steps.observe()[1] == timedelta(0)
     clocks.passes(60, shown=7200)  # set forward, or asleep where nobody counts
-    assert steps.look()[1] == timedelta(0)
+    assert steps.observe()[1] == timedelta(0)
     clocks.passes(60, shown=59.5)  # kept exact
-    assert steps.look()[1] == timedelta(0)
+    assert steps.observe()[1] == timedelta(0)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairway.providers.message_format import LONGEST_MESSAGE, described, tidy, tidy_reason
+from fairway.providers.message_format import LONGEST_MESSAGE, describe, tidy, tidy_reason
 from fairway.providers.provider import FAILED
 
 
@@ -42,9 +42,9 @@ def test_any_text_can_be_stored_and_shown(text: str) -> None:
 
 
 def test_errors_are_named_by_their_kind() -> None:
-    assert described(ValueError("one\ntwo")) == "ValueError: one two"
-    assert described(KeyError()) == "KeyError"
-    assert described(Mute()) == "Mute: Mute without a printable message"
+    assert describe(ValueError("one\ntwo")) == "ValueError: one two"
+    assert describe(KeyError()) == "KeyError"
+    assert describe(Mute()) == "Mute: Mute without a printable message"
 
 
 @pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é", "A\n", None, 7, b"A", ["A"]])

@@ -17,7 +17,7 @@ RESOURCE = "queue-score"
 WELL = Publication(
     scores=(("age", -3), ("free", 40)),
     valid_until=datetime(2026, 3, 1, 12, 3, tzinfo=UTC),
-    well=True,
+    ok=True,
     reason="AddOnPlacementScoreUpdated",
     message="age 7 s, free 700",
     changed_at=datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
@@ -35,7 +35,7 @@ def sink(client: Client) -> AddOnPlacementScores:
 
 async def test_made_first_and_then_its_status(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     assert held.publication == WELL
     found = await world.raw(cluster, RESOURCE)
     assert found["metadata"]["labels"] == {
@@ -63,7 +63,7 @@ async def test_made_first_and_then_its_status(world: World, sink: AddOnPlacement
 async def test_what_was_left_is_found(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     assert await sink.find(cluster) is None
-    written = await sink.write(cluster, WELL, held=None)
+    written = await sink.write(cluster, WELL, stored=None)
     assert await sink.find(cluster) == written
 
 
@@ -76,13 +76,13 @@ async def test_an_object_without_status_is_one_that_was_interrupted(
     held = await sink.find(cluster)
     assert held is not None
     assert (held.publication.scores, held.publication.valid_until, held.publication.reason) == ((), None, "")
-    assert (await sink.write(cluster, WELL, held=held)).publication == WELL
+    assert (await sink.write(cluster, WELL, stored=held)).publication == WELL
 
 
 async def test_a_score_that_is_left_out_is_gone(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
-    await sink.write(cluster, replace(WELL, scores=(("free", 1),)), held=held)
+    held = await sink.write(cluster, WELL, stored=None)
+    await sink.write(cluster, replace(WELL, scores=(("free", 1),)), stored=held)
     assert values_of(await world.get(cluster, RESOURCE)) == {"free": 1}
 
 
@@ -91,7 +91,7 @@ async def test_what_others_hold_on_to_is_taken_away(
 ) -> None:
     """As a janitor does, who applies scores of its own under the same names."""
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     worst = {"status": {"scores": [{"name": "age", "value": -100}, {"name": "old", "value": -100}]}}
     await client.patch(
         ADD_ON_PLACEMENT_SCORES,
@@ -103,13 +103,13 @@ async def test_what_others_hold_on_to_is_taken_away(
         field_manager="janitor",
         force=True,
     )
-    await sink.write(cluster, replace(WELL, scores=(("free", 2),)), held=held)
+    await sink.write(cluster, replace(WELL, scores=(("free", 2),)), stored=held)
     assert values_of(await world.get(cluster, RESOURCE)) == {"free": 2}
 
 
 async def test_conditions_of_others_stay(world: World, client: Client, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     theirs = {
         "type": "Checked",
         "status": "True",
@@ -126,8 +126,8 @@ async def test_conditions_of_others_stay(world: World, client: Client, sink: Add
         subresource="status",
         field_manager="auditor",
     )
-    failed = replace(WELL, well=False, reason="Down", message="away")
-    await sink.write(cluster, failed, held=held)
+    failed = replace(WELL, ok=False, reason="Down", message="away")
+    await sink.write(cluster, failed, stored=held)
     conditions = (await world.get(cluster, RESOURCE)).status.conditions
     assert {each.type: each.reason for each in conditions} == {
         "Checked": "Checked",
@@ -153,7 +153,7 @@ async def test_what_is_somebody_elses_is_left_alone(
     with pytest.raises(ForeignObject, match=words):
         await sink.find(cluster)
     with pytest.raises(ForeignObject, match=words):
-        await sink.write(cluster, WELL, held=None)
+        await sink.write(cluster, WELL, stored=None)
     assert await sink.remove(cluster) is False
     assert await world.raw(cluster, RESOURCE) == before
 
@@ -162,7 +162,7 @@ async def test_what_is_adopted_is_ours_alone(world: World, client: Client) -> No
     cluster = await world.namespace()
     await world.foreign(cluster, RESOURCE, labels={"team": "a"})
     adopting = sink_of(client, adopt=True)
-    await adopting.write(cluster, WELL, held=None)
+    await adopting.write(cluster, WELL, stored=None)
     found = await world.get(cluster, RESOURCE)
     assert values_of(found) == {"age": -3, "free": 40}
     assert found.metadata.labels == {"team": "a", **labels_of("queue")}
@@ -171,27 +171,27 @@ async def test_what_is_adopted_is_ours_alone(world: World, client: Client) -> No
 
 async def test_somebody_deletes_it(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     await world.delete(cluster, RESOURCE)
-    again = await sink.write(cluster, WELL, held=held)
+    again = await sink.write(cluster, WELL, stored=held)
     assert again.uid != held.uid
     assert values_of(await world.get(cluster, RESOURCE)) == {"age": -3, "free": 40}
 
 
 async def test_somebody_puts_theirs_in_its_place(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     await world.delete(cluster, RESOURCE)
     await world.foreign(cluster, RESOURCE)
     with pytest.raises(ForeignObject):
-        await sink.write(cluster, WELL, held=held)
+        await sink.write(cluster, WELL, stored=held)
     assert values_of(await world.get(cluster, RESOURCE)) == {"theirs": 7}
 
 
 async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScores) -> None:
     nowhere = world.name("nowhere")
     with pytest.raises(NamespaceMissing, match=f"the hub has no namespace {nowhere}"):
-        await sink.write(nowhere, WELL, held=None)
+        await sink.write(nowhere, WELL, stored=None)
     assert await sink.find(nowhere) is None
     assert await sink.remove(nowhere) is False
 
@@ -199,14 +199,14 @@ async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScore
 async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPlacementScores) -> None:
     """Its namespace stays for as long as somebody has something to finish in it."""
     cluster = await world.namespace()
-    held = await sink.write(cluster, WELL, held=None)
+    held = await sink.write(cluster, WELL, stored=None)
     finalized = {"metadata": {"name": "last", "finalizers": ["example.com/wait"]}}
     await client.create(ADD_ON_PLACEMENT_SCORES, finalized, namespace=cluster)
     await world.vacate(cluster)
     await world.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
     await world.gone(cluster, RESOURCE)
     with pytest.raises(NamespaceMissing):
-        await sink.write(cluster, WELL, held=held)
+        await sink.write(cluster, WELL, stored=held)
     await client.patch(
         ADD_ON_PLACEMENT_SCORES,
         "last",
@@ -219,7 +219,7 @@ async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPl
 async def test_a_hub_that_does_not_know_the_kind(client: Client, world: World) -> None:
     odd = AddOnPlacementScores(client, provider="queue", resource="no such name")
     with pytest.raises(SinkError) as caught:
-        await odd.write(await world.namespace(), WELL, held=None)
+        await odd.write(await world.namespace(), WELL, stored=None)
     assert caught.value.reason == "Invalid"
 
 
@@ -229,16 +229,16 @@ async def test_rights_are_enough_and_no_more(world: World) -> None:
     async with Client(connection) as client:
         sink = sink_of(client)
         assert await sink.find(cluster) is None
-        held = await sink.write(cluster, WELL, held=None)
-        await sink.write(cluster, replace(WELL, scores=()), held=held)
+        held = await sink.write(cluster, WELL, stored=None)
+        await sink.write(cluster, replace(WELL, scores=()), stored=held)
         with pytest.raises(WriteRefused):
             await sink.remove(cluster)
         with pytest.raises(WriteRefused):
-            await sink.write(await world.namespace("c2"), WELL, held=None)
+            await sink.write(await world.namespace("c2"), WELL, stored=None)
         await world.delete(cluster, RESOURCE)
         await world.foreign(cluster, RESOURCE)
         with pytest.raises(WriteRefused):
-            await sink_of(client, adopt=True).write(cluster, WELL, held=None)
+            await sink_of(client, adopt=True).write(cluster, WELL, stored=None)
 
 
 async def test_rights_to_adopt_and_to_remove(world: World) -> None:
@@ -247,7 +247,7 @@ async def test_rights_to_adopt_and_to_remove(world: World) -> None:
     connection = await world.account(cluster, rules)
     await world.foreign(cluster, RESOURCE)
     async with Client(connection) as client:
-        await sink_of(client, adopt=True).write(cluster, WELL, held=None)
+        await sink_of(client, adopt=True).write(cluster, WELL, stored=None)
         assert await sink_of(client).remove(cluster) is True
         assert await sink_of(client).remove(cluster) is False
 
@@ -266,6 +266,6 @@ async def test_all_of_a_provider_are_found(world: World, client: Client) -> None
     sink, other = sink_of(client, provider=name), sink_of(client, provider=world.name("other"))
     clusters = [await world.namespace(short) for short in ("c1", "c2", "c3")]
     for cluster in clusters[:2]:
-        await sink.write(cluster, WELL, held=None)
-    await other.write(clusters[2], WELL, held=None)
+        await sink.write(cluster, WELL, stored=None)
+    await other.write(clusters[2], WELL, stored=None)
     assert await sink.clusters() == tuple(clusters[:2])

@@ -34,22 +34,22 @@ class Hand(DryRunSink):
         self.error: SinkError | None = None
         self.writes: list[tuple[float, Publication]] = []
         self.tries: list[float] = []
-        self.held: StoredPublication | None = None
+        self.stored: StoredPublication | None = None
 
     async def find(self, _: str, /) -> StoredPublication | None:
         if self.error is not None:
             self.tries.append(now())
             raise self.error
-        return self.held
+        return self.stored
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
         self.tries.append(now())
         if self.error is not None:
             raise self.error
         self.writes.append((now(), publication))
-        return await super().write(cluster, publication, held=held)
+        return await super().write(cluster, publication, stored=stored)
 
 
 class Told(ClusterProvider):
@@ -218,7 +218,7 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
             assert provider.readings == [0, 60, 62, 66, 74, 90, 122]
             (_, (when, failure)) = sink.writes
             assert when == 60
-            assert (failure.well, failure.reason, failure.message) == (False, "Away", "the queue is away")
+            assert (failure.ok, failure.reason, failure.message) == (False, "Away", "the queue is away")
             assert (failure.scores, failure.valid_until) == ((("free", 10),), at(180))
             assert runner.unready() == []
             await asyncio.sleep(40)
@@ -229,7 +229,7 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
             answers[0] = Reading(values={"free": 11})
             await asyncio.sleep(60)
             assert runner.unready() == []
-            assert sink.writes[-1][1].well
+            assert sink.writes[-1][1].ok
             assert figures(runner)['reading_failures_total{provider="told",reason="Away"}'] == 7
     assert [record.message for record in caplog.records if record.name.startswith("fairway.providers")] == [
         "told could not read c1: the queue is away",
@@ -277,7 +277,7 @@ async def test_what_makes_no_reading(answer: object, reason: str, words: str) ->
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(31)
         ((_, failure),) = sink.writes
-        assert (failure.scores, failure.well, failure.reason) == ((), False, reason)
+        assert (failure.scores, failure.ok, failure.reason) == ((), False, reason)
         assert words in failure.message
         assert "nothing published yet" in runner.unready()[0]
         assert words in runner.unready()[0]
@@ -293,7 +293,7 @@ async def test_a_class_may_be_as_plain_as_a_function(result: object) -> None:
     async with at_work(Plain(), sink):
         await asyncio.sleep(1)
         ((_, published),) = sink.writes
-    assert (published.scores, published.well) == ((("free", 10),), True)
+    assert (published.scores, published.ok) == ((("free", 10),), True)
 
 
 async def test_a_long_story_is_one_short_line_everywhere(caplog: pytest.LogCaptureFixture) -> None:
@@ -313,7 +313,7 @@ async def test_what_is_partly_read_is_partly_published() -> None:
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
         ((_, found),) = sink.writes
-        assert (found.scores, found.well, found.reason) == ((("free", 10),), False, "UnknownScore")
+        assert (found.scores, found.ok, found.reason) == ((("free", 10),), False, "UnknownScore")
         assert runner.unready() == []
 
 
@@ -402,7 +402,7 @@ async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFi
     runner = Runner(
         [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
-    runner._heard(batch(*(Added(cluster(f"c{number}")) for number in range(count))))
+    runner._on_clusters(batch(*(Added(cluster(f"c{number}")) for number in range(count))))
     loop = runner.loops["told"]
     writers = [asyncio.create_task(runner._write()) for _ in range(4)]
     try:
@@ -415,7 +415,7 @@ async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFi
         assert len(caplog.records) <= 2
         # As soon as something happens to one, it is looked for again.
         sink.made.add("c7")
-        runner._heard(batch(Updated(cluster("c7"), cluster("c7"))))
+        runner._on_clusters(batch(Updated(cluster("c7"), cluster("c7"))))
         await asyncio.sleep(3)
         assert list(sink.written) == ["c7"]
     finally:
@@ -437,13 +437,13 @@ class Slow(DryRunSink):
         self.error: Exception | None = None
 
     async def write(
-        self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+        self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
     ) -> StoredPublication:
         self.asked.set()
         await self.answers.wait()
         if self.error is not None:
             raise self.error
-        return await super().write(cluster, publication, held=held)
+        return await super().write(cluster, publication, stored=stored)
 
 
 @pytest.mark.parametrize(
@@ -455,13 +455,13 @@ async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error
     runner = Runner(
         [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
     )
-    runner._heard(batch(Added(cluster("c1"))))
+    runner._on_clusters(batch(Added(cluster("c1"))))
     loop = runner.loops["told"]
     writer = asyncio.create_task(runner._write())
     try:
         await loop.round()
         await sink.asked.wait()
-        runner._heard(batch(Deleted(cluster("c1"))))
+        runner._on_clusters(batch(Deleted(cluster("c1"))))
         sink.answers.set()
         await asyncio.sleep(1000)
         assert (loop.problem, dict(loop.publisher.clusters)) == ("", {})
@@ -477,13 +477,13 @@ async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error
 async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile() -> None:
     class Failing(Everybody):
         async def read(self, _: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
-            runner._heard(batch(Deleted(cluster("c1"))))
+            runner._on_clusters(batch(Deleted(cluster("c1"))))
             raise ProviderError("the queue is away")
 
     runner = Runner(
         [Failing()], client=None, settings=Settings(), sink_of=lambda _: DryRunSink(), clock=LoopClock()
     )
-    runner._heard(batch(Added(cluster("c1")), Added(cluster("c2"))))
+    runner._on_clusters(batch(Added(cluster("c1")), Added(cluster("c2"))))
     loop = runner.loops["told"]
     await loop.round()
     await loop.close()
@@ -511,7 +511,7 @@ async def test_a_restart_writes_only_what_is_not_there() -> None:
         await asyncio.sleep(1)
     second = Hand()
     ((_, publication),) = first.writes
-    second.held = StoredPublication(publication=publication)
+    second.stored = StoredPublication(publication=publication)
     async with at_work(Told(), second) as runner:
         await asyncio.sleep(1)
         assert second.writes == []
@@ -549,7 +549,7 @@ async def test_once_with_a_hub_that_refuses() -> None:
 async def test_once_with_a_fault_that_nobody_foresaw() -> None:
     class Odd(Hand):
         async def write(
-            self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+            self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
         ) -> StoredPublication:
             raise KeyError("odd")
 
@@ -567,11 +567,11 @@ async def test_once_with_a_fault_that_nobody_foresaw() -> None:
 async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Hand):
         async def write(
-            self, cluster: str, publication: Publication, /, *, held: StoredPublication | None
+            self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
         ) -> StoredPublication:
             if now() < 100:
                 raise KeyError("odd")
-            return await super().write(cluster, publication, held=held)
+            return await super().write(cluster, publication, stored=stored)
 
     provider, sink = Told(), Odd()
     async with at_work(provider, sink) as runner:

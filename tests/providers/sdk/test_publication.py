@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fairway.providers.assessment import WELL, Assessment
+from fairway.providers.assessment import OK, Assessment
 from fairway.providers.definition import LONGEST_INTERVAL
 from fairway.providers.provider import Score
-from fairway.providers.publication import TOLERANCE, Publication, Publishing, horizon, moved
+from fairway.providers.publication import TOLERANCE, Publication, PublicationState, horizon, is_significant
 from fairway.providers.scales import Direct
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -29,34 +29,34 @@ def seen(seconds: float, *, message: str = "", well: bool = True, **scores: int)
     return Assessment(
         scores=tuple(sorted(scores.items())),
         at=at(seconds),
-        well=well,
-        reason=WELL if well else "Partial",
+        ok=well,
+        reason=OK if well else "Partial",
         message=message,
     )
 
 
-def published(publishing: Publishing, assessment: Assessment) -> Publication:
+def published(publishing: PublicationState, assessment: Assessment) -> Publication:
     """Read and written, at the same moment."""
     now = assessment.at
-    assert publishing.read(assessment, now=now) == now
-    publication = publishing.look(now=now)
+    assert publishing.record_reading(assessment, now=now) == now
+    publication = publishing.take_due(now=now)
     assert publication is not None
-    publishing.written(version=0, now=now)
+    publishing.record_write(version=0, now=now)
     return publication
 
 
 @pytest.fixture
-def publishing() -> Publishing:
-    return Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
+def publishing() -> PublicationState:
+    return PublicationState((FREE, BUSY), horizon=H.total_seconds(), interval=0)
 
 
-def test_the_first_reading_is_written_with_its_validity(publishing: Publishing) -> None:
+def test_the_first_reading_is_written_with_its_validity(publishing: PublicationState) -> None:
     publication = published(publishing, seen(0.7, free=10, message="free 10 things"))
     assert publication == Publication(
         scores=(("free", 10),),
         valid_until=at(180),
-        well=True,
-        reason=WELL,
+        ok=True,
+        reason=OK,
         message="free 10 things",
         changed_at=at(0),
         read_at=at(0.7),
@@ -66,14 +66,14 @@ def test_the_first_reading_is_written_with_its_validity(publishing: Publishing) 
 
 
 @pytest.mark.parametrize("value", [9, 10, 11])
-def test_less_than_the_deadband_is_not_worth_a_write(publishing: Publishing, value: int) -> None:
+def test_less_than_the_deadband_is_not_worth_a_write(publishing: PublicationState, value: int) -> None:
     published(publishing, seen(0, free=10))
-    assert publishing.read(seen(60, free=value), now=at(60)) == at(135)
-    assert publishing.look(now=at(60)) is None
+    assert publishing.record_reading(seen(60, free=value), now=at(60)) == at(135)
+    assert publishing.take_due(now=at(60)) is None
 
 
 @pytest.mark.parametrize("value", [8, 12, -100])
-def test_the_deadband_is(publishing: Publishing, value: int) -> None:
+def test_the_deadband_is(publishing: PublicationState, value: int) -> None:
     published(publishing, seen(0, free=10))
     assert published(publishing, seen(60, free=value)).scores == (("free", value),)
 
@@ -95,332 +95,343 @@ def test_the_deadband_is(publishing: Publishing, value: int) -> None:
     ],
 )
 def test_lines_that_somebody_may_have_drawn(before: int, now: int, worth: bool) -> None:
-    assert moved(BUSY, before, now) is worth
+    assert is_significant(BUSY, before, now) is worth
 
 
 def test_a_deadband_of_nothing_still_needs_a_difference() -> None:
     score = Score(name="free", scale=Direct(), deadband=0)
-    assert not moved(score, 10, 10)
-    assert moved(score, 10, 11)
+    assert not is_significant(score, 10, 10)
+    assert is_significant(score, 10, 11)
 
 
-def test_scores_drift_no_further_than_the_deadband(publishing: Publishing) -> None:
+def test_scores_drift_no_further_than_the_deadband(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
-    assert publishing.read(seen(1, free=11), now=at(1)) != at(1)
+    assert publishing.record_reading(seen(1, free=11), now=at(1)) != at(1)
     assert published(publishing, seen(2, free=12)).scores == (("free", 12),)
 
 
-def test_other_names_are_written_at_once(publishing: Publishing) -> None:
+def test_other_names_are_written_at_once(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     published(publishing, seen(1, free=10, busy=3))
     assert published(publishing, seen(2, busy=3)).scores == (("busy", 3),)
 
 
-def test_half_of_the_validity_is_renewed(publishing: Publishing) -> None:
+def test_half_of_the_validity_is_renewed(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
-    assert publishing.read(seen(89, free=10), now=at(89)) == at(135)
+    assert publishing.record_reading(seen(89, free=10), now=at(89)) == at(135)
     assert published(publishing, seen(90, free=11)).valid_until == at(270)
 
 
-def test_what_was_read_last_is_published_before_it_runs_out(publishing: Publishing) -> None:
+def test_what_was_read_last_is_published_before_it_runs_out(publishing: PublicationState) -> None:
     """Should no more readings come, the last one still counts from when it was made."""
     published(publishing, seen(0, free=10))
-    assert publishing.read(seen(60, free=10), now=at(60)) == at(135)
-    renewed = publishing.look(now=at(135))
+    assert publishing.record_reading(seen(60, free=10), now=at(60)) == at(135)
+    renewed = publishing.take_due(now=at(135))
     assert renewed is not None
     assert renewed.valid_until == at(240)
-    assert publishing.written(version=0, now=at(135)) is None
+    assert publishing.record_write(version=0, now=at(135)) is None
 
 
-def test_a_failure_is_written_once_and_lengthens_nothing(publishing: Publishing) -> None:
+def test_a_failure_is_written_once_and_lengthens_nothing(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10, message="free 10"))
-    assert publishing.failed(reason="Down", message="no answer after 3.1 s", now=at(60)) == at(60)
-    failure = publishing.look(now=at(60))
+    assert publishing.record_reading_failure(
+        reason="Down", message="no answer after 3.1 s", now=at(60)
+    ) == at(60)
+    failure = publishing.take_due(now=at(60))
     assert failure is not None
-    assert (failure.well, failure.reason, failure.message) == (False, "Down", "no answer after 3.1 s")
+    assert (failure.ok, failure.reason, failure.message) == (False, "Down", "no answer after 3.1 s")
     assert (failure.scores, failure.valid_until) == ((("free", 10),), at(180))
     assert failure.changed_at == at(60)
-    publishing.written(version=0, now=at(60))
+    publishing.record_write(version=0, now=at(60))
     for second in range(61, 120, 10):
-        assert publishing.failed(reason="Down", message=f"no answer after {second} s", now=at(second)) is None
+        assert (
+            publishing.record_reading_failure(
+                reason="Down", message=f"no answer after {second} s", now=at(second)
+            )
+            is None
+        )
     back = published(publishing, seen(120, free=10))
-    assert (back.well, back.changed_at, back.valid_until) == (True, at(120), at(300))
+    assert (back.ok, back.changed_at, back.valid_until) == (True, at(120), at(300))
 
 
-def test_other_words_for_the_same_failure_wait_for_half_the_validity(publishing: Publishing) -> None:
+def test_other_words_for_the_same_failure_wait_for_half_the_validity(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
-    publishing.failed(reason="Down", message="one", now=at(10))
-    assert publishing.look(now=at(10)) is not None
-    publishing.written(version=0, now=at(10))
-    assert publishing.failed(reason="Down", message="two", now=at(99)) is None
-    assert publishing.failed(reason="Down", message="two", now=at(100)) == at(100)
-    again = publishing.look(now=at(100))
+    publishing.record_reading_failure(reason="Down", message="one", now=at(10))
+    assert publishing.take_due(now=at(10)) is not None
+    publishing.record_write(version=0, now=at(10))
+    assert publishing.record_reading_failure(reason="Down", message="two", now=at(99)) is None
+    assert publishing.record_reading_failure(reason="Down", message="two", now=at(100)) == at(100)
+    again = publishing.take_due(now=at(100))
     assert again is not None
     assert (again.message, again.valid_until, again.changed_at) == ("two", at(180), at(10))
 
 
-def test_a_failure_publishes_what_was_true_before_it(publishing: Publishing) -> None:
+def test_a_failure_publishes_what_was_true_before_it(publishing: PublicationState) -> None:
     """A reading that was not worth a write was one all the same."""
     published(publishing, seen(0, free=10))
-    publishing.read(seen(60, free=11), now=at(60))
-    publishing.failed(reason="Down", message="gone", now=at(70))
-    failure = publishing.look(now=at(70))
+    publishing.record_reading(seen(60, free=11), now=at(60))
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(70))
+    failure = publishing.take_due(now=at(70))
     assert failure is not None
     assert (failure.scores, failure.valid_until) == ((("free", 11),), at(240))
 
 
-def test_a_failure_before_anything_was_read_publishes_no_score(publishing: Publishing) -> None:
-    assert publishing.failed(reason="Down", message="gone", now=at(0)) == at(0)
-    failure = publishing.look(now=at(0))
+def test_a_failure_before_anything_was_read_publishes_no_score(publishing: PublicationState) -> None:
+    assert publishing.record_reading_failure(reason="Down", message="gone", now=at(0)) == at(0)
+    failure = publishing.take_due(now=at(0))
     assert failure is not None
-    assert (failure.scores, failure.valid_until, failure.well) == ((), at(0), False)
+    assert (failure.scores, failure.valid_until, failure.ok) == ((), at(0), False)
 
 
-def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: Publishing) -> None:
-    other = Publishing((FREE,), horizon=180, interval=0)
+def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: PublicationState) -> None:
+    other = PublicationState((FREE,), horizon=180, interval=0)
     left = published(other, seen(0, free=10))
-    publishing.seen(left, version=7, now=at(100))
-    publishing.failed(reason="Down", message="gone", now=at(100))
-    failure = publishing.look(now=at(100))
+    publishing.observe(left, version=7, now=at(100))
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(100))
+    failure = publishing.take_due(now=at(100))
     assert failure is not None
-    assert (failure.scores, failure.valid_until, failure.well) == (left.scores, at(180), False)
+    assert (failure.scores, failure.valid_until, failure.ok) == (left.scores, at(180), False)
 
 
-def test_a_restart_writes_nothing_that_is_there(publishing: Publishing) -> None:
-    left = published(Publishing((FREE,), horizon=180, interval=0), seen(0, free=10))
-    assert publishing.seen(left, version=7, now=at(30)) is None
-    assert publishing.read(seen(30, free=11), now=at(30)) == at(135)
+def test_a_restart_writes_nothing_that_is_there(publishing: PublicationState) -> None:
+    left = published(PublicationState((FREE,), horizon=180, interval=0), seen(0, free=10))
+    assert publishing.observe(left, version=7, now=at(30)) is None
+    assert publishing.record_reading(seen(30, free=11), now=at(30)) == at(135)
 
 
-def test_scores_of_nobody_knows_when_are_not_kept_alive_by_a_failure(publishing: Publishing) -> None:
+def test_scores_of_nobody_knows_when_are_not_kept_alive_by_a_failure(publishing: PublicationState) -> None:
     forever = Publication(
-        scores=(("free", 3),), valid_until=None, well=True, reason=WELL, message="", changed_at=at(-99)
+        scores=(("free", 3),), valid_until=None, ok=True, reason=OK, message="", changed_at=at(-99)
     )
-    publishing.seen(forever, version=7, now=at(0))
-    publishing.failed(reason="Down", message="gone", now=at(0))
-    failure = publishing.look(now=at(0))
+    publishing.observe(forever, version=7, now=at(0))
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(0))
+    failure = publishing.take_due(now=at(0))
     assert failure is not None
     assert failure.valid_until == at(0)
 
 
-def test_with_nothing_true_at_hand_others_scores_are_left_alone(publishing: Publishing) -> None:
+def test_with_nothing_true_at_hand_others_scores_are_left_alone(publishing: PublicationState) -> None:
     """As those that a janitor wrote when ours had run out."""
     published(publishing, seen(0, free=10))
-    publishing.failed(reason="Down", message="gone", now=at(60))
-    last = publishing.look(now=at(60))
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(60))
+    last = publishing.take_due(now=at(60))
     assert last is not None
-    publishing.written(version=0, now=at(60))
+    publishing.record_write(version=0, now=at(60))
     worst = Publication(
         scores=(("free", -100),),
         valid_until=last.valid_until,
-        well=False,
+        ok=False,
         reason="Down",
         message="gone",
         changed_at=last.changed_at,
     )
-    assert publishing.seen(worst, version=9, now=at(200)) is None
-    assert publishing.failed(reason="Down", message="gone", now=at(260)) is None
+    assert publishing.observe(worst, version=9, now=at(200)) is None
+    assert publishing.record_reading_failure(reason="Down", message="gone", now=at(260)) is None
     assert published(publishing, seen(300, free=10)).scores == (("free", 10),)
 
 
-def test_what_was_declared_silent_stays_so_until_there_is_something_true(publishing: Publishing) -> None:
+def test_what_was_declared_silent_stays_so_until_there_is_something_true(
+    publishing: PublicationState,
+) -> None:
     """Whoever declared it would take a write for a return, and declare it silent again."""
     published(publishing, seen(0, free=10))
-    publishing.failed(reason="Down", message="gone", now=at(60))
-    publishing.look(now=at(60))
-    publishing.written(version=0, now=at(60))
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(60))
+    publishing.take_due(now=at(60))
+    publishing.record_write(version=0, now=at(60))
     worst = Publication(
         scores=(("free", -100),),
         valid_until=None,
-        well=False,
+        ok=False,
         reason="Down",
         message="gone",
         changed_at=at(60),
         silenced=True,
     )
-    assert publishing.seen(worst, version=9, now=at(250)) is None
-    assert publishing.failed(reason="Away", message="other words", now=at(600)) is None
-    assert publishing.look(now=at(600)) is None
+    assert publishing.observe(worst, version=9, now=at(250)) is None
+    assert publishing.record_reading_failure(reason="Away", message="other words", now=at(600)) is None
+    assert publishing.take_due(now=at(600)) is None
     back = published(publishing, seen(700, free=10))
     assert (back.scores, back.valid_until, back.silenced) == ((("free", 10),), at(880), False)
 
 
-def test_what_is_true_is_published_whatever_was_declared(publishing: Publishing) -> None:
+def test_what_is_true_is_published_whatever_was_declared(publishing: PublicationState) -> None:
     ours = published(publishing, seen(0, free=10))
     silenced = replace(ours, scores=(("free", -100),), valid_until=None, silenced=True)
-    assert publishing.seen(silenced, version=9, now=at(30)) == at(30)
-    again = publishing.look(now=at(30))
+    assert publishing.observe(silenced, version=9, now=at(30)) == at(30)
+    again = publishing.take_due(now=at(30))
     assert again is not None
     assert again.scores == ours.scores
 
 
-def test_what_was_deleted_stays_away_until_there_is_something_true(publishing: Publishing) -> None:
+def test_what_was_deleted_stays_away_until_there_is_something_true(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
-    publishing.failed(reason="Down", message="gone", now=at(200))
-    assert publishing.look(now=at(200)) is not None
-    publishing.written(version=8, now=at(200))
-    assert publishing.seen(None, version=9, now=at(260)) is None
-    assert publishing.failed(reason="Away", message="other words", now=at(300)) is None
+    publishing.record_reading_failure(reason="Down", message="gone", now=at(200))
+    assert publishing.take_due(now=at(200)) is not None
+    publishing.record_write(version=8, now=at(200))
+    assert publishing.observe(None, version=9, now=at(260)) is None
+    assert publishing.record_reading_failure(reason="Away", message="other words", now=at(300)) is None
     assert published(publishing, seen(400, free=10)).valid_until == at(580)
 
 
-def test_a_value_that_somebody_else_wrote_is_corrected(publishing: Publishing) -> None:
+def test_a_value_that_somebody_else_wrote_is_corrected(publishing: PublicationState) -> None:
     ours = published(publishing, seen(0, free=10))
     theirs = Publication(
         scores=(("free", 90),),
         valid_until=ours.valid_until,
-        well=True,
-        reason=WELL,
+        ok=True,
+        reason=OK,
         message="",
         changed_at=ours.changed_at,
     )
-    assert publishing.seen(theirs, version=5, now=at(10)) == at(10)
-    corrected = publishing.look(now=at(10))
+    assert publishing.observe(theirs, version=5, now=at(10)) == at(10)
+    corrected = publishing.take_due(now=at(10))
     assert corrected is not None
     assert corrected.scores == ours.scores
 
 
-def test_a_deleted_object_is_made_anew(publishing: Publishing) -> None:
+def test_a_deleted_object_is_made_anew(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
-    assert publishing.seen(None, version=5, now=at(10)) == at(10)
-    assert publishing.look(now=at(10)) is not None
+    assert publishing.observe(None, version=5, now=at(10)) == at(10)
+    assert publishing.take_due(now=at(10)) is not None
 
 
-def test_old_news_are_no_news(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    first = publishing.look(now=at(0))
-    publishing.written(version=5, now=at(0))
-    publishing.read(seen(60, free=30), now=at(60))
-    assert publishing.look(now=at(60)) is not None
-    publishing.written(version=8, now=at(60))
-    assert publishing.seen(first, version=5, now=at(61)) is None
-    assert publishing.seen(None, version=7, now=at(61)) is None
+def test_old_news_are_no_news(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    first = publishing.take_due(now=at(0))
+    publishing.record_write(version=5, now=at(0))
+    publishing.record_reading(seen(60, free=30), now=at(60))
+    assert publishing.take_due(now=at(60)) is not None
+    publishing.record_write(version=8, now=at(60))
+    assert publishing.observe(first, version=5, now=at(61)) is None
+    assert publishing.observe(None, version=7, now=at(61)) is None
     assert publishing.published is not None
     assert publishing.published.scores == (("free", 30),)
-    assert publishing.seen(first, version=3, now=at(62), anew=True) == at(62)
+    assert publishing.observe(first, version=3, now=at(62), anew=True) == at(62)
 
 
-def test_deleted_while_it_was_written(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    assert publishing.look(now=at(0)) is not None
-    assert publishing.seen(None, version=9, now=at(0)) is None
-    assert publishing.written(version=8, now=at(1)) == at(1)
-    assert publishing.look(now=at(1)) is not None
+def test_deleted_while_it_was_written(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    assert publishing.take_due(now=at(0)) is not None
+    assert publishing.observe(None, version=9, now=at(0)) is None
+    assert publishing.record_write(version=8, now=at(1)) == at(1)
+    assert publishing.take_due(now=at(1)) is not None
 
 
-def test_a_hub_whose_history_went_back_is_believed(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    assert publishing.look(now=at(0)) is not None
-    publishing.written(version=1000, now=at(0))
-    publishing.read(seen(100, free=10), now=at(100))
-    second = publishing.look(now=at(100))
+def test_a_hub_whose_history_went_back_is_believed(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    assert publishing.take_due(now=at(0)) is not None
+    publishing.record_write(version=1000, now=at(0))
+    publishing.record_reading(seen(100, free=10), now=at(100))
+    second = publishing.take_due(now=at(100))
     assert second is not None
-    assert publishing.written(version=501, now=at(100)) is None  # and not again and again
+    assert publishing.record_write(version=501, now=at(100)) is None  # and not again and again
     assert publishing.published == second
-    assert publishing.seen(None, version=502, now=at(101)) == at(101)
+    assert publishing.observe(None, version=502, now=at(101)) == at(101)
 
 
-def test_what_a_hub_tells_after_its_history_went_back_is_newer_than_a_write(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    assert publishing.look(now=at(0)) is not None
-    publishing.written(version=1000, now=at(0))
-    publishing.read(seen(100, free=40), now=at(100))
-    assert publishing.look(now=at(100)) is not None
-    assert publishing.seen(None, version=502, now=at(100), anew=True) is None
-    assert publishing.written(version=501, now=at(101)) == at(101)
+def test_what_a_hub_tells_after_its_history_went_back_is_newer_than_a_write(
+    publishing: PublicationState,
+) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    assert publishing.take_due(now=at(0)) is not None
+    publishing.record_write(version=1000, now=at(0))
+    publishing.record_reading(seen(100, free=40), now=at(100))
+    assert publishing.take_due(now=at(100)) is not None
+    assert publishing.observe(None, version=502, now=at(100), anew=True) is None
+    assert publishing.record_write(version=501, now=at(101)) == at(101)
     assert publishing.published is None
 
 
-def test_one_write_at_a_time(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    assert publishing.look(now=at(0)) is not None
-    assert publishing.look(now=at(0)) is None
-    assert publishing.read(seen(1, free=40), now=at(1)) is None
-    assert publishing.look(now=at(1)) is None
-    assert publishing.written(version=0, now=at(2)) == at(2)
-    second = publishing.look(now=at(2))
+def test_one_write_at_a_time(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    assert publishing.take_due(now=at(0)) is not None
+    assert publishing.take_due(now=at(0)) is None
+    assert publishing.record_reading(seen(1, free=40), now=at(1)) is None
+    assert publishing.take_due(now=at(1)) is None
+    assert publishing.record_write(version=0, now=at(2)) == at(2)
+    second = publishing.take_due(now=at(2))
     assert second is not None
     assert second.scores == (("free", 40),)
 
 
-def test_failed_writes_are_tried_again_later_each_time(publishing: Publishing) -> None:
+def test_failed_writes_are_tried_again_later_each_time(publishing: PublicationState) -> None:
     now = at(0)
-    publishing.read(seen(0, free=10), now=now)
+    publishing.record_reading(seen(0, free=10), now=now)
     pauses = []
     for _ in range(8):
-        assert publishing.look(now=now) is not None
-        again = publishing.not_written(now=now)
+        assert publishing.take_due(now=now) is not None
+        again = publishing.record_failure(now=now)
         assert again is not None
         pauses.append((again - now).total_seconds())
-        assert publishing.read(seen(0, free=10), now=now) == again
-        assert publishing.look(now=again - timedelta(seconds=0.1)) is None
+        assert publishing.record_reading(seen(0, free=10), now=now) == again
+        assert publishing.take_due(now=again - timedelta(seconds=0.1)) is None
         now = again
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
     assert publishing.failures == 8
-    assert publishing.look(now=now) is not None
-    publishing.written(version=0, now=now)
+    assert publishing.take_due(now=now) is not None
+    publishing.record_write(version=0, now=now)
     assert publishing.failures == 0
 
 
-def test_a_hub_that_asks_to_wait_is_left_alone(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    publishing.look(now=at(0))
-    assert publishing.not_written(now=at(0), after=42) == at(42)
+def test_a_hub_that_asks_to_wait_is_left_alone(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    publishing.take_due(now=at(0))
+    assert publishing.record_failure(now=at(0), after=42) == at(42)
 
 
-def test_what_comes_while_the_hub_is_away_is_written_when_it_is_back(publishing: Publishing) -> None:
-    publishing.read(seen(0, free=10), now=at(0))
-    publishing.look(now=at(0))
-    publishing.not_written(now=at(0), after=30)
-    publishing.read(seen(20, free=50), now=at(20))
-    late = publishing.look(now=at(30))
+def test_what_comes_while_the_hub_is_away_is_written_when_it_is_back(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    publishing.take_due(now=at(0))
+    publishing.record_failure(now=at(0), after=30)
+    publishing.record_reading(seen(20, free=50), now=at(20))
+    late = publishing.take_due(now=at(30))
     assert late is not None
     assert (late.scores, late.valid_until) == ((("free", 50),), at(200))
 
 
-def test_a_clock_that_is_set_back_shortens_what_it_wrote(publishing: Publishing) -> None:
+def test_a_clock_that_is_set_back_shortens_what_it_wrote(publishing: PublicationState) -> None:
     published(publishing, seen(3600, free=10))
-    assert publishing.read(seen(0, free=10), now=at(0)) == at(0)
-    shorter = publishing.look(now=at(0))
+    assert publishing.record_reading(seen(0, free=10), now=at(0)) == at(0)
+    shorter = publishing.take_due(now=at(0))
     assert shorter is not None
     assert shorter.valid_until == at(180)
-    publishing.written(version=0, now=at(0))
-    assert publishing.read(seen(1, free=10), now=at(1)) is not None
-    assert publishing.look(now=at(1)) is None
+    publishing.record_write(version=0, now=at(0))
+    assert publishing.record_reading(seen(1, free=10), now=at(1)) is not None
+    assert publishing.take_due(now=at(1)) is None
 
 
-def test_a_reading_gets_no_younger_by_a_clock_that_is_set_back(publishing: Publishing) -> None:
+def test_a_reading_gets_no_younger_by_a_clock_that_is_set_back(publishing: PublicationState) -> None:
     """Nothing that is old is published for longer, be the clock set back by hours."""
     published(publishing, seen(3600, free=10))
-    publishing.set_back(timedelta(seconds=3500))
-    assert publishing.failed(reason="Down", message="gone", now=at(150)) == at(150)
-    failure = publishing.look(now=at(150))
+    publishing.shift_back(timedelta(seconds=3500))
+    assert publishing.record_reading_failure(reason="Down", message="gone", now=at(150)) == at(150)
+    failure = publishing.take_due(now=at(150))
     assert failure is not None
     assert (failure.scores, failure.valid_until) == ((("free", 10),), at(280))
-    publishing.written(version=0, now=at(150))
+    publishing.record_write(version=0, now=at(150))
     for second in range(160, 3800, 60):
-        publishing.failed(reason="Down", message=f"for {second} s", now=at(second))
-        late = publishing.look(now=at(second))
+        publishing.record_reading_failure(reason="Down", message=f"for {second} s", now=at(second))
+        late = publishing.take_due(now=at(second))
         if late is not None:
             assert late.valid_until == at(280)
-            publishing.written(version=0, now=at(second))
+            publishing.record_write(version=0, now=at(second))
     assert not publishing.valid(at(280))
 
 
-def test_a_pause_gets_no_longer_by_a_clock_that_is_set_back(publishing: Publishing) -> None:
-    publishing.read(seen(3600, free=10), now=at(3600))
-    publishing.look(now=at(3600))
-    assert publishing.not_written(now=at(3600), after=30) == at(3630)
-    publishing.set_back(timedelta(seconds=3600))
-    assert publishing.look_at(at(5)) == at(30)
-    assert publishing.look(now=at(30)) is not None
+def test_a_pause_gets_no_longer_by_a_clock_that_is_set_back(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(3600, free=10), now=at(3600))
+    publishing.take_due(now=at(3600))
+    assert publishing.record_failure(now=at(3600), after=30) == at(3630)
+    publishing.shift_back(timedelta(seconds=3600))
+    assert publishing.next_check(at(5)) == at(30)
+    assert publishing.take_due(now=at(30)) is not None
 
 
-def test_a_clock_that_is_kept_exact_costs_no_write(publishing: Publishing) -> None:
+def test_a_clock_that_is_kept_exact_costs_no_write(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     moment = START - TOLERANCE
-    publishing.read(Assessment(scores=(("free", 10),), at=moment), now=moment)
-    assert publishing.look(now=moment) is None
+    publishing.record_reading(Assessment(scores=(("free", 10),), at=moment), now=moment)
+    assert publishing.take_due(now=moment) is None
 
 
 @pytest.mark.parametrize(("interval", "seconds"), [(1, 180), (60, 180), (61, 183), (600, 1800)])
@@ -441,7 +452,7 @@ def test_validity_has_an_end() -> None:
         with pytest.raises(ValueError, match="would practically never expire"):
             horizon(interval=60, valid_for=valid_for)
     longest = horizon(interval=LONGEST_INTERVAL)
-    publishing = Publishing((FREE,), horizon=longest, interval=0)
+    publishing = PublicationState((FREE,), horizon=longest, interval=0)
     assert published(publishing, seen(0, free=10)).valid_until == START + timedelta(seconds=longest)
 
 
@@ -450,7 +461,7 @@ class PublishingMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
+        self.publishing = PublicationState((FREE, BUSY), horizon=H.total_seconds(), interval=0)
         self.now = START
         self.hub: Publication | None = None
         self.hub_works = True
@@ -465,12 +476,12 @@ class PublishingMachine(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """What the runner does after every event."""
-        publication = self.publishing.look(now=self.now)
+        publication = self.publishing.take_due(now=self.now)
         if publication is None:
-            assert self.publishing.look(now=self.now) is None
+            assert self.publishing.take_due(now=self.now) is None
             return
         if not self.hub_works:
-            again = self.publishing.not_written(now=self.now)
+            again = self.publishing.record_failure(now=self.now)
             assert again is not None
             assert again > self.now
             return
@@ -479,18 +490,20 @@ class PublishingMachine(RuleBasedStateMachine):
         self.deleted = False
         if self.fresh:
             self.set_back_by = timedelta(0)
-        self.publishing.written(version=0, now=self.now)
-        assert self.publishing.look(now=self.now) is None, "a second write of the same"
+        self.publishing.record_write(version=0, now=self.now)
+        assert self.publishing.take_due(now=self.now) is None, "a second write of the same"
 
     def worth(self, publication: Publication) -> bool:
         hub = self.hub
-        if hub is None or (hub.well, hub.reason) != (publication.well, publication.reason):
+        if hub is None or (hub.ok, hub.reason) != (publication.ok, publication.reason):
             return True
         before, now = dict(hub.scores), dict(publication.scores)
         if before.keys() != now.keys():
             return True
         if any(
-            moved(score, before[score.name], now[score.name]) for score in (FREE, BUSY) if score.name in now
+            is_significant(score, before[score.name], now[score.name])
+            for score in (FREE, BUSY)
+            if score.name in now
         ):
             return True
         assert publication.valid_until is not None
@@ -511,20 +524,20 @@ class PublishingMachine(RuleBasedStateMachine):
             moment = max(moment, self.truth_at)
         self.truth, self.truth_at, self.trouble = values, moment, None
         found = Assessment(scores=tuple(sorted(values.items())), at=moment, message=str(values))
-        self.publishing.read(found, now=self.now)
+        self.publishing.record_reading(found, now=self.now)
         self.settle()
 
     @rule(reason=st.sampled_from(["Down", "Slow"]), words=st.text(max_size=3))
     def fail(self, reason: str, words: str) -> None:
         self.trouble = reason
-        self.publishing.failed(reason=reason, message=words, now=self.now)
+        self.publishing.record_reading_failure(reason=reason, message=words, now=self.now)
         self.settle()
 
     @rule(seconds=st.floats(0.1, 200))
     def wait(self, seconds: float) -> None:
         """With the runner looking whenever it was told to."""
         end = self.now + timedelta(seconds=seconds)
-        while (look := self.publishing.look_at(self.now)) is not None and self.now < look <= end:
+        while (look := self.publishing.next_check(self.now)) is not None and self.now < look <= end:
             self.now = look
             self.settle()
         self.now = end
@@ -538,7 +551,7 @@ class PublishingMachine(RuleBasedStateMachine):
     def somebody_deletes(self) -> None:
         self.deleted |= self.hub is not None
         self.hub = None
-        self.publishing.seen(None, version=0, now=self.now)
+        self.publishing.observe(None, version=0, now=self.now)
         self.settle()
 
     @rule()
@@ -547,7 +560,7 @@ class PublishingMachine(RuleBasedStateMachine):
             return
         worst = tuple((name, -100) for name, _ in self.hub.scores)
         self.hub = replace(self.hub, scores=worst, valid_until=None, silenced=True)
-        self.publishing.seen(self.hub, version=0, now=self.now)
+        self.publishing.observe(self.hub, version=0, now=self.now)
         self.settle()
 
     @rule(seconds=st.floats(1, 7200))
@@ -559,15 +572,15 @@ class PublishingMachine(RuleBasedStateMachine):
             self.truth_at -= by
         if self.written_at is not None:
             self.written_at -= by
-        self.publishing.set_back(by)
+        self.publishing.shift_back(by)
 
     @rule()
     def restart(self) -> None:
-        self.publishing = Publishing((FREE, BUSY), horizon=H.total_seconds(), interval=0)
+        self.publishing = PublicationState((FREE, BUSY), horizon=H.total_seconds(), interval=0)
         self.truth = self.trouble = self.written_at = None
         self.deleted = False
         if self.hub is not None:
-            self.publishing.seen(self.hub, version=0, now=self.now)
+            self.publishing.observe(self.hub, version=0, now=self.now)
 
     @property
     def fresh(self) -> bool:
@@ -596,7 +609,7 @@ class PublishingMachine(RuleBasedStateMachine):
         for score in (FREE, BUSY):
             if score.name in scores:
                 assert abs(scores[score.name] - self.truth[score.name]) < score.deadband
-        assert self.hub.well
+        assert self.hub.ok
 
     @invariant()
     def the_hub_is_told_of_trouble(self) -> None:
@@ -605,7 +618,7 @@ class PublishingMachine(RuleBasedStateMachine):
         if not self.fresh and (self.deleted or (self.hub is not None and self.hub.silenced)):
             return
         assert self.hub is not None
-        assert (self.hub.well, self.hub.reason) == (False, self.trouble)
+        assert (self.hub.ok, self.hub.reason) == (False, self.trouble)
 
 
 TestPublishing = PublishingMachine.TestCase

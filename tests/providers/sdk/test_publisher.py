@@ -19,9 +19,9 @@ def at(seconds: float) -> datetime:
 
 def scores(publisher: Publisher) -> dict[str, dict[str, int]]:
     return {
-        cluster: dict(each.truth.scores)
+        cluster: dict(each.reading.scores)
         for cluster, each in publisher.clusters.items()
-        if each.truth is not None
+        if each.reading is not None
     }
 
 
@@ -71,14 +71,14 @@ def test_one_bad_cluster_costs_only_itself() -> None:
         "error": ("NoRoute", True),
         "many": ("TooManyScores", True),
     }
-    assert set(found.looks) == {"good", "partly", "nan", "error", "many"}
+    assert set(found.next_checks) == {"good", "partly", "nan", "error", "many"}
     assert scores(publisher) == {"good": {"free": 3}, "partly": {"free": 4}, "nan": {}}
 
 
 def test_a_failure_of_all_is_one_of_each() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
     found = publisher.failed(ProviderError("line\nbreak", reason="odd one"), clusters=["c1", "c2"], now=NOW)
-    assert found.looks == {"c1": NOW, "c2": NOW}
+    assert found.next_checks == {"c1": NOW, "c2": NOW}
     assert {(each.reason, each.message) for each in found.problems} == {("CollectionFailed", "line break")}
 
 
@@ -95,9 +95,9 @@ def test_the_first_to_run_out() -> None:
     assert math.isnan(publisher.expiry(NOW))
     for cluster, moment in (("c1", at(0)), ("c2", at(60))):
         publisher.read({cluster: Reading(values={"free": 3})}, at=moment, now=moment)
-        publishing = publisher.of(cluster)
-        assert publishing.look(now=moment) is not None
-        publishing.written(version=0, now=moment)
+        publishing = publisher.state_of(cluster)
+        assert publishing.take_due(now=moment) is not None
+        publishing.record_write(version=0, now=moment)
     assert publisher.expiry(at(60)) == 120
     assert publisher.expiry(at(200)) == -20
 
@@ -107,7 +107,7 @@ def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
     publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=NOW, now=NOW)
     publisher.read({"c1": Reading(values={"busy": 5}, lost=lost)}, at=at(60), now=at(60))
-    truth = publisher.of("c1").truth
+    truth = publisher.state_of("c1").reading
     assert truth is not None
     if lost:
         assert (dict(truth.scores), truth.at) == ({"free": 3, "busy": 5}, NOW)
@@ -120,8 +120,8 @@ def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
 def test_a_lost_score_gets_no_younger_by_a_clock_that_is_set_back() -> None:
     publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=at(3600), now=at(3600))
-    publisher.assessor.set_back(timedelta(seconds=3600))
+    publisher.assessor.shift_back(timedelta(seconds=3600))
     publisher.read({"c1": Reading(values={"busy": 5}, lost=("free",))}, at=at(60), now=at(60))
-    truth = publisher.of("c1").truth
+    truth = publisher.state_of("c1").reading
     assert truth is not None
     assert (dict(truth.scores), truth.at) == ({"free": 3, "busy": 5}, NOW)

@@ -346,7 +346,7 @@ async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client)
         await until(lambda: second not in runner.clusters)
         loop = runner.loops[name]
         assert second not in loop.publisher.clusters
-        runner.wake(name)
+        loop.wake()
         await world.scored(first, f"{name}-score", cheap=50)
         assert f'cluster="{second}"' not in runner.meters.expose().decode()
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fairway.providers.daemon_threads import MOST
+from fairway.providers.daemon_threads import MAX_THREADS
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 from fairway.providers.sandbox import (
     BUSY,
@@ -311,15 +311,17 @@ async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest)
 
     try:
         # On a slow machine one may be told to end before what it has handed on begins, which takes up a thread.
-        while len(behind) < MOST:
+        while len(behind) < MAX_THREADS:
             with pytest.raises(ProviderError) as caught:
                 await sandbox.call(read, deadline=SOON)
             assert caught.value.reason in (TIMED_OUT, BUSY)
             await once_free(sandbox, guest)  # the room itself is free: only its thread was left behind
-        with pytest.raises(ProviderError, match=f"all {MOST} threads") as caught:
+        with pytest.raises(ProviderError, match=f"all {MAX_THREADS} threads") as caught:
             await sandbox.call(read, deadline=LONG)
         assert caught.value.reason == BUSY
-        assert [(each.name, each.daemon) for each in behind] == [("provider guest, handed on", True)] * MOST
+        assert [(each.name, each.daemon) for each in behind] == [
+            ("provider guest, handed on", True)
+        ] * MAX_THREADS
     finally:
         go.set()
     for each in behind:

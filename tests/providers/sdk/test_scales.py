@@ -19,7 +19,7 @@ from fairway.providers.scales import (
     Rounding,
     Share,
     Spread,
-    fitted,
+    fit,
     needs_fleet,
 )
 
@@ -153,20 +153,20 @@ def test_a_value_that_is_a_score(value: float, score: int) -> None:
     ],
 )
 def test_rank_in_the_fleet(values: list[float], scores: list[int]) -> None:
-    scale = fitted(Quantile(), values)
+    scale = fit(Quantile(), values)
     assert [scale.score(value) for value in values] == scores
-    upside_down = fitted(Inverted(Quantile()), values)
+    upside_down = fit(Inverted(Quantile()), values)
     assert [upside_down.score(value) for value in values] == [100 - score for score in scores]
-    symmetric = fitted(Quantile(floor=-100), values)
+    symmetric = fit(Quantile(floor=-100), values)
     assert symmetric.score(values[0]) in (-100, -67, 0)
 
 
 def test_spread_over_the_fleet() -> None:
-    scale = fitted(Spread(), [10.0, 20.0, 110.0])
+    scale = fit(Spread(), [10.0, 20.0, 110.0])
     assert [scale.score(value) for value in (10.0, 20.0, 60.0, 110.0)] == [0, 10, 50, 100]
-    assert fitted(Spread(), [3.0, 3.0]).score(3.0) == 50
-    assert fitted(Spread(floor=-100), [3.0, 3.0]).score(3.0) == 0
-    assert fitted(Spread(), [-1.7e308, 0.0, 1.7e308]).score(0.0) == 50
+    assert fit(Spread(), [3.0, 3.0]).score(3.0) == 50
+    assert fit(Spread(floor=-100), [3.0, 3.0]).score(3.0) == 0
+    assert fit(Spread(), [-1.7e308, 0.0, 1.7e308]).score(0.0) == 50
 
 
 @given(values=st.lists(FINITE, min_size=1), data=st.data())
@@ -182,7 +182,7 @@ def test_who_needs_a_fleet() -> None:
     with pytest.raises(TypeError, match=UNFITTED.format(kind="Quantile")):
         Quantile().score(1.0)
     linear_scale = Linear(0, 1)
-    assert fitted(linear_scale, [1.0, 2.0]) is linear_scale
+    assert fit(linear_scale, [1.0, 2.0]) is linear_scale
 
 
 @pytest.mark.parametrize(

@@ -82,19 +82,19 @@ async def test_a_write_that_comes_too_late_changes_nothing(world: World, client:
     true = Publication(
         scores=(("free", 40),),
         valid_until=now,
-        well=True,
+        ok=True,
         reason=CONDITION,
         message="free 40",
         changed_at=now,
         read_at=now,
     )
-    held = await sink.write(cluster, true, held=None)
+    held = await sink.write(cluster, true, stored=None)
     left = await declare_silent(client, await world.get(cluster, "late-score"))
-    dark = replace(true, well=False, reason="Dark", read_at=None)
+    dark = replace(true, ok=False, reason="Dark", read_at=None)
     with pytest.raises(SinkError, match="was marked silent"):
-        await sink.write(cluster, dark, held=held)
+        await sink.write(cluster, dark, stored=held)
     assert await world.get(cluster, "late-score") == left
-    await sink.write(cluster, true, held=held)
+    await sink.write(cluster, true, stored=held)
     assert values_of(await world.get(cluster, "late-score")) == {"free": 40}
 
 

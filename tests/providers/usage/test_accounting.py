@@ -10,39 +10,39 @@ GPU = "nvidia.com/gpu"
 
 def test_a_pod_may_come_before_its_node() -> None:
     accounting = Accounting()
-    assert accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"})))
+    assert accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"})))
     assert accounting.totals().free == {}
-    assert accounting.node(as_node(node("n1")))
+    assert accounting.update_node(as_node(node("n1")))
     assert accounting.totals().free == {"cpu": 12_000, "memory": 64 * GIB, "pods": 109}
 
 
 def test_a_node_made_anew_has_the_pods_that_are_still_bound_to_its_name() -> None:
     accounting = Accounting()
     old, new = as_node(node("n1", uid="1")), as_node(node("n1", {"cpu": "8", "pods": "10"}, uid="2"))
-    accounting.node(old)
-    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"})))
-    assert accounting.no_node(old)
+    accounting.update_node(old)
+    accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"})))
+    assert accounting.remove_node(old)
     assert accounting.totals().free == {}
-    assert accounting.node(new)
-    assert not accounting.no_node(old)
+    assert accounting.update_node(new)
+    assert not accounting.remove_node(old)
     assert accounting.totals().free == {"cpu": 4000, "pods": 9}
 
 
 def test_a_change_of_status_alone_changes_nothing() -> None:
     accounting = Accounting()
-    accounting.node(as_node(node("n1")))
-    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Pending")))
-    assert not accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Running")))
-    assert not accounting.node(as_node(node("n1", labels={"heartbeat": "1"})))
-    assert accounting.pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Succeeded")))
+    accounting.update_node(as_node(node("n1")))
+    accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Pending")))
+    assert not accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Running")))
+    assert not accounting.update_node(as_node(node("n1", labels={"heartbeat": "1"})))
+    assert accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Succeeded")))
 
 
 def test_a_node_that_gave_away_too_much_is_full_and_takes_nothing_from_others() -> None:
     for floor, cpu in ((True, 16_000), (False, 12_000)):
         accounting = Accounting(floor=floor)
-        accounting.node(as_node(node("n1")))
-        accounting.node(as_node(node("n2")))
-        accounting.pod(as_pod(pod("p", "n2", {"cpu": "20"})))
+        accounting.update_node(as_node(node("n1")))
+        accounting.update_node(as_node(node("n2")))
+        accounting.update_pod(as_pod(pod("p", "n2", {"cpu": "20"})))
         assert accounting.totals().free["cpu"] == cpu
         assert accounting.totals().largest["cpu"] == 16_000
 
@@ -50,20 +50,20 @@ def test_a_node_that_gave_away_too_much_is_full_and_takes_nothing_from_others() 
 def test_the_largest_node_is_found_again_when_it_fills() -> None:
     accounting = Accounting()
     for name, cpu in (("n1", "4"), ("n2", "16"), ("n3", "8")):
-        accounting.node(as_node(node(name, {"cpu": cpu, "pods": "9"})))
+        accounting.update_node(as_node(node(name, {"cpu": cpu, "pods": "9"})))
     assert accounting.totals().largest["cpu"] == 16_000
-    accounting.pod(as_pod(pod("p", "n2", {"cpu": "10"})))
+    accounting.update_pod(as_pod(pod("p", "n2", {"cpu": "10"})))
     assert accounting.totals().largest["cpu"] == 8000
-    accounting.no_node(as_node(node("n3")))
+    accounting.remove_node(as_node(node("n3")))
     assert accounting.totals().largest["cpu"] == 6000
 
 
 def test_a_device_node_has_room_for_who_wants_the_device() -> None:
     shapes = (shape("web", {"cpu": "1"}), shape("train", {"cpu": "4", GPU: "2"}))
     accounting = Accounting(shapes=shapes)
-    accounting.node(as_node(node("plain", {"cpu": "8", "pods": "4"})))
+    accounting.update_node(as_node(node("plain", {"cpu": "8", "pods": "4"})))
     devices = {"cpu": "64", "pods": "110", GPU: "8"}
-    accounting.node(as_node(node("devices", devices, taints=[(GPU, "present", "NoSchedule")])))
+    accounting.update_node(as_node(node("devices", devices, taints=[(GPU, "present", "NoSchedule")])))
     totals = accounting.totals()
     assert totals.free == {"cpu": 8000, "pods": 4, GPU: 8}
     assert totals.slots == {"web": 4, "train": 4}
@@ -75,47 +75,47 @@ def test_a_device_node_has_room_for_who_wants_the_device() -> None:
 )
 def test_what_is_taken_is_what_is_requested_or_used(basis: Basis, cpu: int, memory: int) -> None:
     accounting = Accounting(basis=basis)
-    accounting.node(as_node(node("n1")))
-    accounting.pod(as_pod(pod("p", "n1", {"cpu": "4", "memory": "1Gi"})))
-    accounting.used({"n1": {"cpu": 2000, "memory": 4 * GIB}})
+    accounting.update_node(as_node(node("n1")))
+    accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4", "memory": "1Gi"})))
+    accounting.update_usage({"n1": {"cpu": 2000, "memory": 4 * GIB}})
     assert accounting.totals().free == {"cpu": cpu, "memory": memory, "pods": 109}
-    accounting.used({})
+    accounting.update_usage({})
     assert accounting.totals().free == {"cpu": 12_000, "memory": 63 * GIB, "pods": 109}
 
 
 def test_pods_that_wait_are_pressure_and_take_nothing() -> None:
     accounting = Accounting()
-    accounting.node(as_node(node("n1")))
-    accounting.pod(as_pod(pod("a", requests={"cpu": "40"}, phase="Pending")))
-    accounting.pod(as_pod(pod("b", requests={GPU: "1"}, phase="Pending")))
+    accounting.update_node(as_node(node("n1")))
+    accounting.update_pod(as_pod(pod("a", requests={"cpu": "40"}, phase="Pending")))
+    accounting.update_pod(as_pod(pod("b", requests={GPU: "1"}, phase="Pending")))
     totals = accounting.totals()
     assert (totals.waiting, totals.pending) == (2, {"cpu": 40_000, GPU: 1})
     assert totals.free["cpu"] == 16_000
-    accounting.pod(as_pod(pod("a", "n1", {"cpu": "40"})))
+    accounting.update_pod(as_pod(pod("a", "n1", {"cpu": "40"})))
     assert accounting.totals().waiting == 1
 
 
 def test_who_cannot_be_read_is_named_until_it_can() -> None:
     accounting = Accounting()
-    accounting.node(as_node(node("n1", {"cpu": "garbage", "pods": "5"})))
-    accounting.pod(as_pod(pod("p", "n1", {"cpu": "x"}, namespace="shop")))
+    accounting.update_node(as_node(node("n1", {"cpu": "garbage", "pods": "5"})))
+    accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "x"}, namespace="shop")))
     assert [each.partition(": quantity")[0] for each in accounting.problems] == [
         "Node n1: allocatable cpu",
         "Pod shop/p: cpu",
     ]
     assert accounting.totals().free == {"pods": 4}
-    accounting.node(as_node(node("n1")))
-    accounting.no_pod(as_pod(pod("p", namespace="shop")))
+    accounting.update_node(as_node(node("n1")))
+    accounting.remove_pod(as_pod(pod("p", namespace="shop")))
     assert not accounting.problems
     assert accounting.totals().free == {"cpu": 16_000, "memory": 64 * GIB, "pods": 110}
 
 
 def test_what_a_node_had_long_ago_is_not_kept() -> None:
     accounting = Accounting()
-    accounting.node(as_node(node("n1", {"cpu": "1000", "pods": "1000"})))
+    accounting.update_node(as_node(node("n1", {"cpu": "1000", "pods": "1000"})))
     for number in range(500):
-        accounting.pod(as_pod(pod(f"p{number}", "n1", {"cpu": "1"})))
+        accounting.update_pod(as_pod(pod(f"p{number}", "n1", {"cpu": "1"})))
     for number in range(500):
-        accounting.no_pod(as_pod(pod(f"p{number}")))
+        accounting.remove_pod(as_pod(pod(f"p{number}")))
         assert accounting.totals().largest["cpu"] == (501 + number) * 1000
     assert len(accounting._ranks["cpu"]) < 100

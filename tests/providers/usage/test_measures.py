@@ -27,7 +27,7 @@ def raw(given: dict[str, Any], accounting: Accounting) -> dict[str, float]:
 
 def free(cpu: str = "0", memory: str = "0", **more: str) -> Accounting:
     accounting = Accounting()
-    accounting.node(as_node(node("n1", {"cpu": cpu, "memory": memory, "pods": "110", **more})))
+    accounting.update_node(as_node(node("n1", {"cpu": cpu, "memory": memory, "pods": "110", **more})))
     return accounting
 
 
@@ -97,10 +97,10 @@ def test_a_logarithmic_score_tells_small_clusters_apart_and_large_ones() -> None
 def test_what_a_cluster_does_not_have_is_left_out() -> None:
     assert "gpuNodeAvailable" not in scores({}, free(cpu="4"))
     busy = free(cpu="4", **{GPU: "1"})
-    busy.pod(as_pod(pod("p", "n1", {GPU: "1"})))
+    busy.update_pod(as_pod(pod("p", "n1", {GPU: "1"})))
     assert scores({}, busy)["gpuNodeAvailable"] == 0
     cordoned = Accounting()
-    cordoned.node(as_node(node("n1", {"cpu": "4", GPU: "1"}, cordoned=True)))
+    cordoned.update_node(as_node(node("n1", {"cpu": "4", GPU: "1"}, cordoned=True)))
     assert scores({}, cordoned)["gpuClusterAvailable"] == 0
 
 
@@ -127,7 +127,7 @@ def test_raw_values_are_in_units_people_use() -> None:
 
 def test_pods_that_wait_lower_what_is_free_if_asked_to() -> None:
     accounting = free(cpu="16", memory="8Gi")
-    accounting.pod(as_pod(pod("p", requests={"cpu": "4", "memory": "20Gi"}, phase="Pending")))
+    accounting.update_pod(as_pod(pod("p", requests={"cpu": "4", "memory": "20Gi"}, phase="Pending")))
     assert raw({}, accounting)["cpuAvailable"] == 16.0
     found = raw({"countPending": True}, accounting)
     assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (12.0, 0.0, 109.0)
@@ -139,7 +139,7 @@ def test_how_many_of_a_shape_fit() -> None:
     given = {"shapes": {"web": {"cpu": "3", "memory": "1Gi"}}}
     accounting = Accounting(shapes=UsageOptions.read(given, environment={}).shapes)
     for name in ("n1", "n2"):
-        accounting.node(as_node(node(name, {"cpu": "8", "memory": "64Gi", "pods": "110"})))
+        accounting.update_node(as_node(node(name, {"cpu": "8", "memory": "64Gi", "pods": "110"})))
     # Five times three cores are free, but no third pod fits on either node.
     assert raw(given, accounting)["slots.web"] == 4.0
 
@@ -151,11 +151,11 @@ def upstream(parity: str) -> dict[str, int]:
     options = UsageOptions.read({"parity": parity}, environment={})
     accounting = Accounting(policy=options.policy, basis=options.basis, floor=False)
     tainted = [("dedicated", "", "NoSchedule")]
-    accounting.node(as_node(node("n1", {"cpu": "24", "memory": "600Gi", GPU: "3"}, ready=False)))
-    accounting.node(as_node(node("n2", {"cpu": "8", "memory": "64Gi"}, taints=tainted)))
-    accounting.node(as_node(node("n3", {"cpu": "500", "memory": "64Gi"}, cordoned=True)))
-    accounting.pod(as_pod(pod("p", "n2", {"cpu": "20", "memory": "76Gi"})))
-    accounting.pod(as_pod(pod("q", "n1", {"cpu": "4", GPU: "1"}, terminating=True)))
+    accounting.update_node(as_node(node("n1", {"cpu": "24", "memory": "600Gi", GPU: "3"}, ready=False)))
+    accounting.update_node(as_node(node("n2", {"cpu": "8", "memory": "64Gi"}, taints=tainted)))
+    accounting.update_node(as_node(node("n3", {"cpu": "500", "memory": "64Gi"}, cordoned=True)))
+    accounting.update_pod(as_pod(pod("p", "n2", {"cpu": "20", "memory": "76Gi"})))
+    accounting.update_pod(as_pod(pod("q", "n1", {"cpu": "4", GPU: "1"}, terminating=True)))
     return scores({"parity": parity}, accounting)
 
 
@@ -171,12 +171,12 @@ def test_and_those_it_gives_today() -> None:
 
 def test_ratios_are_what_is_free_of_all_that_nodes_have() -> None:
     accounting = free(cpu="24", memory="48Gi")
-    accounting.node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
-    accounting.node(as_node(node("n3", {"cpu": "64", "memory": "64Gi"}, cordoned=True)))
-    accounting.pod(as_pod(pod("p", "n1", {"cpu": "8", "memory": "16Gi"})))
+    accounting.update_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
+    accounting.update_node(as_node(node("n3", {"cpu": "64", "memory": "64Gi"}, cordoned=True)))
+    accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "8", "memory": "16Gi"})))
     names = ("ResourceRatioCPU", "ResourceRatioMemory")
     assert [scores({"ratios": True}, accounting)[name] for name in names] == [75, 75]
-    accounting.no_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
+    accounting.remove_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
     found = raw({"ratios": True}, accounting)
     assert found["ResourceRatioCPU"] == pytest.approx(100 * 16 / 24)
     assert scores({"ratios": True}, Accounting())["ResourceRatioCPU"] == 0

@@ -64,7 +64,7 @@ async def serving(api: Api) -> AsyncIterator[Meter]:
 async def test_what_is_used_is_rounded_up_to_whole_units() -> None:
     api = Api(body={"n1": {"cpu": "1500300400n", "memory": "2048Ki"}, "n2": {"cpu": "12m", "memory": "1Gi"}})
     async with serving(api) as meter:
-        assert await meter.ask() == {
+        assert await meter.request() == {
             "n1": {"cpu": 1501, "memory": 2 * 2**20},
             "n2": {"cpu": 12, "memory": 2**30},
         }
@@ -73,7 +73,7 @@ async def test_what_is_used_is_rounded_up_to_whole_units() -> None:
 
 async def test_garbage_of_one_node_costs_only_that_node(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(Api(body={"n1": {"cpu": "hot"}, "n2": {"cpu": "1"}})) as meter:
-        assert await meter.ask() == {"n2": {"cpu": 1000}}
+        assert await meter.request() == {"n2": {"cpu": 1000}}
         assert meter.problem == ""
     assert 'NodeMetrics n1: usage cpu: quantity "hot"' in caplog.text
 
@@ -88,7 +88,7 @@ async def test_a_cluster_without_metrics_is_told_of_once_and_is_no_problem(
     api = Api(status=status)
     async with serving(api) as meter:
         for _ in range(3):
-            assert await meter.ask() == {}
+            assert await meter.request() == {}
             api.now += INTERVAL
         assert meter.problem == ""
     assert [told in each.message for each in caplog.records if each.name.endswith("usage.metrics")] == [True]
@@ -97,22 +97,22 @@ async def test_a_cluster_without_metrics_is_told_of_once_and_is_no_problem(
 async def test_metrics_that_fail_are_believed_for_a_while_and_then_missed() -> None:
     api = Api(body={"n1": {"cpu": "1"}})
     async with serving(api) as meter:
-        assert await meter.ask() == {"n1": {"cpu": 1000}}
+        assert await meter.request() == {"n1": {"cpu": 1000}}
         api.status = 503
         for _ in range(2):
             api.now += INTERVAL
-            assert await meter.ask() is None
+            assert await meter.request() is None
             assert meter.problem == ""
         api.now += INTERVAL
-        assert await meter.ask() == {}
+        assert await meter.request() == {}
         assert meter.problem.startswith("metrics.k8s.io has not answered for 180s (")
         api.status = 200
-        assert await meter.ask() == {"n1": {"cpu": 1000}}
+        assert await meter.request() == {"n1": {"cpu": 1000}}
         assert meter.problem == ""
 
 
 async def test_metrics_that_fail_from_the_start_are_missed_at_once() -> None:
     async with serving(Api(status=503)) as meter:
-        assert await meter.ask() == {}
+        assert await meter.request() == {}
         assert meter.problem.startswith("metrics.k8s.io does not answer (")
         assert meter.problem.endswith("): scores are by requests")

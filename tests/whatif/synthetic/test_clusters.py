@@ -12,7 +12,7 @@ import pytest
 
 from fairway.api.meta import format_time
 from fairway.providers.hosted.capacity import scores_of
-from fairway.providers.hosted.claims import Limits, claimed
+from fairway.providers.hosted.claims import Limits, claims_for
 from fairway.providers.hosted.options import HostedOptions
 from fairway.whatif.synthetic import BASE_TIME, NAMESPACES, generate
 from fairway.whatif.synthetic.placements import placements
@@ -138,7 +138,7 @@ def test_hosting_clusters_publish_what_their_claims_and_sizes_say(fleet: list[di
         assert set(values) == {each.name for each in scores_of(HostedOptions())}
         count = values["hostedClustersCount"]
         claims = {each["name"]: each["value"] for each in status["clusterClaims"]}
-        assert claims.items() >= claimed(count, Limits()).items()
+        assert claims.items() >= claims_for(count, Limits()).items()
         assert 5 * count <= float(status["capacity"]["cpu"])
     busiest, idlest = (pick(hosts, key=lambda score: published(score)["hcpHeadroom"]) for pick in (min, max))
     assert published(busiest)["hostedClustersCount"] > published(idlest)["hostedClustersCount"]

@@ -48,9 +48,9 @@ def add_on(text: str) -> str:
 
 
 def placement(text: str) -> tuple[str, str]:
-    from fairway.providers.addon import placement_of
+    from fairway.providers.addon import parse_placement
 
-    found = placement_of(text)
+    found = parse_placement(text)
     if found is None:
         raise click.BadParameter(BAD_PLACEMENT.format(given=text))
     return found

@@ -73,7 +73,7 @@ async def wait_running(
         (KINDS[each.kind].plural, each.namespace, each.name) for each in steps if each.respecified
     )
     state = AddOnState(plan=plan, changed=changed, before=before)
-    namespace, placement = plan.chosen_by
+    namespace, placement = plan.placement_key
     if (PLACEMENTS.plural, namespace, placement) in changed:
         # Decisions do not record the generation of their Placement.
         await asyncio.sleep(SETTLE_SECONDS)
@@ -133,7 +133,7 @@ class AddOnState:
 
     def missing(self) -> dict[str, str]:
         if not self._is_decided():
-            return {"Placement {}/{}".format(*self.plan.chosen_by): NOT_DECIDED}
+            return {"Placement {}/{}".format(*self.plan.placement_key): NOT_DECIDED}
         found = {each: next(self._problems(each), "") for each in self.clusters()}
         return {f"cluster {cluster}": why for cluster, why in found.items() if why}
 

@@ -33,14 +33,14 @@ from fairway.kube import (
 from fairway.kube.kubeconfig import VARIABLE
 from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
-from fairway.providers.addon import agent_of
+from fairway.providers.addon import agent_name
 from fairway.providers.agent_lease import AgentLease
 from fairway.providers.catalogue import Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
-from fairway.providers.message_format import described
+from fairway.providers.message_format import describe
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
 
@@ -231,7 +231,7 @@ class Agent:
             cluster=job.cluster,
             hub=hub,
             local=local,
-            owner=agent_of(job.add_on),
+            owner=agent_name(job.add_on),
             folder=Path() if job.config is None else job.config.parent,
             environment=self._environment,
         )
@@ -245,7 +245,7 @@ class Agent:
             refusal = self._options.refusal(error.message, field=error.field, under=(name,))
             raise BadInputError(str(refusal)) from None
         except Exception as error:  # factories are user code
-            raise BadInputError(FACTORY_FAILED.format(name=name, error=described(error))) from error
+            raise BadInputError(FACTORY_FAILED.format(name=name, error=describe(error))) from error
         if not isinstance(made, ClusterProvider):
             raise BadInputError(READS_FLEET.format(name=name))
         return made

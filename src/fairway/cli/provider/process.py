@@ -24,7 +24,7 @@ from fairway.providers.definition import DefinitionError
 from fairway.providers.document import Document, DocumentError, read
 from fairway.providers.dry_run import DryRunSink
 from fairway.providers.loading import LoadingError, load
-from fairway.providers.message_format import described
+from fairway.providers.message_format import describe
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
 from fairway.providers.sink import Sink
@@ -219,7 +219,7 @@ def _create(target: str, factory: Factory, document: Document | None, context: C
             raise BadInputError(str(error)) from None
         raise BadInputError(str(document.refusal(error.message, field=error.field))) from None
     except Exception as error:  # factories are user code
-        raise BadInputError(FACTORY_FAILED.format(target=target, error=described(error))) from error
+        raise BadInputError(FACTORY_FAILED.format(target=target, error=describe(error))) from error
 
 
 def _document(path: Path) -> Document:

@@ -32,7 +32,7 @@ def rows(runner: Runner) -> list[Row]:
             "cluster": cluster,
             "resource": loop.provider.resource,
             "valid": format_time(publication.valid_until) if publication.valid_until else "",
-            "reason": "" if publication.well else publication.reason,
+            "reason": "" if publication.ok else publication.reason,
         }
         for name, value in publication.scores:
             raw = publication.raw.get(name)

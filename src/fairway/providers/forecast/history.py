@@ -27,30 +27,33 @@ Key = tuple[str, str]
 
 
 class History:
-    """``step`` is the length of a bucket in seconds, ``columns`` how many are kept, ``most`` how many series."""
+    """``step``: seconds per bucket; ``columns``: number of buckets; ``most``: limit of series."""
 
     def __init__(self, *, step: float, columns: int, most: int) -> None:
         self.step, self.columns, self.most = step, columns, most
         self.last = -1
-        """The newest bucket; -1 for none yet."""
+        """Newest bucket; -1 if there is none."""
         self._rows: dict[Key, int] = {}
         self._values: Matrix = np.full((0, columns), np.nan)
         self._counts = np.zeros(0)
-        """Values in the newest bucket, whose mean it is."""
+        """Number of values averaged in the newest bucket."""
 
     @property
     def keys(self) -> Mapping[Key, int]:
-        """Which row is whose."""
+        """Row of each series."""
         return self._rows
 
     def bucket(self, moment: float) -> int:
         return int(moment // self.step)
 
     def record(self, values: Mapping[Key, float], *, moment: float) -> bool:
-        """Whether a new bucket began, or the clock was set back by more than one: then what it made up is dropped."""
+        """Record values. Return whether a new bucket started, or the clock was set back by more than one bucket.
+
+        In the second case, later buckets are dropped.
+        """
         bucket = self.bucket(moment)
         if bucket == self.last - 1:
-            return False  # at the border of two, clocks that are kept exact go back and forth
+            return False  #  small clock adjustments at the border of two buckets
         began = bucket != self.last
         if bucket > self.last:
             self._advance(bucket)
@@ -67,7 +70,7 @@ class History:
         return began
 
     def backfill(self, points: Mapping[Key, Iterable[tuple[float, float]]], *, moment: float) -> None:
-        """Values of the past, each with its time, for buckets that have none. The one of ``moment`` is the newest."""
+        """Fill empty buckets with past values and their times. The bucket of ``moment`` is the newest."""
         if self.bucket(moment) > self.last:
             self._advance(self.bucket(moment))
         self._admit(points)
@@ -85,7 +88,7 @@ class History:
             self._values[row, new] = sums[new] / counts[new]
 
     def complete(self) -> Matrix:
-        """All buckets but the newest, which is still being filled."""
+        """All buckets except the newest, which is incomplete."""
         return self._values[:, :-1]
 
     def full(self) -> bool:
@@ -100,7 +103,7 @@ class History:
         self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
     def _retreat(self, bucket: int) -> None:
-        """What is later than this was recorded at times that have not come yet."""
+        """Drop buckets after ``bucket``, which were recorded while the clock was ahead."""
         moved = min(self.last - bucket, self.columns)
         self._values = np.roll(self._values, moved, axis=1)
         self._values[:, :moved] = np.nan
@@ -109,7 +112,6 @@ class History:
         self._forget(key for key, row in self._rows.items() if np.isnan(self._values[row]).all())
 
     def _forget(self, keys: Iterable[Key]) -> None:
-        """What has had no value for as long as anything is kept."""
         gone = set(keys)
         if not gone:
             return
@@ -128,7 +130,7 @@ class History:
         self._counts = np.concatenate([self._counts, np.zeros(len(new))])
 
     def save(self, path: Path) -> None:
-        """By one rename. Raises OSError."""
+        """Replace the file atomically. Raises OSError."""
         header = {"version": VERSION, "step": self.step, "last": self.last, "keys": list(self._rows)}
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -148,7 +150,7 @@ class History:
             raise
 
     def load(self, path: Path) -> str:
-        """What is wrong with the file, in words; empty if it was read, or if there is none."""
+        """Return what is wrong with the file; empty if it was read or does not exist."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 header = json.loads(found["header"].tobytes())
@@ -157,14 +159,14 @@ class History:
                 last, same = int(header["last"]), header["version"] == VERSION and header["step"] == self.step
         except FileNotFoundError:
             return ""
-        except Exception as error:  # numpy, zipfile and zlib have many ways of saying that a file is damaged
+        except Exception as error:  #  numpy, zipfile and zlib raise many types for a damaged file
             return DAMAGED.format(path=path, why=f"{type(error).__name__}: {error}")
         fits = values.ndim == 2 and values.shape[0] == len(keys) == len(counts) and values.dtype == np.float64
         if not same or not fits:
             return OTHER_FORM.format(path=path)
         self.last, self._counts = last, counts.astype(np.float64)
         self._rows = {key: row for row, key in enumerate(keys)}
-        # More or fewer seasons may be kept now than when it was written.
+        # The number of kept seasons may have changed since.
         self._values = np.full((len(keys), self.columns), np.nan)
         kept = min(self.columns, values.shape[1])
         if kept:

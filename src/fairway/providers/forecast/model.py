@@ -1,11 +1,11 @@
-"""A seasonal trend, and how wrong it would have been. NumPy only; all series of a fleet at once, one per row.
+"""A seasonal trend and its past error. NumPy only; all series of a fleet at once, one per row.
 
-The value some buckets ahead is the level now, plus the slope so many times, plus what that time of the season usually
-has. The slope is the median change from one season to the next, so that a few odd points do not tilt it; the season is
-the mean over all seasons of what differs from the line; the level follows the last few points.
+The forecast is the level, plus the slope times the buckets ahead, plus the seasonal deviation of that time. The slope
+is the median change from one season to the next, which ignores outliers; the seasonal deviation is the mean over all
+seasons; the level follows the last few points.
 
-No forecast is worth more than what it would have been worth before. So it is tried on the past: from several moments of
-the last season, knowing only what was known then. Beside it stands the plainest guess of all, that nothing will change.
+The error is measured on the past: forecasts from several times of the last season, with the values known then. It is
+compared with the error of assuming no change.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 LEAST_COVERAGE: Final = 0.8
-"""Part of the buckets that must have a value."""
+"""Minimum share of buckets with a value."""
 ORIGINS: Final = 24
-"""Moments of the past from which a forecast is tried."""
+"""Number of past times from which a forecast is tested."""
 RECENT: Final = 4
-"""Buckets that the level follows."""
+"""Buckets that determine the level."""
 ROUNDING: Final = 1e-12
-"""Part of a value that is lost by reckoning with it."""
+"""Relative rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Fitted to rows; ``at`` is the bucket of their last column."""
+    """Parameters per row; ``at`` is the bucket of the last column."""
 
     level: Vector
     slope: Vector
@@ -47,28 +47,28 @@ class Trial:
 
     error: Vector
     unchanged: Vector
-    """Of the guess that nothing changes."""
+    """Error of assuming no change."""
     relative: Vector
-    """The error, as part of the mean absolute value."""
+    """Error relative to the mean absolute value."""
 
 
 def sufficient(values: Matrix, *, season: int, seasons: int) -> NDArray[np.bool_]:
-    """Rows with enough points to say something: so many seasons, with few gaps, and up to now.
+    """Select rows with enough points: ``seasons`` seasons with few gaps, up to the last bucket.
 
-    One season more than is fitted is needed for the trial.
+    The test needs one season more than the fit.
     """
     needed = season * seasons
     if values.shape[1] < needed:
         return np.zeros(len(values), dtype=bool)
     recent = np.isfinite(values[:, -needed:])
-    # Each season by itself: one that is missing as a whole is not made up for by the others.
+    # Each season must be covered: the others do not replace a missing one.
     parts = recent.reshape(len(values), seasons, season).mean(axis=2)
     enough: NDArray[np.bool_] = (parts >= LEAST_COVERAGE).all(axis=1) & recent[:, -1]
     return enough
 
 
-def filled(values: Matrix) -> Matrix:
-    """Gaps bridged by straight lines; before the first point and after the last, by those."""
+def fill_gaps(values: Matrix) -> Matrix:
+    """Interpolate gaps linearly; extend the first and last point outward."""
     result = values.copy()
     columns = np.arange(values.shape[1])
     for row in np.flatnonzero(~np.isfinite(values).all(axis=1)):
@@ -78,7 +78,7 @@ def filled(values: Matrix) -> Matrix:
 
 
 def fit(values: Matrix, *, season: int, at: int) -> Trend:
-    """Without gaps, and at least two seasons of it. ``at`` is the bucket of the last column, for its time of season."""
+    """Fit at least two seasons without gaps. ``at`` is the bucket of the last column, which gives the phase."""
     rows, length = values.shape
     slope = np.median(values[:, season:] - values[:, :-season], axis=1) / season
     columns = np.arange(length)
@@ -95,7 +95,7 @@ def fit(values: Matrix, *, season: int, at: int) -> Trend:
 
 
 def trial(values: Matrix, *, season: int, at: int, ahead: int) -> Trial:
-    """Of forecasts so many buckets ahead. The last season is forecast, from at least two seasons before each moment."""
+    """Test forecasts ``ahead`` buckets ahead on the last season, each from at least two seasons before it."""
     rows, length = values.shape
     first = max(length - season, 2 * season + ahead)
     spaced = np.linspace(first, length - 1, num=ORIGINS if first < length else 0)
@@ -112,7 +112,7 @@ def trial(values: Matrix, *, season: int, at: int, ahead: int) -> Trial:
     if count == 0:
         nothing = np.full(rows, np.inf)
         return Trial(nothing, nothing, nothing)
-    # What is lost in the last digits is no error: a series that never changes is forecast without any.
+    # Rounding is not an error: a constant series is forecast exactly.
     errors[errors <= ROUNDING * size] = 0.0
     relative = np.divide(errors, size, out=np.full(rows, np.inf), where=size > 0)
     relative[(size == 0) & (errors == 0)] = 0.0

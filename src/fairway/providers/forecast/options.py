@@ -1,4 +1,4 @@
-"""Configuration of the provider."""
+"""Options of the forecast provider."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ from fairway.providers.provider import FleetProvider, Score
 
 NAME: Final = "forecast"
 LEAST_SEASONS: Final = 3
-"""Two to fit to and one to be tried on."""
+"""Two to fit and one to test."""
 
 UNKNOWN_PROVIDER: Final = "there is no provider {name!r}; there are {known}"
 NOT_OF_THE_HUB: Final = "{name} reads one cluster; a forecast needs a provider of the whole fleet"
@@ -32,7 +32,7 @@ BAD_ERROR: Final = "must be greater than 0"
 
 class InnerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str
-    """In the catalogue."""
+    """Name in the catalogue."""
     config: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -40,15 +40,15 @@ class InnerEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ForecastEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     of: InnerEntry
     scores: tuple[str, ...] = ()
-    """Of the inner provider; all if empty."""
+    """Scores of the inner provider; all if empty."""
     suffix: str = "Forecast"
     horizon: Seconds = field(default_factory=lambda: Seconds(3600))
     step: Seconds = field(default_factory=lambda: Seconds(900))
     season: Seconds = field(default_factory=lambda: Seconds(86400))
     seasons: int = LEAST_SEASONS
-    """So many must have been seen before anything is forecast."""
+    """Recorded seasons required for a forecast."""
     keep: int = 7
-    """Seasons that are remembered."""
+    """Seasons to keep."""
     max_error: float = 0.25
     fallback: Literal["omit", "current"] = "omit"
     state: str = ""
@@ -63,11 +63,11 @@ class ForecastOptions:
     inner: FleetProvider
     scores: tuple[Score, ...]
     names: Mapping[str, str]
-    """Of the forecast, by that of the inner score."""
+    """Names of the forecasts by inner score."""
     horizon: float
     step: float
     season: int
-    """Steps."""
+    """In steps."""
     seasons: int
     keep: int
     max_error: float
@@ -75,7 +75,7 @@ class ForecastOptions:
     state: Path | None
     max_series: int
     saves: bool = True
-    """Whether what was seen is written to ``state``."""
+    """Whether to write the history to ``state``."""
 
 
 def options_of(given: Mapping[str, Any], context: Context) -> ForecastOptions:

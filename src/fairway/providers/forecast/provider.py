@@ -41,14 +41,14 @@ NO_PAST: Final = "%s: cannot load past values: %s"
 NOT_SAVED: Final = "%s: cannot save the history: %s"
 
 ATTEMPTS: Final = 3
-"""At learning of the past."""
+"""Limit of attempts to load past values."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of one series: what it will be, and what such a statement is worth."""
+    """Forecast of one series, and its past errors."""
 
     value: float
     error: float
@@ -58,12 +58,12 @@ class Outlook:
 
 @runtime_checkable
 class Historian(Protocol):
-    """A provider that can tell what it would have said in the past."""
+    """A provider that can return past values."""
 
     async def history(
         self, clusters: Mapping[str, ManagedCluster], *, start: float, end: float, step: float
     ) -> Mapping[Key, Sequence[tuple[float, float]]]:
-        """Times and values by cluster and score. Raises ProviderError."""
+        """Return times and values by cluster and score. Raises ProviderError."""
 
 
 class Forecast(FleetProvider):
@@ -72,26 +72,21 @@ class Forecast(FleetProvider):
         self.scores, self.interval = options.scores, options.interval
         self._options, self._clock = options, clock
         self._units = {score.name: f" {score.unit}" if score.unit else "" for score in options.scores}
-        self._book = History(
+        self._history = History(
             step=options.step, columns=options.keep * options.season + 1, most=options.max_series
         )
-        self._outlooks: dict[Key, Outlook] = {}
+        self.outlooks: dict[Key, Outlook] = {}
         self._attempts = 0
-
-    @property
-    def outlooks(self) -> Mapping[Key, Outlook]:
-        """By cluster and inner score, where there is enough history."""
-        return self._outlooks
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
         if self._options.state is not None:
-            problem = await asyncio.to_thread(self._book.load, self._options.state)
+            problem = await asyncio.to_thread(self._history.load, self._options.state)
             if problem:
                 _log.warning("%s: %s", self.name, problem)
-            if self._book.keys:
+            if self._history.keys:
                 self._attempts = ATTEMPTS
-            await self._look_ahead()
+            await self._update_outlooks()
         async with self._options.inner.running(wake):
             try:
                 yield
@@ -109,10 +104,10 @@ class Forecast(FleetProvider):
             if score in reading.values and np.isfinite(reading.values[score])
         }
         await self._backfill(clusters, now)
-        if self._book.record(values, moment=now):
-            if self._book.full():
+        if self._history.record(values, moment=now):
+            if self._history.full():
                 _log.warning("%s: %s", self.name, FULL.format(most=self._options.max_series))
-            await self._look_ahead()
+            await self._update_outlooks()
             await asyncio.to_thread(self._save)
         return {
             cluster: reading if isinstance(reading, ProviderError) else self._reading(cluster, reading)
@@ -120,49 +115,49 @@ class Forecast(FleetProvider):
         }
 
     async def _backfill(self, clusters: Mapping[str, ManagedCluster], now: float) -> None:
-        """If nothing was recorded before this process, and the inner provider can tell of the past."""
+        """Load past values from the inner provider, if it has them and the history is empty."""
         inner, options = self._options.inner, self._options
         if self._attempts >= ATTEMPTS or not isinstance(inner, Historian):
             return
         self._attempts += 1
         length = options.season * options.step
-        # The middle of a bucket stands for all of it. Season by season, so that no answer is too large.
-        end = self._book.bucket(now) * options.step - options.step / 2
+        # The middle of a bucket represents it. One season per request limits the size of the response.
+        end = self._history.bucket(now) * options.step - options.step / 2
         points: dict[Key, list[tuple[float, float]]] = {}
         try:
             for number in range(options.keep):
                 last = end - number * length
                 first = last - length + options.step
-                told = await inner.history(clusters, start=first, end=last, step=options.step)
-                for key, some in told.items():
+                past = await inner.history(clusters, start=first, end=last, step=options.step)
+                for key, some in past.items():
                     if key[1] in options.names:
                         points.setdefault(key, []).extend(some)
         except ProviderError as error:
             _log.warning(NO_PAST, self.name, error)
             return
         self._attempts = ATTEMPTS
-        self._book.backfill(points, moment=now)
-        await self._look_ahead()
+        self._history.backfill(points, moment=now)
+        await self._update_outlooks()
 
-    async def _look_ahead(self) -> None:
-        """In a thread, for ten thousand series take a second. Nothing is recorded meanwhile."""
-        self._outlooks = await asyncio.to_thread(self._computed)
+    async def _update_outlooks(self) -> None:
+        """Compute in a thread: 10,000 series take a second. The history does not change meanwhile."""
+        self.outlooks = await asyncio.to_thread(self._compute_outlooks)
 
-    def _computed(self) -> dict[Key, Outlook]:
-        options, book = self._options, self._book
-        values = book.complete()
+    def _compute_outlooks(self) -> dict[Key, Outlook]:
+        options, history = self._options, self._history
+        values = history.complete()
         enough = model.sufficient(values, season=options.season, seasons=options.seasons)
         rows = np.flatnonzero(enough)
         if not len(rows):
             return {}
         first = np.isfinite(values[rows]).any(axis=0).argmax()
-        series = model.filled(values[rows, first:])
-        at = book.last - 1
-        # To the middle of a bucket on average, so the nearest number of whole ones is ahead of the last complete one.
+        series = model.fill_gaps(values[rows, first:])
+        at = history.last - 1
+        # The horizon counts from the middle of the current bucket, ``ahead`` from the last complete one.
         ahead = max(round(options.horizon / options.step), 1) + 1
         values_ahead = model.fit(series, season=options.season, at=at).ahead(ahead)
         trial = model.trial(series, season=options.season, at=at, ahead=ahead)
-        keys = {row: key for key, row in book.keys.items()}
+        keys = {row: key for key, row in history.keys.items()}
         return {
             keys[int(row)]: Outlook(
                 float(values_ahead[index]),
@@ -182,30 +177,30 @@ class Forecast(FleetProvider):
         for score, name in self._options.names.items():
             if score not in current.values:
                 continue
-            outlook = self._outlooks.get((cluster, score))
-            doubt = self._doubt(cluster, score, outlook)
-            if outlook is not None and doubt is None:
+            outlook = self.outlooks.get((cluster, score))
+            rejection = self._rejection(cluster, score, outlook)
+            if outlook is not None and rejection is None:
                 values[name] = outlook.value
                 notes.append(self._note(name, outlook))
-            elif doubt is not None and self._options.uses_current:
+            elif rejection is not None and self._options.uses_current:
                 values[name] = current.values[score]
-                notes.append(CURRENT.format(score=name, why=doubt[1]))
-            elif doubt is not None:
-                problems.append((doubt[0], f"{name}: {doubt[1]}"))
+                notes.append(CURRENT.format(score=name, why=rejection[1]))
+            elif rejection is not None:
+                problems.append((rejection[0], f"{name}: {rejection[1]}"))
         problem = "; ".join(words for _, words in problems)
         reason = problems[0][0] if problems else ""
         lost = tuple(self._options.names[score] for score in current.lost if score in self._options.names)
         return Reading(values=values, problem=problem, reason=reason, lost=lost, note="; ".join(notes))
 
-    def _doubt(self, cluster: str, score: str, outlook: Outlook | None) -> tuple[str, str] | None:
+    def _rejection(self, cluster: str, score: str, outlook: Outlook | None) -> tuple[str, str] | None:
         options = self._options
         unit = self._units[options.names[score]]
         if outlook is None:
             needed = options.seasons * options.season
-            row = self._book.keys.get((cluster, score))
+            row = self._history.keys.get((cluster, score))
             seen = 0
             if row is not None:
-                seen = int(np.isfinite(self._book.complete()[row, -needed:]).sum())
+                seen = int(np.isfinite(self._history.complete()[row, -needed:]).sum())
             return NOT_ENOUGH, TOO_SHORT.format(points=seen, needed=needed)
         if outlook.relative > options.max_error:
             words = TOO_INACCURATE.format(
@@ -220,22 +215,22 @@ class Forecast(FleetProvider):
     def _note(self, name: str, outlook: Outlook) -> str:
         return FORECAST.format(
             score=name,
-            ahead=spoken(self._options.horizon),
+            ahead=format_duration(self._options.horizon),
             error=outlook.error,
             unit=self._units[name],
             relative=outlook.relative,
         )
 
     def _save(self) -> None:
-        if self._options.state is None or not self._options.saves or not self._book.keys:
+        if self._options.state is None or not self._options.saves or not self._history.keys:
             return
         try:
-            self._book.save(self._options.state)
+            self._history.save(self._options.state)
         except OSError as error:
             _log.warning(NOT_SAVED, self.name, error)
 
 
-def spoken(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds % length == 0:
             return f"{seconds / length:g} {unit}"
@@ -243,7 +238,7 @@ def spoken(seconds: float) -> str:
 
 
 def create(options: Mapping[str, Any], context: Context) -> Forecast:
-    """For the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     try:
         checked = options_of(options, context)
     except DocumentError as error:

@@ -14,7 +14,7 @@ HOUR: Final = 3600.0
 
 
 class ClusterState:
-    """``now`` is of a running clock, ``wall`` tells what it is for people at the same moment."""
+    """``now`` is monotonic time; ``wall`` returns the wall time of the same moment."""
 
     def __init__(self, *, namespaces: tuple[str, ...], window: float) -> None:
         self._patterns, self._window = namespaces, window
@@ -25,51 +25,51 @@ class ClusterState:
         self._containers = 0
         self._restarted = Count(seconds=window)
 
-    def nodes(self, batch: Batch[NodeHealth]) -> bool:
-        """Whether anything changed that matters."""
-        moved = False
+    def update_nodes(self, batch: Batch[NodeHealth]) -> bool:
+        """Return whether a score may change."""
+        changed = False
         for change in batch.changes:
             node = change.new if isinstance(change, Updated) else change.object
-            worth = None if isinstance(change, Deleted) else node.worth
-            moved |= self._nodes.get(key_of(node)) != worth
-            if worth is None:
+            readiness = None if isinstance(change, Deleted) else node.readiness
+            changed |= self._nodes.get(key_of(node)) != readiness
+            if readiness is None:
                 self._nodes.pop(key_of(node), None)
             else:
-                self._nodes[key_of(node)] = worth
-        return moved
+                self._nodes[key_of(node)] = readiness
+        return changed
 
-    def pods(self, batch: Batch[PodHealth], *, now: float, wall: Callable[[], datetime]) -> bool:
-        """Whether readiness changed; restarts alone are worth no reading before its time."""
-        moved = False
+    def update_pods(self, batch: Batch[PodHealth], *, now: float, wall: Callable[[], datetime]) -> bool:
+        """Return whether readiness changed. Restarts alone do not cause an early reading."""
+        changed = False
         for change in batch.changes:
             match change:
                 case Added(pod):
                     self._containers += _running(pod)
-                    self._count_before(pod, now=now, wall=wall)
-                    moved |= self._mark(pod)
+                    self._count_earlier_restarts(pod, now=now, wall=wall)
+                    changed |= self._update_add_on(pod)
                 case Updated(old, pod):
                     self._containers += _running(pod) - _running(old)
                     self._restarted.add(pod.restarts - old.restarts, at=now, now=now)
                     if pod.evicted and not old.evicted:
                         self._restarted.add(max(1, pod.containers, old.containers), at=now, now=now)
-                    moved |= self._mark(pod)
+                    changed |= self._update_add_on(pod)
                 case Deleted(pod):
                     self._containers -= _running(pod)
-                    moved |= self._mark(pod, there=False)
-        return moved
+                    changed |= self._update_add_on(pod, deleted=True)
+        return changed
 
-    def _count_before(self, pod: PodHealth, *, now: float, wall: Callable[[], datetime]) -> None:
-        """Of restarts before we came, each container's last one is known."""
+    def _count_earlier_restarts(self, pod: PodHealth, *, now: float, wall: Callable[[], datetime]) -> None:
+        """Count restarts before the first list: the last one of each container is known."""
         for moment in pod.ended:
             age = max(0.0, (wall() - moment).total_seconds())
             self._restarted.add(1, at=now - age, now=now)
 
-    def _mark(self, pod: PodHealth, *, there: bool = True) -> bool:
+    def _update_add_on(self, pod: PodHealth, *, deleted: bool = False) -> bool:
         key = key_of(pod)
         if not self._is_add_on(pod.metadata.namespace):
             return False
-        # A pod that ends, for good or to be replaced, is neither ready nor a sign of anything.
-        now = pod.ready if there and not (pod.over or pod.leaving) else None
+        # A terminating or finished pod is not counted.
+        now = pod.ready if not deleted and not (pod.over or pod.terminating) else None
         before = self._add_ons.get(key)
         if now == before:
             return False
@@ -88,15 +88,15 @@ class ClusterState:
         return known
 
     def nodes_ready(self) -> float | None:
-        """Percent; None without any nodes."""
+        """Percentage; None without nodes."""
         return 100.0 * sum(self._nodes.values()) / len(self._nodes) if self._nodes else None
 
     def add_ons_ready(self) -> float | None:
-        """Percent; None without any such pods."""
+        """Percentage; None without such pods."""
         return 100.0 * self._ready / len(self._add_ons) if self._add_ons else None
 
     def restarts(self, *, now: float) -> float | None:
-        """Per 100 containers and hour; None without any containers."""
+        """Restarts per 100 containers and hour; None without containers."""
         if not self._containers:
             return None
         return 100.0 * self._restarted.total(now=now) / self._containers * HOUR / self._window

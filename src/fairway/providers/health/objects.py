@@ -16,7 +16,7 @@ from fairway.providers.usage.objects import slim
 READY: Final = "Ready"
 NETWORK_UNAVAILABLE: Final = "NetworkUnavailable"
 PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
-"""A node under pressure takes no more pods and evicts some it has."""
+"""A node under pressure rejects new pods and evicts some."""
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 EVICTED: Final = "Evicted"
@@ -57,38 +57,40 @@ _NO_POD_STATUS: Final = _PodStatus()
 
 
 class NodeHealth(Struct, frozen=True, kw_only=True, gc=False):
-    """``status`` is empty once it is decoded."""
+    """``status`` is emptied after decoding."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: _NodeStatus = _NO_NODE_STATUS
-    worth: float = field(default=0.0, name="fairway.dev/worth")
-    """1 if it is ready, a half if it is, but under pressure, 0 if it is not."""
+    readiness: float = field(default=0.0, name="fairway.dev/readiness")
+    """1 if ready, 0.5 if ready but under pressure, 0 otherwise."""
 
     def __post_init__(self) -> None:
-        said = {each.type: each.status == TRUE for each in self.status.conditions}
-        worth = 1.0 if said.get(READY, False) and not said.get(NETWORK_UNAVAILABLE, False) else 0.0
-        if any(said.get(each, False) for each in PRESSURES):
-            worth /= 2
-        structs.force_setattr(self, "worth", worth)
+        conditions = {each.type: each.status == TRUE for each in self.status.conditions}
+        readiness = (
+            1.0 if conditions.get(READY, False) and not conditions.get(NETWORK_UNAVAILABLE, False) else 0.0
+        )
+        if any(conditions.get(each, False) for each in PRESSURES):
+            readiness /= 2
+        structs.force_setattr(self, "readiness", readiness)
         structs.force_setattr(self, "metadata", slim(self.metadata))
         structs.force_setattr(self, "status", _NO_NODE_STATUS)
 
 
 class PodHealth(Struct, frozen=True, kw_only=True, gc=False):
-    """``status`` is empty once it is decoded."""
+    """``status`` is emptied after decoding."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: _PodStatus = _NO_POD_STATUS
     over: bool = field(default=False, name="fairway.dev/over")
-    """It has ended for good."""
+    """Whether the pod has finished."""
     evicted: bool = field(default=False, name="fairway.dev/evicted")
     ready: bool = field(default=False, name="fairway.dev/ready")
     containers: int = field(default=0, name="fairway.dev/containers")
-    """Those that were started."""
+    """Started containers."""
     restarts: int = field(default=0, name="fairway.dev/restarts")
-    """Of all its containers, since they are there."""
+    """Total of all containers."""
     ended: tuple[datetime, ...] = field(default=(), name="fairway.dev/ended")
-    """When containers that were restarted ended last."""
+    """Last termination time of each restarted container."""
 
     def __post_init__(self) -> None:
         status, put = self.status, structs.force_setattr
@@ -107,7 +109,7 @@ class PodHealth(Struct, frozen=True, kw_only=True, gc=False):
         put(self, "status", _NO_POD_STATUS)
 
     @property
-    def leaving(self) -> bool:
+    def terminating(self) -> bool:
         return self.metadata.deletionTimestamp is not None
 
 

@@ -1,9 +1,9 @@
-"""What people may say about health.
+"""Options of the health provider.
 
 namespaces: [kube-system, "openshift-*"]   # whose pods are the control plane and add-ons
-weights: {healthRestarts: 0}               # 0 leaves a part out of health; it is published nevertheless
+weights: {healthRestarts: 0}               # 0 excludes a part from health; it is still published
 window: 10m                                # how far back restarts and requests count
-probe: /api/v1/namespaces/kube-system      # what is asked of the API server, and how often
+probe: /api/v1/namespaces/kube-system      # path and interval of the probe requests
 probeInterval: 10s
 probeTimeout: 10s
 thresholds: [40, 60]                       # crossing these is published at once
@@ -57,7 +57,7 @@ class HealthOptions:
     """Times are in seconds."""
 
     namespaces: tuple[str, ...] = NAMESPACES
-    """Names and patterns."""
+    """Names or patterns."""
     weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
     window: float = 600.0
     probe: str = PROBE

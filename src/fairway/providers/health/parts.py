@@ -1,9 +1,8 @@
-"""What health consists of, and how the parts make one number.
+"""The parts of health, and how they combine.
 
     health = (the worst part + the mean of all parts by weight) / 2
 
-One part that is very bad cannot hide behind others that are well, and several that are a little bad add up. A better
-part never makes worse health. A part that is not known is left out, rather than taken for good or bad.
+One bad part cannot hide behind good ones, and several mediocre ones add up. An unknown part is left out.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ PARTS: Final = (NODES, API, ADD_ONS, RESTARTS)
 
 WEIGHTS: Final[Mapping[str, float]] = {NODES: 3.0, API: 3.0, ADD_ONS: 2.0, RESTARTS: 1.0}
 THRESHOLDS: Final = (40, 60)
-"""Where recovery looks, unless told otherwise: crossing them is published at once."""
+"""Defaults of the recovery controller; crossing one is published at once."""
 
 WORST: Final = "the worst part is {name}: {words}"
 ALL_WELL: Final = "all parts are at their best"
@@ -34,7 +33,7 @@ _WORDS: Final = {
 
 
 def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
-    """Raw values are chosen so that whole numbers of them say enough."""
+    """Units are chosen so that integers are precise enough."""
     return (
         Score(
             name=HEALTH,
@@ -69,8 +68,8 @@ def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
     )
 
 
-def combined(parts: Mapping[str, int], weights: Mapping[str, float] = WEIGHTS) -> float | None:
-    """From the scores of the parts that are known and have a weight; None if there are none."""
+def combine(parts: Mapping[str, int], weights: Mapping[str, float] = WEIGHTS) -> float | None:
+    """Combine the known parts that have a weight; None if there are none."""
     known = {name: score for name, score in parts.items() if weights.get(name, 0.0) > 0.0}
     if not known:
         return None
@@ -79,8 +78,8 @@ def combined(parts: Mapping[str, int], weights: Mapping[str, float] = WEIGHTS) -
     return (min(known.values()) + mean) / 2
 
 
-def worst(parts: Mapping[str, int], values: Mapping[str, float]) -> str:
-    """In words; the first in the order of PARTS if several are."""
+def describe_worst(parts: Mapping[str, int], values: Mapping[str, float]) -> str:
+    """Describe the worst part; the first in the order of PARTS among equals."""
     name = min((name for name in PARTS if name in parts), key=lambda name: parts[name])
     if parts[name] >= 100:
         return ALL_WELL

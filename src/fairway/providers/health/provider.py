@@ -17,20 +17,20 @@ from fairway.providers.health.parts import (
     HEALTH,
     PARTS,
     RESTARTS,
-    combined,
+    combine,
+    describe_worst,
     scores,
-    worst,
 )
 from fairway.providers.health.parts import NODES as NODES_PART
 from fairway.providers.health.window import Latency
-from fairway.providers.informer_readiness import STALE_SECONDS, end, nobody
+from fairway.providers.informer_readiness import STALE_SECONDS, cancel_and_wait, ignore_wake
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
 
 NAME: Final = "health"
 RESOURCE: Final = "health-score"
 FIRST_PROBES: Final = 3
-"""At once, so that the first reading does not go by a single one."""
-PATIENCE_SECONDS: Final = 10.0
+"""Probes before the first reading, which should not depend on a single one."""
+SYNC_SECONDS: Final = 10.0
 
 PART_UNKNOWN: Final = "PartUnknown"
 ALL_UNKNOWN: Final = "NothingKnown"
@@ -48,11 +48,11 @@ RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
     Rule(groups=("",), resources=("namespaces",), names=("kube-system",), verbs=("get",)),
 )
-"""What it must be allowed on the cluster it reads."""
+"""Required permissions on the cluster."""
 
 
 class Health(ClusterProvider):
-    """``client`` is of the cluster that is read, and open."""
+    """``client`` is an open client of the cluster."""
 
     name = NAME
     resource = RESOURCE
@@ -65,15 +65,15 @@ class Health(ClusterProvider):
         self.scores = scores(options.thresholds)
         self._scales = {each.name: each.scale for each in self.scores}
         self._client, self._clock = client, clock
-        self._chart = ClusterState(namespaces=options.namespaces, window=options.window)
+        self._state = ClusterState(namespaces=options.namespaces, window=options.window)
         self._latency = Latency(seconds=options.window)
         self._nodes: Informer[NodeHealth] = Informer(client, NODES)
         self._pods: Informer[PodHealth] = Informer(client, PODS, fields=f"status.phase!={SUCCEEDED}")
         self._probed = asyncio.Event()
-        self._wake: Wake = nobody
-        # Once and not whenever it runs: what is heard twice would be told twice.
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
+        self._wake: Wake = ignore_wake
+        # Subscribe once, not per run: a second subscription would count events twice.
+        self._nodes.subscribe(self._on_nodes)
+        self._pods.subscribe(self._on_pods)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
@@ -82,39 +82,39 @@ class Health(ClusterProvider):
             await stack.enter_async_context(self._nodes)
             await stack.enter_async_context(self._pods)
             probing = asyncio.create_task(self._keep_probing(), name="API latency")
-            stack.push_async_callback(end, probing)
+            stack.push_async_callback(cancel_and_wait, probing)
             yield
 
     async def read(self) -> Reading:
         waiting = (self._nodes.synced.wait(), self._pods.synced.wait(), self._probed.wait())
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(SYNC_SECONDS):
                 await asyncio.gather(*waiting)
         except TimeoutError:
-            pass  # what has come by now is worth a reading
+            pass  #  read what is available
         values, absent, unseen = self._parts()
         parts = {name: self._scales[name].score(value) for name, value in values.items()}
-        health = combined(parts, self.options.weights)
+        health = combine(parts, self.options.weights)
         if health is None:
             raise ProviderError(NOTHING.format(why="; ".join([*unseen, *absent])), reason=ALL_UNKNOWN)
         return Reading(
             values={HEALTH: health, **values},
             problem="; ".join(unseen),
             reason=PART_UNKNOWN if unseen else "",
-            note="; ".join([worst(parts, values), *absent]),
+            note="; ".join([describe_worst(parts, values), *absent]),
         )
 
     def _parts(self) -> tuple[dict[str, float], list[str], list[str]]:
-        """Raw values; what the cluster does not have; and what could not be seen."""
-        now, chart = self._clock.monotonic(), self._chart
-        nodes, pods = self._out_of_sight(self._nodes), self._out_of_sight(self._pods)
+        """Return raw values, reasons of absent parts, and reasons of unknown parts."""
+        now, state = self._clock.monotonic(), self._state
+        nodes, pods = self._staleness(self._nodes), self._staleness(self._pods)
         high = self._latency.high(now=now)
         namespaces = ", ".join(self.options.namespaces)
         found: dict[str, tuple[float | None, str, str]] = {
-            NODES_PART: (chart.nodes_ready(), NO_NODES, nodes),
+            NODES_PART: (state.nodes_ready(), NO_NODES, nodes),
             API: (None if high is None else 1000.0 * high, "", "" if high is not None else NOT_ASKED),
-            ADD_ONS: (chart.add_ons_ready(), NO_ADD_ONS.format(namespaces=namespaces), pods),
-            RESTARTS: (chart.restarts(now=now), NO_CONTAINERS, pods),
+            ADD_ONS: (state.add_ons_ready(), NO_ADD_ONS.format(namespaces=namespaces), pods),
+            RESTARTS: (state.restarts(now=now), NO_CONTAINERS, pods),
         }
         values: dict[str, float] = {}
         absent: list[str] = []
@@ -129,18 +129,18 @@ class Health(ClusterProvider):
                 values[part] = value
         return values, absent, unseen
 
-    def _out_of_sight(self, informer: Informer[Any]) -> str:
+    def _staleness(self, informer: Informer[Any]) -> str:
         kind, lag = informer.resource.kind, informer.lag
         if not informer.synced.is_set():
             return CANNOT_LIST.format(kind=kind)
         return NO_NEWS.format(kind=kind, seconds=lag) if lag > STALE_SECONDS else ""
 
-    def _hear_nodes(self, batch: Batch[NodeHealth]) -> None:
-        if self._chart.nodes(batch):
+    def _on_nodes(self, batch: Batch[NodeHealth]) -> None:
+        if self._state.update_nodes(batch):
             self._wake()
 
-    def _hear_pods(self, batch: Batch[PodHealth]) -> None:
-        if self._chart.pods(batch, now=self._clock.monotonic(), wall=self._clock.wall):
+    def _on_pods(self, batch: Batch[PodHealth]) -> None:
+        if self._state.update_pods(batch, now=self._clock.monotonic(), wall=self._clock.wall):
             self._wake()
 
     async def _keep_probing(self) -> None:
@@ -152,7 +152,7 @@ class Health(ClusterProvider):
             await self._probe()
 
     async def _probe(self) -> None:
-        """An answer is an answer, whatever it says; only one that tells of the server's own trouble is none."""
+        """Measure one request. Every response counts as answered, except server errors."""
         began = self._clock.monotonic()
         answered = True
         try:
@@ -169,5 +169,5 @@ class Health(ClusterProvider):
 
 
 def health(options: Mapping[str, Any], context: Context) -> Health:
-    """The factory of the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     return Health(context.local_client(), HealthOptions.read(options), clock=context.clock)

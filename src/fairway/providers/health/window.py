@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 STEPS: Final = 60
-"""A window is kept in so many steps: what is counted in one is forgotten together."""
+"""Number of buckets of a window."""
 QUANTILE: Final = 0.9
 
 
 class Count:
-    """How often something happened within the last ``seconds``, exact to a step."""
+    """Number of events within the last ``seconds``, with the precision of a bucket."""
 
     def __init__(self, *, seconds: float) -> None:
         self._seconds, self._step = seconds, seconds / STEPS
@@ -19,7 +19,7 @@ class Count:
         self._total = 0
 
     def add(self, number: int, *, at: float, now: float) -> None:
-        """``at`` is not after ``now``; what is older than the window does not count."""
+        """``at`` must not be after ``now``; events before the window are ignored."""
         if number <= 0 or at <= now - self._seconds:
             return
         self._total += number
@@ -28,7 +28,7 @@ class Count:
             self._counts[-1] = (step, self._counts[-1][1] + number)
         elif not self._counts or self._counts[-1][0] < step:
             self._counts.append((step, number))
-        else:  # found out afterwards, as at the start
+        else:  #  counted late, as at the start
             self._counts = deque(sorted([*self._counts, (step, number)]))
 
     def total(self, *, now: float) -> int:
@@ -38,7 +38,7 @@ class Count:
 
 
 class Latency:
-    """Seconds that requests took. One without an answer took as long as it was waited for."""
+    """Durations of requests. A request without a response counts with its timeout."""
 
     def __init__(self, *, seconds: float) -> None:
         self._seconds = seconds
@@ -49,7 +49,7 @@ class Latency:
         self._forget(now)
 
     def high(self, *, now: float) -> float | None:
-        """What nine of ten took at most: the nearest rank, so it is one that was measured. None if there are none."""
+        """Return the 90th percentile by nearest rank; None without samples."""
         self._forget(now)
         return quantile((took for _, took in self._samples), QUANTILE)
 

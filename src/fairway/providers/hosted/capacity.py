@@ -17,11 +17,11 @@ COUNT: Final = "hostedClustersCount"
 HEADROOM: Final = "hcpHeadroom"
 API_HEADROOM: Final = "apiQpsHeadroom"
 TYPICAL: Final = "small"
-"""The size in which the headroom is reckoned."""
+"""Size that the headroom counts."""
 
 
-def carried(count: int, rooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
-    """Raw values by the name of their score, all but the headroom by requests to the API."""
+def capacity_values(count: int, rooms: Iterable[Headroom], options: HostedOptions) -> dict[str, float]:
+    """Raw values by score name, except API headroom."""
     values: dict[str, float] = {COUNT: count}
     rooms = list(rooms)
     left = max(options.limits.maximum - count, 0)
@@ -34,7 +34,7 @@ def carried(count: int, rooms: Iterable[Headroom], options: HostedOptions) -> di
 
 
 def api_headroom(count: int, whole: Headroom, options: HostedOptions, *, rate: float | None = None) -> float:
-    """The share of hosted clusters that could still come, at ``rate`` requests in a second to each."""
+    """Share of the capacity that is free, at ``rate`` requests per second to each hosted cluster."""
     baseline = options.baseline
     each = baseline.lowest_rate if rate is None else max(rate, baseline.lowest_rate)
     capacity = baseline.capacity(cpu=whole.cpu, memory=whole.memory, pods=whole.pods, rate=each)

@@ -21,7 +21,7 @@ from fairway.kube.rbac import Rule
 
 MAXIMUM: Final = 80
 THRESHOLD: Final = 60
-"""Hosted clusters, if nothing else is said."""
+"""Default limits of hosted clusters."""
 
 HOSTING: Final = "hostingcluster.hypershift.openshift.io"
 FULL: Final = "full.hostedclustercount.hypershift.openshift.io"
@@ -31,13 +31,13 @@ ZERO: Final = "zero.hostedclustercount.hypershift.openshift.io"
 FIELD_MANAGER: Final = "fairway-provider-hosted-clusters"
 LABELS: Final = {
     "app.kubernetes.io/managed-by": "fairway",
-    # A backup that is restored elsewhere shall not bring claims about this cluster with it.
+    # A backup restored elsewhere must not restore claims about this cluster.
     "velero.io/exclude-from-backup": "true",
 }
 
 
 class Role(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A ClusterRole, of which only the uid is read."""
+    """The part of a ClusterRole that is read: its uid."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -53,9 +53,9 @@ ROLES: Final = Resource(
 
 
 def owned_rules(owner: str) -> tuple[Rule, ...]:
-    """The rights to have claims owned by a ClusterRole, besides those to write them.
+    """Permissions to have claims owned by a ClusterRole, in addition to writing them.
 
-    Clusters that restrict owner references, as OpenShift does, let only those set one who may delete the object.
+    Clusters with OwnerReferencesPermissionEnforcement, such as OpenShift, require permission to delete the object.
     """
     return (
         Rule(groups=(ROLES.group,), resources=(ROLES.plural,), verbs=("get",), names=(owner,)),
@@ -81,7 +81,7 @@ NOT_LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many hosted clusters are too many, and from how many on it gets tight."""
+    """Counts of hosted clusters at which a hosting cluster is full, and nearly full."""
 
     maximum: int = MAXIMUM
     threshold: int = THRESHOLD
@@ -91,8 +91,7 @@ class Limits:
             raise ValueError(NOT_LIMITS.format(maximum=self.maximum, threshold=self.threshold))
 
 
-def claimed(count: int, limits: Limits) -> Mapping[str, str]:
-    """What is to be claimed when there are so many hosted clusters."""
+def claims_for(count: int, limits: Limits) -> Mapping[str, str]:
     return {
         HOSTING: "true",
         FULL: _word(count >= limits.maximum),
@@ -106,23 +105,23 @@ def _word(truth: bool) -> str:
 
 
 class Claims:
-    """Written when they differ from what the cluster has. ``owner`` is the ClusterRole that owns them."""
+    """Writes claims that differ from those of the cluster. ``owner`` is the ClusterRole that owns them."""
 
     def __init__(self, client: Client, known: Informer[ClusterClaim], *, owner: str | None = None) -> None:
         self._client, self._known, self._owner_name = client, known, owner
         self._owner: OwnerReference | None = None
-        self._asked = owner is None
+        self._looked_up = owner is None
 
     async def write(self, wanted: Mapping[str, str]) -> str:
-        """What went wrong, in words; empty when all is as it should be. What could be written is."""
-        if self._asked and not self._outdated(wanted):
+        """Write what differs. Return the error; empty if there was none."""
+        if self._looked_up and not self._outdated(wanted):
             return ""
         try:
             if not await self._find_owner():
                 return ""
         except KubeError as error:
             return NOT_WRITTEN.format(why=error)
-        trouble = ""
+        problem = ""
         for name, value in self._outdated(wanted).items():
             metadata: dict[str, Any] = {"name": name, "labels": LABELS}
             if self._owner is not None:
@@ -140,8 +139,8 @@ class Claims:
             except NotFound:
                 return NOT_SERVED
             except KubeError as error:
-                trouble = NOT_WRITTEN.format(why=error)
-        return trouble
+                problem = NOT_WRITTEN.format(why=error)
+        return problem
 
     def _outdated(self, wanted: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in wanted.items() if not self._is_current(name, value)}
@@ -154,15 +153,15 @@ class Claims:
         return self._owner is None or any(each.uid == self._owner.uid for each in owners)
 
     async def _find_owner(self) -> bool:
-        """Whether claims may be written: not after their owner was deleted, which means that the add-on is removed."""
+        """Return whether claims may be written: not after their owner was deleted with the add-on."""
         if self._owner_name is None:
             return True
         try:
             found = await self._client.get(ROLES, self._owner_name)
         except (Forbidden, NotFound):
-            self._asked = True  # an agent that no add-on installed has no ClusterRole
+            self._looked_up = True  # an agent that no add-on installed has no ClusterRole
             return self._owner is None
-        self._asked = True
+        self._looked_up = True
         self._owner = OwnerReference(
             apiVersion=ROLES.api_version, kind=ROLES.kind, name=self._owner_name, uid=found.metadata.uid
         )

@@ -13,7 +13,7 @@ from fairway.providers.hosted.sizing import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """What is free on one node, or on several together. ``zone`` is empty where nobody says."""
+    """Free resources of one or several nodes. ``zone`` is empty if unknown."""
 
     zone: str = ""
     cpu: float
@@ -22,18 +22,18 @@ class Headroom:
 
 
 def slots(rooms: Iterable[Headroom], profile: Profile) -> int:
-    """Hosted clusters of this size that can still be placed.
+    """Number of hosted clusters of this size that still fit.
 
-    A node without a zone is in nobody's way: if no node has one, there are no zones to spread over.
+    Without zone labels on any node, replicas are not spread.
     """
-    zones = _together(rooms)
-    parts = [_parts(zone, profile) for zone in zones]
+    zones = _sum_by_zone(rooms)
+    parts = [_replicas_in(zone, profile) for zone in zones]
     if profile.replicas == 1 or not any(zone.zone for zone in zones):
         return sum(parts) // profile.replicas
     return _spread([part for zone, part in zip(zones, parts, strict=True) if zone.zone], profile.replicas)
 
 
-def _together(rooms: Iterable[Headroom]) -> list[Headroom]:
+def _sum_by_zone(rooms: Iterable[Headroom]) -> list[Headroom]:
     zones: dict[str, list[Headroom]] = {}
     for room in rooms:
         zones.setdefault(room.zone, []).append(room)
@@ -48,8 +48,7 @@ def _together(rooms: Iterable[Headroom]) -> list[Headroom]:
     ]
 
 
-def _parts(zone: Headroom, profile: Profile) -> int:
-    """How many replicas fit into the zone."""
+def _replicas_in(zone: Headroom, profile: Profile) -> int:
     share = 1 / profile.replicas
     return max(
         0,
@@ -65,9 +64,9 @@ def _parts(zone: Headroom, profile: Profile) -> int:
 
 
 def _spread(parts: Sequence[int], replicas: int) -> int:
-    """The most hosted clusters whose replicas are all in different zones.
+    """Maximum number of hosted clusters whose replicas are all in different zones.
 
-    So many can be placed as long as the zones, none of which takes more than one replica of each, hold them all.
+    A number is feasible if the zones, with at most one replica of each cluster, hold all replicas.
     """
     low, high = 0, sum(parts) // replicas
     while low < high:

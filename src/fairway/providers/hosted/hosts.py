@@ -18,9 +18,9 @@ from fairway.providers.usage.policy import WAITING, CountingPolicy
 
 ZONE: Final = "topology.kubernetes.io/zone"
 SET_ASIDE: Final = "hypershift.openshift.io/control-plane"
-"""Both a label and a taint."""
+"""Label and taint of nodes reserved for control planes."""
 OF_ONE: Final = "hypershift.openshift.io/cluster"
-"""A node with this label serves one hosted cluster and no other."""
+"""Label of nodes reserved for one hosted cluster."""
 WORKER: Final = "node-role.kubernetes.io/worker"
 
 
@@ -41,7 +41,7 @@ class HostNode(NodeRoom, frozen=True, kw_only=True, gc=False):
 
     @property
     def open(self) -> bool:
-        """Whether control planes can be put here: the taint of nodes set aside for them does not keep them away."""
+        """Whether new control planes can run here; they tolerate the taint of reserved nodes."""
         return self.ready and not self.cordoned and not self.of_one and all(map(_tolerated, self.repelling))
 
 
@@ -55,14 +55,14 @@ HOST_NODES: Final = Resource(
 
 
 class Hosts:
-    """What nodes have, and what pods take of it, pod by pod."""
+    """Allocatable resources of nodes, and requests of their pods."""
 
     def __init__(self) -> None:
         self._policy = CountingPolicy()
         self._nodes: dict[str, HostNode] = {}
         self._taken: dict[str, dict[str, int]] = {}
 
-    def hear_nodes(self, batch: Batch[HostNode]) -> None:
+    def update_nodes(self, batch: Batch[HostNode]) -> None:
         for change in batch.changes:
             match change:
                 case Added(node) | Updated(_, node):
@@ -70,29 +70,29 @@ class Hosts:
                 case Deleted(node):
                     self._nodes.pop(node.metadata.name, None)
 
-    def hear_pods(self, batch: Batch[PodUse]) -> bool:
-        """Whether anything changed that is counted: most of what happens to a pod is not."""
-        moved = False
+    def update_pods(self, batch: Batch[PodUse]) -> bool:
+        """Return whether requests changed, which most pod updates do not."""
+        changed = False
         for change in batch.changes:
             match change:
                 case Added(pod):
-                    moved |= self._move(pod, 1)
+                    changed |= self._move(pod, 1)
                 case Updated(old, pod):
                     if old.vector != pod.vector or self._policy.place(old) != self._policy.place(pod):
-                        moved |= self._move(old, -1) | self._move(pod, 1)
+                        changed |= self._move(old, -1) | self._move(pod, 1)
                 case Deleted(pod):
-                    moved |= self._move(pod, -1)
-        return moved
+                    changed |= self._move(pod, -1)
+        return changed
 
     def rooms(self) -> list[Headroom]:
-        """What is free on every node that takes control planes."""
+        """Free resources of each node that accepts control planes."""
         nodes = [node for node in self._nodes.values() if node.open]
         if any(node.set_aside for node in self._nodes.values()):
             nodes = [node for node in nodes if node.set_aside]
         return [self._room(node) for node in nodes]
 
     def capacity(self) -> Headroom:
-        """Of all nodes that control planes run on, with nothing on them, as the sizing baseline reckons."""
+        """Total allocatable resources of the nodes for control planes."""
         nodes = list(self._workers())
         return Headroom(
             cpu=sum(node.allocatable.get(CPU, 0) for node in nodes) / 1000,

@@ -8,20 +8,19 @@ from fairway.providers.prometheus.api import Api
 from fairway.providers.provider import ProviderError
 
 WHOLE: Final = {"partial_response": "false"}
-"""What Thanos understands, and Prometheus ignores."""
+"""For Thanos; Prometheus ignores it."""
 INCOMPLETE: Final = "the result is incomplete: {warnings}"
 QUERY: Final = 'sum(rate(apiserver_request_total{{namespace=~"{namespaces}"}}[2m]))'
 
 
 async def rate(endpoint: Endpoint, namespaces: Sequence[str]) -> float:
-    """Requests in a second to all of these control planes together. Raises ProviderError.
+    """Return the requests per second to all these control planes. Raises ProviderError.
 
-    None at all is an answer, too: nobody has asked them anything yet. A part of them is none: it would promise room
-    that is not there.
+    No series means no requests. An incomplete result is an error, because it would overstate the headroom.
     """
     if not namespaces:
         return 0.0
-    # Names of namespaces have nothing in them that a regular expression or a quoted text would take for its own.
+    # Namespace names contain no characters that are special in a regular expression or a string.
     query = QUERY.format(namespaces="|".join(sorted(namespaces)))
     answer = await Api(endpoint, params=WHOLE).instant(query)
     if answer.warnings:

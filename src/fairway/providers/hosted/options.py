@@ -1,4 +1,4 @@
-"""What can be said about hosted clusters: limits, sizes, the baseline, and where the load on their APIs is known.
+"""Options of the hosted-clusters provider.
 
 maximum: 80            # from here on the cluster is full; HC_MAX_NUMBER
 threshold: 60          # HC_THRESHOLD_NUMBER
@@ -6,7 +6,7 @@ claims: true           # write the ClusterClaims
 profiles:
   huge: {cpu: 40, memory: 150Gi, pods: 90}
 baseline: {cpuRequestPerHCP: 4}
-prometheus:            # the hosting cluster's own, for the rate of requests
+prometheus:            # of the hosting cluster, for request rates
   url: https://thanos-querier.openshift-monitoring.svc:9091
   auth: {tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}
 """
@@ -33,7 +33,7 @@ from fairway.providers.hosted.sizing import PROFILES, REPLICAS, Baseline, Profil
 from fairway.providers.provider import INTERVAL_SECONDS
 
 VARIABLES: Final = {"maximum": "HC_MAX_NUMBER", "threshold": "HC_THRESHOLD_NUMBER"}
-"""Of the hypershift add-on, for what the options do not say."""
+"""Variables of the hypershift add-on, used without options."""
 
 NOT_USED: Final = "{variables} cannot be used, so {maximum} and {threshold} are the limits"
 BAD_NAME: Final = "{name!r} is no name for a size: use letters and digits, the first of them a letter"
@@ -67,7 +67,7 @@ class HostedOptions:
     prometheus: Endpoint | None = None
     interval: float = INTERVAL_SECONDS
     note: str = ""
-    """What people should know of these."""
+    """Remark for users about these options."""
 
     @classmethod
     def read(
@@ -108,7 +108,7 @@ class HostedOptions:
 
 
 def _limits(entry: _HostedConfig, environment: Mapping[str, str]) -> tuple[Limits, str]:
-    """And what is to be said of them."""
+    """Return the limits and a remark about them."""
     if entry.maximum is None and entry.threshold is None:
         return _limits_of(environment)
     maximum = MAXIMUM if entry.maximum is None else entry.maximum
@@ -120,7 +120,7 @@ def _limits(entry: _HostedConfig, environment: Mapping[str, str]) -> tuple[Limit
 
 
 def _limits_of(environment: Mapping[str, str]) -> tuple[Limits, str]:
-    """What cannot be used counts for nothing, as in the hypershift add-on: it set these variables, not a person."""
+    """Ignore invalid variables, as the hypershift add-on does."""
     try:
         found = Limits(
             maximum=int(environment.get(VARIABLES["maximum"], MAXIMUM)),

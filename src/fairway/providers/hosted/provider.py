@@ -12,8 +12,8 @@ from fairway.api.meta import ObjectMeta
 from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, NotFound, Resource
 from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
-from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, carried, scores_of
-from fairway.providers.hosted.claims import NOT_SERVED, Claims, claimed
+from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, capacity_values, scores_of
+from fairway.providers.hosted.claims import NOT_SERVED, Claims, claims_for
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
 from fairway.providers.hosted.options import HostedOptions
@@ -23,8 +23,8 @@ from fairway.providers.informer_readiness import (
     NOT_LISTED,
     UNREADABLE,
     LivenessCheck,
-    nobody,
-    unreadable,
+    ignore_wake,
+    unreadable_objects,
     wait_until_current,
 )
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
@@ -59,17 +59,17 @@ RULES: Final = (
         verbs=("get", "list", "watch", "create", "patch"),
     ),
 )
-"""What it must be allowed on the hosting cluster."""
+"""Required permissions on the hosting cluster."""
 
 
 class HostedCluster(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """That there is one is all that counts: one that is being deleted still takes what it has."""
+    """Only its existence counts: it uses resources until it is deleted."""
 
     metadata: ObjectMeta = ObjectMeta()
 
     @property
     def control_plane(self) -> str:
-        """The namespace its control plane runs in."""
+        """Namespace of its control plane."""
         return f"{self.metadata.namespace}-{self.metadata.name.replace('.', '-')}"
 
 
@@ -84,7 +84,7 @@ HOSTED_CLUSTERS: Final = Resource(
 
 
 class HostedClusters(ClusterProvider):
-    """``client`` is of the hosting cluster, and open."""
+    """``client`` is an open client of the hosting cluster."""
 
     name = NAME
     resource = RESOURCE
@@ -105,17 +105,17 @@ class HostedClusters(ClusterProvider):
         self._known_claims = Informer(client, CLUSTER_CLAIMS)
         self._claims = Claims(client, self._known_claims, owner=owner)
         self._stack: AsyncExitStack | None = None
-        self._followed: set[str] = set()
-        self._wake: Wake = nobody
-        # Once and not whenever it runs: what is heard twice would be counted twice.
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
-        self._hosted.subscribe(self._hear_hosted)
+        self._watched: set[str] = set()
+        self._wake: Wake = ignore_wake
+        # Subscribe once, not per run: a second subscription would count objects twice.
+        self._nodes.subscribe(self._on_nodes)
+        self._pods.subscribe(self._on_pods)
+        self._hosted.subscribe(self._on_hosted)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
         self._wake = wake
-        self._followed.clear()
+        self._watched.clear()
         async with AsyncExitStack() as stack:
             self._stack = stack
             await stack.enter_async_context(self._nodes)
@@ -125,21 +125,21 @@ class HostedClusters(ClusterProvider):
             yield
 
     async def read(self) -> Reading:
-        # A cluster that cannot host any must not look like one that hosts none: that would be the best of all.
-        await self._follow(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
+        # Without HostedClusters, a count of 0 would rank the cluster first although it cannot host any.
+        await self._watch(self._hosted, missing=ProviderError(CANNOT_HOST, reason=NO_HYPERSHIFT))
         await wait_until_current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
-        values = carried(count, self._hosts.rooms(), self.options)
+        values = capacity_values(count, self._hosts.rooms(), self.options)
         problems: list[tuple[str, str]] = []
-        if bad := [*self._hosts.problems(), *unreadable(self._hosted, self._nodes, self._pods)]:
+        if bad := [*self._hosts.problems(), *unreadable_objects(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
         try:
             values[API_HEADROOM] = await self._api_headroom(count)
         except ProviderError as error:
             problems.append((RATE_UNKNOWN, RATE_FAILED.format(why=error)))
-        if self.options.claims and (trouble := await self._claim(count)):
-            problems.append((CLAIMS_NOT_WRITTEN, trouble))
+        if self.options.claims and (problem := await self._write_claims(count)):
+            problems.append((CLAIMS_NOT_WRITTEN, problem))
         return Reading(
             values=values,
             problem="; ".join(words for _, words in problems),
@@ -148,7 +148,7 @@ class HostedClusters(ClusterProvider):
         )
 
     async def _api_headroom(self, count: int) -> float:
-        """The share of hosted clusters that could still come, if all are asked as much as those that are here."""
+        """Free share of the capacity, at the average request rate of the present hosted clusters."""
         each: float | None = None
         if self.options.prometheus is not None and count:
             namespaces = [hosted.control_plane for hosted in self._hosted.store.values()]
@@ -158,18 +158,18 @@ class HostedClusters(ClusterProvider):
             each = total / count
         return api_headroom(count, self._hosts.capacity(), self.options, rate=each)
 
-    async def _claim(self, count: int) -> str:
+    async def _write_claims(self, count: int) -> str:
         try:
-            await self._follow(self._known_claims, missing=ProviderError(NOT_SERVED))
+            await self._watch(self._known_claims, missing=ProviderError(NOT_SERVED))
             await wait_until_current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
-        return await self._claims.write(claimed(count, self.options.limits))
+        return await self._claims.write(claims_for(count, self.options.limits))
 
-    async def _follow(self, informer: Informer[Any], *, missing: ProviderError) -> None:
-        """Starts to watch a kind once the cluster serves it, which may be later than now."""
+    async def _watch(self, informer: Informer[Any], *, missing: ProviderError) -> None:
+        """Start to watch a kind once the cluster serves it."""
         kind = informer.resource.kind
-        if kind in self._followed or self._stack is None:
+        if kind in self._watched or self._stack is None:
             return
         try:
             await self._client.newest(informer.resource, timeout=ANSWER_SECONDS)
@@ -178,22 +178,22 @@ class HostedClusters(ClusterProvider):
         except KubeError as error:
             raise ProviderError(CANNOT_LIST.format(kind=kind, why=error), reason=NOT_LISTED) from None
         await self._stack.enter_async_context(informer)
-        self._followed.add(kind)
+        self._watched.add(kind)
 
-    def _hear_nodes(self, batch: Batch[HostNode]) -> None:
-        self._hosts.hear_nodes(batch)
+    def _on_nodes(self, batch: Batch[HostNode]) -> None:
+        self._hosts.update_nodes(batch)
         self._wake()
 
-    def _hear_pods(self, batch: Batch[PodUse]) -> None:
-        if self._hosts.hear_pods(batch):
+    def _on_pods(self, batch: Batch[PodUse]) -> None:
+        if self._hosts.update_pods(batch):
             self._wake()
 
-    def _hear_hosted(self, _: Batch[HostedCluster]) -> None:
+    def _on_hosted(self, _: Batch[HostedCluster]) -> None:
         self._wake()
 
 
 def hosted_clusters(options: Mapping[str, Any], context: Context) -> HostedClusters:
-    """The factory of the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     read = HostedOptions.read(options, folder=context.folder, environment=context.environment)
     if context.dry_run:
         read = replace(read, claims=False)

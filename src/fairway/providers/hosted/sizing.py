@@ -12,19 +12,19 @@ from typing import Final
 GIGABYTE: Final = 10**9
 GIBIBYTE: Final = 2**30
 REPLICAS: Final = 3
-"""Of a highly available control plane, each in a zone of its own."""
+"""Replicas of a highly available control plane, each in its own zone."""
 
 UNKNOWN_FIGURE: Final = "{name!r} is no figure of the sizing baseline; there are {known}"
 BAD_FIGURE: Final = "{name} must be a number above 0, not {value!r}"
 
 
 class SizingError(ValueError):
-    """A figure that cannot be used."""
+    """An invalid figure of the baseline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The demand of one hosted cluster of a size, all its replicas together."""
+    """Resources of one hosted cluster of a size, for all its replicas."""
 
     name: str
     cpu: float
@@ -36,7 +36,7 @@ class Profile:
 
     @property
     def score(self) -> str:
-        """The score that tells how many more of this size fit."""
+        """Name of the score for free slots of this size."""
         return f"hcpSlots{self.name[:1].upper()}{self.name[1:]}"
 
 
@@ -50,7 +50,7 @@ PROFILES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What a hosted cluster asks for, what it uses when nobody asks it anything, and what every request adds."""
+    """Requests of a hosted cluster, its idle use, and the use per request."""
 
     cpu: float = 5.0
     """Cores requested."""
@@ -60,16 +60,16 @@ class Baseline:
     idle_cpu: float = 2.9
     idle_memory: float = 11.1
     cpu_per_thousand: float = 9.0
-    """Cores used for every thousand requests in a second."""
+    """Cores per thousand requests per second."""
     memory_per_thousand: float = 2.5
     lowest_rate: float = 50.0
-    """Requests in a second to one hosted cluster, if nothing better is known."""
+    """Requests per second to one hosted cluster, if unknown."""
     medium_rate: float = 1000.0
     highest_rate: float = 2000.0
 
     @classmethod
     def parse(cls, figures: Mapping[str, object]) -> "Baseline":
-        """From the keys of the ConfigMap. Raises SizingError."""
+        """Parse the keys of the ConfigMap. Raises SizingError."""
         found: dict[str, float] = {}
         for key, value in figures.items():
             name = KEYS.get(key)
@@ -79,7 +79,7 @@ class Baseline:
         return cls(**found)
 
     def capacity(self, *, cpu: float, memory: float, pods: float, rate: float | None = None) -> int:
-        """Hosted clusters that so much carries: by their requests alone, or also at a rate of requests to each."""
+        """Number of hosted clusters that fit: by requests, and at ``rate`` requests per second to each."""
         shares = [cpu / self.cpu, memory / GIGABYTE / self.memory, pods / self.pods]
         if rate is not None:
             shares.append(cpu / (self.idle_cpu + self.cpu_per_thousand * rate / 1000))
@@ -99,7 +99,7 @@ KEYS: Final[Mapping[str, str]] = {
     "mediumQPSPerHCP": "medium_rate",
     "highQPSPerHCP": "highest_rate",
 }
-"""Of the ConfigMap ``hcp-sizing-baseline``."""
+"""Keys of the ConfigMap ``hcp-sizing-baseline``."""
 
 
 def _positive(name: str, value: object) -> float:

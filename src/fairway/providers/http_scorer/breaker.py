@@ -1,8 +1,7 @@
-"""A circuit breaker as a value: events and the time in, the next state out. Nothing here waits or asks a clock.
+"""A circuit breaker as an immutable value: event and time in, next state out. No I/O.
 
-Closed, everything goes through, until so many requests in a row have failed. Open, nothing does, for a pause. Then it
-is half open: one request goes through as a trial. If that succeeds it is closed again, and if it fails the pause is
-twice as long, up to the longest.
+Closed, all requests pass until several in a row have failed. Open, none pass during a pause. Then it is half open: one
+request passes as a trial. A success closes the breaker; a failure doubles the pause, up to the limit.
 """
 
 from dataclasses import dataclass, replace
@@ -26,22 +25,22 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """``now`` is any clock that never goes back."""
+    """``now`` is monotonic time."""
 
     limits: Limits = Limits()
     state: State = CLOSED
     failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     since: float = 0.0
-    """When it was opened, or the trial began."""
+    """When it opened, or the trial started."""
     pause: float = 0.0
-    """Of this time."""
+    """Current pause."""
 
-    def ask(self, now: float) -> "tuple[Breaker, bool]":
-        """Whether a request may go. One that may must be followed by ``succeeded`` or ``failed``."""
+    def admit(self, now: float) -> "tuple[Breaker, bool]":
+        """Return whether a request may be sent; ``succeeded`` or ``failed`` must follow."""
         if self.state == CLOSED:
             return self, True
-        # A trial that nobody reported on, because its process was cancelled, does not block for ever.
+        # A trial without a result, because its task was cancelled, must not block forever.
         if now >= self.since + self.pause:
             return replace(self, state=HALF_OPEN, since=now), True
         return self, False
@@ -54,7 +53,7 @@ class Breaker:
         if self.state == CLOSED and failures < self.limits.failures:
             return replace(self, failures=failures)
         if self.state == OPEN:
-            # A request that had gone before it was opened. It tells nothing new.
+            # A request sent before it opened.
             return replace(self, failures=failures)
         pause = self.limits.pause
         if self.state == HALF_OPEN:
@@ -62,5 +61,5 @@ class Breaker:
         return replace(self, state=OPEN, failures=failures, since=now, pause=pause)
 
     def wait(self, now: float) -> float:
-        """Seconds until a request may go."""
+        """Seconds until a request may be sent."""
         return 0.0 if self.state == CLOSED else max(self.since + self.pause - now, 0.0)

@@ -1,12 +1,12 @@
-"""The Dynamic Scoring contract, as bytes: what a scorer says of itself, what it is asked, and what it answers.
+"""The Dynamic Scoring contract: configuration, requests and responses of a scorer.
 
     GET  /healthz   200
     GET  /config    {name, description, source: {type, params: {query, range, step}}, scoring: {path, params: {name}}}
     POST <path>     {data: [{metric: {...}, values: [[time, "value"], ...]}]}
                  →  {results: [{metric: {...}, score: number}]}
 
-Answers are checked field by field, and what is wrong is named. A score that is none costs only whom it is about, unless
-there is no other.
+Responses are checked field by field, and errors name the field. An invalid score affects only its cluster, unless all
+are invalid.
 """
 
 import math
@@ -34,7 +34,7 @@ NOT_THERE: Final = "is missing"
 class SourceParams(Struct, frozen=True):
     query: str = ""
     range: float = 0.0
-    """Seconds; 0 asks for the newest value alone."""
+    """Seconds; 0 requests the newest value only."""
     step: float = 0.0
 
 
@@ -53,7 +53,7 @@ class Scoring(Struct, frozen=True):
 
 
 class ScorerConfig(Struct, frozen=True):
-    """What we heed of it. Hosts are left out: they are addresses as seen from a managed cluster."""
+    """The fields that are used. Hosts are ignored: they are addresses as seen from a managed cluster."""
 
     name: str = ""
     source: Source = field(default_factory=Source)
@@ -66,7 +66,7 @@ class Result:
     score: float
     """NaN if there is a problem."""
     problem: str = ""
-    """Why there is no score, in words."""
+    """Why there is no score."""
 
 
 def config_of(given: Any) -> ScorerConfig:
@@ -83,15 +83,15 @@ def request_body(data: Iterable[tuple[Mapping[str, str], Iterable[tuple[float, f
     return msgspec.json.encode(
         {
             "data": [
-                {"metric": labels, "values": [(at, written(value)) for at, value in points]}
+                {"metric": labels, "values": [(at, format_sample(value)) for at, value in points]}
                 for labels, points in data
             ]
         }
     )
 
 
-def written(value: float) -> str:
-    """As Prometheus writes a sample."""
+def format_sample(value: float) -> str:
+    """Format as Prometheus does."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -100,14 +100,14 @@ def written(value: float) -> str:
 
 
 def results_of(given: Any) -> tuple[Result, ...]:
-    """Raises ProviderError for what is no answer, and if there are scores and none of them can be used."""
+    """Raises ProviderError for an invalid response, and if it has scores but none is valid."""
     if not isinstance(given, dict):
-        raise _refusal("its form", NOT_A_MAPPING.format(kind=_kind(given)))
+        raise _error("its form", NOT_A_MAPPING.format(kind=_kind(given)))
     if "results" not in given:
-        raise _refusal("results", NOT_THERE)
+        raise _error("results", NOT_THERE)
     results = given["results"]
     if not isinstance(results, list):
-        raise _refusal("results", NOT_A_LIST.format(kind=_kind(results)))
+        raise _error("results", NOT_A_LIST.format(kind=_kind(results)))
     found = tuple(_result(each, index) for index, each in enumerate(results))
     if found and all(each.problem for each in found):
         raise ProviderError(found[0].problem, reason=BAD_ANSWER)
@@ -117,13 +117,13 @@ def results_of(given: Any) -> tuple[Result, ...]:
 def _result(given: Any, index: int) -> Result:
     at = f"results[{index}]"
     if not isinstance(given, dict):
-        raise _refusal(at, NOT_A_MAPPING.format(kind=_kind(given)))
+        raise _error(at, NOT_A_MAPPING.format(kind=_kind(given)))
     labels = given.get("metric", {})
     if not isinstance(labels, dict):
-        raise _refusal(f"{at}.metric", NOT_A_MAPPING.format(kind=_kind(labels)))
+        raise _error(f"{at}.metric", NOT_A_MAPPING.format(kind=_kind(labels)))
     for name, value in labels.items():
         if not isinstance(value, str):
-            raise _refusal(f"{at}.metric.{name}", f"expected a string, got {_kind(value)}")
+            raise _error(f"{at}.metric.{name}", f"expected a string, got {_kind(value)}")
     try:
         return Result(labels, _score(given))
     except ValueError as error:
@@ -146,7 +146,7 @@ def _score(given: Mapping[str, Any]) -> float:
     return number
 
 
-def _refusal(name: str, why: str) -> ProviderError:
+def _error(name: str, why: str) -> ProviderError:
     return ProviderError(ANSWER_FIELD.format(field=name, why=why), reason=BAD_ANSWER)
 
 
@@ -164,7 +164,7 @@ def _shown(given: Any) -> str:
 
 
 def split_queries(text: str) -> tuple[str, ...]:
-    """Several queries of one text, which semicolons separate; those within strings do not."""
+    """Split queries at semicolons outside of strings."""
     queries, start, quote, escaped = [], 0, "", False
     for index, char in enumerate(text):
         if quote:

@@ -1,4 +1,4 @@
-"""Configuration of the provider."""
+"""Options of the HTTP scorer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from fairway.providers.scales import Direct
 
 NAME: Final = "http-scorer"
 CLUSTER: Final = "{cluster}"
-"""Stands for the cluster's name in a path."""
+"""Placeholder for the cluster's name in a path."""
 
 NO_SLASH: Final = "must start with /"
 CLUSTER_IN_FLEET: Final = "{cluster} stands for one cluster: write mode: cluster"
@@ -30,14 +30,14 @@ RANGE_NEEDS_STEP: Final = "range needs step, and step a range"
 
 
 class ScorerScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What a scorer answers is meant as a score already."""
+    """The response of a scorer is a score already."""
 
-    def assumed(self) -> Scale:
+    def default_scale(self) -> Scale:
         return Direct()
 
 
 class SourceEntry(EndpointEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """The Prometheus whose series are sent to the scorer."""
+    """The Prometheus with the series for the scorer."""
 
     query: str = ""
     range: Seconds = field(default_factory=lambda: Seconds(0))
@@ -62,7 +62,7 @@ class ScorerEntry(RemoteEntry, frozen=True, kw_only=True, forbid_unknown_fields=
     source: SourceEntry | None = None
     cluster: ClusterEntry = ClusterEntry()
     reduce: str = ""
-    """Of several results of one cluster; without it they are refused."""
+    """How to combine several results of a cluster; without it they are an error."""
     last_good: Literal["keep", "drop"] = "keep"
     breaker: BreakerEntry = BreakerEntry()
     concurrency: int = 8
@@ -73,7 +73,7 @@ class Source:
     endpoint: Endpoint
     api: Api
     queries: tuple[str, ...]
-    """None if the scorer says them."""
+    """Empty if the scorer's configuration has them."""
     range: float
     step: float
 

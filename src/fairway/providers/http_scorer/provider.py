@@ -28,7 +28,7 @@ from fairway.providers.http_scorer.contract import (
 )
 from fairway.providers.http_scorer.options import CLUSTER, HttpScorerOptions, Source, options_of
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Series
-from fairway.providers.prometheus.attribution import Clusters, some
+from fairway.providers.prometheus.attribution import Clusters, abbreviate
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
 CIRCUIT_OPEN: Final = "CircuitOpen"
@@ -57,7 +57,7 @@ Data = Sequence[tuple[Mapping[str, str], Sequence[tuple[float, float]]]]
 
 
 class SourceFailed(ProviderError):
-    """The data could not be had, for which the scorer is not to blame."""
+    """The data source failed, not the scorer."""
 
 
 class HttpScorer(FleetProvider):
@@ -65,12 +65,8 @@ class HttpScorer(FleetProvider):
         self.name, self.resource = options.name, options.resource
         self.scores, self.interval = (options.score,), options.interval
         self._options, self._clock = options, clock
-        self._breaker = Breaker(limits=options.limits)
+        self.breaker = Breaker(limits=options.limits)
         self._last_error = ""
-
-    @property
-    def breaker(self) -> Breaker:
-        return self._breaker
 
     @asynccontextmanager
     async def running(self, _wake: Wake, /) -> AsyncIterator[None]:
@@ -88,10 +84,14 @@ class HttpScorer(FleetProvider):
             if not self._options.drops:
                 raise
             found = dict.fromkeys(clusters, error)
-        return {name: self._dropped(each) for name, each in found.items()} if self._options.drops else found
+        return (
+            {name: self._without_last_value(each) for name, each in found.items()}
+            if self._options.drops
+            else found
+        )
 
-    def _dropped(self, outcome: Outcome) -> Reading:
-        """What could not be read is published no longer, rather than until it runs out."""
+    def _without_last_value(self, outcome: Outcome) -> Reading:
+        """Convert an error to a reading without values, so that the published score is removed at once."""
         if isinstance(outcome, Reading):
             return outcome
         return Reading(problem=str(outcome), reason=outcome.reason)
@@ -99,66 +99,68 @@ class HttpScorer(FleetProvider):
     async def _read_fleet(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Outcome]:
         known = Clusters(self._options.cluster, clusters)
 
-        async def ask() -> tuple[Result, ...]:
-            path, data = await self._prepared(known)
-            return await self._scored(path, [entry for each in data.values() for entry in each])
+        async def score() -> tuple[Result, ...]:
+            path, data = await self._prepare(known)
+            return await self._post(path, [entry for each in data.values() for entry in each])
 
-        answer = await self._guarded(ask)
+        answer = await self._with_breaker(score)
         attributed = known.attribute(answer)
         if attributed.of or not answer:
             hint = ""
-        elif attributed.strangers:
-            hint = RESULTS_NAME.format(label=known.label, names=some(attributed.strangers))
+        elif attributed.unknown:
+            hint = RESULTS_NAME.format(label=known.label, names=abbreviate(attributed.unknown))
         else:
             hint = RESULTS_WITHOUT.format(label=known.label)
         return {name: self._reading(attributed.of.get(name, []), hint=hint) for name in clusters}
 
     async def _read_each(self, clusters: Mapping[str, ManagedCluster]) -> Mapping[str, Outcome]:
         known = Clusters(self._options.cluster, clusters)
-        called = known.called()
+        names_by_cluster = known.label_values()
         slots = asyncio.Semaphore(self._options.concurrency)
         errors: list[ProviderError] = []
 
-        async def scored(name: str, path: str, data: Data) -> Outcome:
-            results = await self._scored(path.replace(CLUSTER, quote(name, safe="")), data)
-            return self._reading(_own(results, label=known.label, wanted=called.get(name, name)))
+        async def score(name: str, path: str, data: Data) -> Outcome:
+            results = await self._post(path.replace(CLUSTER, quote(name, safe="")), data)
+            return self._reading(
+                _check_cluster(results, label=known.label, wanted=names_by_cluster.get(name, name))
+            )
 
         async def trial() -> tuple[str, Mapping[str, Data], Mapping[str, Outcome]]:
-            """All by itself, so that a server that is still ill is not asked by many."""
-            path, data = await self._prepared(known)
+            """Send a single request, so that a failing server does not get many."""
+            path, data = await self._prepare(known)
             first = next(iter(data.items()), None)
-            return path, data, {first[0]: await scored(first[0], path, first[1])} if first else {}
+            return path, data, {first[0]: await score(first[0], path, first[1])} if first else {}
 
         async def one(name: str) -> Outcome:
             if name not in data:
                 return ProviderError(NO_SERIES, reason=NO_DATA)
             async with slots:
                 try:
-                    return await self._guarded(lambda: scored(name, path, data[name]))
+                    return await self._with_breaker(lambda: score(name, path, data[name]))
                 except ProviderError as error:
                     errors.append(error)
                     return error
 
         tried: Mapping[str, Outcome] = {}
-        if self._breaker.ask(self._clock.monotonic())[0].state == HALF_OPEN:
-            path, data, tried = await self._guarded(trial)
+        if self.breaker.admit(self._clock.monotonic())[0].state == HALF_OPEN:
+            path, data, tried = await self._with_breaker(trial)
         else:
-            path, data = await self._guarded(lambda: self._prepared(known), proof=False)
+            path, data = await self._with_breaker(lambda: self._prepare(known), proof=False)
         names = [name for name in clusters if name not in tried]
         readings = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
         if errors and len(errors) == len(data):
             raise errors[0]
         return {**tried, **readings}
 
-    async def _prepared(self, known: Clusters) -> tuple[str, Mapping[str, Data]]:
-        """Where to send, and what of each cluster. Raises ProviderError."""
+    async def _prepare(self, known: Clusters) -> tuple[str, Mapping[str, Data]]:
+        """Return the path and the data of each cluster. Raises ProviderError."""
         options = self._options
         config = await self._config() if options.synced else ScorerConfig()
         path = config.scoring.path or options.path
         path = path if path.startswith("/") else f"/{path}"
         if options.source is None:
-            return path, {name: [({known.label: called}, ())] for name, called in known.called().items()}
-        queries, window, step = _questions(options.source, config)
+            return path, {name: [({known.label: value}, ())] for name, value in known.label_values().items()}
+        queries, window, step = _queries(options.source, config)
         try:
             series = await self._series(options.source.api, queries, window=window, step=step)
         except ProviderError as error:
@@ -169,7 +171,7 @@ class HttpScorer(FleetProvider):
         }
 
     async def _config(self) -> ScorerConfig:
-        config = config_of((await self._options.endpoint.ask("GET", self._options.config_path)).value)
+        config = config_of((await self._options.endpoint.request("GET", self._options.config_path)).value)
         theirs, ours = config.scoring.params.name, self._options.score.name
         if theirs and theirs != ours:
             raise ProviderError(WRONG_SCORE.format(theirs=theirs, ours=ours), reason=OTHER_SCORE)
@@ -184,35 +186,35 @@ class HttpScorer(FleetProvider):
             else:
                 result = await api.instant(query)
             if result.warnings:
-                words = NOT_COMPLETE.format(warnings=some(result.warnings))
+                words = NOT_COMPLETE.format(warnings=abbreviate(result.warnings))
                 raise ProviderError(words, reason=INCOMPLETE)
             series += result.series
         return series
 
-    async def _scored(self, path: str, data: Data) -> tuple[Result, ...]:
-        answer = await self._options.endpoint.ask("POST", path, body=request_body(data))
+    async def _post(self, path: str, data: Data) -> tuple[Result, ...]:
+        answer = await self._options.endpoint.request("POST", path, body=request_body(data))
         return results_of(answer.value)
 
-    async def _guarded(self, ask: Callable[[], Awaitable[T]], *, proof: bool = True) -> T:
-        """Through the breaker; with ``proof``, success shows that the scorer is well. Raises ProviderError."""
-        now, before = self._clock.monotonic(), self._breaker
-        self._breaker, admitted = before.ask(now)
+    async def _with_breaker(self, request: Callable[[], Awaitable[T]], *, proof: bool = True) -> T:
+        """Call ``request`` if the breaker is closed or half open; with ``proof``, a success closes it."""
+        now, before = self._clock.monotonic(), self.breaker
+        self.breaker, admitted = before.admit(now)
         if not admitted:
             words = PAUSED.format(failures=before.failures, wait=math.ceil(before.wait(now)))
             raise ProviderError(LAST_ERROR.format(words=words, error=self._last_error), reason=CIRCUIT_OPEN)
         try:
-            if self._breaker.state == HALF_OPEN and self._options.health_path:
-                await self._options.endpoint.ask("GET", self._options.health_path, unread=True)
-            answer = await ask()
+            if self.breaker.state == HALF_OPEN and self._options.health_path:
+                await self._options.endpoint.request("GET", self._options.health_path, ignore_body=True)
+            answer = await request()
         except SourceFailed:
-            self._breaker = before
+            self.breaker = before
             raise
         except ProviderError as error:
-            self._breaker = self._breaker.failed(self._clock.monotonic())
+            self.breaker = self.breaker.failed(self._clock.monotonic())
             self._last_error = str(error)
             raise
         if proof:
-            self._breaker = self._breaker.succeeded()
+            self.breaker = self.breaker.succeeded()
         return answer
 
     def _reading(self, results: Sequence[Result], *, hint: str = "") -> Outcome:
@@ -229,8 +231,8 @@ class HttpScorer(FleetProvider):
         return Reading(values={self._options.score.name: score})
 
 
-def _questions(source: Source, config: ScorerConfig) -> tuple[tuple[str, ...], float, float]:
-    """Queries, window and step; ours before the scorer's own. Raises ProviderError."""
+def _queries(source: Source, config: ScorerConfig) -> tuple[tuple[str, ...], float, float]:
+    """Return queries, window and step: ours, else those of the scorer. Raises ProviderError."""
     if source.queries:
         return source.queries, source.range, source.step
     params = config.source.params
@@ -242,8 +244,8 @@ def _questions(source: Source, config: ScorerConfig) -> tuple[tuple[str, ...], f
     return queries, params.range, params.step
 
 
-def _own(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Result]:
-    """Of an answer about one cluster. A result without the label is about that one. Raises ProviderError."""
+def _check_cluster(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Result]:
+    """Reject results of other clusters. A result without the label counts for ``wanted``. Raises ProviderError."""
     for index, each in enumerate(results):
         given = each.labels.get(label, wanted)
         if given != wanted:
@@ -253,7 +255,7 @@ def _own(results: Sequence[Result], *, label: str, wanted: str) -> Sequence[Resu
 
 
 def create(options: Mapping[str, Any], context: Context) -> HttpScorer:
-    """For the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     try:
         checked = options_of(Document(dict(options), context.name), folder=context.folder)
     except DocumentError as error:

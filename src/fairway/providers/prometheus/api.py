@@ -31,11 +31,11 @@ NOT_COMPLETE: Final = "the result is incomplete: {warnings}"
 PARTIAL: Final = "the server marked it as partial"
 NOT_UNDERSTOOD: Final = "{server} returned a response that is not from the Prometheus API: {why}"
 
-_SPEAKING: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
-"""Statuses with which Prometheus may send its own words."""
+_WITH_BODY: Final = frozenset({400, 404, 405, 422, 500, 502, 503, 504})
+"""Statuses of Prometheus's own error responses."""
 
 _ADVICE: Final = "PromQL info:"
-"""How a warning begins that is none: some versions put what they think of the query among them."""
+"""Prefix of remarks about the query, which some versions put among the warnings."""
 
 _REASONS: Final = {"bad_data": QUERY_INVALID, "execution": QUERY_FAILED, "timeout": TIMEOUT}
 
@@ -74,61 +74,61 @@ class _Answer(Struct, rename="camel"):
     error: str = ""
     warnings: list[str] | None = None
     is_partial: bool = False
-    """How VictoriaMetrics says what others say in warnings."""
+    """Used by VictoriaMetrics instead of warnings."""
 
 
 class Api:
-    """``params`` go with every question."""
+    """``params`` are added to every request."""
 
     def __init__(self, endpoint: Endpoint, *, method: str = "POST", params: Mapping[str, str]) -> None:
         self._endpoint, self._method, self._params = endpoint, method, params
 
     async def instant(self, query: str) -> Result:
-        """At the server's own time. Raises ProviderError."""
-        return await self._ask("/api/v1/query", {"query": query}, wanted="vector")
+        """Query at the server's time. Raises ProviderError."""
+        return await self._request("/api/v1/query", {"query": query}, wanted="vector")
 
     async def range(self, query: str, *, start: float, end: float, step: float) -> Result:
         """Raises ProviderError."""
         times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": _seconds(step)}
-        return await self._ask("/api/v1/query_range", {"query": query, **times}, wanted="matrix")
+        return await self._request("/api/v1/query_range", {"query": query, **times}, wanted="matrix")
 
-    async def _ask(self, path: str, question: Mapping[str, str], *, wanted: str) -> Result:
-        # The server shall not work on what nobody waits for any more.
-        asked = {**self._params, **question, "timeout": _seconds(self._endpoint.timeout)}
+    async def _request(self, path: str, params: Mapping[str, str], *, wanted: str) -> Result:
+        # The server should stop working when the client does not wait any more.
+        sent = {**self._params, **params, "timeout": _seconds(self._endpoint.timeout)}
         if self._method == "GET":
-            answer = await self._endpoint.ask("GET", path, params=asked, also=_SPEAKING)
+            answer = await self._endpoint.request("GET", path, params=sent, accept=_WITH_BODY)
         else:
-            answer = await self._endpoint.ask("POST", path, form=asked, also=_SPEAKING)
+            answer = await self._endpoint.request("POST", path, form=sent, accept=_WITH_BODY)
         try:
-            said = msgspec.convert(answer.value, _Answer)
-            if said.status != "success" or said.data is None or answer.status >= 300:
-                raise _refusal(said, answer.status)
-            if said.data.result_type != wanted:
-                raise _wrong(said.data.result_type)
-            items = msgspec.convert(said.data.result, list[_Item])
-            return Result(tuple(_series(each) for each in items), _warnings(said))
+            body = msgspec.convert(answer.value, _Answer)
+            if body.status != "success" or body.data is None or answer.status >= 300:
+                raise _error(body, answer.status)
+            if body.data.result_type != wanted:
+                raise _type_error(body.data.result_type)
+            items = msgspec.convert(body.data.result, list[_Item])
+            return Result(tuple(_series(each) for each in items), _warnings(body))
         except (msgspec.ValidationError, ValueError) as error:
             message = NOT_UNDERSTOOD.format(server=self._endpoint.server, why=error)
             raise ProviderError(message, reason=UNREADABLE) from None
 
 
-def _warnings(said: _Answer) -> tuple[str, ...]:
-    found = tuple(each for each in said.warnings or () if not each.startswith(_ADVICE))
-    return found or ((PARTIAL,) if said.is_partial else ())
+def _warnings(body: _Answer) -> tuple[str, ...]:
+    found = tuple(each for each in body.warnings or () if not each.startswith(_ADVICE))
+    return found or ((PARTIAL,) if body.is_partial else ())
 
 
 def _seconds(duration: float) -> str:
-    """As a number alone: with a unit behind it, Prometheus takes whole ones only."""
+    """Without a unit, because Prometheus accepts only integers before one."""
     return f"{duration:.3f}".rstrip("0").rstrip(".")
 
 
-def _refusal(said: _Answer, status: int) -> ProviderError:
-    reason = _REASONS.get(said.error_type) or (UNAVAILABLE if status >= 500 else REFUSED)
-    error = said.error or said.error_type or f"status {status}"
+def _error(body: _Answer, status: int) -> ProviderError:
+    reason = _REASONS.get(body.error_type) or (UNAVAILABLE if status >= 500 else REFUSED)
+    error = body.error or body.error_type or f"status {status}"
     return ProviderError(SAYS.format(error=" ".join(error.split())[:1000]), reason=reason)
 
 
-def _wrong(kind: str) -> ProviderError:
+def _type_error(kind: str) -> ProviderError:
     words = RANGE_VECTOR if kind == "matrix" else NO_CLUSTERS.format(kind=kind)
     return ProviderError(words, reason=WRONG_TYPE)
 
@@ -142,7 +142,7 @@ def _series(item: _Item) -> Series:
 
 
 def _number(text: str) -> float:
-    """Prometheus writes NaN, +Inf and -Inf, which Python reads as well; but Python reads 1_000, too."""
+    """Parse NaN, +Inf and -Inf, but reject 1_000, which Python accepts."""
     if "_" in text:
         raise ValueError(f"{text!r} is no number")
     number = float(text)

@@ -18,11 +18,11 @@ ONE_MATCH: Final = "label, claim and annotation exclude each other: keep one"
 NO_LABEL: Final = "is empty; write the label of the series that names the cluster"
 
 LISTED: Final = 5
-"""Names that a message gives of many."""
+"""Limit of names in a message."""
 
 
 class MatchEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a ManagedCluster the label's value is compared with; its name if nothing is given."""
+    """Field of a ManagedCluster that the label's value is compared with; the name by default."""
 
     label: str = ""
     claim: str = ""
@@ -31,10 +31,10 @@ class MatchEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ClusterEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: str = "cluster"
-    """Of the series."""
+    """Label of the series."""
     match: MatchEntry = MatchEntry()
     names: dict[str, str] = entry_field(default_factory=dict)
-    """Values of the label that stand for a cluster of another name. They come first."""
+    """Cluster names by label value; overrides ``match``."""
 
     def check(self, document: Document, *path: str | int) -> None:
         """Raises DocumentError."""
@@ -55,54 +55,54 @@ S = TypeVar("S", bound=Labelled)
 @dataclass(frozen=True, slots=True)
 class Attributed(Generic[S]):
     of: Mapping[str, list[S]]
-    """By cluster; more than one is for the caller to refuse."""
-    strangers: tuple[str, ...] = ()
-    """Values of the label that are no managed cluster's."""
+    """Series by cluster; the caller rejects several of one cluster."""
+    unknown: tuple[str, ...] = ()
+    """Label values that match no cluster."""
     unlabelled: int = 0
-    """Series without the label."""
+    """Number of series without the label."""
     shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Values of the label that several clusters have; their series belong to none."""
+    """Label values of several clusters; their series are dropped."""
 
 
 class Clusters:
-    """The managed clusters, by what series call them. Made anew for every round."""
+    """The clusters of one round by label value."""
 
     def __init__(self, entry: ClusterEntry, clusters: Mapping[str, ManagedCluster]) -> None:
         self.label = entry.label
         known: dict[str, list[str]] = {}
         for name, cluster in clusters.items():
-            if called := _called(entry.match, name, cluster):
-                known.setdefault(called, []).append(name)
-        for called, name in entry.names.items():
-            # Another's series must not come to a cluster because of its name, when this one was meant.
-            known[called] = [name] if name in clusters else []
+            if value := _label_value(entry.match, name, cluster):
+                known.setdefault(value, []).append(name)
+        for value, name in entry.names.items():
+            # A renamed cluster that does not exist must not match another cluster of that name.
+            known[value] = [name] if name in clusters else []
         self._known = known
 
-    def called(self) -> dict[str, str]:
-        """By the name of the cluster, what series call it. Clusters that share it with others are left out."""
-        return {names[0]: called for called, names in self._known.items() if len(names) == 1}
+    def label_values(self) -> dict[str, str]:
+        """Label values by cluster, without those that several clusters share."""
+        return {names[0]: value for value, names in self._known.items() if len(names) == 1}
 
     def attribute(self, series: Iterable[S]) -> Attributed[S]:
         of: dict[str, list[S]] = {}
-        strangers: dict[str, None] = {}
+        unknown: dict[str, None] = {}
         shared: dict[str, tuple[str, ...]] = {}
         unlabelled = 0
         for each in series:
-            called = each.labels.get(self.label, "")
-            if not called:
+            value = each.labels.get(self.label, "")
+            if not value:
                 unlabelled += 1
                 continue
-            names = self._known.get(called, [])
+            names = self._known.get(value, [])
             if len(names) == 1:
                 of.setdefault(names[0], []).append(each)
             elif names:
-                shared[called] = tuple(sorted(names))
+                shared[value] = tuple(sorted(names))
             else:
-                strangers[called] = None
-        return Attributed(of, tuple(strangers), unlabelled, shared)
+                unknown[value] = None
+        return Attributed(of, tuple(unknown), unlabelled, shared)
 
 
-def _called(match: MatchEntry, name: str, cluster: ManagedCluster) -> str:
+def _label_value(match: MatchEntry, name: str, cluster: ManagedCluster) -> str:
     if match.label:
         return cluster.metadata.labels.get(match.label, "")
     if match.annotation:
@@ -113,8 +113,8 @@ def _called(match: MatchEntry, name: str, cluster: ManagedCluster) -> str:
     return name
 
 
-def some(names: Iterable[str]) -> str:
-    """The first few of many, for a message."""
+def abbreviate(names: Iterable[str]) -> str:
+    """Join the first names for a message, with the count of the others."""
     listed = list(names)
     more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
     return ", ".join(listed[:LISTED]) + more

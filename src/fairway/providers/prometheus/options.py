@@ -1,4 +1,4 @@
-"""Configuration of the provider."""
+"""Options of the Prometheus provider."""
 
 import re
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from fairway.providers.provider import Score
 NAME: Final = "prometheus"
 
 AGES: Final = 3
-"""Intervals after which a sample is too old, unless maxAge says otherwise."""
+"""Default of maxAge in intervals."""
 
 NO_QUERY: Final = "is empty; write the PromQL that answers for all clusters"
 RANGE_NEEDED: Final = "mode: range needs window and step"
 RANGE_UNUSED: Final = "{field} is for mode: range"
 BAD_RANGE: Final = "the window must be at least one step, and at most {most} steps"
 MOST_POINTS: Final = 11_000
-"""What Prometheus itself allows of one series."""
+"""Limit of Prometheus per series."""
 NO_FRESHNESS: Final = "none"
 TOO_FEW: Final = "must be at least 1"
 NO_AGE: Final = "must be greater than 0"
@@ -35,7 +35,7 @@ _SELECTOR: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(\s*\{[^{}]*\})?")
 
 
 class ThanosEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Parameters that Thanos understands and Prometheus ignores."""
+    """Parameters for Thanos; Prometheus ignores them."""
 
     dedup: bool = True
     partial_response: bool = False
@@ -49,23 +49,23 @@ class ThanosEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class QueryEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """A score and the query its raw values come from."""
+    """A score and the query for its raw values."""
 
     query: str
     cluster: ClusterEntry | None = None
-    """Instead of that of the provider."""
+    """Overrides that of the provider."""
     mode: Literal["instant", "range"] = "instant"
     window: Seconds | None = None
     step: Seconds | None = None
     reduce: str = ""
     freshness: str = ""
-    """PromQL for the time of the newest sample of each cluster; ``none`` if nobody shall ask."""
+    """PromQL for the time of the newest sample of each cluster; ``none`` for no check."""
 
 
 class PrometheusEntry(RemoteEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     scores: tuple[QueryEntry, ...]
     method: Literal["POST", "GET"] = "POST"
-    """GET where a proxy in front wants other rights for POST."""
+    """GET if a proxy requires other permissions for POST."""
     thanos: ThanosEntry = ThanosEntry()
     params: dict[str, str] = field(default_factory=dict)
     cluster: ClusterEntry = ClusterEntry()
@@ -82,15 +82,15 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is asked for one score."""
+class Query:
+    """The query of one score."""
 
     score: str
     query: str
     cluster: ClusterEntry
     range: Range | None = None
     freshness: str = ""
-    """PromQL, or empty if nobody asks."""
+    """PromQL; empty for no check."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class PrometheusOptions:
     interval: float
     max_age: float
     scores: tuple[Score, ...]
-    questions: tuple[Question, ...]
+    queries: tuple[Query, ...]
     endpoint: Endpoint
     method: str
     params: Mapping[str, str]
@@ -113,9 +113,7 @@ def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
     entry = document.convert(PrometheusEntry)
     name, resource = entry.names(document, default=NAME)
     scores = declared(entry.scores, document, "scores")
-    questions = tuple(
-        _question(each, entry, document, "scores", index) for index, each in enumerate(entry.scores)
-    )
+    queries = tuple(_query(each, entry, document, "scores", index) for index, each in enumerate(entry.scores))
     entry.cluster.check(document, "cluster")
     if entry.concurrency < 1:
         raise document.error(TOO_FEW, "concurrency")
@@ -127,7 +125,7 @@ def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
         interval=float(entry.interval),
         max_age=float(entry.max_age if entry.max_age is not None else AGES * entry.interval),
         scores=scores,
-        questions=questions,
+        queries=queries,
         endpoint=Endpoint(entry, folder=folder, document=document),
         method=entry.method,
         params={**entry.thanos.params(), **entry.params},
@@ -136,16 +134,16 @@ def options_of(document: Document, *, folder: Path) -> PrometheusOptions:
     )
 
 
-def _question(entry: QueryEntry, outer: PrometheusEntry, document: Document, *path: str | int) -> Question:
+def _query(entry: QueryEntry, outer: PrometheusEntry, document: Document, *path: str | int) -> Query:
     if not entry.query.strip():
         raise document.error(NO_QUERY, *path, "query")
     if entry.cluster is not None:
         entry.cluster.check(document, *path, "cluster")
     freshness = entry.freshness
     if not freshness and _SELECTOR.fullmatch(entry.query.strip()):
-        # The time of an instant query's answer is that of the question; only so the sample's own can be had.
+        # An instant query returns the time of the request; timestamp() returns that of the sample.
         freshness = f"timestamp({entry.query.strip()})"
-    return Question(
+    return Query(
         score=entry.name,
         query=entry.query,
         cluster=entry.cluster or outer.cluster,

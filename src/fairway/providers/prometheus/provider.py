@@ -15,8 +15,8 @@ from fairway.kube.clock import SYSTEM_CLOCK, Clock
 from fairway.providers.catalogue import Context, OptionsError
 from fairway.providers.document import Document, DocumentError
 from fairway.providers.prometheus.api import INCOMPLETE, NOT_COMPLETE, Api, Result, Series
-from fairway.providers.prometheus.attribution import Attributed, Clusters, some
-from fairway.providers.prometheus.options import PrometheusOptions, Question, options_of
+from fairway.providers.prometheus.attribution import Attributed, Clusters, abbreviate
+from fairway.providers.prometheus.options import PrometheusOptions, Query, options_of
 from fairway.providers.prometheus.reduction import Point
 from fairway.providers.provider import FleetProvider, ProviderError, Reading, Wake
 
@@ -42,8 +42,8 @@ TOO_SPARSE: Final = "{count} of {steps} points of the window have a value"
 
 
 @dataclass(frozen=True, slots=True)
-class _Doubt:
-    """Why there is no value."""
+class _Rejection:
+    """Why a cluster has no value."""
 
     reason: str
     words: str
@@ -64,14 +64,14 @@ class Prometheus(FleetProvider):
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading | ProviderError]:
         slots = asyncio.Semaphore(self._options.concurrency)
 
-        async def asked(question: Question) -> "Mapping[str, float | _Doubt] | ProviderError":
+        async def run(query: Query) -> "Mapping[str, float | _Rejection] | ProviderError":
             async with slots:
                 try:
-                    return await self._answer(question, clusters)
+                    return await self._run(query, clusters)
                 except ProviderError as error:
                     return error
 
-        answers = await asyncio.gather(*(asked(each) for each in self._options.questions))
+        answers = await asyncio.gather(*(run(each) for each in self._options.queries))
         failures = [each for each in answers if isinstance(each, ProviderError)]
         if len(failures) == len(answers):
             raise self._all_failed(answers)
@@ -80,146 +80,147 @@ class Prometheus(FleetProvider):
     async def history(
         self, clusters: Mapping[str, ManagedCluster], *, start: float, end: float, step: float
     ) -> Mapping[tuple[str, str], tuple[Point, ...]]:
-        """What the queries would have said, by cluster and score; without scores that are of ranges themselves.
-
-        Raises ProviderError.
-        """
+        """Past values of the queries by cluster and score, without scores of range queries. Raises ProviderError."""
         found: dict[tuple[str, str], tuple[Point, ...]] = {}
-        for question in self._options.questions:
-            if question.range is not None:
+        for query in self._options.queries:
+            if query.range is not None:
                 continue
-            result = await self._api.range(question.query, start=start, end=end, step=step)
-            self._heed(result)
-            for name, mine in Clusters(question.cluster, clusters).attribute(result.series).of.items():
+            result = await self._api.range(query.query, start=start, end=end, step=step)
+            self._check_warnings(result)
+            for name, mine in Clusters(query.cluster, clusters).attribute(result.series).of.items():
                 if len(mine) == 1:
                     finite = tuple(point for point in mine[0].points if math.isfinite(point[1]))
-                    found[name, question.score] = finite
+                    found[name, query.score] = finite
         return found
 
     def _all_failed(self, answers: list[Any]) -> ProviderError:
-        """One text for one cause, however many scores it has cost."""
+        """Combine the errors; scores with the same error share one text."""
         texts: dict[str, list[str]] = {}
-        for question, error in zip(self._options.questions, answers, strict=True):
-            texts.setdefault(str(error), []).append(question.score)
+        for query, error in zip(self._options.queries, answers, strict=True):
+            texts.setdefault(str(error), []).append(query.score)
         words = "; ".join(f"{', '.join(scores)}: {text}" for text, scores in texts.items())
         return ProviderError(words, reason=answers[0].reason)
 
     def _reading(self, cluster: str, answers: list[Any]) -> Reading | ProviderError:
         values: dict[str, float] = {}
-        doubts: list[_Doubt] = []
+        rejections: list[_Rejection] = []
         lost: list[str] = []
-        for question, answer in zip(self._options.questions, answers, strict=True):
+        for query, answer in zip(self._options.queries, answers, strict=True):
             found = (
-                _Doubt(answer.reason, str(answer)) if isinstance(answer, ProviderError) else answer[cluster]
+                _Rejection(answer.reason, str(answer))
+                if isinstance(answer, ProviderError)
+                else answer[cluster]
             )
-            if isinstance(found, _Doubt):
-                doubts.append(_Doubt(found.reason, f"{question.score}: {found.words}"))
-                lost.append(question.score)
+            if isinstance(found, _Rejection):
+                rejections.append(_Rejection(found.reason, f"{query.score}: {found.words}"))
+                lost.append(query.score)
             else:
-                values[question.score] = found
-        if not doubts:
+                values[query.score] = found
+        if not rejections:
             return Reading(values=values)
-        problem = "; ".join(each.words for each in doubts)
+        problem = "; ".join(each.words for each in rejections)
         if not values:
-            return ProviderError(problem, reason=doubts[0].reason)
-        return Reading(values=values, problem=problem, reason=doubts[0].reason, lost=tuple(lost))
+            return ProviderError(problem, reason=rejections[0].reason)
+        return Reading(values=values, problem=problem, reason=rejections[0].reason, lost=tuple(lost))
 
-    async def _answer(
-        self, question: Question, clusters: Mapping[str, ManagedCluster]
-    ) -> "Mapping[str, float | _Doubt]":
-        """For every cluster. Raises ProviderError."""
-        known = Clusters(question.cluster, clusters)
-        result, now = await self._series(question)
-        self._heed(result)
-        label = question.cluster.label
+    async def _run(
+        self, query: Query, clusters: Mapping[str, ManagedCluster]
+    ) -> "Mapping[str, float | _Rejection]":
+        """Return a value or a rejection for every cluster. Raises ProviderError."""
+        known = Clusters(query.cluster, clusters)
+        result, now = await self._series(query)
+        self._check_warnings(result)
+        label = query.cluster.label
         if result.series and not any(label in each.labels for each in result.series):
-            labels = some(sorted({key for each in result.series for key in each.labels})) or "none at all"
+            labels = (
+                abbreviate(sorted({key for each in result.series for key in each.labels})) or "none at all"
+            )
             raise ProviderError(NO_SUCH_LABEL.format(label=label, labels=labels), reason=UNLABELLED)
         attributed = known.attribute(result.series)
-        sampled = await self._sampled(question, known)
+        ages = await self._sample_ages(query, known)
         shared = {name: value for value, names in attributed.shared.items() for name in names}
-        found: dict[str, float | _Doubt] = {}
+        found: dict[str, float | _Rejection] = {}
         for name in clusters:
             mine = attributed.of.get(name, [])
             if len(mine) == 1:
-                doubt = None if sampled is None else self._fresh(question, sampled, name)
-                found[name] = doubt or self._value(question, mine[0], now)
+                rejection = None if ages is None else self._check_age(query, ages, name)
+                found[name] = rejection or self._value(query, mine[0], now)
             elif mine:
-                series = some(str(each) for each in mine)
+                series = abbreviate(str(each) for each in mine)
                 words = SEVERAL_SERIES.format(count=len(mine), series=series, label=label)
-                found[name] = _Doubt(AMBIGUOUS, words)
+                found[name] = _Rejection(AMBIGUOUS, words)
             elif name in shared:
                 value = shared[name]
-                names = some(attributed.shared[value])
+                names = abbreviate(attributed.shared[value])
                 words = SEVERAL_CLUSTERS.format(label=label, value=value, clusters=names)
-                found[name] = _Doubt(AMBIGUOUS, words)
+                found[name] = _Rejection(AMBIGUOUS, words)
             else:
-                found[name] = _Doubt(MISSING, NO_SERIES.format(hint=_hint(attributed, label)))
+                found[name] = _Rejection(MISSING, NO_SERIES.format(hint=_hint(attributed, label)))
         return found
 
-    async def _series(self, question: Question) -> tuple[Result, float]:
-        """And the moment that the answer is about."""
-        if question.range is None:
-            result = await self._api.instant(question.query)
+    async def _series(self, query: Query) -> tuple[Result, float]:
+        """Return the result, and the time that it describes."""
+        if query.range is None:
+            result = await self._api.instant(query.query)
             return result, max((each.points[-1][0] for each in result.series), default=0.0)
         end = self._clock.wall().timestamp()
-        start = end - question.range.window
-        step = question.range.step
-        return await self._api.range(question.query, start=start, end=end, step=step), end
+        start = end - query.range.window
+        step = query.range.step
+        return await self._api.range(query.query, start=start, end=end, step=step), end
 
-    def _heed(self, result: Result) -> None:
+    def _check_warnings(self, result: Result) -> None:
         if result.warnings and not self._options.accept_warnings:
-            words = NOT_COMPLETE.format(warnings=some(result.warnings))
+            words = NOT_COMPLETE.format(warnings=abbreviate(result.warnings))
             raise ProviderError(words, reason=INCOMPLETE)
 
-    async def _sampled(self, question: Question, known: Clusters) -> Mapping[str, float] | None:
-        """How old the oldest of the newest samples of each cluster is, in seconds. None if nobody asks."""
-        if not question.freshness:
+    async def _sample_ages(self, query: Query, known: Clusters) -> Mapping[str, float] | None:
+        """Age of the newest sample by cluster, in seconds; the oldest if there are several. None for no check."""
+        if not query.freshness:
             return None
-        result = await self._api.instant(question.freshness)
-        self._heed(result)
+        result = await self._api.instant(query.freshness)
+        self._check_warnings(result)
         ages: dict[str, float] = {}
         for name, mine in known.attribute(result.series).of.items():
-            # The server's clock against the server's clock.
+            # Both times are the server's.
             found = [at - sampled for each in mine for at, sampled in each.points]
             ages[name] = max(found) if all(map(math.isfinite, found)) else math.inf
         return ages
 
-    def _fresh(self, question: Question, ages: Mapping[str, float], cluster: str) -> _Doubt | None:
+    def _check_age(self, query: Query, ages: Mapping[str, float], cluster: str) -> _Rejection | None:
         age = ages.get(cluster, math.inf)
         if age <= self._options.max_age:
             return None
         if not math.isfinite(age):
-            return _Doubt(STALE, AGE_UNKNOWN.format(query=question.freshness))
-        return _Doubt(STALE, TOO_OLD.format(age=age, most=self._options.max_age))
+            return _Rejection(STALE, AGE_UNKNOWN.format(query=query.freshness))
+        return _Rejection(STALE, TOO_OLD.format(age=age, most=self._options.max_age))
 
-    def _value(self, question: Question, series: Series, now: float) -> float | _Doubt:
-        if question.range is None:
+    def _value(self, query: Query, series: Series, now: float) -> float | _Rejection:
+        if query.range is None:
             value = series.points[-1][1]
         else:
-            wanted = question.range
+            wanted = query.range
             age = now - series.points[-1][0]
             most = max(self._options.max_age, wanted.step)
             if age > most:
-                return _Doubt(STALE, TOO_OLD.format(age=age, most=most))
+                return _Rejection(STALE, TOO_OLD.format(age=age, most=most))
             steps = math.floor(wanted.window / wanted.step) + 1
             if not wanted.reduction.enough(series.points, steps=steps):
                 count = sum(math.isfinite(value) for _, value in series.points)
-                return _Doubt(SPARSE, TOO_SPARSE.format(count=count, steps=steps))
+                return _Rejection(SPARSE, TOO_SPARSE.format(count=count, steps=steps))
             value = wanted.reduction.reduce(series.points)
-        return value if math.isfinite(value) else _Doubt(NOT_FINITE, NO_NUMBER.format(value=value))
+        return value if math.isfinite(value) else _Rejection(NOT_FINITE, NO_NUMBER.format(value=value))
 
 
 def _hint(attributed: Attributed[Series], label: str) -> str:
     if attributed.of:
         return ""
-    if not attributed.strangers:
+    if not attributed.unknown:
         return ANSWER_EMPTY
-    return ANSWER_NAMES.format(label=label, names=some(attributed.strangers))
+    return ANSWER_NAMES.format(label=label, names=abbreviate(attributed.unknown))
 
 
 def create(options: Mapping[str, Any], context: Context) -> Prometheus:
-    """For the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     try:
         checked = options_of(Document(dict(options), context.name), folder=context.folder)
     except DocumentError as error:

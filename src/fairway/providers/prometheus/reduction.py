@@ -8,7 +8,7 @@ from typing import Final
 
 UNKNOWN: Final = "must be last, avg, max, min, or a percentile such as p95, not {given!r}"
 LEAST_COVERAGE: Final = 0.5
-"""Part of the steps of a window that must have a value; a mean over a few leftovers is another number."""
+"""Minimum share of the steps of a window with a value."""
 
 _PERCENTILE: Final = re.compile(r"p(\d{1,2}(?:\.\d+)?|100)")
 
@@ -31,7 +31,7 @@ class Reduction:
         raise ValueError(UNKNOWN.format(given=given))
 
     def reduce(self, points: Sequence[Point]) -> float:
-        """Of at least one point. NaN and Inf are gaps, except as the last: not finite if nothing is left."""
+        """Reduce at least one point. NaN and Inf are gaps, except for ``last``. Not finite if no value is left."""
         if self.kind == "last":
             return points[-1][1]
         values = sorted(value for _, value in points if math.isfinite(value))
@@ -46,14 +46,14 @@ class Reduction:
         return _percentile(values, self.percent)
 
     def enough(self, points: Sequence[Point], *, steps: int) -> bool:
-        """Whether the points say something about a window of so many steps."""
+        """Whether a window of ``steps`` steps has enough values."""
         if self.kind == "last":
             return True
         return sum(math.isfinite(value) for _, value in points) >= LEAST_COVERAGE * steps
 
 
 def _percentile(values: Sequence[float], percent: float) -> float:
-    """Between two values in proportion, as PromQL's ``quantile_over_time`` does."""
+    """Interpolate linearly, as PromQL's ``quantile_over_time`` does."""
     rank = percent / 100 * (len(values) - 1)
     below = math.floor(rank)
     above = min(below + 1, len(values) - 1)

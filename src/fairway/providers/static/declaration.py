@@ -1,4 +1,4 @@
-"""Which cluster has which values. The most specific that says something of a score wins:
+"""Values per cluster. For each score, the first of these that has a value wins:
 
 schedule, first entry that covers the moment > clusters, by name > groups, first that matches > defaults
 """
@@ -40,7 +40,7 @@ class ScheduleEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     days: tuple[str, ...] = ()
     zone: str = "UTC"
     clusters: tuple[str, ...] = ()
-    """Empty, and without a selector, means all."""
+    """Empty, and without a selector: all clusters."""
     selector: LabelSelector | None = None
 
 
@@ -67,7 +67,7 @@ class Scheduled:
     selector: Selector | None
     values: Values
 
-    def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
+    def applies_to(self, name: str, labels: Mapping[str, str]) -> bool:
         if name in self.names:
             return True
         if self.selector is not None:
@@ -85,14 +85,14 @@ class Declaration:
     def values(self, cluster: ManagedCluster, now: datetime) -> dict[str, float]:
         name, labels = cluster.metadata.name, cluster.metadata.labels
         found: dict[str, float] = {}
-        for values in self._said(name, labels, now):
+        for values in self._matching(name, labels, now):
             for score, value in values.items():
                 found.setdefault(score, value)
         return found
 
-    def _said(self, name: str, labels: Mapping[str, str], now: datetime) -> Iterator[Values]:
+    def _matching(self, name: str, labels: Mapping[str, str], now: datetime) -> Iterator[Values]:
         for entry in self.schedule:
-            if entry.hours.covers(now) and entry.concerns(name, labels):
+            if entry.hours.covers(now) and entry.applies_to(name, labels):
                 yield entry.values
         yield self.clusters.get(name, {})
         for group in self.groups:
@@ -101,12 +101,12 @@ class Declaration:
         yield self.defaults
 
     def named(self) -> frozenset[str]:
-        """Clusters it speaks of by name."""
+        """Clusters that are declared by name."""
         return frozenset(self.clusters).union(*(entry.names for entry in self.schedule))
 
 
 def declaration_of(document: Document, *, scores: Collection[str]) -> Declaration:
-    """Raises DocumentError. ``scores`` are the names there are."""
+    """``scores`` are the declared names. Raises DocumentError."""
     entry = document.convert(DeclarationEntry)
     if not (entry.clusters or entry.groups or entry.defaults or entry.schedule):
         raise document.error(NOTHING_SAID)

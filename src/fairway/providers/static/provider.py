@@ -36,7 +36,7 @@ KEPT: Final = "{error}; keeping the last valid version"
 NO_CLUSTER: Final = "%s: there is no managed cluster %s"
 
 UNITS: Final = {"cost": "per hour", "carbon": "gCO2e/kWh", "latency": "ms"}
-"""Of scores that everybody means the same by: less is better, and the scale goes from the fleet's best to its worst."""
+"""Well-known scores and units. Low values are good; the scale ranges from the fleet's best to its worst."""
 
 State = tuple[int, int, int]
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class StaticScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    def assumed(self) -> Scale:
+    def default_scale(self) -> Scale:
         return Inverted(Spread()) if self.name in UNITS else Direct()
 
     def score(self, document: Document, *path: str | int) -> Score:
@@ -63,7 +63,7 @@ class StaticScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class StaticEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """What a DeclarationEntry has is checked by that, and may be in a file instead."""
+    """The fields of DeclarationEntry are validated there, and may be in a separate file."""
 
     scores: tuple[StaticScoreEntry, ...]
     file: str = ""
@@ -75,7 +75,7 @@ class StaticEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Static(FleetProvider):
-    """``file`` is None if nothing can change; ``seen`` is its state before the declaration was read from it."""
+    """``file`` is None for inline values; ``seen`` is the file's state before it was read."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Static(FleetProvider):
 
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
         await self._refresh()
-        self._mention(self._declaration.named().difference(clusters))
+        self._log_unknown(self._declaration.named().difference(clusters))
         now = self._clock.wall()
         readings = {}
         for name, cluster in clusters.items():
@@ -129,13 +129,13 @@ class Static(FleetProvider):
                 wake()
 
     async def _refresh(self) -> bool:
-        """Whether there is something new, be it values or a problem."""
+        """Return whether values or a problem changed."""
         if self._file is None:
             return False
         state = _state(self._file)
         if state == self._seen:
             return False
-        # Noted before reading: what is written meanwhile is read the next time.
+        # Stored before reading, so that a later write is read next time.
         self._seen = state
         try:
             document = await asyncio.to_thread(read, self._file)
@@ -145,14 +145,14 @@ class Static(FleetProvider):
             self._problem = KEPT.format(error=error)
         return True
 
-    def _mention(self, unknown: frozenset[str]) -> None:
+    def _log_unknown(self, unknown: frozenset[str]) -> None:
         for name in sorted(unknown - self._unknown):
             _log.warning(NO_CLUSTER, self.name, name)
         self._unknown = unknown
 
 
 def _state(file: Path) -> State | None:
-    """None if there is none. A file that is replaced is another one, also within one tick of the clock."""
+    """None if the file is missing. The inode detects a replaced file within one clock tick."""
     try:
         status = os.stat(file)
     except OSError:
@@ -161,16 +161,16 @@ def _state(file: Path) -> State | None:
 
 
 def create(options: Mapping[str, Any], context: Context) -> Static:
-    """For the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     try:
-        return _created(dict(options), context)
+        return _create(dict(options), context)
     except DocumentError as error:
-        if error.place != context.name:  # it is about the other file, so the field is none of the options
+        if error.place != context.name:  #  an error in the file of values
             raise OptionsError(str(error), field="file") from None
         raise OptionsError(error.message, field=error.field) from None
 
 
-def _created(options: dict[str, Any], context: Context) -> Static:
+def _create(options: dict[str, Any], context: Context) -> Static:
     inline = {name: options[name] for name in FIELDS if name in options}
     document = Document(options, context.name)
     entry = document.convert(StaticEntry)
@@ -178,20 +178,20 @@ def _created(options: dict[str, Any], context: Context) -> Static:
     scores = declared(entry.scores, document, "scores")
     if entry.check_every < SHORTEST_CHECK:
         raise document.error(TOO_OFTEN, "checkEvery")
-    said = Document(inline, context.name)
+    values = Document(inline, context.name)
     file = seen = None
     if entry.file:
         if inline:
             raise document.error(BOTH.format(field=next(iter(inline))), "file")
         file = context.folder / Path(entry.file).expanduser()
         seen = _state(file)
-        said = read(file)
+        values = read(file)
     return Static(
         name=name,
         resource=resource,
         scores=scores,
         interval=float(entry.interval),
-        declaration=declaration_of(said, scores=[score.name for score in scores]),
+        declaration=declaration_of(values, scores=[score.name for score in scores]),
         file=file,
         seen=seen,
         check_every=float(entry.check_every),

@@ -19,7 +19,7 @@ _DAY: Final = 24 * 60
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """From one minute of the day to another, or past midnight if that is earlier. Days are those it begins on."""
+    """A period of the day, past midnight if ``end`` is before ``start``. ``days`` are those on which it starts."""
 
     start: int
     end: int

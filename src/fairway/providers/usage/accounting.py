@@ -18,21 +18,21 @@ from fairway.providers.usage.objects import NodeRoom, PodUse, Vector
 from fairway.providers.usage.policy import WAITING, CountingPolicy
 
 Basis = Literal["both", "requests", "usage"]
-"""What is taken: the larger of what is requested and what is used, or one of them."""
+"""What counts as taken: the larger of requests and use, or one of them."""
 
 _SPARE: Final = 64
-"""So many more entries than nodes may rank before those that are no longer true are thrown away."""
+"""Stale heap entries allowed in addition to twice the number of nodes, before a heap is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A pod, of which one wants to know how many would fit. ``vector`` has one pod in it, and no zeros."""
+    """A pod shape to count slots for. ``vector`` includes one pod, and no zeros."""
 
     name: str
     vector: Vector
 
     def fit(self, free: Mapping[str, int]) -> int:
-        """How many fit on a node with so much free."""
+        """Number of pods that fit on a node with these free resources."""
         return max(min(free.get(name, 0) // amount for name, amount in self.vector), 0)
 
     def admitted(self, repelled: frozenset[str]) -> bool:
@@ -41,26 +41,26 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Of nodes that have room to give. Amounts are thousandths of a CPU, bytes, pieces."""
+    """Totals of the nodes that accept pods. Amounts are millicores, bytes, or counts."""
 
     free: Mapping[str, int]
-    """All nodes together."""
+    """Free on all nodes."""
     largest: Mapping[str, int]
-    """The one node that has most of it."""
+    """Free on the node with the most."""
     slots: Mapping[str, int]
-    """How many of a shape fit."""
+    """Pods that fit, by shape."""
     known: frozenset[str]
-    """Resources any node has, even one that takes no pods."""
+    """Resources of any node, also of nodes that accept no pods."""
     pending: Mapping[str, int]
-    """Asked for by pods that wait for a node."""
+    """Requests of pods without a node."""
     waiting: int
-    """How many those are."""
+    """Number of pods without a node."""
     whole: Mapping[str, int] = field(default_factory=dict)
-    """What the nodes have that have room to give, taken or not."""
+    """Allocatable of the nodes that accept pods."""
 
 
 class _Account:
-    """Of a node, or of the name of one that is not known."""
+    """Sums of a node, which may be unknown yet."""
 
     __slots__ = ("credited", "name", "repelled", "room", "slots", "taken", "used", "whole")
 
@@ -71,10 +71,10 @@ class _Account:
         self.taken: dict[str, int] = {}
         self.used: Amounts | None = None
         self.credited: dict[str, int] = {}
-        """What of it is in the totals."""
+        """Its share of the totals."""
         self.slots: tuple[int, ...] = ()
         self.whole: dict[str, int] = {}
-        """What of its allocatable is in the totals."""
+        """Its share of the allocatable totals."""
 
     @property
     def idle(self) -> bool:
@@ -83,7 +83,7 @@ class _Account:
 
 @dataclass(slots=True, kw_only=True)
 class Accounting:
-    """``floor`` is whether a node that has given away more than it has counts as empty, or takes from the others."""
+    """``floor``: whether an overcommitted node counts as full; otherwise it reduces the total."""
 
     policy: CountingPolicy = field(default_factory=CountingPolicy)
     shapes: tuple[Shape, ...] = ()
@@ -97,20 +97,19 @@ class Accounting:
     _kinds: Counter[str] = field(default_factory=Counter)
     _slots: list[int] = field(default_factory=list)
     _ranks: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    """Heaps of what nodes had at some time, less than nothing first; the top is true when totals are told."""
+    """Heaps of (-amount, node) with stale entries; ``totals`` removes stale tops."""
     _bad: dict[Key, str] = field(default_factory=dict)
-    """By key; nodes are in no namespace."""
+    """Problems by key; nodes have an empty namespace."""
 
     def __post_init__(self) -> None:
         self._slots = [0] * len(self.shapes)
 
     @property
     def problems(self) -> Collection[str]:
-        """What could not be read, named by object."""
         return self._bad.values()
 
-    def pod(self, pod: PodUse) -> bool:
-        """The state of a pod. Whether anything that is counted changed."""
+    def update_pod(self, pod: PodUse) -> bool:
+        """Return whether counted amounts changed, as do the other methods."""
         key = key_of(pod)
         old = self._pods.get(key)
         self._pods[key] = pod
@@ -118,8 +117,8 @@ class Accounting:
             self._note(key, pod.problem)
         return self._move(old, pod)
 
-    def no_pod(self, pod: PodUse) -> bool:
-        """It is gone. Does nothing if there is another of its name by now."""
+    def remove_pod(self, pod: PodUse) -> bool:
+        """Ignores a pod whose name is used by a newer one."""
         key = key_of(pod)
         old = self._pods.get(key)
         if old is None or old.metadata.uid != pod.metadata.uid:
@@ -128,8 +127,7 @@ class Accounting:
         self._bad.pop(key, None)
         return self._move(old, None)
 
-    def node(self, room: NodeRoom) -> bool:
-        """The state of a node. Whether anything that is counted changed."""
+    def update_node(self, room: NodeRoom) -> bool:
         name = room.metadata.name
         account = self._account(name)
         old = account.room
@@ -141,8 +139,8 @@ class Accounting:
         self._unsettled.add(name)
         return True
 
-    def no_node(self, room: NodeRoom) -> bool:
-        """It is gone. Does nothing if there is another of its name by now."""
+    def remove_node(self, room: NodeRoom) -> bool:
+        """Ignores a node whose name is used by a newer one."""
         name = room.metadata.name
         account = self._accounts.get(name)
         if account is None or account.room is None or account.room.metadata.uid != room.metadata.uid:
@@ -153,8 +151,8 @@ class Accounting:
         self._unsettled.add(name)
         return True
 
-    def used(self, by_node: Mapping[str, Amounts]) -> bool:
-        """What nodes really use. One that is not mentioned is reckoned by requests alone."""
+    def update_usage(self, by_node: Mapping[str, Amounts]) -> bool:
+        """Set the actual use of nodes. Other nodes are counted by requests."""
         changed = False
         for name, amounts in by_node.items():
             account = self._account(name)
@@ -170,7 +168,7 @@ class Accounting:
         return changed
 
     def totals(self) -> Totals:
-        """Costs as much as nodes have changed since the last time."""
+        """Evaluate the nodes that changed since the last call."""
         for name in self._unsettled:
             self._settle(self._accounts[name])
         self._unsettled.clear()

@@ -27,17 +27,17 @@ UNKNOWN_LIMIT: Final = "there is no score {given!r} and none begins with it{hint
 NEAR: Final = ", did you mean {near!r}?"
 
 RATIOS: Final = {"ResourceRatioCPU": CPU, "ResourceRatioMemory": MEMORY}
-"""Calculators that OCM's proposal of ManagedClusterScore names."""
+"""Calculators in OCM's proposal of ManagedClusterScore."""
 
 GIB: Final = 2.0**30
 _EPHEMERAL: Final = "ephemeral-storage"
 _DECADES: Final = 1e4
-"""From the lowest to the highest value of a logarithmic scale."""
+"""Ratio of the highest to the lowest value of a logarithmic scale."""
 _LEAST_COUNT: Final = 0.5
-"""Below one piece, so that the last one still counts for something."""
+"""Less than one, so that the last one still scores."""
 
 _LINEAR: Final = {CPU: 100.0, MEMORY: 1024.0}
-"""The limits of OCM's add-on: cores, GiB."""
+"""Limits of OCM's add-on: cores, GiB."""
 _LINEAR_DEVICES: Final = 20.0
 _CLUSTER: Final = {CPU: 10_000.0, MEMORY: 40_000.0}
 _CLUSTER_OTHER: Final = 10_000.0
@@ -47,7 +47,7 @@ _MOST_PODS: Final = 100_000.0
 _MOST_SLOTS: Final = 10_000.0
 _MOST_PENDING: Final = 10_000.0
 _BUGGY_MEMORY: Final = 2.0**20 / GIB
-"""OCM's add-on takes bytes for MiB: a mebibyte scores 100 already."""
+"""OCM's add-on interprets bytes as MiB: one mebibyte scores 100."""
 
 Take = Callable[[Totals], float | None]
 
@@ -56,11 +56,11 @@ Take = Callable[[Totals], float | None]
 class Measure:
     score: Score
     take: Take
-    """The raw value in the score's unit, or None if the cluster has nothing of the kind."""
+    """Raw value in the score's unit; None if the cluster has no such resource."""
 
 
 def measures(options: UsageOptions) -> tuple[Measure, ...]:
-    """Raises OptionsError for scores and limits that do not exist."""
+    """Raises OptionsError for unknown scores and limits."""
     found = tuple(_upstream(options) if options.parity != "none" else _ours(options))
     names = [each.score.name for each in found]
     for index, name in enumerate(options.scores):
@@ -202,14 +202,14 @@ def _upstream(options: UsageOptions) -> Iterator[Measure]:
 
 
 def unit_of(resource: str) -> str:
-    """What raw values are in."""
+    """Unit of raw values."""
     if resource == CPU:
         return "cores"
     return "GiB" if _in_bytes(resource) else "pods" if resource == PODS else ""
 
 
 def in_units(resource: str, amount: float) -> float:
-    """From thousandths of a CPU, bytes or pieces."""
+    """Convert from millicores, bytes or counts."""
     if resource == CPU:
         return amount / 1000
     return amount / GIB if _in_bytes(resource) else float(amount)
@@ -264,5 +264,5 @@ def _as_upstream(resource: str, *, of_node: bool) -> Take:
 
 
 def _has(totals: Totals, resource: str) -> bool:
-    """A cluster without nodes has no CPU to give, which is worth saying; one without GPUs has nothing to say."""
+    """Whether to publish a value. CPU, memory and pods always count, devices only where they exist."""
     return resource in (CPU, MEMORY, PODS) or resource in totals.known

@@ -12,9 +12,9 @@ from fairway.api.pod_requests import Amounts, amounts_of
 from fairway.api.quantity import QuantityError
 from fairway.kube import Client, Forbidden, KubeError, NotFound, Resource
 
-PATIENCE_SECONDS: Final = 10.0
+TIMEOUT_SECONDS: Final = 10.0
 STALE_INTERVALS: Final = 3
-"""For so many intervals the last answer is believed."""
+"""Intervals for which the last response is used after failures."""
 
 ABSENT: Final = (
     "the cluster does not serve metrics.k8s.io: what is used is not known, and scores are by requests"
@@ -46,37 +46,37 @@ NODE_METRICS: Final = Resource(
 
 
 class Meter:
-    """Asks for what is used, again and again. ``clock`` is monotonic, in seconds."""
+    """Requests node metrics. ``clock`` is monotonic, in seconds."""
 
     def __init__(self, client: Client, *, interval: float, clock: Callable[[], float]) -> None:
         self._client, self._interval, self._clock = client, interval, clock
         self._answered: float | None = None
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self.problem = ""
-        """In words, if the last good answer is too old to be believed. Not for a cluster that never had metrics."""
+        """Error, if the last response is too old. Empty for a cluster without metrics."""
 
-    async def ask(self) -> dict[str, Amounts] | None:
-        """By node; empty if there is nothing to go by, and None if what was said before still holds."""
+    async def request(self) -> dict[str, Amounts] | None:
+        """Return use by node; empty if unknown, None if the last result is still valid."""
         try:
-            listing = await self._client.list(NODE_METRICS, limit=0, timeout=PATIENCE_SECONDS)
+            listing = await self._client.list(NODE_METRICS, limit=0, timeout=TIMEOUT_SECONDS)
         except NotFound:
-            self._absent(ABSENT)
+            self._set_absent(ABSENT)
             return {}
         except Forbidden as error:
-            self._absent(FORBIDDEN, error)
+            self._set_absent(FORBIDDEN, error)
             return {}
         except KubeError as error:
             return self._failed(error)
         self._answered, self.problem = self._clock(), ""
-        self._said.clear()
+        self._logged.clear()
         return {each.metadata.name: usage for each in listing.items if (usage := self._usage(each))}
 
-    def _absent(self, words: str, *arguments: object) -> None:
+    def _set_absent(self, words: str, *arguments: object) -> None:
         self._answered, self.problem = None, ""
-        self._say(logging.INFO if words == ABSENT else logging.WARNING, words, *arguments)
+        self._log_once(logging.INFO if words == ABSENT else logging.WARNING, words, *arguments)
 
     def _failed(self, error: KubeError) -> dict[str, Amounts] | None:
-        self._say(logging.WARNING, FAILED, error)
+        self._log_once(logging.WARNING, FAILED, error)
         if self._answered is None:
             self.problem = NEVER.format(error=error)
             return {}
@@ -90,11 +90,11 @@ class Meter:
         try:
             return amounts_of(found.usage)
         except QuantityError as error:
-            self._say(logging.WARNING, BAD_METRICS.format(name=found.metadata.name, reason=error))
+            self._log_once(logging.WARNING, BAD_METRICS.format(name=found.metadata.name, reason=error))
             return {}
 
-    def _say(self, level: int, words: str, *arguments: object) -> None:
-        """Once, until things were well again."""
-        if words not in self._said:
-            self._said.add(words)
+    def _log_once(self, level: int, words: str, *arguments: object) -> None:
+        """Log once until the next successful request."""
+        if words not in self._logged:
+            self._logged.add(words)
             _log.log(level, words, *arguments)

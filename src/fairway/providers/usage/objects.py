@@ -26,7 +26,7 @@ from fairway.kube.codec import INITIAL_EVENTS_END
 from fairway.kube.resource import Resource
 
 Vector = tuple[tuple[str, int], ...]
-"""Amounts by resource, sorted by its name. Whole numbers: thousandths of a CPU, bytes, pieces."""
+"""Amounts sorted by resource: millicores, bytes, or counts."""
 
 BAD_POD: Final = "Pod {namespace}/{name}: {what}"
 BAD_NODE: Final = "Node {name}: allocatable {what}"
@@ -47,31 +47,31 @@ def vector_of(amounts: Amounts) -> Vector:
     if known is not None:
         return known
     if len(_shared) >= _MOST_SHARED:
-        # Sharing saves memory and means nothing else.
+        # Sharing only saves memory.
         _shared.clear()
     return _shared.setdefault(vector, vector)
 
 
 class PodUse(Struct, frozen=True, kw_only=True, gc=False):
-    """``spec`` and ``status`` are empty once it is decoded."""
+    """``spec`` and ``status`` are emptied after decoding."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = _NO_SPEC
     status: PodStatus = _NO_STATUS
     node: str = field(default="", name="fairway.dev/node")
-    """Empty while no node was found for it."""
+    """Empty while unscheduled."""
     vector: Vector = field(default=(), name="fairway.dev/vector")
-    """What it asks for, and one pod."""
+    """Requests, and one pod."""
     over: bool = field(default=False, name="fairway.dev/over")
-    """It has ended for good."""
+    """Whether the pod has finished."""
     gated: bool = field(default=False, name="fairway.dev/gated")
-    """It does not want a node yet."""
+    """Whether scheduling gates hold it back."""
     problem: str = field(default="", name="fairway.dev/problem")
 
     def __post_init__(self) -> None:
         meta, spec, status = self.metadata, self.spec, self.status
         pod = Pod(spec=spec, status=status)
-        amounts, problems = self.reckon(pod)
+        amounts, problems = self.requests_of(pod)
         amounts[PODS] = 1
         put = structs.force_setattr
         put(self, "node", intern(spec.nodeName))
@@ -90,39 +90,39 @@ class PodUse(Struct, frozen=True, kw_only=True, gc=False):
         return self.metadata.deletionTimestamp is not None
 
     @staticmethod
-    def reckon(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
-        """What it asks for, and what of that cannot be read."""
+    def requests_of(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+        """Return requests, and problems of unreadable ones."""
         return readable_requests(pod)
 
 
 class UpstreamPodUse(PodUse, frozen=True, kw_only=True, gc=False):
-    """Reckoned as OCM's add-on does it: containers and overhead, and nothing of what else there is.
+    """Counted as OCM's add-on does: containers and overhead only.
 
-    There an init container counts if it asks for more than all pods before it on the node, in whatever order those
-    come. That is not a rule anybody could follow, so none counts here.
+    There, an init container counts if it requests more than all earlier pods of the node, in arbitrary order; here none
+    counts.
     """
 
     @staticmethod
-    def reckon(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
+    def requests_of(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
         return readable_requests(
             Pod(spec=PodSpec(containers=pod.spec.containers, overhead=pod.spec.overhead))
         )
 
 
 class NodeRoom(Struct, frozen=True, kw_only=True, gc=False):
-    """``spec`` and ``status`` are empty once it is decoded."""
+    """``spec`` and ``status`` are emptied after decoding."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = _NO_NODE_SPEC
     status: NodeStatus = _NO_NODE_STATUS
     allocatable: Amounts = field(default_factory=dict, name="fairway.dev/allocatable")
     kinds: frozenset[str] = field(default=frozenset(), name="fairway.dev/kinds")
-    """Resources it has, even if it has none to give at the moment."""
+    """Resources of its capacity or allocatable."""
     ready: bool = field(default=False, name="fairway.dev/ready")
     cordoned: bool = field(default=False, name="fairway.dev/cordoned")
     control_plane: bool = field(default=False, name="fairway.dev/control-plane")
     repelling: tuple[NodeTaint, ...] = field(default=(), name="fairway.dev/repelling")
-    """Taints that keep pods away, in their order."""
+    """NoSchedule and NoExecute taints, in order."""
     problem: str = field(default="", name="fairway.dev/problem")
 
     def __post_init__(self) -> None:

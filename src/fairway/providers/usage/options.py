@@ -1,22 +1,22 @@
-"""What people may say about the scores of resource usage.
+"""Options of the resource-usage provider.
 
 basis: both                    # the larger of requested and used; or requests, or usage
-countNotReady: false           # nodes that count though they take no ordinary pods
+countNotReady: false           # count nodes that reject ordinary pods
 countCordoned: false
 countTainted: false
 controlPlane: by-taint         # or count, or ignore
 toleratedTaints: [dedicated=batch, maintenance:NoSchedule]
 nodeSelector: "pool notin (edge)"
 countTerminating: true
-countPending: false            # take what waits for a node off what is free
+countPending: false            # subtract requests of pending pods
 resources: {gpu: nvidia.com/gpu, fpga: xilinx.com/fpga}
 shapes: {web: {cpu: 500m, memory: 1Gi}}
 scales: {available: linear, node: logarithmic, cluster: logarithmic, pods: logarithmic, slots: logarithmic}
 limits: {cpuAvailable: 100, mem: 1Ti}
 scores: [cpuAvailable, memAvailable]
 resource: resource-usage-score # the name of the AddOnPlacementScore
-ratios: false                  # also ResourceRatioCPU and ResourceRatioMemory: the share that is free, in per cent
-floor: 0                       # what the worst value scores; -100 is OCM's symmetric form, 200 * x / max - 100
+ratios: false                  # also ResourceRatioCPU and ResourceRatioMemory: free percentage
+floor: 0                       # score of the worst value; -100 is OCM's symmetric form, 200 * x / max - 100
 parity: none                   # or upstream, or upstream-fixed
 interval: 60s
 """
@@ -51,7 +51,7 @@ Floor = Literal[0, -100]
 RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
     {"cpu": CPU, "mem": MEMORY, "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
 )
-"""What scores call a resource, and what Kubernetes does."""
+"""Resources by the prefix of their scores."""
 
 SCORE_OBJECT: Final = "resource-usage-score"
 SHORTEST_INTERVAL: Final = 1.0
@@ -59,7 +59,7 @@ MOST_SHAPES: Final = 50
 MAX_CPU: Final = "MAXCPUCOUNT"
 MAX_MEMORY: Final = "MAXMEMCOUNT"
 ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({MAX_CPU: "cpu", MAX_MEMORY: "mem"})
-"""The limits of cpuAvailable and memAvailable, constants in OCM's example: cores, and MiB unless a unit is given."""
+"""Limits of cpuAvailable and memAvailable, as in OCM's example: cores, and MiB unless a unit is given."""
 
 BAD_RESOURCE_KEY: Final = (
     "{given!r} cannot begin the name of a score: use letters and digits, a small letter first"
@@ -76,7 +76,7 @@ NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is what scores 100"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
 PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
 ONLY: Final = "SCORES"
-"""The environment variable that names the scores to publish, after commas."""
+"""Environment variable with the scores to publish, separated by commas."""
 FLOOR_VARIABLE: Final = "SCORE_FLOOR"
 PARITY_VARIABLE: Final = "PARITY"
 NAME_VARIABLE: Final = "SCORE_NAME"
@@ -137,19 +137,19 @@ class UsageOptions:
     node_selector: str = ""
     count_pending: bool = False
     resources: Mapping[str, str] = field(default_factory=lambda: RESOURCES)
-    """By what the names of their scores begin with."""
+    """Resources by the prefix of their scores."""
     shapes: tuple[Shape, ...] = ()
     scales: Scales = field(default_factory=Scales)
     limits: Mapping[str, float] = field(default_factory=dict)
-    """What scores 100, by the name of a score or what it begins with: cores, bytes, pieces."""
+    """Values that score 100, by score name or prefix: cores, bytes, counts."""
     scores: tuple[str, ...] = ()
-    """Only these, if any are named."""
+    """Scores to publish; all if empty."""
     resource: str = SCORE_OBJECT
-    """The name of the AddOnPlacementScore."""
+    """Name of the AddOnPlacementScore."""
     ratios: bool = False
-    """Whether the shares of what is free are published, too, for readers of the calculators of that name."""
+    """Whether to publish the calculators of free percentages, too."""
     floor: int = FLOOR
-    """The score of the worst value."""
+    """Score of the worst value."""
     parity: Parity = "none"
     interval: float = INTERVAL_SECONDS
 
@@ -157,7 +157,7 @@ class UsageOptions:
     def read(
         cls, given: Mapping[str, Any], *, environment: Mapping[str, str] | None = None
     ) -> "UsageOptions":
-        """Raises OptionsError. What the environment says counts for less."""
+        """Options override environment variables. Raises OptionsError."""
         environment = os.environ if environment is None else environment
         given = {**_options_of(environment), **given}
         try:
@@ -251,7 +251,7 @@ def _shapes(given: Mapping[str, Mapping[str, QuantityText]]) -> tuple[Shape, ...
 
 
 def _options_of(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Options that variables of the environment stand for; an empty variable sets nothing."""
+    """Options from environment variables; empty variables are ignored."""
     found: dict[str, Any] = {}
     if parity := environment.get(PARITY_VARIABLE, "").strip():
         if parity not in get_args(Parity):

@@ -1,4 +1,4 @@
-"""Which nodes and which pods count."""
+"""Policy: which nodes and pods count."""
 
 import re
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ BAD_TOLERATION: Final = (
     "if only that is meant"
 )
 
-_SHADOWS: Final = (UNSCHEDULABLE_TAINT, *NOT_READY_TAINTS)
-"""A controller puts them on nodes that are cordoned or not ready, and a moment late: the node itself says it better."""
+_DERIVED_TAINTS: Final = (UNSCHEDULABLE_TAINT, *NOT_READY_TAINTS)
+"""Taints that a controller adds, with a delay, to cordoned and unready nodes; the node's own fields decide instead."""
 
 _TOLERATION: Final = re.compile(
     r"(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)(=(?P<value>[-A-Za-z0-9_.]*))?(:(?P<effect>NoSchedule|NoExecute))?"
@@ -26,7 +26,7 @@ _TOLERATION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """None matches everything."""
+    """None matches any value."""
 
     key: str
     value: str | None = None
@@ -50,7 +50,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountingPolicy:
-    """The default counts where an ordinary pod could be put."""
+    """By default, nodes that accept ordinary pods count."""
 
     not_ready: bool = False
     cordoned: bool = False
@@ -58,13 +58,13 @@ class CountingPolicy:
     control_plane: ControlPlane = "by-taint"
     tolerated: tuple[Toleration, ...] = ()
     terminating: bool = True
-    """Whether a pod that is being deleted takes room as long as it is there, which it does."""
+    """Whether terminating pods count."""
 
     def repelled(self, node: NodeRoom) -> frozenset[str] | None:
-        """Keys of the taints that keep ordinary pods off the node, or None if it takes no pods at all.
+        """Return the keys of taints that repel ordinary pods; None if the node accepts no pods.
 
-        Nodes with devices are often tainted with the name of the device. Pods that ask for it tolerate that (an
-        admission plugin adds it for them), so such a node has room for them and for nobody else.
+        Nodes with devices are often tainted with the device's name. Pods that request the device tolerate it, by an
+        admission plugin, so such a node has room for them only.
         """
         if not (node.ready or self.not_ready) or (node.cordoned and not self.cordoned):
             return None
@@ -75,14 +75,14 @@ class CountingPolicy:
         return frozenset(taint.key for taint in node.repelling if not self._tolerates(taint))
 
     def _tolerates(self, taint: NodeTaint) -> bool:
-        if taint.key in _SHADOWS:
+        if taint.key in _DERIVED_TAINTS:
             return True
         if taint.key in CONTROL_PLANE_LABELS and self.control_plane == "count":
             return True
         return any(each.matches(taint) for each in self.tolerated)
 
     def place(self, pod: PodUse) -> str | None:
-        """The node it takes room on, ``WAITING`` if it wants one and has none, or None if it takes nothing."""
+        """Return the node whose resources the pod uses, ``WAITING`` if it needs one, None if it uses nothing."""
         if pod.over:
             return None
         if pod.terminating and not (pod.node and self.terminating):
@@ -91,4 +91,4 @@ class CountingPolicy:
 
 
 UPSTREAM: Final = CountingPolicy(not_ready=True, tainted=True, terminating=False)
-"""As OCM's add-on counts: only a cordon keeps a node out, and a pod that is being deleted is as good as gone."""
+"""As OCM's add-on counts: all nodes that are not cordoned, and no terminating pods."""

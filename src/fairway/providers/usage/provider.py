@@ -12,9 +12,9 @@ from fairway.providers.catalogue import Context
 from fairway.providers.informer_readiness import (
     UNREADABLE,
     LivenessCheck,
-    end,
-    nobody,
-    unreadable,
+    cancel_and_wait,
+    ignore_wake,
+    unreadable_objects,
     wait_until_current,
 )
 from fairway.providers.provider import ClusterProvider, Reading, Wake
@@ -27,7 +27,7 @@ from fairway.providers.usage.options import UsageOptions
 NAME: Final = "resource-usage"
 
 UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""What has ended takes nothing, and there may be more of it than of the rest."""
+"""Excludes finished pods, which use nothing and may be the majority."""
 
 NAMED_PROBLEMS: Final = 5
 
@@ -40,15 +40,15 @@ RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),
     Rule(groups=("metrics.k8s.io",), resources=("nodes",), verbs=("get", "list")),
 )
-"""What it must be allowed on the cluster it reads."""
+"""Required permissions on the cluster."""
 
 _log = logging.getLogger(__name__)
 
 
 class ResourceUsage(ClusterProvider):
-    """``client`` is of the cluster that is read, and open. Raises OptionsError.
+    """``client`` is an open client of the cluster. Raises OptionsError.
 
-    After ``running`` began it holds a few hundred bytes per pod.
+    Holds a few hundred bytes per pod while running.
     """
 
     name = NAME
@@ -70,12 +70,12 @@ class ResourceUsage(ClusterProvider):
         self._pods: Informer[PodUse] = Informer(client, pods, fields=UNFINISHED)
         self._answers = LivenessCheck(client, self._nodes)
         self._meter: Meter | None = None
-        self._asked = asyncio.Event()
-        """What is used was asked for once, if it is asked for at all: the first reading is like all others."""
-        self._wake: Wake = nobody
-        # Once and not whenever it runs: what is heard twice would be told twice.
-        self._nodes.subscribe(self._hear_nodes)
-        self._pods.subscribe(self._hear_pods)
+        self._metrics_requested = asyncio.Event()
+        """Set after the first request of node metrics, which the first reading waits for."""
+        self._wake: Wake = ignore_wake
+        # Subscribe once, not per run: a second subscription would count objects twice.
+        self._nodes.subscribe(self._on_nodes)
+        self._pods.subscribe(self._on_pods)
 
     @asynccontextmanager
     async def running(self, wake: Wake, /) -> AsyncIterator[None]:
@@ -87,17 +87,16 @@ class ResourceUsage(ClusterProvider):
                 self._meter = Meter(
                     self._client, interval=self.interval, clock=asyncio.get_running_loop().time
                 )
-                asking = asyncio.create_task(self._keep_asking(self._meter), name="node metrics")
-                stack.push_async_callback(end, asking)
+                polling = asyncio.create_task(self._poll_metrics(self._meter), name="node metrics")
+                stack.push_async_callback(cancel_and_wait, polling)
             else:
-                self._asked.set()
+                self._metrics_requested.set()
             yield
 
     async def read(self) -> Reading:
-        """Waits for a while if not everything is here yet."""
         await wait_until_current(self._client, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
-        await self._asked.wait()
+        await self._metrics_requested.wait()
         totals = self.accounting.totals()
         values = {}
         for each in self._measures:
@@ -108,51 +107,51 @@ class ResourceUsage(ClusterProvider):
         return Reading(values=values, problem=problem, reason=reason)
 
     def _problem(self) -> tuple[str, str]:
-        bad = [*self.accounting.problems, *unreadable(self._nodes, self._pods)]
-        told = bad[:NAMED_PROBLEMS]
-        if len(bad) > len(told):
-            told.append(MORE_PROBLEMS.format(count=len(bad) - len(told)))
-        reason = UNREADABLE if told else ""
+        bad = [*self.accounting.problems, *unreadable_objects(self._nodes, self._pods)]
+        listed = bad[:NAMED_PROBLEMS]
+        if len(bad) > len(listed):
+            listed.append(MORE_PROBLEMS.format(count=len(bad) - len(listed)))
+        reason = UNREADABLE if listed else ""
         if self._meter is not None and self._meter.problem:
-            told.append(self._meter.problem)
+            listed.append(self._meter.problem)
             reason = reason or METRICS_UNAVAILABLE
-        return "; ".join(told), reason
+        return "; ".join(listed), reason
 
-    def _hear_nodes(self, batch: Batch[NodeRoom]) -> None:
-        account, moved = self.accounting, False
+    def _on_nodes(self, batch: Batch[NodeRoom]) -> None:
+        account, changed = self.accounting, False
         for change in batch.changes:
             match change:
                 case Added(node) | Updated(_, node):
-                    moved |= account.node(node)
+                    changed |= account.update_node(node)
                 case Deleted(node):
-                    moved |= account.no_node(node)
-        if moved:
+                    changed |= account.remove_node(node)
+        if changed:
             self._wake()
 
-    def _hear_pods(self, batch: Batch[PodUse]) -> None:
-        account, moved = self.accounting, False
+    def _on_pods(self, batch: Batch[PodUse]) -> None:
+        account, changed = self.accounting, False
         for change in batch.changes:
             match change:
                 case Added(pod) | Updated(_, pod):
-                    moved |= account.pod(pod)
+                    changed |= account.update_pod(pod)
                 case Deleted(pod):
-                    moved |= account.no_pod(pod)
-        if moved:
+                    changed |= account.remove_pod(pod)
+        if changed:
             self._wake()
 
-    async def _keep_asking(self, meter: Meter) -> None:
+    async def _poll_metrics(self, meter: Meter) -> None:
         while True:
             try:
-                used = await meter.ask()
+                used = await meter.request()
             except Exception:
                 _log.exception(METRICS_BROKE)
             else:
-                if used is not None and self.accounting.used(used):
+                if used is not None and self.accounting.update_usage(used):
                     self._wake()
-            self._asked.set()
+            self._metrics_requested.set()
             await asyncio.sleep(self.interval)
 
 
 def resource_usage(options: Mapping[str, Any], context: Context) -> ResourceUsage:
-    """The factory of the catalogue. Raises OptionsError."""
+    """Catalogue factory. Raises OptionsError."""
     return ResourceUsage(context.local_client(), UsageOptions.read(options, environment=context.environment))

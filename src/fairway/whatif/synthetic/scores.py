@@ -10,10 +10,10 @@ from fairway.providers.hosted.capacity import (
     RESOURCE,
     TYPICAL,
     api_headroom,
-    carried,
+    capacity_values,
     scores_of,
 )
-from fairway.providers.hosted.claims import claimed
+from fairway.providers.hosted.claims import claims_for
 from fairway.providers.hosted.headroom import Headroom, slots
 from fairway.providers.hosted.options import HostedOptions as HostedOptions
 from fairway.providers.usage.accounting import Totals
@@ -87,10 +87,10 @@ class Host:
         ]
 
     def scores(self) -> dict[str, int]:
-        values = carried(self.hosted, self.headrooms(), _HOSTED)
+        values = capacity_values(self.hosted, self.headrooms(), _HOSTED)
         whole = Headroom(cpu=self.cpu, memory=self.memory, pods=self.pods)
         values[API_HEADROOM] = api_headroom(self.hosted, whole, _HOSTED)
         return {name: _HOSTED_SCALES[name].score(value) for name, value in values.items()}
 
     def claims(self) -> Mapping[str, str]:
-        return claimed(self.hosted, _HOSTED.limits)
+        return claims_for(self.hosted, _HOSTED.limits)
