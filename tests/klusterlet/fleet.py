@@ -25,7 +25,7 @@ from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.klusterlet.registration import Introduction, register
+from fairway.klusterlet.registration import ClusterRegistration, register
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Informer, Resource
 from fairway.kube.credentials import StoredCredentials
@@ -113,16 +113,16 @@ def is_accepted(cluster: ManagedCluster) -> bool:
 async def joined(fleet: Fleet, folder: Path, *, seconds: int | None = None) -> AsyncIterator[Joined]:
     name = fresh()
     async with AsyncExitStack() as stack:
-        state = stack.enter_context(State.held(folder / name, cluster=name))
+        state = stack.enter_context(State.locked(folder / name, cluster=name))
         admin = await stack.enter_async_context(Client.from_kubeconfig(fleet.hub))
         asked = asyncio.Event()
         async with Client(await fleet.bootstrap()) as bootstrap:
             registering = asyncio.create_task(
                 register(
                     bootstrap,
-                    Introduction(name=name, url="https://cluster"),
+                    ClusterRegistration(name=name, url="https://cluster"),
                     state,
-                    tell=lambda line: asked.set() if "fairway accept" in line else None,
+                    notify=lambda line: asked.set() if "fairway accept" in line else None,
                     seconds=seconds,
                 )
             )

@@ -222,7 +222,7 @@ async def test_a_place_that_cannot_be_one_costs_only_that_add_on(
         await install(member, good)
         await secret_of(member, good)
         health = health_of(member, add_ons.informer, ShiftedClock())
-        await health.look()
+        await health.check()
         assert await available(member, good) == ("Unknown", NOT_FOUND)
     told = [each.getMessage() for each in caplog.records if bad in each.getMessage()]
     assert any("'../kube-system'" in each for each in told)
@@ -277,16 +277,16 @@ async def test_health_is_told_by_a_lease(member: Joined) -> None:
     async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:
         await informer.synced.wait()
         health = health_of(member, informer, clock)
-        await health.look()
+        await health.check()
         assert await available(member, add_on) == ("Unknown", NOT_FOUND)
         await renew(member, add_on)
-        await health.look()
+        await health.check()
         assert await available(member, add_on) == ("True", RENEWED)
         clock.ahead = 301
-        await health.look()
+        await health.check()
         assert await available(member, add_on) == ("False", STOPPED)
         await renew(member, add_on)
-        await health.look()
+        await health.check()
         assert await available(member, add_on) == ("True", RENEWED)
 
 
@@ -296,5 +296,5 @@ async def test_health_that_others_judge_is_left_to_them(member: Joined, mode: st
     await install(member, add_on, healthCheck={"mode": mode})
     async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:
         await informer.synced.wait()
-        await health_of(member, informer, ShiftedClock()).look()
+        await health_of(member, informer, ShiftedClock()).check()
     assert await available(member, add_on) == ("", "")

@@ -49,7 +49,7 @@ def test_the_order_of_groups_does_not_matter_and_all_else_does() -> None:
 
 def test_when_a_part_of_a_life_is_left() -> None:
     found = Certificate(subject=Subject(user="u"), begins=NOON, ends=NOON + timedelta(hours=10))
-    assert found.moment(left=0.2) == NOON + timedelta(hours=8)
+    assert found.renewal_time(left=0.2) == NOON + timedelta(hours=8)
 
 
 def test_a_certificate_for_another_key_is_noticed() -> None:

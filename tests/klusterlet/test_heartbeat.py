@@ -79,6 +79,6 @@ async def test_a_hub_that_does_not_say_what_time_it_is(
     member: Joined, caplog: pytest.LogCaptureFixture, date: str
 ) -> None:
     async with Membership(member.hub, member.name) as membership:
-        Heartbeat(member.hub, membership)._mind_clock(date)
+        Heartbeat(member.hub, membership)._check_clock(date)
     # The hub and its controllers log here, too, whatever they happen to do.
     assert [each for each in caplog.records if each.name == heartbeat.log.name] == []

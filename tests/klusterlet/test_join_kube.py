@@ -116,13 +116,13 @@ def test_a_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) ->
         process.until("has joined hub")
         asyncio.run(looked_after(fleet))
         process.kill()
-    with State.held(tmp_path / "state", cluster=NAME) as state:
+    with State.locked(tmp_path / "state", cluster=NAME) as state:
         before = state.certificate()
     with join(tmp_path, *own, "--certificate-seconds", 600, "--renew-left", 80) as process:
         process.until("has joined hub")
         asyncio.run(renewed(fleet))
         assert process.stop() == 0
-    with State.held(tmp_path / "state", cluster=NAME) as state:
+    with State.locked(tmp_path / "state", cluster=NAME) as state:
         after = state.certificate()
     assert before is not None
     assert after is not None

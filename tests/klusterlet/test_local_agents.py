@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from fairway.klusterlet.bootstrap import prepare
+from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.local_agents import (
-    LOOKED_AFTER,
+    MANAGED,
     NO_SECRET,
     NOT_READY,
     RUNS,
@@ -39,7 +39,7 @@ NOT_READY_STATUS = {
 @pytest.fixture
 async def cluster(fleet: Fleet) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(fleet.cluster) as client:
-        await prepare(client, name="local")
+        await install(client, name="local")
         yield client
         for each in (await client.list(DEPLOYMENTS)).items:  # the next test would run them, too
             await client.delete(DEPLOYMENTS, each.metadata.name, namespace=each.metadata.namespace)
@@ -165,7 +165,7 @@ class Deaf:
 
     def agent(self, folder: Path) -> _Agent:
         there: Any = self
-        return _Agent(there, there, self.known, folder=folder, session=there, refused="", clock=SYSTEM_CLOCK)
+        return _Agent(there, there, self.known, folder=folder, session=there, rejected="", clock=SYSTEM_CLOCK)
 
 
 def given(*, generation: int = 1, **spec: Any) -> Deployment:
@@ -176,11 +176,11 @@ def given(*, generation: int = 1, **spec: Any) -> Deployment:
 async def test_what_was_told_counts_before_it_is_heard_of(tmp_path: Path) -> None:
     api = Deaf(given())
     agent = api.agent(tmp_path)
-    await agent._tell(ready=False)
+    await agent._report(ready=False)
     api.known = structs.replace(api.known, status=msgspec.convert(NOT_READY_STATUS, type(api.known.status)))
-    await agent._tell(ready=False)
-    await agent._tell(ready=True)
-    await agent._tell(ready=False)
+    await agent._report(ready=False)
+    await agent._report(ready=True)
+    await agent._report(ready=False)
     assert api.written == [0, 1, 0]
 
 
@@ -188,10 +188,10 @@ async def test_of_another_version_nothing_is_told_by_who_runs_the_one_before(tmp
     api = Deaf(given())
     agent = api.agent(tmp_path)
     api.known = given(generation=2, replicas=2)
-    await agent._tell(ready=True)
+    await agent._report(ready=True)
     assert api.written == []
     api.known = given(generation=2)  # in something that is of no consequence here
-    await agent._tell(ready=True)
+    await agent._report(ready=True)
     assert api.written == [1]
 
 
@@ -360,6 +360,6 @@ async def test_what_a_deployment_controller_looks_after_is_left_to_it(
         await ready(cluster, ours)
     assert not place(tmp_path, theirs).exists()
     namespace = theirs.metadata.namespace
-    assert LOOKED_AFTER % (namespace, "agent") in [each.getMessage() for each in caplog.records]
+    assert MANAGED % (namespace, "agent") in [each.getMessage() for each in caplog.records]
     found = await cluster.get(DEPLOYMENTS, "agent", namespace=namespace)
     assert found.status.conditions == ()

@@ -19,9 +19,9 @@ from fairway.klusterlet.registration import (
     NOT_LET_IN,
     NOT_YET,
     WAITS,
-    Introduction,
-    admitted,
+    ClusterRegistration,
     register,
+    wait_for_acceptance,
 )
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
@@ -36,8 +36,10 @@ class Guest:
     def __init__(self, bootstrap: Client, state: State) -> None:
         self._asked: asyncio.Queue[str] = asyncio.Queue()
         self.lines: list[str] = []
-        introduction = Introduction(name=state.cluster, url="https://here", authority=b"ca", lease_seconds=30)
-        self.task = asyncio.create_task(register(bootstrap, introduction, state, tell=self._tell))
+        introduction = ClusterRegistration(
+            name=state.cluster, url="https://here", authority=b"ca", lease_seconds=30
+        )
+        self.task = asyncio.create_task(register(bootstrap, introduction, state, notify=self._tell))
 
     def _tell(self, line: str) -> None:
         self.lines.append(line)
@@ -96,12 +98,12 @@ async def test_it_is_known_as_itself_afterwards(member: Joined) -> None:
 async def test_who_is_interrupted_goes_on_with_the_same_request(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
-        with State.held(tmp_path / name, cluster=name) as state:
+        with State.locked(tmp_path / name, cluster=name) as state:
             first = Guest(bootstrap, state)
             asked = await first.request()
             agent = state.agent
             await first.leave()
-        with State.held(tmp_path / name, cluster=name) as state:
+        with State.locked(tmp_path / name, cluster=name) as state:
             second = Guest(bootstrap, state)
             assert await second.request() == asked
             await asyncio.to_thread(fleet.accept, name)
@@ -115,7 +117,7 @@ async def test_who_is_interrupted_goes_on_with_the_same_request(fleet: Fleet, tm
 async def test_a_request_that_is_gone_is_made_anew(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
-        with State.held(tmp_path / name, cluster=name) as state:
+        with State.locked(tmp_path / name, cluster=name) as state:
             guest = Guest(bootstrap, state)
             first = await guest.request()
             await admin.delete(SIGNING_REQUESTS, first)
@@ -134,7 +136,7 @@ async def test_a_request_that_is_gone_is_made_anew(fleet: Fleet, tmp_path: Path)
 async def test_a_request_that_is_refused_ends_it(fleet: Fleet, tmp_path: Path, kind: str, text: str) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
-        with State.held(tmp_path / name, cluster=name) as state:
+        with State.locked(tmp_path / name, cluster=name) as state:
             guest = Guest(bootstrap, state)
             request = await guest.request()
             await decide(admin, request, kind, "not this one")
@@ -154,7 +156,7 @@ async def test_a_hub_that_does_not_let_it_in_says_why(fleet: Fleet, tmp_path: Pa
         body = {"metadata": {"name": name}, "spec": {"hubAcceptsClient": True}}
         await admin.create(MANAGED_CLUSTERS, body)
         found = await until(admin, MANAGED_CLUSTERS, name, lambda each: why_of(each) != "")
-        with State.held(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
+        with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
             await Guest(bootstrap, state).task
         assert str(refused.value) == NOT_LET_IN.format(name=name, why=why_of(found))
         assert await requests_of(admin, name) == []
@@ -166,7 +168,7 @@ async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
-        waiting = asyncio.create_task(admitted(bootstrap, name, tell=lines.put_nowait))
+        waiting = asyncio.create_task(wait_for_acceptance(bootstrap, name, notify=lines.put_nowait))
         async with asyncio.timeout(DEADLINE):
             assert await lines.get() == WAITS.format(name=name)
             accepted = {"spec": {"hubAcceptsClient": True}}
@@ -184,7 +186,7 @@ async def test_a_namespace_of_before_is_waited_for_and_it_is_told_why(fleet: Fle
         await admin.request("POST", "/api/v1/namespaces", body={"metadata": held})
         await admin.request("DELETE", path)
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name}})
-        waiting = asyncio.create_task(admitted(bootstrap, name, tell=lines.put_nowait))
+        waiting = asyncio.create_task(wait_for_acceptance(bootstrap, name, notify=lines.put_nowait))
         async with asyncio.timeout(DEADLINE):
             assert await lines.get() == WAITS.format(name=name)
             accepted = {"spec": {"hubAcceptsClient": True}}
@@ -205,7 +207,7 @@ async def test_a_cluster_that_is_being_removed_cannot_join(fleet: Fleet, tmp_pat
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "finalizers": ["test.dev/holds"]}})
         await admin.delete(MANAGED_CLUSTERS, name)
-        with State.held(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
+        with State.locked(tmp_path / name, cluster=name) as state, pytest.raises(Refused) as refused:
             await Guest(bootstrap, state).task
         assert str(refused.value) == BEING_REMOVED.format(name=name)
         free = {"metadata": {"finalizers": None}}
@@ -217,7 +219,7 @@ async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
 ) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
-        with State.held(tmp_path / name, cluster=name) as state:
+        with State.locked(tmp_path / name, cluster=name) as state:
             guest = Guest(bootstrap, state)
             await decide(admin, await guest.request(), "Approved", "")
             async with asyncio.timeout(DEADLINE):
@@ -230,5 +232,5 @@ async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
 async def test_a_token_of_nobody_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
     connection = replace(await fleet.bootstrap(), credentials=StoredCredentials(token="x.y.z"))
     async with Client(connection) as bootstrap:
-        with State.held(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
+        with State.locked(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):
             await Guest(bootstrap, state).task

@@ -18,7 +18,7 @@ from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.enrolment import CertificateSpec
 from fairway.klusterlet.klusterlet import StateCredentialStore
 from fairway.klusterlet.membership import Membership
-from fairway.klusterlet.registration import wanted_of
+from fairway.klusterlet.registration import certificate_spec
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
 from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
 from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
@@ -50,10 +50,10 @@ def renewal_of(
 ) -> Renewal:
     return Renewal(
         member.hub,
-        wanted_of(member.state, seconds=LIFE),
+        certificate_spec(member.state, seconds=LIFE),
         StateCredentialStore(member.state),
         pending=member.state.pending("hub"),
-        say=say,
+        report=say,
         beside=beside,
         clock=clock,
     )
@@ -63,7 +63,7 @@ async def test_a_certificate_is_renewed_when_a_fifth_of_its_life_is_left(member:
     clock, said = ShiftedClock(), Said()
     renewal = renewal_of(member, clock, said)
     first = member.state.hub.read()
-    left = await renewal.look()
+    left = await renewal.check()
     certificate = member.state.certificate()
     assert certificate is not None
     total = (certificate.ends - certificate.begins).total_seconds()
@@ -72,10 +72,10 @@ async def test_a_certificate_is_renewed_when_a_fifth_of_its_life_is_left(member:
     assert member.state.hub.read() == first
 
     clock.ahead = LIFE - total * 0.25 - 10
-    await renewal.look()
+    await renewal.check()
     assert member.state.hub.read() == first
     clock.ahead = LIFE - total * 0.2 + 10
-    await renewal.look()
+    await renewal.check()
     second = member.state.hub.read()
     assert second[names.KEY] != first[names.KEY]
     assert second[names.CERTIFICATE] != first[names.CERTIFICATE]
@@ -87,7 +87,7 @@ async def test_the_client_goes_on_with_the_new_one(member: Joined) -> None:
     """And its request was made with the old one, which is why it was approved."""
     clock = ShiftedClock()
     clock.ahead = LIFE - 60
-    await renewal_of(member, clock, Said()).look()
+    await renewal_of(member, clock, Said()).check()
     await member.hub.get(MANAGED_CLUSTERS, member.name)
     labels = f"{names.CLUSTER_LABEL}={member.name}"
     requests = (await member.admin.list(SIGNING_REQUESTS, labels=labels)).items
@@ -110,19 +110,19 @@ async def test_what_could_not_be_kept_is_not_asked_for_again(member: Joined) -> 
     clock.ahead = LIFE - 60
     renewal = Renewal(
         member.hub,
-        wanted_of(member.state, seconds=LIFE),
+        certificate_spec(member.state, seconds=LIFE),
         vault,
         pending=member.state.pending("hub"),
-        say=Said(),
+        report=Said(),
         clock=clock,
     )
     first = member.state.hub.read()
     for _ in range(3):
         with pytest.raises(OSError, match="No space"):
-            await renewal.look()
+            await renewal.check()
     assert member.state.hub.read() == first
     vault.full = False
-    await renewal.look()
+    await renewal.check()
     assert member.state.hub.read() != first
     labels = f"{names.CLUSTER_LABEL}={member.name}"
     assert len((await member.admin.list(SIGNING_REQUESTS, labels=labels)).items) == 2
@@ -148,8 +148,8 @@ async def test_an_identity_for_somebody_else_is_replaced(member: Joined) -> None
     said = Said()
     vault = StateCredentialStore(member.state)
     other = CertificateSpec(subject=Subject(user="somebody"), prefix=f"{member.name}-x-")
-    looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), say=said)
-    task = asyncio.create_task(looking.look())
+    looking = Renewal(member.hub, other, vault, pending=member.state.pending("x"), report=said)
+    task = asyncio.create_task(looking.check())
     found = await asked_under(member, f"{member.name}-x-")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -193,13 +193,13 @@ async def test_the_hub_is_told(member: Joined) -> None:
     async with Membership(member.hub, member.name) as membership:
         renewal = Renewal(
             member.hub,
-            wanted_of(member.state, seconds=LIFE),
+            certificate_spec(member.state, seconds=LIFE),
             StateCredentialStore(member.state),
             pending=member.state.pending("hub"),
-            say=membership.say,
+            report=membership.report,
             clock=clock,
         )
-        await renewal.look()
+        await renewal.check()
     cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
     found = find_condition(cluster.status.conditions or (), names.ROTATED)
     assert found is not None
@@ -211,5 +211,5 @@ async def test_what_lies_beside_it_is_put_right(member: Joined) -> None:
     said = Said()
     renewal = renewal_of(member, ShiftedClock(), said, beside={names.AGENT_NAME: b"another"})
     before = member.state.hub.read()
-    await renewal.look()
+    await renewal.check()
     assert member.state.hub.read()[names.KEY] != before[names.KEY]

@@ -32,19 +32,19 @@ PAIR = signed(
 
 
 def test_the_name_of_the_agent_stays(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
+    with State.locked(tmp_path, cluster="c1") as state:
         name = state.agent
         assert len(name) == 5
         assert state.agent == name
-    with State.held(tmp_path, cluster="c1") as state:
+    with State.locked(tmp_path, cluster="c1") as state:
         assert state.agent == name
 
 
 def test_an_identity_is_kept_with_its_way_to_the_hub(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
+    with State.locked(tmp_path, cluster="c1") as state:
         agent = state.agent
         assert state.certificate() is None
-        state.keep(PAIR, hub=HUB)
+        state.store(PAIR, hub=HUB)
         found = state.certificate()
         assert found is not None
         assert found.subject.user == "system:open-cluster-management:c1:a1"
@@ -57,8 +57,8 @@ def test_an_identity_is_kept_with_its_way_to_the_hub(tmp_path: Path) -> None:
 
 
 async def test_a_renewed_certificate_is_shown_without_a_new_connection(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
-        state.keep(PAIR, hub=HUB)
+    with State.locked(tmp_path, cluster="c1") as state:
+        state.store(PAIR, hub=HUB)
         credentials = state.connection().credentials
         before = (await credentials.proof()).certificate
         later = signed(Subject(user="later"), begins=datetime.now(UTC), life=timedelta(hours=1))
@@ -71,25 +71,25 @@ async def test_a_renewed_certificate_is_shown_without_a_new_connection(tmp_path:
 
 
 def test_the_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
+    with State.locked(tmp_path, cluster="c1") as state:
         assert state.agent
-    with pytest.raises(StateError) as refused, State.held(tmp_path, cluster="c2"):
+    with pytest.raises(StateError) as refused, State.locked(tmp_path, cluster="c2"):
         pass
     assert str(refused.value) == OTHER_CLUSTER.format(folder=tmp_path, found="c1", name="c2")
 
 
 def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1"):
-        with pytest.raises(StateError) as refused, State.held(tmp_path, cluster="c1"):
+    with State.locked(tmp_path, cluster="c1"):
+        with pytest.raises(StateError) as refused, State.locked(tmp_path, cluster="c1"):
             pass
         assert str(refused.value).startswith(IN_USE.partition("(")[0].format(folder=tmp_path))
-    with State.held(tmp_path, cluster="c1"):
+    with State.locked(tmp_path, cluster="c1"):
         pass
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StateError) as refused, State.held(tmp_path / "file", cluster="c1"):
+    with pytest.raises(StateError) as refused, State.locked(tmp_path / "file", cluster="c1"):
         pass
     assert str(refused.value) == NOT_A_FOLDER.format(folder=tmp_path / "file", why="File exists")
 
@@ -98,7 +98,7 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(StateError) as refused, State.held(folder, cluster="c1"):
+    with pytest.raises(StateError) as refused, State.locked(folder, cluster="c1"):
         pass
     assert str(refused.value) == OPEN_TO_ALL.format(path=folder)
     assert list(folder.iterdir()) == []
@@ -118,7 +118,7 @@ def test_a_folder_that_is_somebody_elses_is_refused(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "stat", theirs)
-        with pytest.raises(StateError) as refused, State.held(folder, cluster="c1"):
+        with pytest.raises(StateError) as refused, State.locked(folder, cluster="c1"):
             pass
     assert str(refused.value) == NOT_OURS.format(path=folder / part, owner=4711)
 
@@ -126,7 +126,7 @@ def test_a_folder_that_is_somebody_elses_is_refused(
 def test_what_was_open_to_others_is_closed(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir(mode=0o755)
     (tmp_path / "hub").chmod(0o755)
-    with State.held(tmp_path, cluster="c1"):
+    with State.locked(tmp_path, cluster="c1"):
         assert (tmp_path / "hub").stat().st_mode & 0o777 == 0o700
 
 
@@ -136,13 +136,13 @@ def test_a_lock_is_not_followed_elsewhere(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "lock").symlink_to(target)
-    with pytest.raises(StateError), State.held(folder, cluster="c1"):
+    with pytest.raises(StateError), State.locked(folder, cluster="c1"):
         pass
     assert target.read_text() == "precious"
 
 
 def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
+    with State.locked(tmp_path, cluster="c1") as state:
         asked = SubmittedRequest(name="r", key=b"k", user="u")
         state.pending(f"{'a' * 250}-example.com/signer").write(asked)
         assert state.pending(f"{'a' * 250}-example.com/signer").read() == asked
@@ -150,16 +150,16 @@ def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
 
 
 def test_an_identity_that_is_none_is_refused(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
-        state.keep(replace(PAIR, chain=b"nonsense"), hub=HUB)
+    with State.locked(tmp_path, cluster="c1") as state:
+        state.store(replace(PAIR, chain=b"nonsense"), hub=HUB)
         with pytest.raises(StateError) as refused:
             state.certificate()
         assert str(refused.value).startswith(BROKEN.partition(" (")[0].format(folder=tmp_path))
 
 
 def test_a_hub_that_moved_is_followed_and_another_one_is_not(tmp_path: Path) -> None:
-    with State.held(tmp_path, cluster="c1") as state:
-        state.keep(PAIR, hub=HUB)
+    with State.locked(tmp_path, cluster="c1") as state:
+        state.store(PAIR, hub=HUB)
         state.move(replace(HUB, server="https://hub:7443"))
         assert state.connection().server == "https://hub:7443"
         other = Connection(server="https://other:6443", authority=Pem(data=b"another"))

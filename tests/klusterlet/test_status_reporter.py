@@ -8,7 +8,7 @@ from typing import Any
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import find_condition
 from fairway.klusterlet import names
-from fairway.klusterlet.bootstrap import prepare
+from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.membership import Membership
 from fairway.klusterlet.status_reporter import UNAVAILABLE, StatusReporter
 from fairway.kube import CLUSTER_CLAIMS, MANAGED_CLUSTERS, Client, Connection, Patch
@@ -22,7 +22,7 @@ QUICK = Retry(asked=0, failed=0, unsent=0)
 
 @asynccontextmanager
 async def reported(member: Joined, **options: Any) -> AsyncIterator[None]:
-    await prepare(member.cluster, name=member.name)
+    await install(member.cluster, name=member.name)
     async with (
         Membership(member.hub, member.name) as membership,
         at_work(StatusReporter(member.hub, member.cluster, membership, **options).run()),
@@ -123,7 +123,7 @@ async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
 
 async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joined) -> None:
     clock = ShiftedClock()
-    await prepare(member.cluster, name=member.name)
+    await install(member.cluster, name=member.name)
     nowhere = Connection(server="http://127.0.0.1:9")
     async with Client(nowhere, retry=QUICK) as cluster, Membership(member.hub, member.name) as membership:
         reporting = StatusReporter(member.hub, cluster, membership, clock=clock)
@@ -132,11 +132,11 @@ async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joi
         while not membership.accepted:
             await heard.wait()
             heard.clear()
-        await reporting._look()
+        await reporting._sync()
         first = await member.admin.get(MANAGED_CLUSTERS, member.name)
         assert status_of(first, CONDITION_AVAILABLE) == ""
         clock.ahead = 30
-        await reporting._look()
+        await reporting._sync()
         found = await told(member, lambda each: status_of(each, CONDITION_AVAILABLE) == "False")
         condition = find_condition(found.status.conditions or (), CONDITION_AVAILABLE)
         assert condition is not None

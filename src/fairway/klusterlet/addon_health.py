@@ -11,14 +11,14 @@ from typing import Final
 from fairway.api.addon import CUSTOMIZED_HEALTH, ManagedClusterAddOn
 from fairway.api.lease import Lease, parse_micro_time
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, find_condition
-from fairway.klusterlet.addons import install_namespace, say_of
+from fairway.klusterlet.addons import install_namespace, report_condition
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Informer, KubeError, NotFound
 from fairway.kube.lease import LEASES
 from fairway.kube.log_throttle import LogThrottle, retry_level
 
 log: Final = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 10.0
+CHECK_SECONDS: Final = 10.0
 GRACE_SECONDS: Final = 5 * 60.0
 
 AVAILABLE: Final = "Available"
@@ -28,11 +28,11 @@ NOT_FOUND: Final = "ManagedClusterAddOnLeaseNotFound"
 RENEWED_MESSAGE: Final = "{name} add-on is available."
 STOPPED_MESSAGE: Final = "{name} add-on is not available."
 NOT_FOUND_MESSAGE: Final = "The status of {name} add-on is unknown."
-NOT_TOLD: Final = "cannot report the health of add-on %s: %s"
+NOT_REPORTED: Final = "cannot report the health of add-on %s: %s"
 
 
 class AddOnHealth:
-    """``add_ons`` is followed by somebody else."""
+    """``add_ons`` is an informer that runs elsewhere."""
 
     def __init__(
         self,
@@ -45,31 +45,30 @@ class AddOnHealth:
     ) -> None:
         self._hub, self._cluster, self._add_ons = hub, cluster, add_ons
         self._name, self._clock = name, clock
-        self._heard: dict[tuple[str, str], tuple[str, float]] = {}
-        """The last renewal by the lease's uid and name, and when it was seen on the running clock."""
+        self._renewals: dict[tuple[str, str], tuple[str, float]] = {}
+        """Last renewal by the lease's uid and name, with the monotonic time at which it was observed."""
         self._throttle = LogThrottle(log)
 
     async def run(self) -> None:
-        """Until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await self.check()
+            await asyncio.sleep(CHECK_SECONDS)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         for add_on in list(self._add_ons.store.values()):
-            check = add_on.status.healthCheck
-            if check is not None and check.mode == CUSTOMIZED_HEALTH:
-                continue  # whoever installs it judges it
+            health_check = add_on.status.healthCheck
+            if health_check is not None and health_check.mode == CUSTOMIZED_HEALTH:
+                continue  #  its installer reports its health
             try:
-                condition = await self._judge(add_on)
+                condition = await self._evaluate(add_on)
                 known = find_condition(add_on.status.conditions, AVAILABLE)
                 if known is None or (known.status, known.reason) != (condition.status, condition.reason):
                     name = add_on.metadata.name
-                    await say_of(self._hub, self._name, name, condition, clock=self._clock)
-            except (KubeError, ValueError) as error:  # the hub may name a namespace that cannot be one
-                self._throttle.log(retry_level(error), type(error), NOT_TOLD, add_on.metadata.name, error)
+                    await report_condition(self._hub, self._name, name, condition, clock=self._clock)
+            except (KubeError, ValueError) as error:  #  the hub may contain an invalid namespace
+                self._throttle.log(retry_level(error), type(error), NOT_REPORTED, add_on.metadata.name, error)
 
-    async def _judge(self, add_on: ManagedClusterAddOn) -> Condition:
+    async def _evaluate(self, add_on: ManagedClusterAddOn) -> Condition:
         name = add_on.metadata.name
         try:
             lease = await self._cluster.get(LEASES, name, namespace=install_namespace(add_on))
@@ -85,7 +84,7 @@ class AddOnHealth:
     def _silence(self, lease: Lease) -> float:
         """Seconds since the last renewal."""
         key, now = (lease.metadata.uid, lease.metadata.name), self._clock.monotonic()
-        known = self._heard.get(key)
+        known = self._renewals.get(key)
         if known is None:
             written = (
                 parse_micro_time(lease.spec.renewTime)
@@ -93,7 +92,7 @@ class AddOnHealth:
                 or self._clock.wall()
             )
             ago = max(0.0, (self._clock.wall() - written).total_seconds())
-            self._heard[key] = (lease.spec.renewTime, now - ago)
+            self._renewals[key] = (lease.spec.renewTime, now - ago)
         elif known[0] != lease.spec.renewTime:
-            self._heard[key] = (lease.spec.renewTime, now)
-        return now - self._heard[key][1]
+            self._renewals[key] = (lease.spec.renewTime, now)
+        return now - self._renewals[key][1]

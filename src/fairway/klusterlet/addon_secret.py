@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fairway.klusterlet import names
-from fairway.klusterlet.bootstrap import make_room
+from fairway.klusterlet.bootstrap import ensure_namespace
 from fairway.klusterlet.errors import KlusterletError
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.membership import FIELD_MANAGER
@@ -13,20 +13,20 @@ from fairway.kube.resource import Key
 
 OPAQUE: Final = "Opaque"
 
-SOMEBODY_ELSES: Final = (
+FOREIGN_SECRET: Final = (
     "Secret {namespace}/{name} has no label {label}={cluster}, so it has another owner, perhaps another hub; "
     "install the add-on in another namespace, or delete that Secret"
 )
 
 
 class ForeignSecret(KlusterletError):
-    """Where the identity of an add-on should be kept, there is something else."""
+    """The Secret of an add-on's identity has another owner."""
 
 
 class AddOnSecret:
-    """A Vault. The namespace is made if it is missing: the works that would make it may need the Secret first.
+    """CredentialStore in a Secret. Creates the namespace, because the works that create it may need the Secret first.
 
-    Which namespace that is, the hub says; what is there already and was not made here is left alone.
+    The hub chooses the namespace, so a Secret with another owner is not changed.
     """
 
     def __init__(self, cluster: Client, key: Key, *, joined_as: str, add_on: str) -> None:
@@ -41,7 +41,7 @@ class AddOnSecret:
             return {}
         if found.metadata.labels.get(names.JOINED_LABEL) != self._joined_as:
             raise ForeignSecret(
-                SOMEBODY_ELSES.format(
+                FOREIGN_SECRET.format(
                     namespace=namespace, name=name, label=names.JOINED_LABEL, cluster=self._joined_as
                 )
             )
@@ -55,7 +55,7 @@ class AddOnSecret:
             await self._cluster.create(SECRETS, body, namespace=namespace, field_manager=FIELD_MANAGER)
             return
         except NotFound:
-            await make_room(self._cluster, namespace, name=self._joined_as)
+            await ensure_namespace(self._cluster, namespace, name=self._joined_as)
             await self._cluster.create(SECRETS, body, namespace=namespace, field_manager=FIELD_MANAGER)
             return
         except AlreadyExists:
@@ -67,7 +67,7 @@ class AddOnSecret:
 
 
 async def remove(cluster: Client, key: Key, *, joined_as: str) -> bool:
-    """Whether there was one that was made here."""
+    """Return whether an own Secret was deleted."""
     namespace, name = key
     try:
         found = await cluster.get(SECRETS, name, namespace=namespace)

@@ -53,7 +53,7 @@ NOT_SETTLED: Final = "cannot sync the credentials of add-ons: %s"
 
 @dataclass(frozen=True, slots=True)
 class AddOnIdentity:
-    """What an add-on asks for, and where it wants it."""
+    """Subject of an add-on's registration, and the Secret for its credentials."""
 
     add_on: str
     secret: Key
@@ -62,7 +62,7 @@ class AddOnIdentity:
 
     @property
     def agent(self) -> str:
-        """By the name the user of the certificate ends with."""
+        """Agent name, the last part of the certificate's user."""
         return self.subject.user.rpartition(":")[2]
 
 
@@ -71,7 +71,7 @@ def install_namespace(add_on: ManagedClusterAddOn) -> str:
 
 
 def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, AddOnIdentity]:
-    """By the Secret; two registrations for the same signer cannot both be had, and the first counts."""
+    """Identities by Secret; the first registration of a signer wins."""
     found: dict[Key, AddOnIdentity] = {}
     for registration in add_on.status.registrations:
         identity = _identity(add_on, registration, cluster=cluster)
@@ -82,21 +82,21 @@ def identities(add_on: ManagedClusterAddOn, *, cluster: str) -> dict[Key, AddOnI
 def _identity(
     add_on: ManagedClusterAddOn, registration: RegistrationConfig, *, cluster: str
 ) -> AddOnIdentity:
-    name, signer, asked = add_on.metadata.name, registration.signerName, registration.subject
+    name, signer, requested = add_on.metadata.name, registration.signerName, registration.subject
     own = signer == CLIENT_SIGNER
     secret = f"{name}-hub-kubeconfig" if own else f"{name}-{signer.replace('/', '-')}-client-cert"
-    groups = asked.groups or ((names.group_of_add_on(cluster, name),) if own else ())
+    groups = requested.groups or ((names.group_of_add_on(cluster, name),) if own else ())
     subject = Subject(
-        user=asked.user or names.user_of_add_on(cluster, name, name),
-        # Everybody is in this one, and a certificate that claims it is refused by nobody and useful to nobody.
+        user=requested.user or names.user_of_add_on(cluster, name, name),
+        # Every user has this group already.
         groups=tuple(each for each in groups if each != "system:authenticated"),
-        units=() if own else asked.organizationUnit,
+        units=() if own else requested.organizationUnit,
     )
     return AddOnIdentity(name, (install_namespace(add_on), secret), subject, signer)
 
 
 class AddOnCredentials:
-    """``left``: of its life, when a certificate is renewed. ``seconds``: how long it shall live."""
+    """``left``: share of a certificate's validity at which it is renewed. ``seconds``: requested validity."""
 
     def __init__(
         self,
@@ -124,12 +124,11 @@ class AddOnCredentials:
             secret = change.new if isinstance(change, Updated) else change.object
             running = self._running.get(key_of(secret))
             if running is None:
-                self._woken.set()  # perhaps nobody wants it any more
+                self._woken.set()  #  it may not be needed any more
             else:
                 running[1].wake()
 
     async def run(self) -> None:
-        """Until cancelled."""
         async with AsyncExitStack() as stack:
             for informer in (self.informer, self._secrets):
                 await stack.enter_async_context(informer)
@@ -140,7 +139,7 @@ class AddOnCredentials:
                     self._woken.clear()
                     pause: float | None = None
                     try:
-                        await self._settle()
+                        await self._sync()
                     except KubeError as error:
                         log.warning(NOT_SETTLED, error)
                         pause = RETRY_SECONDS
@@ -150,7 +149,7 @@ class AddOnCredentials:
             finally:
                 await self._stop(*list(self._running))
 
-    async def _settle(self) -> None:
+    async def _sync(self) -> None:
         wanted = self._wanted()
         for key in [key for key, (identity, *_) in self._running.items() if wanted.get(key) != identity]:
             await self._stop(key)
@@ -159,7 +158,7 @@ class AddOnCredentials:
                 self._start(key, identity)
         for key, secret in list(self._secrets.store.items()):
             add_on = secret.metadata.labels.get(names.ADD_ON_LABEL, "")
-            unwanted = add_on and key not in wanted and not self._ending(add_on)
+            unwanted = add_on and key not in wanted and not self._is_terminating(add_on)
             if unwanted and await remove(self._cluster, key, joined_as=self._name):
                 log.info(GONE, add_on, *key)
 
@@ -169,14 +168,14 @@ class AddOnCredentials:
             for key, identity in identities(add_on, cluster=self._name).items():
                 try:
                     SECRETS.path(namespace=key[0], name=key[1])
-                except ValueError as error:  # where it lives, the hub says
+                except ValueError as error:  #  the hub chooses the namespace
                     self._throttle.log(logging.WARNING, key, NO_PLACE, add_on.metadata.name, error)
                     continue
                 found.setdefault(key, identity)
         return found
 
-    def _ending(self, name: str) -> bool:
-        """Of one that is being deleted, what it has registered for may be gone before it is."""
+    def _is_terminating(self, name: str) -> bool:
+        """Registrations of a terminating add-on may be removed before the add-on."""
         found = self.informer.get(name, namespace=self._name)
         return found is not None and found.metadata.deletionTimestamp is not None
 
@@ -194,25 +193,25 @@ class AddOnCredentials:
         if identity.signer == CLIENT_SIGNER:
             beside[names.KUBECONFIG] = kubeconfig_for(self._hub.connection)
 
-        async def say(condition: Condition) -> None:
-            await self._say(add_on, condition)
+        async def report(condition: Condition) -> None:
+            await report_condition(self._hub, self._name, add_on, condition, clock=self._clock)
 
         renewal = Renewal(
             self._hub,
             wanted,
             AddOnSecret(self._cluster, key, joined_as=self._name, add_on=add_on),
             pending=self._state.pending(f"{add_on}-{identity.signer}"),
-            say=say,
+            report=report,
             beside=beside,
             left=self._left,
             clock=self._clock,
         )
         task = asyncio.create_task(renewal.run(), name=f"identity of add-on {add_on}")
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         self._running[key] = (identity, renewal, task)
         log.info(REGISTERED, add_on, *key)
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error(BROKE, task.get_name(), exc_info=error)
             self._running = {key: each for key, each in self._running.items() if each[2] is not task}
@@ -223,12 +222,11 @@ class AddOnCredentials:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _say(self, add_on: str, condition: Condition) -> None:
-        await say_of(self._hub, self._name, add_on, condition, clock=self._clock)
 
-
-async def say_of(hub: Client, cluster: str, add_on: str, condition: Condition, *, clock: Clock) -> None:
-    """In the status of a ManagedClusterAddOn, leaving conditions of others alone."""
+async def report_condition(
+    hub: Client, cluster: str, add_on: str, condition: Condition, *, clock: Clock
+) -> None:
+    """Set a condition in the status of a ManagedClusterAddOn, and keep the conditions of other writers."""
     for _ in range(ATTEMPTS):
         try:
             found = await hub.get(MANAGED_CLUSTER_ADD_ONS, add_on, namespace=cluster)

@@ -18,16 +18,16 @@ from fairway.klusterlet.errors import KlusterletError
 
 CURRENT: Final = "..data"
 PRIVATE: Final = 0o700
-"""Of folders; files in them are readable by their owner alone, too."""
+"""Mode of directories; only the owner may access them."""
 
 BAD_NAME: Final = "{name!r} cannot be the name of a file in {folder}"
 
 _NAME: Final = re.compile(r"(?!\.\.)[-._a-zA-Z0-9]{1,253}", re.ASCII)
-"""What Kubernetes lets the keys of a Secret be. Those that begin with two dots are ours."""
+"""Valid keys of a Secret, except those with two leading dots, which are reserved here."""
 
 
 class InvalidName(KlusterletError):
-    """A file that would lie elsewhere, or be taken for something else."""
+    """A name that would address another directory or a reserved file."""
 
 
 class AtomicDirectory:
@@ -35,14 +35,14 @@ class AtomicDirectory:
         self.path = path
 
     def read(self) -> dict[str, bytes]:
-        """Empty if nothing was ever written. Raises OSError for what cannot be read."""
+        """Empty before the first write. Raises OSError."""
         current = self.path / CURRENT
         if not current.is_dir():
             return {}
         return {each.name: each.read_bytes() for each in current.iterdir() if each.is_file()}
 
     def write(self, files: Mapping[str, bytes]) -> bool:
-        """Whether anything had to be written. Raises BadName and OSError, and then all is as before."""
+        """Return whether the content changed. Raises InvalidName and OSError, and then nothing changes."""
         for name in files:
             if name == "." or not _NAME.fullmatch(name):
                 raise InvalidName(BAD_NAME.format(name=name, folder=self.path))
@@ -58,10 +58,10 @@ class AtomicDirectory:
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
-        self._tidy(set(files), keep=fresh.name)
+        self._remove_old(set(files), keep=fresh.name)
         return True
 
-    def _tidy(self, names: set[str], *, keep: str) -> None:
+    def _remove_old(self, names: set[str], *, keep: str) -> None:
         for name in names:
             link = self.path / name
             if not link.is_symlink():
@@ -80,7 +80,7 @@ class AtomicDirectory:
 
 
 def make_private(path: Path) -> None:
-    """The folder and those above it, as far as they are missing."""
+    """Create the directory and its missing parents."""
     path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
 
 
@@ -92,7 +92,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """At once or not at all."""
+    """Replace the file atomically."""
     make_private(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -112,7 +112,7 @@ def _switch(link: Path, target: str) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Names, too, are only there after a power cut if somebody waited for the disk."""
+    """Sync directory entries to disk, so that they survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

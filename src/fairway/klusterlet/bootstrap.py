@@ -34,24 +34,24 @@ def definitions() -> Iterator[Mapping[str, Any]]:
     return (each for each in crds() if each["metadata"]["name"] in wanted)
 
 
-async def prepare(cluster: Client, *, name: str) -> list[str]:
-    """Makes what is missing; the names of the kinds that were. Raises KubeErrors."""
-    made = []
+async def install(cluster: Client, *, name: str) -> list[str]:
+    """Create missing CustomResourceDefinitions. Return their names. Raises KubeErrors."""
+    created = []
     for definition in definitions():
         meta = {**definition["metadata"], "labels": {names.JOINED_LABEL: name}}
         try:
             await cluster.create(DEFINITIONS, {**definition, "metadata": meta}, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             continue
-        made.append(meta["name"])
+        created.append(meta["name"])
     async with asyncio.timeout(SERVED_SECONDS):
         for kind in KINDS:
-            await _served(cluster, kind)
-    return made
+            await _wait_until_served(cluster, kind)
+    return created
 
 
-async def _served(cluster: Client, kind: Resource[Any]) -> None:
-    """A definition is served a moment after it was accepted, and nothing says when."""
+async def _wait_until_served(cluster: Client, kind: Resource[Any]) -> None:
+    """A definition is served shortly after it was accepted, without a notification."""
     while True:
         try:
             await cluster.list(kind, limit=1)
@@ -60,15 +60,14 @@ async def _served(cluster: Client, kind: Resource[Any]) -> None:
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def make_room(cluster: Client, namespace: str, *, name: str) -> None:
-    """A namespace, if it is missing."""
+async def ensure_namespace(cluster: Client, namespace: str, *, name: str) -> None:
     body = {"metadata": {"name": namespace, "labels": {names.JOINED_LABEL: name}}}
     with suppress(AlreadyExists):
         await cluster.create(NAMESPACES, body, field_manager=FIELD_MANAGER)
 
 
-async def withdraw(cluster: Client, *, name: str) -> list[str]:
-    """Takes away the kinds and namespaces that were made here, as far as nobody else uses them; what was removed."""
+async def uninstall(cluster: Client, *, name: str) -> list[str]:
+    """Delete own definitions and namespaces that are not in use. Return what was removed."""
     removed = []
     labels = f"{names.JOINED_LABEL}={name}"
     for definition in (await cluster.list(DEFINITIONS, labels=labels)).items:
@@ -76,7 +75,7 @@ async def withdraw(cluster: Client, *, name: str) -> list[str]:
             (each for each in KINDS if f"{each.plural}.{each.group}" == definition.metadata.name), None
         )
         if kind is None or (await cluster.list(kind, limit=1)).items:
-            continue  # with the kind all objects of it would go, and those are somebody's
+            continue  #  deleting the kind would delete these objects
         await cluster.delete(DEFINITIONS, definition.metadata.name, uid=definition.metadata.uid)
         removed.append(f"CustomResourceDefinition {definition.metadata.name}")
     for namespace in (await cluster.list(NAMESPACES, labels=labels)).items:

@@ -23,7 +23,7 @@ class CertificateError(KlusterletError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Who a certificate says its holder is: to a hub, the user's name and groups."""
+    """Subject of a certificate; for a hub, the user's name and groups."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Subject:
             *((NameOID.ORGANIZATIONAL_UNIT_NAME, each) for each in self.units),
             (NameOID.COMMON_NAME, self.user),
         )
-        # Users are named longer than X.520 allows. Kubernetes does not mind, and the library only warns if told so.
+        # User names exceed the length of X.520, which Kubernetes accepts and the library warns about.
         with warnings.catch_warnings(action="ignore"):
             return x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
 
@@ -48,7 +48,7 @@ class Certificate:
 
     @classmethod
     def read(cls, chain: bytes) -> "Certificate":
-        """The first of the chain. Raises CertificateFault."""
+        """Parse the first certificate of the chain. Raises CertificateError."""
         try:
             found = x509.load_pem_x509_certificates(chain)[0]
         except (ValueError, IndexError):
@@ -64,7 +64,7 @@ class Certificate:
         )
 
     def is_for(self, subject: Subject) -> bool:
-        """Groups are a set: signers may order them as they like."""
+        """Compare groups as sets, because signers may reorder them."""
         mine = self.subject
         return (
             mine.user == subject.user
@@ -72,8 +72,8 @@ class Certificate:
             and set(mine.units) == set(subject.units)
         )
 
-    def moment(self, *, left: float) -> datetime:
-        """When so much of its life is left; ``left`` is from 0 to 1."""
+    def renewal_time(self, *, left: float) -> datetime:
+        """When the share ``left`` of the validity remains; from 0 to 1."""
         return self.ends - (self.ends - self.begins) * left
 
 
@@ -85,7 +85,7 @@ class KeyPair:
     chain: bytes = field(repr=False)
 
     def check(self) -> Certificate:
-        """Raises CertificateFault if the two do not belong together."""
+        """Raises CertificateError if the certificate is for another key."""
         certificate = Certificate.read(self.chain)
         if public_part(self.key) != public_part_of_certificate(self.chain):
             raise CertificateError(OTHER_KEY)
@@ -99,7 +99,7 @@ def new_key() -> bytes:
 
 
 def request_for(key: bytes, subject: Subject, *, hosts: tuple[str, ...] = ()) -> bytes:
-    """In PEM form, signed with the key. ``hosts`` are further names the certificate shall bear."""
+    """Create a request in PEM form. ``hosts`` are additional DNS names."""
     private = serialization.load_pem_private_key(key, password=None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject.name())
@@ -110,7 +110,7 @@ def request_for(key: bytes, subject: Subject, *, hosts: tuple[str, ...] = ()) ->
 
 
 def public_part(key: bytes) -> bytes:
-    """Raises CertificateFault for what is no key."""
+    """Raises CertificateError for an invalid key."""
     try:
         return _public(serialization.load_pem_private_key(key, password=None).public_key())
     except (ValueError, TypeError):

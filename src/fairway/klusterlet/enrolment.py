@@ -35,7 +35,7 @@ log: Final = logging.getLogger(__name__)
 USAGES: Final = ("digital signature", "key encipherment", "client auth")
 WATCH_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
-"""Between attempts to hear of a request from a hub that is out of reach."""
+"""Pause before the next request to an unreachable hub."""
 
 WAS_DENIED: Final = "the hub denied certificate request {name}{why}"
 HAS_FAILED: Final = "the hub could not sign certificate request {name}{why}"
@@ -48,7 +48,7 @@ _LETTERS: Final = string.ascii_lowercase + string.digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSpec:
-    """``prefix`` begins the request's name; ``seconds`` is how long the certificate shall live, if that matters."""
+    """``prefix`` starts the request's name; ``seconds`` is the requested validity."""
 
     subject: Subject
     prefix: str
@@ -59,18 +59,18 @@ class CertificateSpec:
 
 
 class SubmittedRequest(Struct, frozen=True, kw_only=True):
-    """A request that may still be answered."""
+    """A pending request."""
 
     name: str
     key: bytes
     user: str
 
     def __repr__(self) -> str:
-        return f"<Asked {self.name}>"
+        return f"<SubmittedRequest {self.name}>"
 
 
 class PendingCertificate:
-    """What was asked for and not yet answered, in a file."""
+    """A pending request in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -81,64 +81,64 @@ class PendingCertificate:
         except FileNotFoundError:
             return None
         except msgspec.DecodeError:
-            return None  # somebody's text; asking once more costs little
+            return None  #  invalid content; another request costs little
 
-    def write(self, asked: SubmittedRequest) -> None:
-        replace_private(self._file, msgspec.json.encode(asked))
+    def write(self, request: SubmittedRequest) -> None:
+        replace_private(self._file, msgspec.json.encode(request))
 
     def clear(self) -> None:
         self._file.unlink(missing_ok=True)
 
 
-Told = Callable[[str], None]
-"""Is called with the name of a request that waits for somebody's approval."""
+OnWaiting = Callable[[str], None]
+"""Called with the name of a request that waits for approval."""
 
 
 class Enrolment:
     def __init__(self, client: Client, wanted: CertificateSpec, *, pending: PendingCertificate) -> None:
         self._client, self._wanted, self._pending = client, wanted, pending
 
-    async def pair(self, *, waiting: Told | None = None) -> KeyPair:
-        """Waits as long as it takes. Until it is ``kept``, the same one can be had again without asking anew.
+    async def pair(self, *, waiting: OnWaiting | None = None) -> KeyPair:
+        """Wait until the request is signed. Until ``mark_stored``, the same pair is returned again.
 
-        Raises Refused, and KubeErrors of a hub that does not let us ask.
+        Raises Refused, and KubeErrors that are not retryable.
         """
         while True:
-            asked = self._pending.read()
-            if asked is None or asked.user != self._wanted.subject.user:
-                asked = await self._ask()
+            request = self._pending.read()
+            if request is None or request.user != self._wanted.subject.user:
+                request = await self._submit()
             try:
-                chain = await self._answer(asked.name, waiting)
+                chain = await self._wait_for_certificate(request.name, waiting)
             except NotFound:
-                log.info(VANISHED, asked.name)
+                log.info(VANISHED, request.name)
                 self._pending.clear()
                 continue
             except Refused:
                 self._pending.clear()
                 raise
-            made = KeyPair(asked.key, chain)
+            pair = KeyPair(request.key, chain)
             try:
-                made.check()
+                pair.check()
             except CertificateError as fault:
                 self._pending.clear()
-                log.warning(UNUSABLE, asked.name, fault)
+                log.warning(UNUSABLE, request.name, fault)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            return made
+            return pair
 
-    def kept(self) -> None:
-        """What was asked for is where it belongs. Not before: a full disk must not cost what somebody approved."""
+    def mark_stored(self) -> None:
+        """Drop the pending request. Call it after storing the pair: a full disk must not cost an approved request."""
         self._pending.clear()
 
-    async def _ask(self) -> SubmittedRequest:
-        """The key is kept before the hub hears of the request: the other way round it could be lost. A request that
-        did not get there is found missing the next time."""
+    async def _submit(self) -> SubmittedRequest:
+        """Store the key before the request is created, so that it cannot be lost. An uncreated request is found missing
+        later."""
         wanted = self._wanted
         key = new_key()
         while True:
             suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
-            asked = SubmittedRequest(name=f"{wanted.prefix}{suffix}", key=key, user=wanted.subject.user)
-            self._pending.write(asked)
+            request = SubmittedRequest(name=f"{wanted.prefix}{suffix}", key=key, user=wanted.subject.user)
+            self._pending.write(request)
             spec: dict[str, object] = {
                 "request": request_for(key, wanted.subject, hosts=wanted.hosts),
                 "signerName": wanted.signer,
@@ -146,32 +146,32 @@ class Enrolment:
             }
             if wanted.seconds is not None:
                 spec["expirationSeconds"] = wanted.seconds
-            body = {"metadata": {"name": asked.name, "labels": wanted.labels}, "spec": spec}
+            body = {"metadata": {"name": request.name, "labels": wanted.labels}, "spec": spec}
             try:
                 await self._client.create(SIGNING_REQUESTS, body)
             except AlreadyExists:
                 continue
-            return asked
+            return request
 
-    async def _answer(self, name: str, waiting: Told | None) -> bytes:
-        """Raises NotFound once the request is gone."""
+    async def _wait_for_certificate(self, name: str, waiting: OnWaiting | None) -> bytes:
+        """Raises NotFound if the request was deleted."""
         while True:
             try:
                 found = await self._client.get(SIGNING_REQUESTS, name)
-                if (chain := _judged(found)) is not None:
+                if (chain := _certificate_of(found)) is not None:
                     return chain
                 if waiting is not None and found.condition(APPROVED) is None:
                     waiting(name)
                     waiting = None
-                await self._changed(found)
+                await self._wait_for_change(found)
             except KubeError as error:
                 if not error.retryable:
                     raise
                 log.warning(OUT_OF_REACH, name, error)
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def _changed(self, seen: CertificateSigningRequest) -> None:
-        """Until something may have happened to the request."""
+    async def _wait_for_change(self, seen: CertificateSigningRequest) -> None:
+        """Return when the request may have changed."""
         meta = seen.metadata
         events = self._client.watch(
             SIGNING_REQUESTS,
@@ -185,10 +185,10 @@ class Enrolment:
                 async for _ in events:
                     return
         except Expired:
-            return  # the hub forgot what it was like: then it is looked at anew
+            return  #  the hub has compacted this version; get the request again
 
 
-def _judged(request: CertificateSigningRequest) -> bytes | None:
+def _certificate_of(request: CertificateSigningRequest) -> bytes | None:
     name = request.metadata.name
     for kind, text in ((DENIED, WAS_DENIED), (FAILED, HAS_FAILED)):
         found = request.condition(kind)

@@ -2,12 +2,12 @@
 
 
 class KlusterletError(Exception):
-    """The base of everything this package raises on purpose."""
+    """Base class of this package's errors."""
 
 
 class StateError(KlusterletError):
-    """What is kept in the state folder cannot be used for this cluster."""
+    """The state folder is invalid, or of another cluster."""
 
 
 class Refused(KlusterletError):
-    """Somebody on the hub decided against this cluster."""
+    """The hub rejected this cluster."""

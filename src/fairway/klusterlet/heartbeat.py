@@ -19,9 +19,9 @@ from fairway.kube.log_throttle import LogThrottle, retry_level
 log: Final = logging.getLogger(__name__)
 
 DURATION: Final = 60
-"""Seconds between renewals, where the hub does not say."""
+"""Seconds between renewals, if the ManagedCluster has none."""
 EARLIER: Final = 0.1
-"""Up to this share of the duration a renewal comes early: not all of a fleet at the same moment."""
+"""Maximum share of the duration by which a renewal is early, so that a fleet's renewals spread."""
 RETRY_SECONDS: Final = 2.0
 
 NOTEWORTHY_SECONDS: Final = 30.0
@@ -41,7 +41,7 @@ class Heartbeat:
         self._changed = asyncio.Event()
         self._throttle = LogThrottle(log)
         self._clock_throttle = LogThrottle(log, every=3600.0)
-        membership.subscribe(self._heard)
+        membership.subscribe(self._on_change)
         self._terms = self._read()
 
     def _read(self) -> tuple[bool, int]:
@@ -49,49 +49,49 @@ class Heartbeat:
         wanted = 0 if cluster is None else cluster.spec.leaseDurationSeconds
         return self._membership.accepted, wanted if wanted > 0 else DURATION
 
-    def _heard(self) -> None:
+    def _on_change(self) -> None:
         terms = self._read()
         if terms != self._terms:
             self._terms = terms
             self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled. Nothing is renewed while the hub does not accept the cluster."""
+        """Run until cancelled. Renews only while the hub accepts the cluster."""
         while True:
             self._changed.clear()
             accepted, duration = self._terms
             pause: float | None = None
             if accepted:
-                pause = await self._beat(duration)
+                pause = await self._renew_and_log(duration)
             try:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
-    async def _beat(self, duration: int) -> float:
-        """Seconds until the next."""
+    async def _renew_and_log(self, duration: int) -> float:
+        """Return the seconds until the next renewal."""
         try:
             await self.renew()
         except KubeError as error:
-            # One that is not there yet is made when the cluster is accepted: a matter of moments.
+            # The hub creates the lease shortly after it accepts the cluster.
             self._throttle.log(retry_level(error), type(error), NOT_RENEWED, self._membership.name, error)
             return min(RETRY_SECONDS, duration)
         return duration * random.uniform(1 - EARLIER, 1)
 
     async def renew(self) -> None:
         path = LEASES.path(namespace=self._membership.name, name=names.LEASE)
-        # All of it goes back as it came but for one field: the agent may replace the lease, not patch it.
+        # Sent back unchanged except for one field: the agent may update the lease, not patch it.
         answer = await self._hub.request("GET", path)
-        self._mind_clock(answer.headers.get("Date", ""))
+        self._check_clock(answer.headers.get("Date", ""))
         lease = msgspec.json.decode(answer.body)
         lease.setdefault("spec", {})["renewTime"] = format_micro_time(self._clock.wall())
         await self._hub.update(
             LEASES, names.LEASE, lease, namespace=self._membership.name, field_manager=FIELD_MANAGER
         )
 
-    def _mind_clock(self, date: str) -> None:
-        """Every answer of a hub says what time it is there."""
+    def _check_clock(self, date: str) -> None:
+        """Compare with the Date header of a response."""
         try:
             there = parsedate_to_datetime(date)
         except (ValueError, TypeError, IndexError, OverflowError):

@@ -22,8 +22,6 @@ class Secret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
 
 class CustomResourceDefinition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A CustomResourceDefinition."""
-
     metadata: ObjectMeta = ObjectMeta()
 
 

@@ -12,9 +12,9 @@ from fairway.klusterlet.certificates import KeyPair
 from fairway.klusterlet.errors import Refused
 from fairway.klusterlet.heartbeat import Heartbeat
 from fairway.klusterlet.local_agents import LocalAgents
-from fairway.klusterlet.membership import Membership, let_in
+from fairway.klusterlet.membership import Membership, wait_for_access
 from fairway.klusterlet.names import CERTIFICATE, KEY
-from fairway.klusterlet.registration import WAITS, wanted_of
+from fairway.klusterlet.registration import WAITS, certificate_spec
 from fairway.klusterlet.renewal import LEFT, Renewal
 from fairway.klusterlet.report import CUSTOM_CLAIMS
 from fairway.klusterlet.state import State
@@ -29,9 +29,9 @@ JOINED: Final = "cluster {name} has joined hub {server} as {user}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KlusterletOptions:
-    """``certificate_seconds``: how long certificates shall live, where the hub's signer does as it is told.
+    """``certificate_seconds``: requested validity of certificates, which the hub's signer may ignore.
 
-    ``left``: of its life, when a certificate is renewed. ``health_seconds``: between looks at the cluster's API.
+    ``left``: share of the validity at which a certificate is renewed. ``health_seconds``: interval of API checks.
     """
 
     certificate_seconds: int | None = None
@@ -43,7 +43,7 @@ class KlusterletOptions:
 
 
 class StateCredentialStore:
-    """The identity in the state folder, as a Vault."""
+    """CredentialStore in the state folder."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -65,25 +65,25 @@ class Klusterlet:
         state: State,
         *,
         options: KlusterletOptions | None = None,
-        tell: Callable[[str], None] = log.info,
+        notify: Callable[[str], None] = log.info,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._hub, self._cluster, self._state = hub, cluster, state
         self._options = options or KlusterletOptions()
-        self._tell, self._clock = tell, clock
+        self._notify, self._clock = notify, clock
 
     async def run(self) -> None:
-        """Until cancelled. Raises Refused once the hub has removed the cluster."""
+        """Run until cancelled. Raises Refused when the hub removes the cluster."""
         name, state, options = self._state.cluster, self._state, self._options
-        wanted = wanted_of(state, seconds=options.certificate_seconds)
-        await let_in(self._hub, name, waiting=lambda: self._tell(WAITS.format(name=name)))
+        wanted = certificate_spec(state, seconds=options.certificate_seconds)
+        await wait_for_access(self._hub, name, waiting=lambda: self._notify(WAITS.format(name=name)))
         async with Membership(self._hub, name, clock=self._clock) as membership:
             renewal = Renewal(
                 self._hub,
                 wanted,
                 StateCredentialStore(state),
                 pending=state.pending("hub"),
-                say=membership.say,
+                report=membership.report,
                 left=options.left,
                 clock=self._clock,
             )
@@ -96,7 +96,7 @@ class Klusterlet:
                 clock=self._clock,
             )
             parts = [
-                membership.over(),
+                membership.wait_until_removed(),
                 Heartbeat(self._hub, membership, clock=self._clock).run(),
                 StatusReporter(
                     self._hub,
@@ -114,7 +114,9 @@ class Klusterlet:
                 parts.append(WorkAgent(self._hub, self._cluster, name, clock=self._clock).run())
             if options.local_agents:
                 parts.append(LocalAgents(self._cluster, state.agents, clock=self._clock).run())
-            self._tell(JOINED.format(name=name, server=self._hub.connection.server, user=wanted.subject.user))
+            self._notify(
+                JOINED.format(name=name, server=self._hub.connection.server, user=wanted.subject.user)
+            )
             try:
                 async with asyncio.TaskGroup() as group:
                     for part in parts:

@@ -43,11 +43,11 @@ log: Final = logging.getLogger(__name__)
 
 MOST_PORTS: Final = 8
 MOST_AGENTS: Final = 20
-"""Processes that a hub can have run here; the oldest Deployments come first."""
-LOOK_SECONDS: Final = 0.5
-"""Between looks at an agent that is not ready."""
+"""Limit of processes; the oldest Deployments win."""
+CHECK_SECONDS: Final = 0.5
+"""Interval of checks of an agent that is not ready."""
 FILES_SECONDS: Final = 5.0
-"""Between looks at the Secrets it is to have."""
+"""Interval of checks of its Secrets."""
 LONGEST_MESSAGE: Final = 1000
 TOKEN_SECONDS: Final = 3600
 TOKEN_LEFT: Final = 0.5
@@ -58,7 +58,7 @@ NOT_READY: Final = "Deployment does not have minimum availability."
 WAITS: Final = "AgentWaits"
 RUNS: Final = "MinimumReplicasUnavailable"
 
-LOOKED_AFTER: Final = "Deployment %s/%s is managed by a deployment controller; skipped"
+MANAGED: Final = "Deployment %s/%s is managed by a deployment controller; skipped"
 TOO_MANY: Final = f"the limit of {MOST_AGENTS} local agents is reached"
 NO_SECRET: Final = "Secret {name} is missing"
 BROKE: Final = "unexpected error in %s; retrying when its Deployment changes"
@@ -66,18 +66,18 @@ DISTURBED: Final = "local agent %s: %s"
 
 
 class LocalAgents:
-    """``folder`` gets one folder for each of them, with its ``pid``, its ``log`` and its files."""
+    """``folder`` gets a folder for each agent, with ``pid``, ``log`` and its files."""
 
     def __init__(self, cluster: Client, folder: Path, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._cluster, self._folder, self._clock = cluster, folder, clock
         self._deployments = Informer(cluster, DEPLOYMENTS)
         self._woken = asyncio.Event()
         self._running: dict[Key, tuple[object, asyncio.Task[None]]] = {}
-        self._left_alone: set[Key] = set()
+        self._skipped: set[Key] = set()
         self._deployments.subscribe(lambda _: self._woken.set())
 
     async def run(self) -> None:
-        """Until cancelled; then all of them are ended."""
+        """Run until cancelled; then stop all agents."""
         async with AsyncExitStack() as stack:
             session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
             await stack.enter_async_context(self._deployments)
@@ -85,10 +85,10 @@ class LocalAgents:
             await self._deployments.synced.wait()
             while True:
                 self._woken.clear()
-                await self._settle(session)
+                await self._sync(session)
                 await self._woken.wait()
 
-    async def _settle(self, session: aiohttp.ClientSession) -> None:
+    async def _sync(self, session: aiohttp.ClientSession) -> None:
         wanted = {key: each for key, each in self._deployments.store.items() if self._is_ours(each)}
         oldest_first = sorted(wanted, key=lambda key: (str(wanted[key].metadata.creationTimestamp), key))
         surplus = frozenset(oldest_first[MOST_AGENTS:])
@@ -104,11 +104,11 @@ class LocalAgents:
                     deployment,
                     folder=self._folder / ".".join(key),
                     session=session,
-                    refused=TOO_MANY if key in surplus else "",
+                    rejected=TOO_MANY if key in surplus else "",
                     clock=self._clock,
                 )
                 task = asyncio.create_task(agent.run(), name=f"local agent {'/'.join(key)}")
-                task.add_done_callback(_told)
+                task.add_done_callback(_log_failure)
                 self._running[key] = (shapes[key], task)
 
     def _is_ours(self, deployment: Deployment) -> bool:
@@ -116,9 +116,9 @@ class LocalAgents:
             return False
         key = key_of(deployment)
         if REVISION in deployment.metadata.annotations:
-            if key not in self._left_alone:
-                self._left_alone.add(key)
-                log.warning(LOOKED_AFTER, *key)
+            if key not in self._skipped:
+                self._skipped.add(key)
+                log.warning(MANAGED, *key)
             return False
         return True
 
@@ -132,23 +132,23 @@ class LocalAgents:
             await self._stop(key)
 
 
-def _told(task: "asyncio.Task[None]") -> None:
+def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(BROKE, task.get_name(), exc_info=error)
 
 
-def shortened(text: str) -> str:
-    """A Deployment says it to people, and whoever wrote it chose how long its parts are."""
+def truncate(text: str) -> str:
+    """Limit a message that quotes the Deployment."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
 
 
 def _shape(deployment: Deployment) -> object:
-    """All whose change means another process."""
+    """Fields whose change requires another process."""
     return deployment.metadata.uid, deployment.spec
 
 
 class _Agent:
-    """One Deployment's."""
+    """The agent of one Deployment."""
 
     def __init__(
         self,
@@ -158,38 +158,37 @@ class _Agent:
         *,
         folder: Path,
         session: aiohttp.ClientSession,
-        refused: str,
+        rejected: str,
         clock: Clock,
     ) -> None:
         self._cluster, self._deployments, self._deployment = cluster, deployments, deployment
-        self._shape, self._refused = _shape(deployment), refused
+        self._shape, self._rejected = _shape(deployment), rejected
         self._folder, self._session, self._clock = folder, session, clock
         self._name = "/".join(key_of(deployment))
-        self._looks = asyncio.Event()
+        self._check_due = asyncio.Event()
         self._token_due = 0.0
-        self._told: _Status | None = None
-        """What was last written, which may be more than is known yet."""
+        self._reported: _Status | None = None
+        """Status that was written last; the informer may not have it yet."""
         self._throttle = LogThrottle(log)
 
     async def run(self) -> None:
-        """Until cancelled."""
         if self._deployment.spec.replicas == 0:
-            await self._tell(replicas=0, ready=False)
+            await self._report(replicas=0, ready=False)
             return
-        with held_ports(MOST_PORTS) as ports:
+        with reserve_ports(MOST_PORTS) as ports:
             try:
-                if self._refused:
-                    raise NotLaunchable(self._refused)
+                if self._rejected:
+                    raise NotLaunchable(self._rejected)
                 launch = launch_of(self._deployment, folder=self._folder, ports=ports)
             except NotLaunchable as fault:
                 log.warning(DISTURBED, self._name, fault)
-                await self._tell(ready=False, why=shortened(str(fault)))
+                await self._report(ready=False, why=truncate(str(fault)))
                 return
             try:
-                await self._files_ready(launch)
+                await self._wait_for_files(launch)
                 await self._supervise(launch)
             finally:
-                # Keys and tokens do not stay behind; whoever comes back is given them anew.
+                # Keys and tokens must not remain; a later start writes them again.
                 for path in (self._folder / "volumes", self._identity.path):
                     shutil.rmtree(path, ignore_errors=True)
 
@@ -199,7 +198,7 @@ class _Agent:
             launch.arguments,
             variables={**launch.variables, "KUBECONFIG": str(self._identity.path / "kubeconfig")},
             folder=self._folder,
-            changed=self._looks.set,
+            changed=self._check_due.set,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(process.run())
@@ -208,32 +207,31 @@ class _Agent:
 
     @property
     def _identity(self) -> AtomicDirectory:
-        """For the managed cluster, as the service account of the Deployment."""
+        """Credentials for the managed cluster: the service account of the Deployment."""
         return AtomicDirectory(self._folder / "cluster")
 
-    async def _files_ready(self, launch: Launch) -> None:
-        """Until all are there for the first time."""
+    async def _wait_for_files(self, launch: Launch) -> None:
         while True:
             try:
                 make_private(self._folder)
                 for path in launch.empty:
                     make_private(path)
-                await self._files(launch)
+                await self._write_files(launch)
                 return
             except (KubeError, KlusterletError, OSError) as error:
                 self._throttle.log(logging.INFO, str(error), DISTURBED, self._name, error)
-                await self._tell(ready=False, why=shortened(str(error)))
-            await asyncio.sleep(LOOK_SECONDS)
+                await self._report(ready=False, why=truncate(str(error)))
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _keep_files(self, launch: Launch) -> None:
         while True:
             await asyncio.sleep(FILES_SECONDS)
             try:
-                await self._files(launch)
+                await self._write_files(launch)
             except (KubeError, KlusterletError, OSError) as error:
                 self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
 
-    async def _files(self, launch: Launch) -> None:
+    async def _write_files(self, launch: Launch) -> None:
         namespace = self._deployment.metadata.namespace
         for path, name in launch.folders.items():
             try:
@@ -261,16 +259,16 @@ class _Agent:
         self._token_due = self._clock.monotonic() + TOKEN_SECONDS * (1 - TOKEN_LEFT)
 
     async def _watch(self, process: LocalProcess, launch: Launch) -> None:
-        """Asks the agent whether it is ready, and says so."""
+        """Probe readiness, and report it."""
         while True:
-            self._looks.clear()
+            self._check_due.clear()
             ready = process.alive and await self._is_ready(launch)
-            await self._tell(ready=ready)
+            await self._report(ready=ready)
             probe = launch.ready
-            pause = probe.period if probe is not None and ready else LOOK_SECONDS
+            pause = probe.period if probe is not None and ready else CHECK_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._looks.wait()
+                    await self._check_due.wait()
 
     async def _is_ready(self, launch: Launch) -> bool:
         if launch.ready is None:
@@ -282,12 +280,12 @@ class _Agent:
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
 
-    async def _tell(self, *, ready: bool, replicas: int = 1, why: str = "") -> None:
-        """As the status of the Deployment, if it is not that already."""
+    async def _report(self, *, ready: bool, replicas: int = 1, why: str = "") -> None:
+        """Write the status of the Deployment if it differs."""
         namespace, name = key_of(self._deployment)
         known = self._deployments.get(name, namespace=namespace)
         if known is None or _shape(known) != self._shape:
-            return  # of what it is by now, somebody else is about to tell
+            return  #  the Deployment changed; its new agent reports
         waits = ("False", WAITS if why else RUNS, why or NOT_READY)
         status = _Status(
             generation=known.metadata.generation,
@@ -295,7 +293,7 @@ class _Agent:
             ready=int(ready),
             condition=READY if ready or replicas == 0 else waits,
         )
-        if status.is_in(known) and self._told in (None, status):
+        if status.is_in(known) and self._reported in (None, status):
             return
         try:
             await self._cluster.patch(
@@ -307,7 +305,7 @@ class _Agent:
                 subresource="status",
                 field_manager=FIELD_MANAGER,
             )
-            self._told = status
+            self._reported = status
         except KubeError as error:
             self._throttle.log(logging.WARNING, type(error), DISTURBED, self._name, error)
 
@@ -358,11 +356,10 @@ def _available(deployment: Deployment) -> DeploymentCondition | None:
 
 
 @contextmanager
-def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports of the loopback that nobody else is given while the block lasts.
+def reserve_ports(count: int) -> Iterator[list[int]]:
+    """Reserve loopback ports while the block runs.
 
-    A socket that is bound but does not listen keeps the kernel from handing out its port, and who allows the reuse of
-    addresses, as servers do, can still listen there.
+    The kernel does not assign the port of a bound socket; a server with SO_REUSEADDR can still listen there.
     """
     with ExitStack() as stack:
         numbers: list[int] = []

@@ -20,7 +20,7 @@ from fairway.kube import APPLIED_MANIFEST_WORKS, Resource
 PROGRAM: Final = "fairway"
 VERB: Final = "agent"
 REVISION: Final = "deployment.kubernetes.io/revision"
-"""What a deployment controller writes to each Deployment it looks after."""
+"""Annotation that a deployment controller sets."""
 HEALTH_OPTION: Final = "--health-address"
 LOOPBACK: Final = "127.0.0.1"
 
@@ -37,7 +37,7 @@ _REFERENCE: Final = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))")
 _ADDRESS: Final = re.compile(
     r"(?:0\.0\.0\.0|\[::\]|\*|localhost|127\.0\.0\.1)?:(?P<port>[0-9]{1,5})", re.ASCII
 )
-"""Where to listen in a container: everywhere, or on the loopback."""
+"""Listen address in a container: all addresses, or the loopback."""
 _ACCOUNT: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
 _VOLUME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -137,7 +137,7 @@ class Deployment(Struct, frozen=True):
 
     @property
     def agent(self) -> Container | None:
-        """The container that is Fairway's agent, of a Deployment that came with a ManifestWork."""
+        """The container of Fairway's agent, if a ManifestWork created the Deployment."""
         work = APPLIED_MANIFEST_WORKS
         if not any(
             (each.kind, each.apiVersion) == (work.kind, work.api_version)
@@ -164,8 +164,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """``arguments`` are those of the program. ``folders`` are the Secrets wanted, by the folder their files go to;
-    ``empty`` are folders that must be there."""
+    """``folders`` maps folders to the Secrets for their files; ``empty`` are folders without files."""
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -177,9 +176,9 @@ class Launch:
 
 
 def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> Launch:
-    """``folder`` is where its files may go; ``ports`` are free ones of this machine, taken as needed.
+    """``folder`` is for its files; ``ports`` are free ports of this machine.
 
-    Raises Unlaunchable.
+    Raises NotLaunchable.
     """
     container = deployment.agent
     assert container is not None
@@ -189,34 +188,34 @@ def launch_of(deployment: Deployment, *, folder: Path, ports: Iterable[int]) -> 
         raise NotLaunchable(BAD_ACCOUNT.format(name=account))
     volumes = folder / "volumes"
     places = _places(container, pod, volumes)
-    moved = _Moved(container, ports=ports)
+    port_map = _PortMap(container, ports=ports)
     variables = _variables(deployment, container)
     paths = {mount.mount_path.rstrip("/"): str(places[mount.name]) for mount in container.volume_mounts}
 
-    def elsewhere(text: str) -> str:
-        return _elsewhere(text, paths)
+    def map_paths(text: str) -> str:
+        return _map_paths(text, paths)
 
-    words = [_expanded(each, variables) for each in (container.command + container.args)[2:]]
+    words = [_expand(each, variables) for each in (container.command + container.args)[2:]]
     arguments = [
         VERB,
-        *checked_arguments(words, volumes=volumes, path=elsewhere, address=moved.address),
+        *checked_arguments(words, volumes=volumes, path=map_paths, address=port_map.address),
     ]
-    arguments += moved.left_over(container, arguments)
+    arguments += port_map.health_option(container, arguments)
     arguments.append(f"{CONFINED}={volumes}")
     secrets = {volume.name: volume.secret for volume in pod.volumes if volume.secret is not None}
     return Launch(
         arguments=tuple(arguments),
-        variables={name: elsewhere(value) for name, value in checked_variables(variables).items()},
+        variables={name: map_paths(value) for name, value in checked_variables(variables).items()},
         folders={places[name]: secret.secret_name for name, secret in secrets.items() if name in places},
         optional=frozenset(each.secret_name for each in secrets.values() if each.optional),
         empty=tuple(place for name, place in places.items() if name not in secrets),
         account=account,
-        ready=_ready(container, moved),
+        ready=_ready(container, port_map),
     )
 
 
 def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path]:
-    """Folders of this machine by the volume they stand for."""
+    """Local folders by volume."""
     volumes = {each.name: each for each in pod.volumes}
     found: dict[str, Path] = {}
     for mount in container.volume_mounts:
@@ -232,7 +231,7 @@ def _places(container: Container, pod: _PodSpec, folder: Path) -> dict[str, Path
 
 
 def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
-    """In their order: each may refer to those before it."""
+    """In order: each may refer to earlier ones."""
     meta = deployment.metadata
     fields = {
         "metadata.name": f"{meta.name}-local",
@@ -244,7 +243,7 @@ def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in container.env:
         if each.value_from is None:
-            found[each.name] = _expanded(each.value, found)
+            found[each.name] = _expand(each.value, found)
             continue
         reference = each.value_from.field_ref
         if reference is None or reference.field_path not in fields:
@@ -253,10 +252,10 @@ def _variables(deployment: Deployment, container: Container) -> dict[str, str]:
     return found
 
 
-def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    """``$(NAME)`` as Kubernetes reads it: what is not known stays, and ``$$`` is a dollar.
+def _expand(text: str, variables: Mapping[str, str]) -> str:
+    """Expand ``$(NAME)`` as Kubernetes does: unknown names stay, ``$$`` is a dollar.
 
-    Raises Unlaunchable for what becomes longer than a program can be told: each may double the one before.
+    Raises NotLaunchable if the result is too long: each variable may double the one before.
     """
     left = LONGEST - len(text)
 
@@ -275,19 +274,16 @@ def _expanded(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _elsewhere(text: str, paths: Mapping[str, str]) -> str:
-    """Paths of the container as paths of this machine."""
+def _map_paths(text: str, paths: Mapping[str, str]) -> str:
+    """Replace paths of the container by local paths."""
     if not paths:
         return text
     longest_first = "|".join(re.escape(each) for each in sorted(paths, key=len, reverse=True))
     return re.sub(rf"(?<![^=:,])({longest_first})(?=/|$)", lambda found: paths[found[1]], text)
 
 
-class _Moved:
-    """Ports of the container, and those of this machine that stand for them: two agents want the same.
-
-    A port that nothing stands for would be that of somebody else here.
-    """
+class _PortMap:
+    """Maps ports of the container to local ports, so that agents with the same ports do not collide."""
 
     def __init__(self, container: Container, *, ports: Iterable[int]) -> None:
         self._named = {each.name: each.container_port for each in container.ports}
@@ -295,7 +291,7 @@ class _Moved:
         self._ports: dict[int, int] = {}
 
     def port(self, wanted: int | str) -> int:
-        """Raises Unlaunchable."""
+        """Raises NotLaunchable."""
         number = wanted if isinstance(wanted, int) else self._named.get(wanted, 0)
         if number not in self._ports:
             free = next(self._free, None)
@@ -305,26 +301,26 @@ class _Moved:
         return self._ports[number]
 
     def address(self, text: str) -> str:
-        """Empty for what is none. Raises Unlaunchable."""
+        """Empty for an invalid address. Raises NotLaunchable."""
         found = _ADDRESS.fullmatch(text)
         return "" if found is None else f"{LOOPBACK}:{self.port(int(found['port']))}"
 
-    def left_over(self, container: Container, arguments: list[str]) -> list[str]:
-        """In a container the agent listens at a usual port without being told; here it must be told."""
+    def health_option(self, container: Container, arguments: list[str]) -> list[str]:
+        """Set the health address, which in a container has a default port."""
         probe = container.readiness_probe or container.liveness_probe
-        told = any(each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
-        if probe is None or probe.http_get is None or told:
+        given = any(each.startswith(f"{HEALTH_OPTION}=") for each in arguments)
+        if probe is None or probe.http_get is None or given:
             return []
         return [f"{HEALTH_OPTION}={LOOPBACK}:{self.port(probe.http_get.port)}"]
 
 
-def _ready(container: Container, moved: _Moved) -> Probe | None:
+def _ready(container: Container, port_map: _PortMap) -> Probe | None:
     probe = container.readiness_probe
     if probe is None or probe.http_get is None:
         return None
     path = f"/{probe.http_get.path.lstrip('/')}"
     return Probe(
-        url=f"http://{LOOPBACK}:{moved.port(probe.http_get.port)}{path}",
+        url=f"http://{LOOPBACK}:{port_map.port(probe.http_get.port)}{path}",
         period=float(max(probe.period_seconds, 1)),
         timeout=float(max(probe.timeout_seconds, 1)),
     )

@@ -27,7 +27,7 @@ AS_VARIABLE: Final = "variable {name} stands for an option of the agent; give a 
 NUL: Final = "{what} has a NUL character in it"
 
 CONFINED: Final = "--confined-to"
-"""What the agent is told, so that a kubeconfig it is given leads nowhere else, either."""
+"""Restricts the files that a kubeconfig of the agent may refer to."""
 OFF: Final = "off"
 
 VARIABLES: Final = frozenset(
@@ -50,14 +50,14 @@ VARIABLES: Final = frozenset(
         ),
     }
 )
-"""Those that agents of add-ons get, and those that providers look for. Any other could make another program of it."""
+"""Variables for add-on agents and providers. Others could change the program that runs."""
 
 _OPTION_PREFIX: Final = "FAIRWAY_"
 _PROVIDER: Final = re.compile(r"[A-Za-z0-9][-_A-Za-z0-9]{0,62}", re.ASCII)
 
 
 class NotLaunchable(KlusterletError):
-    """Why a Deployment cannot run here."""
+    """The Deployment cannot run as a local agent."""
 
 
 class _Kind(Enum):
@@ -68,8 +68,8 @@ class _Kind(Enum):
     PROVIDERS = auto()
 
 
-# Neither --kubeconfig, for the cluster is reached as the service account, nor --config: options of a provider may name
-# files, programs and addresses of their own.
+# Without --kubeconfig, because the agent uses the service account, and without --config, because options of a provider
+# may contain files, programs and addresses.
 _OPTIONS: Final[Mapping[str, _Kind]] = {
     "--hub-kubeconfig": _Kind.FILE,
     "--cluster-name": _Kind.TEXT,
@@ -88,21 +88,22 @@ _OPTIONS: Final[Mapping[str, _Kind]] = {
     "--health-address": _Kind.ADDRESS,
 }
 
-Moved = Callable[[str], str]
+Translate = Callable[[str], str]
 
 
-def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, address: Moved) -> Iterator[str]:
-    """Those behind ``fairway agent``, in one form. Raises Unlaunchable.
+def checked_arguments(
+    words: Sequence[str], *, volumes: Path, path: Translate, address: Translate
+) -> Iterator[str]:
+    """Validate the arguments after ``fairway agent``, and yield them in normal form. Raises NotLaunchable.
 
-    ``path`` and ``address`` say what a path and an address of the container are on this machine; what is no file below
-    ``volumes`` then is refused.
+    ``path`` and ``address`` translate those of the container; a file outside of ``volumes`` is rejected.
     """
     if not words or words[0] != "run":
         raise NotLaunchable(NOT_RUN.format(verb="" if not words else words[0]))
     yield words[0]
     rest = iter(words[1:])
     for word in rest:
-        _refuse_nul(word, what="an argument")
+        _check_nul(word, what="an argument")
         name, equals, value = word.partition("=")
         kind = _OPTIONS.get(name)
         if kind is None:
@@ -116,7 +117,7 @@ def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, addre
             following = next(rest, None)
             if following is None:
                 raise NotLaunchable(NO_VALUE.format(name=name))
-            _refuse_nul(following, what="an argument")
+            _check_nul(following, what="an argument")
             value = following
         match kind:
             case _Kind.FILE:
@@ -132,12 +133,12 @@ def checked_arguments(words: Sequence[str], *, volumes: Path, path: Moved, addre
 
 
 def checked_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that get through. Raises Unlaunchable for what would be an option."""
+    """Return the allowed variables. Raises NotLaunchable for variables that set options."""
     for name, value in variables.items():
         if name.startswith(_OPTION_PREFIX):
             raise NotLaunchable(AS_VARIABLE.format(name=name))
         if name in VARIABLES:
-            _refuse_nul(value, what=f"variable {name}")
+            _check_nul(value, what=f"variable {name}")
     return {name: value for name, value in variables.items() if name in VARIABLES}
 
 
@@ -154,6 +155,6 @@ def _check_providers(name: str, value: str) -> None:
             raise NotLaunchable(NO_PROVIDER.format(name=name, value=each.strip()))
 
 
-def _refuse_nul(text: str, *, what: str) -> None:
+def _check_nul(text: str, *, what: str) -> None:
     if "\0" in text:
         raise NotLaunchable(NUL.format(what=what))

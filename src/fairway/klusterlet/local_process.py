@@ -16,13 +16,13 @@ from fairway.kube import Backoff
 log: Final = logging.getLogger(__name__)
 
 GRACE_SECONDS: Final = 10.0
-"""To end in order; then it is killed."""
+"""Time to exit after SIGTERM, before SIGKILL."""
 STEADY_SECONDS: Final = 30.0
-"""Who ran for so long begins anew with short pauses."""
+"""Run time after which the backoff is reset."""
 LONGEST_LOG: Final = 10_000_000
-"""Bytes, after which the log is begun anew; what was in it is kept once, beside it."""
+"""Size in bytes at which the log is truncated; its content is kept once as ``log.old``."""
 LOG_SECONDS: Final = 30.0
-"""Between looks at how long it is."""
+"""Interval of checks of the log's size."""
 
 STARTED: Final = "agent %s runs as process %d; its log is %s"
 NOT_STARTED: Final = "cannot start agent %s (%s); retrying in %.1f s"
@@ -30,9 +30,9 @@ ENDED: Final = "agent %s exited with status %s; restarting in %.1f s"
 
 _BACKOFF: Final = Backoff(base=0.5, cap=60.0)
 
-# prctl(PR_SET_PDEATHSIG, SIGKILL): the kernel ends the child when the klusterlet is gone, be it killed. If it went
-# before that was asked for, nobody will send the signal any more. Elsewhere than on Linux only an orderly end stops it.
-_LEASHED: Final = """\
+# prctl(PR_SET_PDEATHSIG, SIGKILL): the kernel kills the child when the klusterlet dies. The child checks its parent,
+# which may have died before. On other systems only an orderly exit stops the child.
+_DIE_WITH_PARENT: Final = """\
 import ctypes, os, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, 9)
@@ -42,7 +42,7 @@ if os.getppid() == int(sys.argv[1]):
 
 
 class LocalProcess:
-    """Of Fairway itself. ``changed`` is called when it starts and when it ends."""
+    """A process of Fairway. Calls ``changed`` when it starts and when it exits."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class LocalProcess:
         return self._child is not None and self._child.returncode is None
 
     async def run(self) -> None:
-        """Until cancelled; then it is ended."""
+        """Run until cancelled; then stop the process."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
@@ -78,9 +78,9 @@ class LocalProcess:
                 await asyncio.sleep(pause)
                 continue
             try:
-                status = await self._over(child)
+                status = await self._wait(child)
             except asyncio.CancelledError:
-                await self._end(child)
+                await self._stop(child)
                 raise
             finally:
                 self._pid_file.unlink(missing_ok=True)
@@ -92,8 +92,8 @@ class LocalProcess:
             log.warning(ENDED, self.name, status, pause)
             await asyncio.sleep(pause)
 
-    async def _over(self, child: asyncio.subprocess.Process) -> int:
-        """Its status, once it has ended. Meanwhile its log is kept short."""
+    async def _wait(self, child: asyncio.subprocess.Process) -> int:
+        """Return the exit status. Truncates the log meanwhile."""
         while True:
             try:
                 async with asyncio.timeout(LOG_SECONDS):
@@ -103,7 +103,7 @@ class LocalProcess:
                     self.trim_log()
 
     def trim_log(self) -> None:
-        """The process goes on writing to the same file, at its end, wherever that is. Raises OSError."""
+        """Truncate the log, which the process keeps open for appending. Raises OSError."""
         if self._log.stat().st_size > LONGEST_LOG:
             with open(self._log, "rb") as written:
                 written.seek(-LONGEST_LOG, os.SEEK_END)
@@ -114,7 +114,7 @@ class LocalProcess:
         make_private(self._log.parent)
         with suppress(FileNotFoundError):
             self.trim_log()
-        environment = {**_inherited(), **self._variables}
+        environment = {**_inherited_variables(), **self._variables}
         appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         with open(os.open(self._log, appending, 0o600), "ab") as output:
             self._child = child = await asyncio.create_subprocess_exec(
@@ -122,10 +122,10 @@ class LocalProcess:
                 "-I",
                 "-S",
                 "-c",
-                _LEASHED,
+                _DIE_WITH_PARENT,
                 str(os.getpid()),
                 sys.executable,
-                "-P",  # a module in the folder this was started in is nobody's
+                "-P",  #  do not import modules from the current directory
                 "-m",
                 "fairway",
                 *self._arguments,
@@ -133,7 +133,7 @@ class LocalProcess:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                # Ctrl-C at the terminal is for the klusterlet, which ends its agents in order.
+                # Ctrl-C is for the klusterlet, which stops its agents in order.
                 start_new_session=True,
             )
         replace_private(self._pid_file, f"{child.pid}\n".encode())
@@ -141,7 +141,7 @@ class LocalProcess:
         self._changed()
         return child
 
-    async def _end(self, child: asyncio.subprocess.Process) -> None:
+    async def _stop(self, child: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             child.send_signal(signal.SIGTERM)
             with suppress(TimeoutError):
@@ -152,7 +152,7 @@ class LocalProcess:
             await child.wait()
 
 
-def _inherited() -> dict[str, str]:
-    """What any program needs, and nothing that says how to reach a cluster."""
+def _inherited_variables() -> dict[str, str]:
+    """Variables that any program needs, without credentials of a cluster."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV", "SSL_CERT_FILE")
     return {name: value for name in kept if (value := os.environ.get(name)) is not None}

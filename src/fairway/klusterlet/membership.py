@@ -43,10 +43,10 @@ WAITS: Final = "cannot check whether cluster %s is accepted: %s"
 _BACKOFF: Final = Backoff(base=0.25, cap=5.0)
 
 
-async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None:
-    """Until the hub lets the agent see its own cluster. ``waiting`` is called once if that is not so at first.
+async def wait_for_access(hub: Client, name: str, *, waiting: Callable[[], None]) -> None:
+    """Return when the hub allows the agent to get its ManagedCluster. Calls ``waiting`` once if it must wait.
 
-    Who is not accepted has no rights at all, so there is nothing it could follow; it can only ask again.
+    An agent that is not accepted has no permission to watch, so it polls.
     """
     failures, throttle = 0, LogThrottle(log)
     while True:
@@ -67,7 +67,7 @@ async def let_in(hub: Client, name: str, *, waiting: Callable[[], None]) -> None
 
 
 class Membership:
-    """Follows the cluster's own ManagedCluster while the block lasts."""
+    """Watches the ManagedCluster of this cluster within ``async with``."""
 
     def __init__(self, hub: Client, name: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self.hub, self.name, self._clock = hub, name, clock
@@ -78,7 +78,7 @@ class Membership:
         self._writing = asyncio.Lock()
 
     async def __aenter__(self) -> "Membership":
-        self._informer.subscribe(self._heard)
+        self._informer.subscribe(self._on_change)
         await self._informer.__aenter__()
         return self
 
@@ -100,15 +100,15 @@ class Membership:
         return found is not None and found.status == TRUE
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Called whenever something changed."""
+        """Call ``listener`` after every change."""
         self._listeners.append(listener)
 
-    async def over(self) -> None:
-        """Until the cluster is removed from the hub, which is raised as Refused."""
+    async def wait_until_removed(self) -> None:
+        """Raises Refused when the cluster is removed from the hub."""
         await self._removed.wait()
         raise Refused(REMOVED.format(name=self.name))
 
-    def _heard(self, batch: Batch[ManagedCluster]) -> None:
+    def _on_change(self, batch: Batch[ManagedCluster]) -> None:
         if any(isinstance(change, Deleted) for change in batch.changes) and self.cluster is None:
             self._removed.set()
         if self._was_accepted and self.cluster is not None and not self.accepted:
@@ -117,10 +117,10 @@ class Membership:
         for listener in self._listeners:
             listener()
 
-    async def say(self, *conditions: Condition) -> None:
-        """In the status, leaving conditions of others alone. Nothing is written that is there already.
+    async def report(self, *conditions: Condition) -> None:
+        """Set conditions in the status if they differ, and keep those of other writers.
 
-        The list is one value to OCM's definition, so it is written only over the very state that was read.
+        OCM's definition treats the list as one value, so the write requires the resource version that was read.
         """
         async with self._writing:
             cluster = self.cluster
@@ -128,7 +128,7 @@ class Membership:
                 if attempt or cluster is None:
                     cluster = await self.hub.get(MANAGED_CLUSTERS, self.name)
                 before = cluster.status.conditions or ()
-                wanted = _with(before, conditions, clock=self._clock)
+                wanted = _set_conditions(before, conditions, clock=self._clock)
                 if wanted == before:
                     return
                 meta = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resourceVersion}
@@ -145,7 +145,7 @@ class Membership:
                     return
 
 
-def _with(
+def _set_conditions(
     before: Sequence[Condition], conditions: Sequence[Condition], *, clock: Clock
 ) -> tuple[Condition, ...]:
     found = tuple(before)

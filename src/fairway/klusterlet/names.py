@@ -5,11 +5,11 @@ from typing import Final
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
 ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
 JOINED_LABEL: Final = "fairway.dev/joined-as"
-"""Of everything on a managed cluster that is there because it joined; the value is the cluster's name on the hub."""
+"""Label of all objects that joining created on a managed cluster; the value is the cluster's name on the hub."""
 
 SUBJECT_PREFIX: Final = "system:open-cluster-management:"
-EVERYBODY: Final = f"{SUBJECT_PREFIX}managed-clusters"
-"""The group all agents of all clusters are in."""
+ALL_AGENTS: Final = f"{SUBJECT_PREFIX}managed-clusters"
+"""Group of the agents of all clusters."""
 
 LEASE: Final = "managed-cluster-lease"
 JOINED: Final = "ManagedClusterJoined"
@@ -20,7 +20,7 @@ CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 CLUSTER_NAME: Final = "cluster-name"
 AGENT_NAME: Final = "agent-name"
-"""Of the files, or keys of a Secret, that an identity on the hub consists of."""
+"""Files, or keys of a Secret, of an identity on the hub."""
 
 
 def group_of(cluster: str) -> str:

@@ -35,14 +35,14 @@ WAITS: Final = "waiting to be accepted; on the hub run: fairway accept {name}"
 
 _DENIED: Final = "HubClusterAdminDenied"
 _PASSING: Final = frozenset({_DENIED, "NamespaceTerminating", "Error"})
-"""Reasons for not being let in that may be gone in a moment, or whenever somebody changes their mind."""
+"""Reasons that may disappear, by themselves or by an administrator."""
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Introduction:
-    """What a cluster says about itself when it comes. ``url`` and ``authority`` are for who wants to reach its API."""
+class ClusterRegistration:
+    """ManagedCluster to create. ``url`` and ``authority`` are for clients of the cluster's API."""
 
     name: str
     url: str = ""
@@ -59,12 +59,12 @@ class Introduction:
         return {"metadata": {"name": self.name}, "spec": spec}
 
 
-def wanted_of(state: State, *, seconds: int | None = None) -> CertificateSpec:
-    """The certificate by which the hub knows the agent of this cluster."""
+def certificate_spec(state: State, *, seconds: int | None = None) -> CertificateSpec:
+    """Certificate of this cluster's agent on the hub."""
     name = state.cluster
     return CertificateSpec(
         subject=Subject(
-            user=names.user_of(name, state.agent), groups=(names.group_of(name), names.EVERYBODY)
+            user=names.user_of(name, state.agent), groups=(names.group_of(name), names.ALL_AGENTS)
         ),
         prefix=f"{name}-",
         labels={names.CLUSTER_LABEL: name},
@@ -74,53 +74,53 @@ def wanted_of(state: State, *, seconds: int | None = None) -> CertificateSpec:
 
 async def register(
     bootstrap: Client,
-    introduction: Introduction,
+    registration: ClusterRegistration,
     state: State,
     *,
-    tell: Tell,
+    notify: Notify,
     seconds: int | None = None,
 ) -> None:
-    """Returns once the state has an identity. Raises Refused, and KubeErrors of a hub that does not let us ask."""
-    name = introduction.name
+    """Return when the state has an identity. Raises Refused, and KubeErrors that are not retryable."""
+    name = registration.name
     server = bootstrap.connection.server
     try:
         found = await bootstrap.get(MANAGED_CLUSTERS, name)
         _check(found)
-        tell(_found(found, introduction, server=server))
+        notify(_describe_existing(found, registration, server=server))
     except NotFound as error:
         if not error.details.name:
-            raise  # no cluster at all can be made there: the kind is not served
+            raise  #  the hub does not serve ManagedClusters
         try:
-            await bootstrap.create(MANAGED_CLUSTERS, introduction.document(), field_manager=FIELD_MANAGER)
-            tell(MADE.format(name=name, server=server))
+            await bootstrap.create(MANAGED_CLUSTERS, registration.document(), field_manager=FIELD_MANAGER)
+            notify(MADE.format(name=name, server=server))
         except AlreadyExists:
-            tell(FOUND.format(name=name, server=server))
+            notify(FOUND.format(name=name, server=server))
 
-    enrolment = Enrolment(bootstrap, wanted_of(state, seconds=seconds), pending=state.pending("hub"))
-    pair = await enrolment.pair(waiting=lambda request: tell(ASKED.format(request=request, name=name)))
-    state.keep(pair, hub=bootstrap.connection)
-    enrolment.kept()
-    tell(SIGNED.format(ends=format_time(pair.check().ends)))
+    enrolment = Enrolment(bootstrap, certificate_spec(state, seconds=seconds), pending=state.pending("hub"))
+    pair = await enrolment.pair(waiting=lambda request: notify(ASKED.format(request=request, name=name)))
+    state.store(pair, hub=bootstrap.connection)
+    enrolment.mark_stored()
+    notify(SIGNED.format(ends=format_time(pair.check().ends)))
 
 
-def _found(cluster: ManagedCluster, introduction: Introduction, *, server: str) -> str:
-    """One that was made for this cluster, or left behind by it, has no agent that answers."""
-    name = introduction.name
+def _describe_existing(cluster: ManagedCluster, registration: ClusterRegistration, *, server: str) -> str:
+    """Warn about an available cluster: one prepared for this agent, or left by it, has no active agent."""
+    name = registration.name
     available = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if available is None or available.status != TRUE:
         return FOUND.format(name=name, server=server)
     urls = [each.url for each in cluster.spec.managedClusterClientConfigs if each.url]
-    other = urls and introduction.url not in urls
+    other = urls and registration.url not in urls
     where = ELSEWHERE.format(url=", ".join(urls)) if other else ""
     return ALIVE.format(name=name, server=server, where=where)
 
 
-async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
-    """Until the hub has let the cluster in. Raises Refused if it will not.
+async def wait_for_acceptance(bootstrap: Client, name: str, *, notify: Notify) -> None:
+    """Return when the hub has accepted the cluster. Raises Refused if it will not.
 
-    Its own identity does not show the cluster why it is kept waiting, for it has no rights before it is let in.
+    Uses the bootstrap identity: the cluster's own has no permission to read the reason before it is accepted.
     """
-    told = ""
+    notified = ""
     async with (
         Informer(bootstrap, MANAGED_CLUSTERS, fields=f"metadata.name={name}") as informer,
         aclosing(informer.changes()) as changes,
@@ -134,13 +134,13 @@ async def admitted(bootstrap: Client, name: str, *, tell: Tell) -> None:
             if found is not None and found.status == TRUE:
                 return
             reason, text = _obstacle(cluster)
-            if text and reason != told:
-                told = reason
-                tell(text)
+            if text and reason != notified:
+                notified = reason
+                notify(text)
 
 
 def _obstacle(cluster: ManagedCluster) -> tuple[str, str]:
-    """What is waited for: in a word, and for people. Nothing if the hub is about to let the cluster in."""
+    """Return reason and message of what is waited for; empty if the hub is about to accept the cluster."""
     name = cluster.metadata.name
     if not cluster.spec.hubAcceptsClient:
         return _DENIED, WAITS.format(name=name)

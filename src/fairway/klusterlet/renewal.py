@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from fairway.api.meta import FALSE, TRUE, Condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import CertificateError, KeyPair
-from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, PendingCertificate, Told
+from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, OnWaiting, PendingCertificate
 from fairway.klusterlet.errors import KlusterletError, Refused
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
 
@@ -21,12 +21,12 @@ log: Final = logging.getLogger(__name__)
 
 LEFT: Final = 0.2
 LEFT_SPREAD: Final = 0.05
-"""Renewed when so much of its life is left, and up to so much earlier: not all of a fleet at the same moment."""
+"""Share of the validity at which a certificate is renewed, with a random spread for the renewals of a fleet."""
 LEAST_USED: Final = 0.5
-LOOK_SECONDS: Final = 300.0
-"""Between looks: what is kept may be lost, and clocks may be set."""
+CHECK_SECONDS: Final = 300.0
+"""Maximum interval of checks: stored files may be lost, and clocks may be set."""
 REFUSED_SECONDS: Final = 300.0
-"""Between requests, of an identity that somebody denied."""
+"""Pause after a denied request."""
 
 UPDATED: Final = "ClientCertificateUpdated"
 UPDATE_FAILED: Final = "ClientCertificateUpdateFailed"
@@ -43,56 +43,55 @@ FAILED: Final = "cannot renew the certificate of %s: %s"
 
 _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 
-Sayer = Callable[[Condition], Awaitable[None]]
+ReportCondition = Callable[[Condition], Awaitable[None]]
 
 
 class CredentialStore(Protocol):
-    """Where an identity is kept: files by name. Raises KubeErrors or OSErrors."""
+    """Stores the files of an identity. Raises KubeErrors or OSErrors."""
 
     async def read(self) -> Mapping[str, bytes]: ...
 
     async def write(self, files: Mapping[str, bytes]) -> None:
-        """All of them at once; others that are there stay."""
+        """Replace these files atomically, and keep others."""
 
 
 class Renewal:
-    """``beside``: what else must be in the vault, and whose change asks for another certificate."""
+    """``beside``: further files of the identity; if one differs, another certificate is requested."""
 
     def __init__(
         self,
         hub: Client,
         wanted: CertificateSpec,
-        vault: CredentialStore,
+        store: CredentialStore,
         *,
         pending: PendingCertificate,
-        say: Sayer,
+        report: ReportCondition,
         beside: Mapping[str, bytes] | None = None,
         left: float = LEFT,
-        waiting: Told | None = None,
+        waiting: OnWaiting | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._wanted, self._vault, self._say, self._clock = wanted, vault, say, clock
+        self._wanted, self._store, self._report, self._clock = wanted, store, report, clock
         self._beside = dict(beside or {})
         self._enrolment = Enrolment(hub, wanted, pending=pending)
         self._waiting = waiting
         self._left = left + random.uniform(0, LEFT_SPREAD)
         self._not_before: datetime | None = None
-        """Of what just came a good part must be used first, however short it is: it may be due from the beginning."""
+        """Minimum use of a new certificate, which may be due from its start if it is short-lived."""
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Something about what is kept has changed."""
+        """Check the stored files now."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
         failures = 0
         while True:
             self._woken.clear()
             try:
-                pause = await self.look()
+                pause = await self.check()
             except (KubeError, KlusterletError, OSError) as error:
-                await self._complain(error)
+                await self._report_failure(error)
                 refused = isinstance(error, Refused)
                 pause = REFUSED_SECONDS if refused else _BACKOFF.delay(failures) * random.uniform(0.5, 1.0)
                 failures += 1
@@ -104,28 +103,28 @@ class Renewal:
             except TimeoutError:
                 continue
 
-    async def look(self) -> float:
-        """Has a valid identity kept in any case. Seconds until it should be looked at again."""
-        files = await self._vault.read()
-        reason, due = self._judge(files)
+    async def check(self) -> float:
+        """Renew the certificate if necessary. Return the seconds until the next check."""
+        files = await self._store.read()
+        reason, due = self._evaluate(files)
         if reason is not None:
             log.info(RENEWING, self._wanted.subject.user, reason)
             pair = await self._enrolment.pair(waiting=self._waiting)
-            await self._vault.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
-            self._enrolment.kept()
+            await self._store.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
+            self._enrolment.mark_stored()
             certificate = pair.check()
             log.info(RENEWED, self._wanted.subject.user, format_time(certificate.ends))
             now = self._clock.wall()
             self._not_before = now + (certificate.ends - now) * LEAST_USED
-            due = max(certificate.moment(left=self._left), self._not_before)
-            await self._say(_updated(certificate.begins, certificate.ends))
+            due = max(certificate.renewal_time(left=self._left), self._not_before)
+            await self._report(_updated(certificate.begins, certificate.ends))
         else:
-            self._enrolment.kept()  # by somebody who was killed right after that
+            self._enrolment.mark_stored()  # an earlier process may have been killed before this
         assert due is not None
-        return min(max((due - self._clock.wall()).total_seconds(), 1.0), LOOK_SECONDS)
+        return min(max((due - self._clock.wall()).total_seconds(), 1.0), CHECK_SECONDS)
 
-    def _judge(self, files: Mapping[str, bytes]) -> tuple[str | None, datetime | None]:
-        """Why another one is needed, or else when it will be."""
+    def _evaluate(self, files: Mapping[str, bytes]) -> tuple[str | None, datetime | None]:
+        """Return why another certificate is needed, or when it will be."""
         if names.CERTIFICATE not in files or names.KEY not in files:
             return MISSING, None
         try:
@@ -137,19 +136,19 @@ class Renewal:
         for name, content in self._beside.items():
             if files.get(name) != content:
                 return CHANGED.format(name=name), None
-        due = certificate.moment(left=self._left)
+        due = certificate.renewal_time(left=self._left)
         if self._not_before is not None:
             due = max(due, min(self._not_before, certificate.ends))
         if self._clock.wall() >= due:
             return ENDS_SOON.format(ends=format_time(certificate.ends)), None
         return None, due
 
-    async def _complain(self, error: Exception) -> None:
+    async def _report_failure(self, error: Exception) -> None:
         log.warning(FAILED, self._wanted.subject.user, error)
         try:
-            await self._say(_failed(str(error)))
+            await self._report(_failed(str(error)))
         except KubeError:
-            return  # who cannot renew often cannot say so either
+            return  #  the hub may be unreachable for both
 
 
 def _updated(begins: datetime, ends: datetime) -> Condition:

@@ -10,7 +10,7 @@ from fairway.api.node import Node
 from fairway.api.quantity import Quantity, QuantityError
 
 SPOKE_ONLY: Final = "open-cluster-management.io/spoke-only"
-"""A claim with this label, whatever its value, stays on its cluster."""
+"""Claims with this label, of any value, are not reported."""
 RESERVED: Final = frozenset(
     {
         "id.k8s.io",
@@ -19,9 +19,9 @@ RESERVED: Final = frozenset(
         "product.open-cluster-management.io",
     }
 )
-"""Claims that are told however many others there are."""
+"""Claims that are always reported."""
 CUSTOM_CLAIMS: Final = 20
-"""So many others, at most."""
+"""Default limit of other claims."""
 
 Amounts = Mapping[str, str]
 
@@ -34,11 +34,11 @@ class ClusterReport:
     claims: tuple[tuple[str, str], ...]
 
     def is_in(self, status: ManagedClusterStatus) -> bool:
-        """Whether the hub knows all of it. What else it knows of capacity, others have told it."""
+        """Whether the hub has all of this report. Capacity may have further resources of other writers."""
         return (
             status.version.kubernetes == self.version
-            and _within(self.capacity, status.capacity)
-            and _within(self.allocatable, status.allocatable)
+            and _contains(self.capacity, status.capacity)
+            and _contains(self.allocatable, status.allocatable)
             and tuple((each.name, each.value) for each in status.clusterClaims) == self.claims
         )
 
@@ -51,11 +51,11 @@ class ClusterReport:
         }
 
 
-def _within(amounts: Amounts, known: Mapping[str, str | int | float]) -> bool:
-    return all(name in known and _same(amount, known[name]) for name, amount in amounts.items())
+def _contains(amounts: Amounts, known: Mapping[str, str | int | float]) -> bool:
+    return all(name in known and _equal(amount, known[name]) for name, amount in amounts.items())
 
 
-def _same(one: str, other: str | int | float) -> bool:
+def _equal(one: str, other: str | int | float) -> bool:
     try:
         return Quantity.parse(one) == Quantity.parse(other)
     except QuantityError:
@@ -63,14 +63,14 @@ def _same(one: str, other: str | int | float) -> bool:
 
 
 def totals(nodes: Iterable[Node]) -> tuple[Amounts, Amounts]:
-    """Capacity of all nodes, and what those give to workloads that take any. Sorted, as text."""
+    """Return the capacity of all nodes, and the allocatable resources of schedulable ones."""
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}
     for node in nodes:
         _add(capacity, node.status.capacity)
         if not node.spec.unschedulable:
             _add(allocatable, node.status.allocatable)
-    return _written(capacity), _written(allocatable)
+    return _format(capacity), _format(allocatable)
 
 
 def _add(sums: dict[str, Quantity], amounts: Mapping[str, str | int | float]) -> None:
@@ -78,23 +78,23 @@ def _add(sums: dict[str, Quantity], amounts: Mapping[str, str | int | float]) ->
         try:
             amount = Quantity.parse(text)
         except QuantityError:
-            continue  # one odd amount must not hide a cluster
+            continue  #  one invalid amount must not prevent the report
         sums[name] = sums[name] + amount if name in sums else amount
 
 
-def _written(sums: Mapping[str, Quantity]) -> Amounts:
+def _format(sums: Mapping[str, Quantity]) -> Amounts:
     return {name: str(sums[name]) for name in sorted(sums)}
 
 
 def claims(
     found: Iterable[ClusterClaim], *, most: int = CUSTOM_CLAIMS
 ) -> tuple[tuple[tuple[str, str], ...], int]:
-    """Reserved ones first, each part by name, and how many were left out because there are too many."""
-    told = sorted(
+    """Return reserved claims, then others, each sorted by name, and the number of omitted ones."""
+    reported = sorted(
         (each.metadata.name, each.spec.value)
         for each in found
         if SPOKE_ONLY not in each.metadata.labels and each.spec.value
     )
-    reserved = [each for each in told if each[0] in RESERVED]
-    custom = [each for each in told if each[0] not in RESERVED]
+    reserved = [each for each in reported if each[0] in RESERVED]
+    custom = [each for each in reported if each[0] not in RESERVED]
     return (*reserved, *custom[:most]), max(0, len(custom) - most)

@@ -59,11 +59,11 @@ _PARTS: Final = ("hub", "pending", "agents")
 _CONTEXT: Final = "default-context"
 _USER: Final = "default-auth"
 _NAMESPACE: Final = "configuration"
-"""OCM writes so; no namespace of this name is meant."""
+"""As OCM writes it; the namespace is not used."""
 
 
 class State:
-    """Use ``State.held``: a folder belongs to one process at a time."""
+    """Open with ``State.locked``: only one process may use a folder."""
 
     def __init__(self, folder: Path, *, cluster: str) -> None:
         self.folder, self.cluster = folder, cluster
@@ -71,12 +71,12 @@ class State:
 
     @classmethod
     @contextmanager
-    def held(cls, folder: Path, *, cluster: str) -> Iterator["State"]:
-        """Raises StateError if it is another cluster's, or in use."""
+    def locked(cls, folder: Path, *, cluster: str) -> Iterator["State"]:
+        """Raises StateError if it is of another cluster, or in use."""
         state = cls(folder, cluster=cluster)
         try:
             make_private(folder)
-            _refuse_shared(folder)
+            _check_ownership(folder)
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise StateError(NOT_A_FOLDER.format(folder=folder, why=error.strerror)) from None
@@ -106,7 +106,7 @@ class State:
 
     @property
     def agent(self) -> str:
-        """The same one for as long as the folder lasts: the hub knows several agents of a cluster apart by it."""
+        """Agent name, constant for the folder: the hub distinguishes the agents of a cluster by it."""
         files = self._read()
         known = files.get(names.AGENT_NAME, b"").decode("ascii", errors="replace")
         if known:
@@ -118,11 +118,11 @@ class State:
 
     @property
     def kubeconfig(self) -> Path:
-        """Of the hub, with the identity this cluster has there."""
+        """Kubeconfig of the hub with this cluster's identity."""
         return self.hub.path / names.KUBECONFIG
 
     def certificate(self) -> Certificate | None:
-        """None if there is no identity yet. Raises StateError for one that cannot be read."""
+        """None without an identity. Raises StateError for an invalid one."""
         files = self._read()
         if not {names.KUBECONFIG, names.CERTIFICATE, names.KEY} <= files.keys():
             return None
@@ -132,7 +132,7 @@ class State:
             raise StateError(BROKEN.format(folder=self.folder, why=fault)) from None
 
     def move(self, hub: Connection) -> None:
-        """To where the hub is now. Raises StateError if what is there is another hub, as its authority tells."""
+        """Use another address of the same hub. Raises StateError if its certificate authority differs."""
         known = self.connection()
         if known.server == hub.server:
             return
@@ -143,11 +143,11 @@ class State:
         self.hub.write({**self._read(), names.KUBECONFIG: kubeconfig_for(hub)})
 
     def connection(self) -> Connection:
-        """To the hub, as this cluster. Its certificate is read anew whenever it is renewed."""
+        """Connection to the hub as this cluster. Reloads a renewed certificate."""
         return load(self.kubeconfig).context()
 
-    def keep(self, pair: KeyPair, *, hub: Connection) -> None:
-        """An identity, for a hub that is reached as ``hub`` is."""
+    def store(self, pair: KeyPair, *, hub: Connection) -> None:
+        """Store an identity for ``hub``."""
         self.renew(pair, kubeconfig=kubeconfig_for(hub))
 
     def renew(self, pair: KeyPair, *, kubeconfig: bytes | None = None) -> None:
@@ -160,7 +160,7 @@ class State:
     def pending(self, what: str) -> PendingCertificate:
         """``what``: ``hub``, or the name of an add-on and its signer."""
         plain = what.replace("/", "_")
-        if len(plain) > LONGEST_NAME:  # an add-on and a signer may together be called more than a file can
+        if len(plain) > LONGEST_NAME:  #  add-on and signer may exceed the length of a file name
             plain = hashlib.sha256(what.encode()).hexdigest()
         return PendingCertificate(self.folder / "pending" / f"{plain}.json")
 
@@ -169,14 +169,14 @@ class State:
         return self.folder / "agents"
 
     def clear(self) -> None:
-        """All of it but the folder itself, which somebody else may have made."""
+        """Delete everything except the folder, which another program may have created."""
         for each in _PARTS:
             shutil.rmtree(self.folder / each, ignore_errors=True)
         (self.folder / "lock").unlink(missing_ok=True)
 
 
-def _refuse_shared(folder: Path) -> None:
-    """A kubeconfig can name a program to run: whoever can put one here can run programs as whoever joins.
+def _check_ownership(folder: Path) -> None:
+    """A kubeconfig may contain a program to run, so no other user may write here.
 
     Raises StateError and OSError.
     """
@@ -194,7 +194,7 @@ def _refuse_shared(folder: Path) -> None:
 
 
 def kubeconfig_for(hub: Connection, *, token: bool = False) -> bytes:
-    """A kubeconfig beside whose file lie those with the identity: a certificate and its key, or a token."""
+    """Create a kubeconfig that refers to files beside it: a certificate and its key, or a token."""
     cluster: dict[str, Any] = {"server": hub.server}
     if hub.authority is not None:
         cluster["certificate-authority-data"] = hub.authority.read()

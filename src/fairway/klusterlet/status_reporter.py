@@ -38,14 +38,14 @@ from fairway.kube.log_throttle import LogThrottle, retry_level
 log: Final = logging.getLogger(__name__)
 
 HEALTH_SECONDS: Final = 60.0
-"""Between looks at the health of a cluster that was well the last time."""
+"""Interval of health checks of a healthy cluster."""
 RETRY_SECONDS: Final = 5.0
-"""The same, of one that was not, and after a write the hub refused."""
+"""Interval after an unhealthy result or a failed write."""
 TROUBLE_SECONDS: Final = 20.0
-"""A cluster that is unwell for so long is unavailable; anything shorter is a restart."""
+"""Time after which an unhealthy cluster is reported unavailable; a restart is shorter."""
 PACE_SECONDS: Final = 0.5
-"""Nodes change in bursts."""
-ASK_SECONDS: Final = 10.0
+"""Pause between writes: nodes change in bursts."""
+TIMEOUT_SECONDS: Final = 10.0
 
 IS_JOINED: Final = Condition(
     type=names.JOINED, status=TRUE, reason="ManagedClusterJoined", message="Managed cluster joined"
@@ -69,7 +69,7 @@ class _Version(Struct, frozen=True, rename="camel"):
 
 
 class StatusReporter:
-    """``health_seconds`` is also how soon a new version of Kubernetes is noticed."""
+    """``health_seconds`` is also the interval of version checks."""
 
     def __init__(
         self,
@@ -88,23 +88,22 @@ class StatusReporter:
         self._woken = asyncio.Event()
         self._throttle = LogThrottle(log)
         self._version = ""
-        self._asked_at: float | None = None
-        self._unwell_since: float | None = None
+        self._checked_at: float | None = None
+        self._unhealthy_since: float | None = None
         self._left_out = 0
-        self._told: ClusterReport | None = None
-        """What was last applied. At a start nobody knows what that was, so it is applied in any case."""
+        self._reported: ClusterReport | None = None
+        """Last applied report; None at the start, so that the first one is always applied."""
         membership.subscribe(self._woken.set)
         self._nodes.subscribe(lambda _: self._woken.set())
         self._claims.subscribe(lambda _: self._woken.set())
 
     async def run(self) -> None:
-        """Until cancelled."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._nodes)
             await stack.enter_async_context(self._claims)
             while True:
                 self._woken.clear()
-                pause = await self._look()
+                pause = await self._sync()
                 try:
                     async with asyncio.timeout(pause):
                         await self._woken.wait()
@@ -112,73 +111,75 @@ class StatusReporter:
                     continue
                 await asyncio.sleep(PACE_SECONDS)
 
-    async def _look(self) -> float:
-        """Seconds until the next."""
+    async def _sync(self) -> float:
+        """Return the seconds until the next check."""
         if not self._membership.accepted:
             return self._health_seconds
         try:
-            well = await self._ask()
-            if well is None:
+            available = await self._check_health()
+            if available is None:
                 return RETRY_SECONDS
-            # Joined first: the hub's own controllers wait for it.
-            await self._membership.say(IS_JOINED, well)
-            if well.status == TRUE:
-                await self._tell()
+            # Joined first, because the hub's controllers wait for it.
+            await self._membership.report(IS_JOINED, available)
+            if available.status == TRUE:
+                await self._report()
         except Conflict:
-            return RETRY_SECONDS  # sooner, as soon as the other's write becomes known
+            return RETRY_SECONDS  #  earlier if the watch delivers the other write
         except KubeError as error:
             self._throttle.log(retry_level(error), type(error), NOT_WRITTEN, self._membership.name, error)
             return RETRY_SECONDS
-        if well.status != TRUE:
+        if available.status != TRUE:
             return RETRY_SECONDS
-        assert self._asked_at is not None
-        return max(0.1, self._asked_at + self._health_seconds - self._clock.monotonic())
+        assert self._checked_at is not None
+        return max(0.1, self._checked_at + self._health_seconds - self._clock.monotonic())
 
-    async def _ask(self) -> Condition | None:
-        """How the cluster's API is, asked no more often than need be; None while that is in doubt."""
+    async def _check_health(self) -> Condition | None:
+        """Return the availability condition, from a recent check if possible; None while it is uncertain."""
         now = self._clock.monotonic()
-        fresh = self._asked_at is not None and now - self._asked_at < self._health_seconds
-        if fresh and self._unwell_since is None:
+        fresh = self._checked_at is not None and now - self._checked_at < self._health_seconds
+        if fresh and self._unhealthy_since is None:
             return IS_AVAILABLE
-        why = await self._trouble()
+        why = await self._probe()
         if why is None:
-            self._asked_at, self._unwell_since = now, None
+            self._checked_at, self._unhealthy_since = now, None
             return IS_AVAILABLE
         self._throttle.log(logging.WARNING, "health", NOT_WELL, self._membership.name, why)
-        if self._unwell_since is None:
-            self._unwell_since = now
-        if now - self._unwell_since < TROUBLE_SECONDS:
+        if self._unhealthy_since is None:
+            self._unhealthy_since = now
+        if now - self._unhealthy_since < TROUBLE_SECONDS:
             return None
         return Condition(type=CONDITION_AVAILABLE, status=FALSE, reason=UNAVAILABLE, message=why)
 
-    async def _trouble(self) -> str | None:
-        """None if the API is alive. Its version is noted in passing."""
+    async def _probe(self) -> str | None:
+        """Return an error; None if the API is healthy. Stores the version."""
         try:
             try:
-                await self._cluster.request("GET", "/livez", timeout=ASK_SECONDS)
+                await self._cluster.request("GET", "/livez", timeout=TIMEOUT_SECONDS)
             except (NotFound, Forbidden):
-                await self._cluster.request("GET", "/healthz", timeout=ASK_SECONDS)
-            answer = await self._cluster.request("GET", "/version", timeout=ASK_SECONDS)
+                await self._cluster.request("GET", "/healthz", timeout=TIMEOUT_SECONDS)
+            answer = await self._cluster.request("GET", "/version", timeout=TIMEOUT_SECONDS)
             self._version = msgspec.json.decode(answer.body, type=_Version).git_version
         except KubeError as error:
             code = error.code if isinstance(error, ApiError) else 0
             return UNAVAILABLE_MESSAGE.format(code=code, why=str(error)[:1000])
         except msgspec.MsgspecError:
-            return None  # alive, if a little odd
+            return None  #  healthy, with an unusual version
         return None
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         if not self._nodes.synced.is_set() or not self._claims.synced.is_set():
-            return  # the news of either wakes us
+            return  #  both informers wake the loop
         capacity, allocatable = totals(self._nodes.store.values())
-        told, left_out = claims(self._claims.store.values(), most=self._most)
+        reported, left_out = claims(self._claims.store.values(), most=self._most)
         if left_out != self._left_out:
             self._left_out = left_out
             if left_out:
                 log.warning(LEFT_OUT, left_out, self._membership.name, self._most)
-        report = ClusterReport(version=self._version, capacity=capacity, allocatable=allocatable, claims=told)
+        report = ClusterReport(
+            version=self._version, capacity=capacity, allocatable=allocatable, claims=reported
+        )
         known = self._membership.cluster
-        if known is None or (report == self._told and report.is_in(known.status)):
+        if known is None or (report == self._reported and report.is_in(known.status)):
             return
         await self._hub.patch(
             MANAGED_CLUSTERS,
@@ -189,4 +190,4 @@ class StatusReporter:
             field_manager=FIELD_MANAGER,
             force=True,
         )
-        self._told = report
+        self._reported = report

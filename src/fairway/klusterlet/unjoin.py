@@ -8,7 +8,7 @@ from typing import Final
 
 from fairway.api.work import MANIFEST_WORK_FINALIZER, AppliedManifestWork
 from fairway.klusterlet import names
-from fairway.klusterlet.bootstrap import withdraw
+from fairway.klusterlet.bootstrap import uninstall
 from fairway.klusterlet.kinds import SECRETS
 from fairway.klusterlet.membership import FIELD_MANAGER
 from fairway.klusterlet.works import hub_hash
@@ -38,12 +38,12 @@ LEFT_BEHIND: Final = (
 
 
 async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterator[str]:
-    """Tells what it removed, line by line. ``server`` is the hub whose works are undone; none if it is not known.
+    """Yield a line for each removal. ``server`` is the hub whose works are removed; empty if unknown.
 
-    Raises KubeErrors; what was not removed is, the next time.
+    Raises KubeErrors; call it again to continue.
     """
     if server:
-        async for line in _undo(cluster, server):
+        async for line in _remove_works(cluster, server):
             yield line
     labels = f"{names.JOINED_LABEL}={name}"
     for secret in (await cluster.list(SECRETS, labels=labels)).items:
@@ -53,16 +53,16 @@ async def leave(cluster: Client, *, name: str, server: str = "") -> AsyncIterato
         except NotFound:
             continue
         yield REMOVED.format(what=f"Secret {meta.namespace}/{meta.name}")
-    for each in await withdraw(cluster, name=name):
+    for each in await uninstall(cluster, name=name):
         yield REMOVED.format(what=each)
 
 
-async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
+async def _remove_works(cluster: Client, server: str) -> AsyncIterator[str]:
     mine = hub_hash(server)
     applied = AppliedWorks(cluster, hub=mine, agent=mine)
     discovery = Discovery(cluster)
     reconciler = WorkReconciler(
-        hub=cluster,  # evicting asks the hub nothing
+        hub=cluster,  #  not used by evict
         cluster=cluster,
         applied=applied,
         conflicts=ConflictIndex({}, discovery),
@@ -72,18 +72,18 @@ async def _undo(cluster: Client, server: str) -> AsyncIterator[str]:
     try:
         found = (await cluster.list(APPLIED_MANIFEST_WORKS)).items
     except NotFound:
-        return  # the kind itself is gone
+        return  #  the kind is not served any more
     for record in found:
         if record.spec.hubHash == mine:
             work = record.spec.manifestWorkName
-            if await _evicted(reconciler, record):
+            if await _evict(reconciler, record):
                 yield REMOVED.format(what=f"what ManifestWork {work} had applied")
             else:
                 yield LEFT_BEHIND.format(work=work, seconds=EVICT_SECONDS)
 
 
-async def _evicted(reconciler: WorkReconciler, record: AppliedManifestWork) -> bool:
-    """Objects may have finalizers of their own."""
+async def _evict(reconciler: WorkReconciler, record: AppliedManifestWork) -> bool:
+    """Return whether all objects were deleted in time; they may have finalizers."""
     with suppress(TimeoutError):
         async with asyncio.timeout(EVICT_SECONDS):
             while True:
@@ -95,7 +95,7 @@ async def _evicted(reconciler: WorkReconciler, record: AppliedManifestWork) -> b
 
 
 async def release(hub: Client, *, name: str) -> None:
-    """Lets go of the works on the hub: nobody else would, and they could not be deleted any more."""
+    """Remove the agent's finalizer from works on the hub, which would block their deletion."""
     for work in (await hub.list(MANIFEST_WORKS, namespace=name)).items:
         rest = [each for each in work.metadata.finalizers if each != MANIFEST_WORK_FINALIZER]
         if len(rest) == len(work.metadata.finalizers):

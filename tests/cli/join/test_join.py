@@ -86,7 +86,7 @@ def resuming(fleet: Fleet, folder: Path, name: str) -> tuple[object, ...]:
     return ("--name", name, "--kubeconfig", fleet.cluster, "--state", folder / name)
 
 
-def let_in(fleet: Fleet, name: str, process: JoinProcess) -> None:
+def accept_cluster(fleet: Fleet, name: str, process: JoinProcess) -> None:
     process.until("is waiting for approval; on the hub run: fairway accept")
     fleet.accept(name)
     process.until("has joined hub")
@@ -137,7 +137,7 @@ def test_a_cluster_joins_is_accepted_and_looked_after(fleet: Fleet, tmp_path: Pa
         await cluster.patch(NODES, node, status, kind=Patch.MERGE, subresource="status")
 
     with join(tmp_path, *joining(fleet, tmp_path, name, "--lease-seconds", 20)) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         found = seen_available(fleet, name)
         assert found.spec.leaseDurationSeconds == 20
         assert found.spec.managedClusterClientConfigs[0].url == load(fleet.cluster).context().server
@@ -153,7 +153,7 @@ def test_a_cluster_joins_is_accepted_and_looked_after(fleet: Fleet, tmp_path: Pa
 def test_who_is_killed_goes_on_as_the_same_without_asking_again(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as first:
-        let_in(fleet, name, first)
+        accept_cluster(fleet, name, first)
         seen_available(fleet, name)
         first.kill()
     lost: dict[str, Any] = {"status": {"conditions": []}}
@@ -177,10 +177,10 @@ def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -
     """Signed by the hub's own authority, as if it had been signed a while ago."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--certificate-seconds", 600)) as first:
-        let_in(fleet, name, first)
+        accept_cluster(fleet, name, first)
         seen_available(fleet, name)
         first.kill()
-    with State.held(tmp_path / name, cluster=name) as state:
+    with State.locked(tmp_path / name, cluster=name) as state:
         before = state.certificate()
         first_pair = (tmp_path / name / "hub" / "tls.crt").read_bytes()
         assert before is not None
@@ -199,7 +199,7 @@ def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -
 
         act(fleet.hub, renewed)
         second.kill()
-    with State.held(tmp_path / name, cluster=name) as state:
+    with State.locked(tmp_path / name, cluster=name) as state:
         after = state.certificate()
         assert after is not None
         assert (tmp_path / name / "hub" / "tls.crt").read_bytes() != first_pair
@@ -224,7 +224,7 @@ def test_a_request_that_is_denied_ends_it(fleet: Fleet, tmp_path: Path) -> None:
 def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         seen_available(fleet, name)
         act(fleet.hub, lambda admin: admin.delete(MANAGED_CLUSTERS, name))
         assert process.process.wait() == 1
@@ -236,7 +236,7 @@ def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) ->
 def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         process.kill()
 
     async def remove(admin: Client) -> None:
@@ -246,7 +246,7 @@ def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet,
     act(fleet.hub, remove)
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         process.until(FORGOTTEN.format(name=name))
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         seen_available(fleet, name)
         assert process.stop() == 0
 
@@ -255,7 +255,7 @@ def test_who_comes_again_while_the_namespace_of_before_goes_is_told_so(fleet: Fl
     """A work of a user does not keep it; what does, is waited for."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         act(fleet.hub, lambda admin: give_work(admin, name))
         process.kill()
 
@@ -297,7 +297,7 @@ def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: 
             cluster.certificates.write_kubeconfig(kubeconfig, server=cluster.url)
             late = Fleet(hub=fleet.hub, cluster=kubeconfig)
             with join(tmp_path, *joining(late, tmp_path, name)) as process:
-                let_in(late, name, process)
+                accept_cluster(late, name, process)
                 process.kill()
         with join(tmp_path, *resuming(late, tmp_path, name)) as process:
             assert f":{port}" in process.until("has joined before, retrying")
@@ -309,7 +309,7 @@ def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: 
 def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         seen_available(fleet, name)
         process.kill()
 
@@ -342,7 +342,7 @@ def test_leaving_removes_what_joining_made(tmp_path: Path, fleet: Fleet, capsys:
     with hub_in_thread(folder=tmp_path / "cluster", definitions=()) as own:
         alone = Fleet(hub=fleet.hub, cluster=own.kubeconfig)
         with join(tmp_path, *joining(alone, tmp_path, name)) as process:
-            let_in(fleet, name, process)
+            accept_cluster(fleet, name, process)
             act(fleet.hub, lambda admin: give_work(admin, name))
             assert process.stop() == 0
         capsys.readouterr()
@@ -498,7 +498,7 @@ def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) 
     """Whoever took the name of another cluster would be taken for it."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--cluster-url", "https://first")) as process:
-        let_in(fleet, name, process)
+        accept_cluster(fleet, name, process)
         seen_available(fleet, name)
         other = ("--name", name, "--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path))
         here = ("--kubeconfig", fleet.cluster, "--state", tmp_path / "other")
@@ -522,7 +522,7 @@ def test_a_folder_that_cannot_be_written_to(fleet: Fleet, tmp_path: Path) -> Non
 
 
 def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
-    with State.held(tmp_path / "s", cluster="c1") as state:
+    with State.locked(tmp_path / "s", cluster="c1") as state:
         assert state.agent
     arguments = ("--name", "c2", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     wanted = OTHER_CLUSTER.format(folder=tmp_path / "s", found="c1", name="c2")
@@ -530,12 +530,12 @@ def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_an_identity_that_has_run_out_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
-    with State.held(tmp_path / "s", cluster="c1") as state:
+    with State.locked(tmp_path / "s", cluster="c1") as state:
         subject = Subject(
-            user=names.user_of("c1", state.agent), groups=(names.group_of("c1"), names.EVERYBODY)
+            user=names.user_of("c1", state.agent), groups=(names.group_of("c1"), names.ALL_AGENTS)
         )
         past = datetime(2026, 1, 1, tzinfo=UTC)
-        state.keep(signed(subject, begins=past, life=timedelta(hours=1)), hub=load(fleet.hub).context())
+        state.store(signed(subject, begins=past, life=timedelta(hours=1)), hub=load(fleet.hub).context())
     arguments = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     wanted = RUN_OUT.format(name="c1", folder=tmp_path / "s", ends="2026-01-01T01:00:00Z", now="|")
     before, after = wanted.split("|")

@@ -22,7 +22,7 @@ async def test_the_older_work_decides_and_the_younger_is_told(small_world: World
         assert message == (
             f"Failed to apply manifest: manifest 0 (ConfigMap {world.name}/one): is also in ManifestWork "
             f"{world.full('a')} with other content, which takes precedence because it is older; "
-            f"{messages.RIVAL_REMEDY}"
+            f"{messages.CONFLICT_REMEDY}"
         )
         await agent.quiet()
         assert await world.there() == {"one": {"k": "old"}, "two": {}}
@@ -102,7 +102,7 @@ def test_work_that_dropped_an_object_is_not_woken_about_it() -> None:
     index = ConflictIndex({}, cast("Discovery", None))
 
     def hear(change: Change[ManifestWork]) -> set[str]:
-        return index.hear(Batch(changes=(change,), epoch=0, listed=False, resource_version="1"))
+        return index.update(Batch(changes=(change,), epoch=0, listed=False, resource_version="1"))
 
     before, after = work("a", "one", "two"), work("a", "two")
     assert hear(Added(before)) == {"a"}

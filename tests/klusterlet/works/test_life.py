@@ -6,7 +6,7 @@ import pytest
 
 from fairway.api.work import MANIFEST_WORK_FINALIZER
 from fairway.klusterlet.works import RULES_CLUSTER, RULES_HUB, RULES_HUB_TTL, hub_hash
-from fairway.klusterlet.works.ownership import works_among
+from fairway.klusterlet.works.ownership import work_references
 from fairway.kube import APPLIED_MANIFEST_WORKS, Client, Resource
 from klusterlet.works.world import Finishing, World
 
@@ -64,7 +64,9 @@ async def test_a_work_is_applied_and_says_so(world: World) -> None:
     assert record.metadata.name == f"{hub_hash(world.hub.connection.server)}-{work.metadata.name}"
     live = await world.get(world.at("one"))
     assert live is not None
-    assert [each["uid"] for each in works_among(live["metadata"]["ownerReferences"])] == [record.metadata.uid]
+    assert [each["uid"] for each in work_references(live["metadata"]["ownerReferences"])] == [
+        record.metadata.uid
+    ]
     assert [(each.name, bool(each.uid)) for each in record.status.appliedResources] == [
         ("one", True),
         ("two", True),

@@ -266,7 +266,7 @@ def test_works_are_related_by_their_present_manifests_only() -> None:
     index = ConflictIndex({}, Discovery(None))  # type: ignore[arg-type]  # plans never call the client
 
     def hear(*changes: Change[ManifestWork]) -> set[str]:
-        return index.hear(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
+        return index.update(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
 
     assert hear(Added(work("one", "a", "b"))) == {"one"}
     assert hear(Updated(work("one", "a", "b"), work("one", "b"))) == {"one"}

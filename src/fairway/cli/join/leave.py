@@ -64,7 +64,7 @@ def leave(name: str, state: Path | None, kubeconfig: str | None, cluster_context
             async for line in unjoin.leave(cluster, name=name, server=server):
                 say(line)
 
-    with klusterlet_errors(), State.held(state or default_state(name), cluster=name) as held:
+    with klusterlet_errors(), State.locked(state or default_state(name), cluster=name) as held:
         try:
             asyncio.run(work(held))
         except KubeError as error:

@@ -17,11 +17,16 @@ from fairway.cli.join.messages import cluster_message, hub_message
 from fairway.cli.join.options import BootstrapChoice, default_state
 from fairway.cli.output import say
 from fairway.controllers.cluster_names import refusal
-from fairway.klusterlet.bootstrap import prepare
+from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.certificates import Certificate
 from fairway.klusterlet.errors import Refused, StateError
 from fairway.klusterlet.klusterlet import Klusterlet, KlusterletOptions
-from fairway.klusterlet.registration import Introduction, admitted, register, wanted_of
+from fairway.klusterlet.registration import (
+    ClusterRegistration,
+    certificate_spec,
+    register,
+    wait_for_acceptance,
+)
 from fairway.klusterlet.state import NOT_A_FOLDER, State
 from fairway.kube import MANAGED_CLUSTERS, Backoff, Client, Connection, KubeError, NotFound
 from fairway.kube.transport import Retry
@@ -82,7 +87,7 @@ def serve(settings: Settings) -> None:
     cluster = cluster_connection(settings.kubeconfig, settings.context)
     with klusterlet_errors():
         try:
-            with State.held(settings.folder, cluster=settings.name) as state:
+            with State.locked(settings.folder, cluster=settings.name) as state:
                 asyncio.run(_serve(settings, state, bootstrap=bootstrap, cluster=cluster))
         except OSError as error:  # a full or read-only disk
             why = error.strerror or str(error)
@@ -128,7 +133,7 @@ async def _work(
         )
         async with Client(state.connection()) as hub:
             try:
-                await Klusterlet(hub, managed, state, options=options, tell=tell).run()
+                await Klusterlet(hub, managed, state, options=options, notify=tell).run()
             except KubeError as error:
                 raise BadInputError(hub_message(error, hub.connection)) from error
 
@@ -162,7 +167,7 @@ async def _prepare_cluster(managed: Client, settings: Settings) -> None:
     answer = await managed.request("GET", "/version")
     version = msgspec.json.decode(answer.body, type=dict[str, str]).get("gitVersion", "")
     tell(REACHED.format(name=settings.name, server=managed.connection.server, version=version))
-    for kind in await prepare(managed, name=settings.name):
+    for kind in await install(managed, name=settings.name):
         tell(PREPARED.format(kind=kind))
 
 
@@ -171,7 +176,7 @@ async def _identify(
 ) -> None:
     """Make sure that the state contains a valid identity; register the cluster if not."""
     certificate = state.certificate()
-    wanted = wanted_of(state)
+    wanted = certificate_spec(state)
     if (
         certificate is not None
         and certificate.ends > datetime.now(UTC)
@@ -183,7 +188,7 @@ async def _identify(
         tell(FORGOTTEN.format(name=settings.name))
     if bootstrap is None:
         raise BadInputError(_no_identity(settings, certificate))
-    introduction = Introduction(
+    introduction = ClusterRegistration(
         name=settings.name,
         url=settings.url or cluster.server,
         authority=cluster.authority.read() if cluster.authority is not None and not settings.url else b"",
@@ -191,8 +196,10 @@ async def _identify(
     )
     async with Client(bootstrap) as introducing:
         try:
-            await register(introducing, introduction, state, tell=tell, seconds=settings.certificate_seconds)
-            await admitted(introducing, settings.name, tell=tell)
+            await register(
+                introducing, introduction, state, notify=tell, seconds=settings.certificate_seconds
+            )
+            await wait_for_acceptance(introducing, settings.name, notify=tell)
         except KubeError as error:
             raise BadInputError(hub_message(error, bootstrap, joining=True)) from error
 

@@ -131,7 +131,7 @@ class WorkAgent:
         await self._queue.join()
 
     def _works_changed(self, batch: Batch[ManifestWork]) -> None:
-        related = self._conflicts.hear(batch)
+        related = self._conflicts.update(batch)
         names: set[str] = set()
         for change in batch.changes:
             match change:
@@ -153,7 +153,7 @@ class WorkAgent:
             record = change.new if isinstance(change, Updated) else change.object
             if not self._records.is_ours(record):
                 continue
-            # Only this agent updates its records, but anyone may delete them.
+            # Only this agent updates its records, but other clients may delete them.
             if record.metadata.deletionTimestamp is not None or not isinstance(change, Updated):
                 self._queue.add(record.spec.manifestWorkName)
 
@@ -197,8 +197,8 @@ class WorkAgent:
     def _schedule(self, name: str, result: ReconcileResult) -> None:
         if result.repaired:
             self._state(name).repairs.note(now=self._clock.monotonic())
-        self._watches.knows(name, result.versions)
-        self._watches.follow(name, result.targets)
+        self._watches.set_versions(name, result.versions)
+        self._watches.set_targets(name, result.targets)
         if result.failed:
             self._queue.add_rate_limited(name)
         else:

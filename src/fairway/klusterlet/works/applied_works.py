@@ -25,12 +25,12 @@ MANAGER: Final = "fairway-works"
 
 
 def hub_hash(server: str) -> str:
-    """How a hub is named on managed clusters: by its address."""
+    """Hash of a hub's address, which identifies the hub on managed clusters."""
     return hashlib.sha256(server.encode()).hexdigest()
 
 
 class AppliedWorks:
-    """Those of one hub. ``agent`` is who is in charge of them."""
+    """AppliedManifestWorks of one hub. ``agent`` is the ID of the agent that manages them."""
 
     def __init__(self, client: Client, *, hub: str, agent: str) -> None:
         self._client = client
@@ -49,7 +49,7 @@ class AppliedWorks:
             return None
 
     async def ensure(self, work: ManifestWork) -> AppliedManifestWork:
-        """The work's record, made if it is missing. It may be one that is being deleted."""
+        """Return the work's record, creating it if it is missing. It may be terminating."""
         name = work.metadata.name
         found = await self.get(name)
         if found is None:
@@ -69,30 +69,32 @@ class AppliedWorks:
             return found
         if APPLIED_MANIFEST_WORK_FINALIZER not in found.metadata.finalizers:
             finalizers = [*found.metadata.finalizers, APPLIED_MANIFEST_WORK_FINALIZER]
-            found = await self._finalized(found, finalizers)
+            found = await self._set_finalizers(found, finalizers)
         if found.spec.agentID != self.agent:
-            found = await self._patched(found, {"spec": {"agentID": self.agent}})
+            found = await self._patch(found, {"spec": {"agentID": self.agent}})
         if found.status.evictionStartTime is not None:
-            found = await self.evicting(found, None)
+            found = await self.set_eviction_start(found, None)
         return found
 
-    async def written(
+    async def write_entries(
         self, record: AppliedManifestWork, entries: Iterable[AppliedResource]
     ) -> AppliedManifestWork:
-        """With exactly these objects on it."""
+        """Replace the recorded objects."""
         wanted = sorted_entries(entries)
         if wanted == record.status.appliedResources:
             return record
-        return await self._patched(
+        return await self._patch(
             record, {"status": {"appliedResources": [encode(each) for each in wanted]}}, status=True
         )
 
-    async def evicting(self, record: AppliedManifestWork, since: datetime | None) -> AppliedManifestWork:
+    async def set_eviction_start(
+        self, record: AppliedManifestWork, since: datetime | None
+    ) -> AppliedManifestWork:
         moment = None if since is None else format_time(since)
-        return await self._patched(record, {"status": {"evictionStartTime": moment}}, status=True)
+        return await self._patch(record, {"status": {"evictionStartTime": moment}}, status=True)
 
     async def delete(self, record: AppliedManifestWork) -> AppliedManifestWork | None:
-        """Begins it: the record stays until its finalizer is removed."""
+        """Start the deletion: the record remains until its finalizer is removed."""
         meta = record.metadata
         if meta.deletionTimestamp is None:
             with suppress(NotFound, Conflict):
@@ -102,12 +104,14 @@ class AppliedWorks:
     async def finish(self, record: AppliedManifestWork) -> None:
         rest = [each for each in record.metadata.finalizers if each != APPLIED_MANIFEST_WORK_FINALIZER]
         with suppress(NotFound):
-            await self._finalized(record, rest)
+            await self._set_finalizers(record, rest)
 
-    async def _finalized(self, record: AppliedManifestWork, finalizers: list[str]) -> AppliedManifestWork:
-        return await self._patched(record, {"metadata": {"finalizers": finalizers}})
+    async def _set_finalizers(
+        self, record: AppliedManifestWork, finalizers: list[str]
+    ) -> AppliedManifestWork:
+        return await self._patch(record, {"metadata": {"finalizers": finalizers}})
 
-    async def _patched(
+    async def _patch(
         self, record: AppliedManifestWork, body: dict[str, dict[str, object]], *, status: bool = False
     ) -> AppliedManifestWork:
         meta = {"uid": record.metadata.uid, "resourceVersion": record.metadata.resourceVersion}

@@ -1,8 +1,8 @@
 """Carry out the plan for one object on the managed cluster: read it, plan, write it, under the object's lock.
 
 ``Update`` is a server-side apply that takes its fields by force: the manifest's fields hold, fields removed from the
-manifest are removed, and fields that others added stay, except in objects that are nothing but data. OCM's agent
-replaces the whole object instead, which removes what the cluster itself fills in, again and again.
+manifest are removed, and fields of other managers remain, except in objects that only contain data. OCM's agent
+replaces the whole object instead, which removes fields that the cluster sets, again and again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,19 +30,19 @@ from fairway.klusterlet.works.repair_backoff import RepairBackoff
 from fairway.kube import Conflict, NotFound
 
 FindHeirs = Callable[[ObjectId], Awaitable[Reference | None]]
-"""Return the reference of the work that takes an object over. Raises HeirNotReady."""
+"""Returns the reference of the work that takes an object over. Raises HeirNotReady."""
 
 
 class HeirNotReady(Exception):
-    """Another work wants the object and has not recorded it: the object must neither be deleted nor lose its owner."""
+    """Another work wants the object but has not recorded it: the object must keep its owner."""
 
 
 @dataclass(slots=True)
 class WorkState:
-    """What the agent remembers of one work between reconciles. Losing it costs requests, nothing else."""
+    """State of one work between reconciles. It is a cache: losing it only costs requests."""
 
     written: str = ""
-    """Resource version of the status that the agent wrote last: its own echo in the watch needs no reconcile."""
+    """Resource version of the last status write; its watch event needs no reconcile."""
     repairs: RepairBackoff = field(default_factory=RepairBackoff)
     record_uid: str = ""
     applied: dict[ObjectId, AppliedObject] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Applier:
         self._objects = objects
 
     async def apply(self, desired: DesiredObject, record: AppliedManifestWork, state: WorkState) -> Result:
-        """Raises ManifestError, and KubeError where the cluster refuses."""
+        """Raises ManifestError, and KubeError for failed requests."""
         mine, target = reference(record), desired.target
         async with self._objects.locks.of(desired.identity):
             live = await self._objects.get(target)

@@ -14,7 +14,7 @@ from fairway.cel.types import BOOL, DYN
 from fairway.klusterlet.works.messages import truncate
 
 PREFIX: Final = "ConditionRule"
-"""Of the reasons of all conditions that rules made."""
+"""Prefix of the reasons of conditions that rules set."""
 EVALUATED: Final = "ConditionRuleEvaluated"
 INVALID: Final = "ConditionRuleInvalid"
 EXPRESSION_ERROR: Final = "ConditionRuleExpressionError"
@@ -69,14 +69,14 @@ def _environment() -> Environment:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(text: str) -> Program:
+def _compile(text: str) -> Program:
     return _environment().compile(text, work_limit=RULE_WORK)
 
 
 def conditions(
     live: Mapping[str, Any], rules: Iterable[ConditionRule], *, generation: int
 ) -> Iterator[Condition]:
-    """One for each rule, except for rules about kinds of which nothing is known."""
+    """Yield a condition for each rule, except well-known rules of unknown kinds."""
     for rule in rules:
         found: ConditionRule | None = rule
         if rule.type == WELL_KNOWN_CONDITIONS:
@@ -88,36 +88,36 @@ def conditions(
                 messageExpression=rule.messageExpression or known.messageExpression,
             )
         if found is not None:
-            yield structs.replace(_evaluated(found, live), observedGeneration=generation)
+            yield structs.replace(_evaluate(found, live), observedGeneration=generation)
 
 
-def _evaluated(rule: ConditionRule, live: Mapping[str, Any]) -> Condition:
-    def said(status: str, reason: str, message: str) -> Condition:
+def _evaluate(rule: ConditionRule, live: Mapping[str, Any]) -> Condition:
+    def condition(status: str, reason: str, message: str) -> Condition:
         return Condition(type=rule.condition, status=status, reason=reason, message=truncate(message))
 
     if rule.type != CEL:
-        return said(UNKNOWN, INVALID, NOT_A_RULE.format(type=rule.type))
+        return condition(UNKNOWN, INVALID, NOT_A_RULE.format(type=rule.type))
     result = True
     for text in rule.celExpressions:
         try:
-            outcome = _compiled(text).evaluate({"object": live, "result": False}, work_limit=RULE_WORK)
+            outcome = _compile(text).evaluate({"object": live, "result": False}, work_limit=RULE_WORK)
         except CelError as error:
-            return said(FALSE, EXPRESSION_ERROR, str(error))
+            return condition(FALSE, EXPRESSION_ERROR, str(error))
         if outcome.error is not None:
-            return said(FALSE, EXPRESSION_ERROR, str(outcome.error))
+            return condition(FALSE, EXPRESSION_ERROR, str(outcome.error))
         if not isinstance(outcome.value, bool):
             message = NOT_BOOLEAN.format(type=type(outcome.value).__name__)
-            return said(FALSE, EXPRESSION_ERROR, message)
+            return condition(FALSE, EXPRESSION_ERROR, message)
         result = outcome.value
         if not result:
             break
-    return said(TRUE if result else FALSE, EVALUATED, _message(rule, live, result=result))
+    return condition(TRUE if result else FALSE, EVALUATED, _message(rule, live, result=result))
 
 
 def _message(rule: ConditionRule, live: Mapping[str, Any], *, result: bool) -> str:
     if rule.messageExpression:
         try:
-            outcome = _compiled(rule.messageExpression).evaluate(
+            outcome = _compile(rule.messageExpression).evaluate(
                 {"object": live, "result": result}, work_limit=RULE_WORK
             )
         except CelError as error:

@@ -12,7 +12,7 @@ from typing import Final
 from fairway.api.work import READ_ONLY, SERVER_SIDE_APPLY, UPDATE, ManifestWork
 from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.discovery import Discovery
-from fairway.klusterlet.works.manifest import DesiredObject, described, desired_object
+from fairway.klusterlet.works.manifest import DesiredObject, desired_object, resource_meta
 from fairway.klusterlet.works.messages import ManifestError
 from fairway.klusterlet.works.objects import ObjectId
 from fairway.klusterlet.works.status import is_complete
@@ -22,36 +22,36 @@ from fairway.kube.resource import Key
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 Claim = tuple[str, str, str]
-"""(group, kind, name): as much as a manifest says without the cluster being asked."""
+"""(group, kind, name), as far as known without discovery."""
 
 
 class ConflictIndex:
-    """Which works have which objects; ``store`` are the works as an informer knows them."""
+    """Maps objects to works. ``store`` is an informer's."""
 
     def __init__(self, store: Mapping[Key, ManifestWork], discovery: Discovery) -> None:
         self._store, self._discovery = store, discovery
         self._works: dict[Claim, set[Key]] = {}
 
-    def hear(self, batch: Batch[ManifestWork]) -> set[str]:
-        """Keeps the books. Names of works that have something in common with those that changed."""
+    def update(self, batch: Batch[ManifestWork]) -> set[str]:
+        """Update the index. Return the names of works that share an object with a changed one."""
         touched: set[Claim] = set()
         for change in batch.changes:
             match change:
                 case Added(new):
-                    touched |= self._enter(new)
+                    touched |= self._add(new)
                 case Updated(old, new):
-                    touched |= self._strike(old) | self._enter(new)
+                    touched |= self._remove(old) | self._add(new)
                 case Deleted(old):
-                    touched |= self._strike(old)
+                    touched |= self._remove(old)
         return {name for claim in touched for _, name in self._works.get(claim, ())}
 
-    def _enter(self, work: ManifestWork) -> set[Claim]:
+    def _add(self, work: ManifestWork) -> set[Claim]:
         claims = claims_of(work)
         for claim in claims:
             self._works.setdefault(claim, set()).add(_key(work))
         return claims
 
-    def _strike(self, work: ManifestWork) -> set[Claim]:
+    def _remove(self, work: ManifestWork) -> set[Claim]:
         claims = claims_of(work)
         for claim in claims:
             holders = self._works.get(claim, set())
@@ -61,7 +61,7 @@ class ConflictIndex:
         return claims
 
     async def check(self, work: ManifestWork, wanted: DesiredObject) -> None:
-        """Raises Refusal if another work decides, and says something else."""
+        """Raises ManifestError if another work with different content takes precedence."""
         if wanted.strategy.type not in (UPDATE, SERVER_SIDE_APPLY):
             return
         mine = _rank(work, keeps=wanted.owned)
@@ -75,11 +75,11 @@ class ConflictIndex:
                 continue
             if _rank(other, keeps=theirs.owned) < mine:
                 why = messages.WAS_FIRST if theirs.owned is wanted.owned else messages.KEEPS
-                message = messages.RIVAL.format(work=other.metadata.name, why=why)
-                raise ManifestError(message, remedy=messages.RIVAL_REMEDY, final=True)
+                message = messages.CONFLICT.format(work=other.metadata.name, why=why)
+                raise ManifestError(message, remedy=messages.CONFLICT_REMEDY, final=True)
 
     async def claimants(self, work: ManifestWork | None, identity: ObjectId) -> list[ManifestWork]:
-        """The other works that have the object, and would have it if this one let go, the first in line first."""
+        """Return the other works that contain the object, in order of precedence."""
         claims = [each for each in self._works if (each[0], each[2]) == (identity.group, identity.name)]
         found: list[tuple[tuple[bool, datetime, str], ManifestWork]] = []
         for _, kind, _ in claims:
@@ -104,7 +104,7 @@ class ConflictIndex:
         self, work: ManifestWork, identity: ObjectId, kind: str
     ) -> AsyncIterator[DesiredObject]:
         for ordinal, manifest in enumerate(work.spec.workload.manifests):
-            meta = described(ordinal, manifest)
+            meta = resource_meta(ordinal, manifest)
             if (meta.group, meta.kind, meta.name) != (identity.group, kind, identity.name):
                 continue
             version = f"{meta.group}/{meta.version}" if meta.group else meta.version
@@ -120,7 +120,7 @@ class ConflictIndex:
 def claims_of(work: ManifestWork) -> set[Claim]:
     found: set[Claim] = set()
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
-        meta = described(ordinal, manifest)
+        meta = resource_meta(ordinal, manifest)
         found.add((meta.group, meta.kind, meta.name))
     return found
 

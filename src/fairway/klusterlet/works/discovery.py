@@ -12,7 +12,7 @@ from fairway.klusterlet.works.objects import ObjectVersion
 from fairway.kube import Client, NotFound, Resource
 
 STALE_SECONDS: Final = 1.0
-"""A kind that is not known is asked for again, but one group not more often than this."""
+"""Minimum interval of requests for a group that lacks a kind."""
 
 _API_VERSION: Final = re.compile(r"(?:(?P<group>[a-z0-9][a-z0-9.-]*)/)?(?P<version>[a-z0-9]+)", re.ASCII)
 
@@ -31,7 +31,7 @@ Kinds = dict[str, Resource[ObjectVersion]]
 
 
 class Discovery:
-    """Remembers what the cluster serves; what is missing is looked for again."""
+    """Caches the kinds that the cluster serves; a missing kind is requested again."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -39,24 +39,24 @@ class Discovery:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def find(self, api_version: str, kind: str) -> Resource[ObjectVersion] | None:
-        """None if the cluster does not serve it. Raises KubeError if the cluster does not tell."""
+        """Return None if the cluster does not serve the kind. Raises KubeError."""
         lock = self._locks.setdefault(api_version, asyncio.Lock())
         async with lock:
-            asked, kinds = self._known.get(api_version, (-math.inf, {}))
+            requested, kinds = self._known.get(api_version, (-math.inf, {}))
             now = asyncio.get_running_loop().time()
-            if kind not in kinds and now - asked >= STALE_SECONDS:
-                kinds = await self._ask(api_version)
+            if kind not in kinds and now - requested >= STALE_SECONDS:
+                kinds = await self._request(api_version)
                 self._known[api_version] = (now, kinds)
             return kinds.get(kind)
 
     def forget(self, api_version: str) -> None:
-        """Something said to be served was not found there."""
+        """Drop a cached group, after a request for one of its kinds returned 404."""
         self._known.pop(api_version, None)
 
-    async def _ask(self, api_version: str) -> Kinds:
+    async def _request(self, api_version: str) -> Kinds:
         named = _API_VERSION.fullmatch(api_version)
         if named is None:
-            return {}  # a manifest can name anything; what cannot be part of a path is served nowhere
+            return {}  #  an invalid apiVersion is not served
         group, version = named["group"] or "", named["version"]
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:

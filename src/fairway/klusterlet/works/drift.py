@@ -1,8 +1,8 @@
 """Compare an object with what was applied.
 
 The response to an apply shows what the manifest means on this cluster: canonical quantities, defaults, changes by
-admission plugins. The part that the manifest specifies is remembered, and compared with the object later. Fields that
-the manifest does not mention belong to others.
+admission plugins. The part that the manifest specifies is stored, and compared with the object later. Fields that
+the manifest does not mention belong to other managers.
 """
 
 from collections.abc import Mapping
@@ -16,20 +16,21 @@ _PLAIN_DATA: Final = {
     ("v1", "ConfigMap"): ("data", "binaryData"),
     ("v1", "Secret"): ("data",),
 }
-"""Kinds that are nothing but entries. A section the manifest has holds what the manifest says and no more; one it
-does not have is for others to fill, as they do with CA bundles and tokens.
-"""
+"""Data sections of kinds. A section in the manifest is enforced exactly; other sections may be filled by other clients,
+such as CA bundles and tokens."""
 
 _FILLED_BY_OTHERS: Final = "kubernetes.io/service-account-token"
 
 
 def share(desired: Any, live: Any) -> Any:
-    """The part of ``live`` that ``desired`` speaks about."""
+    """The part of ``live`` that ``desired`` specifies."""
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         return {key: share(child, live[key]) if key in live else MISSING for key, child in desired.items()}
     if isinstance(desired, list) and isinstance(live, list) and _by_name(desired) and _by_name(live):
-        there = {each["name"]: each for each in live}
-        return [share(each, there[each["name"]]) if each["name"] in there else MISSING for each in desired]
+        by_name = {each["name"]: each for each in live}
+        return [
+            share(each, by_name[each["name"]]) if each["name"] in by_name else MISSING for each in desired
+        ]
     return live
 
 
@@ -40,16 +41,16 @@ def _by_name(items: list[Any]) -> bool:
 
 
 def surplus(desired: Object, live: Object) -> dict[str, dict[str, None]]:
-    """A merge patch that removes entries nobody asked for; empty if there are none."""
+    """Merge patch that removes entries which the manifest does not have; empty if there are none."""
     kind = (str(desired.get("apiVersion")), str(desired.get("kind")))
     if desired.get("type") == _FILLED_BY_OTHERS:
         return {}
     removed: dict[str, dict[str, None]] = {}
     for section in _PLAIN_DATA.get(kind, ()):
-        wanted, there = desired.get(section), live.get(section)
-        if not isinstance(wanted, Mapping) or not isinstance(there, Mapping):
+        wanted, found = desired.get(section), live.get(section)
+        if not isinstance(wanted, Mapping) or not isinstance(found, Mapping):
             continue
-        extra = {key: None for key in there if key not in wanted}
+        extra = {key: None for key in found if key not in wanted}
         if extra:
             removed[section] = extra
     return removed

@@ -1,7 +1,7 @@
-"""Check that the executor of a work may do what the work asks for.
+"""Check that the executor of a work may apply its objects.
 
-The agent asks the cluster before it applies, and applies with its own permissions. Whether the executor may grant a
-permission is known only to the cluster, by a dry run that impersonates the executor.
+The agent checks with SubjectAccessReviews before it applies with its own permissions. Whether the executor may grant a
+permission is checked by a dry run that impersonates the executor.
 """
 
 from dataclasses import replace
@@ -52,7 +52,7 @@ class Executors:
         self._client = client
 
     async def check(self, work: ManifestWork, wanted: DesiredObject) -> None:
-        """Raises Refusal. A work without an executor is done with the agent's rights, as ever."""
+        """Raises ManifestError. Without an executor, the agent's permissions apply."""
         executor = work.spec.executor
         if executor is None or executor.subject is None:
             return
@@ -61,12 +61,12 @@ class Executors:
             raise ManifestError(NO_ACCOUNT, remedy=NO_ACCOUNT_REMEDY, final=True)
         verbs = ("create", "update", "patch", "get", *(("delete",) if wanted.owned else ()))
         for verb in verbs:
-            await self._may(account, verb, wanted)
+            await self._check_access(account, verb, wanted)
         target = wanted.target.resource
         if target.group == _RBAC and target.plural in _RBAC_KINDS:
-            await self._tried(account, wanted)
+            await self._dry_run(account, wanted)
 
-    async def _may(self, account: ExecutorAccount, verb: str, wanted: DesiredObject) -> None:
+    async def _check_access(self, account: ExecutorAccount, verb: str, wanted: DesiredObject) -> None:
         identity = wanted.identity
         body = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -89,15 +89,15 @@ class Executors:
         except KubeError as error:
             if error.retryable:
                 raise
-            message = CANNOT_ASK.format(account=_named(account), error=error)
+            message = CANNOT_ASK.format(account=_account_name(account), error=error)
             raise ManifestError(message, remedy=CANNOT_ASK_REMEDY, retry=RETRY_SECONDS) from None
         if not msgspec.json.decode(response.body, type=_Review).status.allowed:
-            message = NOT_ALLOWED.format(account=_named(account), verb=verb, resource=wanted.target)
+            message = NOT_ALLOWED.format(account=_account_name(account), verb=verb, resource=wanted.target)
             raise ManifestError(message, remedy=NOT_ALLOWED_REMEDY, retry=RETRY_SECONDS)
 
-    async def _tried(self, account: ExecutorAccount, wanted: DesiredObject) -> None:
-        disguise = Impersonation(user=user_of(account), groups=groups_of(account))
-        connection = replace(self._client.connection, impersonation=disguise)
+    async def _dry_run(self, account: ExecutorAccount, wanted: DesiredObject) -> None:
+        impersonation = Impersonation(user=user_of(account), groups=groups_of(account))
+        connection = replace(self._client.connection, impersonation=impersonation)
         body: dict[str, Any] = wanted.body
         async with Client(connection) as client:
             try:
@@ -105,10 +105,10 @@ class Executors:
                     "POST", wanted.target.collection, query=(("dryRun", "All"),), body=body, repeatable=True
                 )
             except AlreadyExists:
-                return  # escalation is judged before existence
+                return  #  escalation is checked before existence
             except Forbidden as error:
                 message = ESCALATION.format(
-                    account=_named(account), resource=wanted.target, error=error.message
+                    account=_account_name(account), resource=wanted.target, error=error.message
                 )
                 raise ManifestError(message, remedy=ESCALATION_REMEDY, retry=RETRY_SECONDS) from None
 
@@ -121,5 +121,5 @@ def groups_of(account: ExecutorAccount) -> tuple[str, ...]:
     return ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}", "system:authenticated")
 
 
-def _named(account: ExecutorAccount) -> str:
+def _account_name(account: ExecutorAccount) -> str:
     return f"{account.namespace}/{account.name}"

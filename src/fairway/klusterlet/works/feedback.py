@@ -56,21 +56,21 @@ _PATHS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
 }
 
 
-class _Unfit(ValueError):
-    """A value cannot be reported."""
+class UnsupportedValue(ValueError):
+    """A value that cannot be reported."""
 
 
 def feedback(
     live: Mapping[str, Any], rules: Iterable[FeedbackRule]
 ) -> tuple[StatusFeedback | None, Condition]:
-    """The values, and whether all could be had. A value that is not there (yet) is simply left out."""
-    asked = tuple(rules)
-    if not asked:
+    """Return the values, and a condition. Absent values are omitted without an error."""
+    wanted = tuple(rules)
+    if not wanted:
         return None, Condition(type=STATUS_FEEDBACK_SYNCED, status=TRUE, reason=NONE_SYNCED)
     values: dict[str, FeedbackValue] = {}
     errors: list[str] = []
     version, kind = str(live.get("apiVersion")), str(live.get("kind"))
-    for rule in asked:
+    for rule in wanted:
         paths = rule.jsonPaths
         if rule.type == WELL_KNOWN_STATUS:
             known = _PATHS.get((version, kind), {})
@@ -80,7 +80,7 @@ def feedback(
         for path in paths:
             try:
                 found = _value(live, path, version)
-            except (_Unfit, jsonpath.PathError) as error:
+            except (UnsupportedValue, jsonpath.PathError) as error:
                 errors.append(str(error))
             else:
                 if found is not None:
@@ -94,7 +94,7 @@ def feedback(
 
 def _value(live: Mapping[str, Any], path: JsonPath, version: str) -> FieldValue | None:
     if path.version and path.version != version.rpartition("/")[2]:
-        raise _Unfit(OTHER_VERSION.format(name=path.name, version=version))
+        raise UnsupportedValue(OTHER_VERSION.format(name=path.name, version=version))
     found = jsonpath.values(jsonpath.json_path(path.path), live)
     if not found:
         return None
@@ -111,7 +111,7 @@ def _value(live: Mapping[str, Any], path: JsonPath, version: str) -> FieldValue 
         case list() | dict():
             raw = msgspec.json.encode(value).decode()
             if len(raw) > LONGEST_RAW:
-                raise _Unfit(TOO_LONG.format(name=path.name, size=len(raw), limit=LONGEST_RAW))
+                raise UnsupportedValue(TOO_LONG.format(name=path.name, size=len(raw), limit=LONGEST_RAW))
             return FieldValue(type="JsonRaw", jsonRaw=raw)
         case _:
-            raise _Unfit(NO_TYPE.format(name=path.name))
+            raise UnsupportedValue(NO_TYPE.format(name=path.name))

@@ -43,16 +43,23 @@ _RANKS: Final[tuple[tuple[str, ...], ...]] = (
         "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
     ),
 )  # fmt: skip
-"""What others need comes before them, as in OCM. Kinds that are not here come last."""
+"""Apply order of kinds, as in OCM. Other kinds come last."""
 _RANK: Final = {kind: rank for rank, kinds in enumerate(_RANKS) for kind in kinds}
 
-_NOT_OURS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
-"""Of metadata: set by the API server. A manifest that was exported has them; they would be refused or fought for."""
+_SERVER_FIELDS: Final = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
+"""Metadata that the API server sets; exported manifests contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredObject:
-    """One manifest that can be applied. ``body`` has only what the manifest means to say."""
+    """An applicable manifest. ``body`` has no server-side fields."""
 
     meta: ManifestResourceMeta
     target: Target
@@ -60,7 +67,7 @@ class DesiredObject:
     strategy: UpdateStrategy
     config: ManifestConfig
     owned: bool
-    """Whether it goes with the work."""
+    """Whether it is deleted with the work."""
 
     @property
     def identity(self) -> ObjectId:
@@ -85,13 +92,13 @@ Reading = DesiredObject | InvalidManifest
 
 
 async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
-    """All manifests, in the order of the work. Raises KubeError when the cluster does not say what it serves."""
+    """Read all manifests, in order. Raises KubeError if discovery fails."""
     found: list[Reading] = []
     first: dict[ObjectId, int] = {}
     for ordinal, manifest in enumerate(work.spec.workload.manifests):
-        meta = described(ordinal, manifest)
+        meta = resource_meta(ordinal, manifest)
         try:
-            wanted = await _wanted(work, meta, manifest, discovery)
+            wanted = await _resolve(work, meta, manifest, discovery)
             known = first.setdefault(wanted.identity, ordinal)
             if known != ordinal:
                 raise ManifestError(
@@ -104,14 +111,13 @@ async def read(work: ManifestWork, discovery: Discovery) -> tuple[Reading, ...]:
     return tuple(found)
 
 
-def in_order(readings: Iterable[Reading]) -> list[DesiredObject]:
-    """What can be applied, in the order to do it."""
+def apply_order(readings: Iterable[Reading]) -> list[DesiredObject]:
     wanted = [each for each in readings if isinstance(each, DesiredObject)]
     return sorted(wanted, key=lambda each: _RANK.get(each.meta.kind, len(_RANKS)))
 
 
-def described(ordinal: int, manifest: Any) -> ManifestResourceMeta:
-    """As far as the manifest says; the plural is only known once the cluster was asked."""
+def resource_meta(ordinal: int, manifest: Any) -> ManifestResourceMeta:
+    """Read the fields that the manifest has; the plural needs discovery."""
     content = manifest if isinstance(manifest, Mapping) else {}
     metadata = content.get("metadata")
     names = metadata if isinstance(metadata, Mapping) else {}
@@ -126,7 +132,7 @@ def described(ordinal: int, manifest: Any) -> ManifestResourceMeta:
     )
 
 
-async def _wanted(
+async def _resolve(
     work: ManifestWork, meta: ManifestResourceMeta, manifest: Mapping[str, Any], discovery: Discovery
 ) -> DesiredObject:
     for field, given in (("apiVersion", meta.version), ("kind", meta.kind)):
@@ -163,7 +169,6 @@ def desired_object(
     manifest: Mapping[str, Any],
     resource: Resource[ObjectVersion],
 ) -> DesiredObject:
-    """What a work wants of an object whose kind the cluster serves there."""
     namespace = meta.namespace if resource.namespaced else ""
     meta = structs.replace(meta, resource=resource.plural, namespace=namespace)
     target = Target(resource=resource, namespace=namespace, name=meta.name)
@@ -179,23 +184,23 @@ def desired_object(
 
 
 def strip_server_fields(manifest: Mapping[str, Any], target: Target) -> Object:
-    """Without what belongs to the API server, to other writers, or to the subresource status."""
+    """Remove fields of the API server, of other writers, and the status."""
     body = deepcopy(dict(manifest))
     body.pop("status", None)
     metadata = body["metadata"] = dict(body.get("metadata") or {})
-    for name in _NOT_OURS:
+    for name in _SERVER_FIELDS:
         metadata.pop(name, None)
     metadata.pop("namespace", None)
     if target.namespace:
         metadata["namespace"] = target.namespace
     if target.resource.group == "" and target.resource.kind == "Secret":
-        _without_plain_text(body)
+        _encode_string_data(body)
     kept: Object = _without_empty_times(body)
     return kept
 
 
-def _without_plain_text(secret: Object) -> None:
-    # stringData is only a way of writing: it is never read back, and what was removed from it would stay.
+def _encode_string_data(secret: Object) -> None:
+    # The API server never returns stringData, so entries removed from it could not be detected.
     plain = secret.pop("stringData", None)
     if isinstance(plain, Mapping):
         data = secret.get("data")
@@ -204,7 +209,7 @@ def _without_plain_text(secret: Object) -> None:
 
 
 def _without_empty_times(value: Any) -> Any:
-    # Go writes creationTimestamp: null into templates; applying it would count as a change every time.
+    # Go writes creationTimestamp: null into templates; applying it would be a change every time.
     if isinstance(value, dict):
         return {
             key: _without_empty_times(child)
@@ -215,7 +220,7 @@ def _without_empty_times(value: Any) -> Any:
 
 
 def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> ManifestConfig:
-    """What all that match say together, the first one winning; names may have stars in them."""
+    """Merge the matching configs; the first value of each field wins. Names may contain wildcards."""
     merged = ManifestConfig(
         resourceIdentifier=ResourceIdentifier(
             group=meta.group, resource=meta.resource, namespace=meta.namespace, name=meta.name
@@ -238,7 +243,7 @@ def config_of(meta: ManifestResourceMeta, configs: Iterable[ManifestConfig]) -> 
 
 
 def owned(identity: ObjectId, option: DeleteOption | None) -> bool:
-    """Whether the object goes when the work, or its manifest in the work, goes."""
+    """Whether the object is deleted with the work, or when its manifest is removed."""
     policy = option.propagationPolicy if option else FOREGROUND
     if option is None or policy in (FOREGROUND, ""):
         return True
@@ -253,7 +258,7 @@ def owned(identity: ObjectId, option: DeleteOption | None) -> bool:
 
 
 def digest(wanted: DesiredObject) -> bytes:
-    """Equal for manifests that ask for the same in the same way."""
+    """Equal for manifests with equal effect."""
     return msgspec.json.encode((wanted.body, wanted.strategy, wanted.owned), order="deterministic")
 
 

@@ -18,15 +18,15 @@ NO_NAMESPACE: Final = "has no namespace, and its kind is namespaced"
 NO_NAMESPACE_REMEDY: Final = "write metadata.namespace"
 TWICE: Final = "is the same object as manifest {first}"
 TWICE_REMEDY: Final = "keep one of the two"
-RIVAL: Final = "is also in ManifestWork {work} with other content, which {why}"
-RIVAL_REMEDY: Final = "remove it from one of the works, or make both equal"
+CONFLICT: Final = "is also in ManifestWork {work} with other content, which {why}"
+CONFLICT_REMEDY: Final = "remove it from one of the works, or make both equal"
 WAS_FIRST: Final = "takes precedence because it is older"
 KEEPS: Final = "takes precedence because this work would orphan it"
-GOING: Final = "the existing object is being deleted"
-GOING_REMEDY: Final = "it is created again once the finalizers of the old one are done"
+TERMINATING: Final = "the existing object is being deleted"
+TERMINATING_REMEDY: Final = "it is created again once the finalizers of the old one are done"
 NAMESPACE_MISSING: Final = "the namespace {namespace!r} does not exist"
 NAMESPACE_REMEDY: Final = "add the Namespace to the work, or create it"
-NAMESPACE_GOING_REMEDY: Final = "wait until the namespace is deleted and created again"
+NAMESPACE_TERMINATING_REMEDY: Final = "wait until the namespace is deleted and created again"
 INVALID_REMEDY: Final = "correct the manifest"
 NOT_ALLOWED_REMEDY: Final = "grant it to the work agent"
 FIELDS_TAKEN_REMEDY: Final = (
@@ -36,11 +36,11 @@ CHANGED_REMEDY: Final = "retrying"
 TOO_LARGE_REMEDY: Final = "split it into several objects"
 
 LONGEST: Final = 2000
-"""Characters of a message. A condition may hold more, but nobody reads more."""
+"""Longer messages are cut; a condition may hold more."""
 
 
 class ManifestError(Exception):
-    """One manifest cannot be applied. ``retry`` is in seconds; None leaves it to the queue's growing pauses."""
+    """A manifest cannot be applied. ``retry`` is in seconds; None uses the queue's backoff."""
 
     def __init__(
         self, message: str, *, remedy: str, reason: str = "", retry: float | None = None, final: bool = False
@@ -48,18 +48,18 @@ class ManifestError(Exception):
         super().__init__(f"{message}; {remedy}")
         self.reason, self.retry = reason, retry
         self.final = final
-        """Nothing but a change of the work, or of the object, helps: trying again does not."""
+        """Whether only a change of the work or of the object helps."""
 
 
-def named(meta: ManifestResourceMeta) -> str:
-    """``manifest 2 (ConfigMap ns1/a)``, as far as it says."""
+def describe(meta: ManifestResourceMeta) -> str:
+    """Format as ``manifest 2 (ConfigMap ns1/a)``, without missing parts."""
     place = "/".join(part for part in (meta.namespace, meta.name) if part)
     words = " ".join(part for part in (meta.kind, place) if part)
     return f"manifest {meta.ordinal} ({words})" if words else f"manifest {meta.ordinal}"
 
 
 def manifest_error(error: KubeError, *, namespace: str) -> ManifestError:
-    """What the cluster's refusal means for a manifest."""
+    """Convert an error of the cluster."""
     if not isinstance(error, ApiError):
         return ManifestError(str(error), remedy=CHANGED_REMEDY)
     message = error.message.strip()
@@ -67,7 +67,7 @@ def manifest_error(error: KubeError, *, namespace: str) -> ManifestError:
         case NotFound() if error.details.kind == "namespaces":
             return ManifestError(NAMESPACE_MISSING.format(namespace=namespace), remedy=NAMESPACE_REMEDY)
         case Forbidden() if error.has_cause("NamespaceTerminating"):
-            return ManifestError(message, remedy=NAMESPACE_GOING_REMEDY)
+            return ManifestError(message, remedy=NAMESPACE_TERMINATING_REMEDY)
         case Forbidden() | Unauthorized():
             return ManifestError(message, remedy=NOT_ALLOWED_REMEDY)
         case Conflict() if error.has_cause("FieldManagerConflict"):

@@ -15,18 +15,18 @@ from fairway.kube import Client, NotFound, Patch, Resource
 Object = dict[str, Any]
 
 MANAGER: Final = "work-agent"
-"""Under whose name fields are booked, unless a work asks for another."""
+"""Default field manager."""
 
 
 class ObjectVersion(Struct, frozen=True, kw_only=True, gc=False):
-    """As much of an object as is needed to know that it changed."""
+    """The part of an object that shows a change."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectId:
-    """Which object, whatever version of its group it was written in."""
+    """Identity of an object, in any API version."""
 
     group: str
     resource: str
@@ -36,7 +36,7 @@ class ObjectId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where an object is served. ``namespace`` is empty for one that lives in none."""
+    """Endpoint of an object. ``namespace`` is empty for cluster-scoped objects."""
 
     resource: Resource[ObjectVersion]
     namespace: str
@@ -64,7 +64,7 @@ class Target:
 
 
 class ObjectLocks:
-    """One lock per object: reading its owners and writing them must not interleave with another work's."""
+    """One lock per object, so that works do not interleave reads and writes of its owners."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[ObjectId, asyncio.Lock] = WeakValueDictionary()
@@ -74,7 +74,7 @@ class ObjectLocks:
 
 
 class Objects:
-    """Reads and writes. Whatever goes wrong is a KubeError of the cluster's own."""
+    """Reads and writes objects. Raises KubeErrors."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class Objects:
 
     async def get(self, target: Target) -> Object | None:
         try:
-            return _decoded((await self._client.request("GET", target.path)).body)
+            return _decode((await self._client.request("GET", target.path)).body)
         except NotFound:
             return None
 
@@ -90,7 +90,7 @@ class Objects:
         response = await self._client.request(
             "POST", target.collection, query=(("fieldManager", manager),), body=body
         )
-        return _decoded(response.body)
+        return _decode(response.body)
 
     async def apply(
         self, target: Target, body: Mapping[str, Any], *, manager: str = MANAGER, force: bool
@@ -104,10 +104,10 @@ class Objects:
             content_type=Patch.APPLY.value,
             repeatable=True,
         )
-        return _decoded(response.body)
+        return _decode(response.body)
 
     async def merge(self, target: Target, seen: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
-        """Into the very object that was seen; Conflict if it is another by now."""
+        """Patch the object that was read. Raises Conflict if it changed."""
         meta = seen["metadata"]
         given = {**body.get("metadata", {}), "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         response = await self._client.request(
@@ -118,7 +118,7 @@ class Objects:
             content_type=Patch.MERGE.value,
             repeatable=True,
         )
-        return _decoded(response.body)
+        return _decode(response.body)
 
     async def delete(self, target: Target, *, uid: str) -> None:
         await self._client.delete(
@@ -135,6 +135,6 @@ def owners_of(live: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found if isinstance(found, list) else ()
 
 
-def _decoded(body: bytes) -> Object:
+def _decode(body: bytes) -> Object:
     found: Object = msgspec.json.decode(body, type=dict[str, Any])
     return found

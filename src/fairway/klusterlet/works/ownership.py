@@ -26,7 +26,7 @@ def reference(record: AppliedManifestWork) -> Reference:
     }
 
 
-def works_among(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
+def work_references(owners: Iterable[Mapping[str, Any]]) -> list[Reference]:
     """Return the references to AppliedManifestWorks, of any hub."""
     return [dict(each) for each in owners if (each.get("apiVersion"), each.get("kind")) == _KIND]
 

@@ -4,9 +4,9 @@
     plan_apply   how to write one object: NoChange, Create, Apply or SetOwners
     plan_release how to release one object: Released, SetOwners, FindHeir, Delete or AwaitDeletion
 
-The caller reads an object, plans, and carries the action out while it holds the object's lock. The owner references
-on the object decide whose it is, not the UID on record: the agent may have died between creating an object and
-recording its UID, and an object without our reference was taken over by whoever removed it.
+The caller reads an object, plans, and carries the action out while it holds the object's lock. The owner references on
+the object decide who owns it, not the recorded UID: the agent may have died between creating an object and recording
+its UID, and an object without our reference was taken over by another client.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from fairway.api.work import (
     IgnoreField,
 )
 from fairway.klusterlet.works import drift, messages
-from fairway.klusterlet.works.manifest import DesiredObject, InvalidManifest, Reading, digest, in_order
+from fairway.klusterlet.works.manifest import DesiredObject, InvalidManifest, Reading, apply_order, digest
 from fairway.klusterlet.works.messages import ManifestError
 from fairway.klusterlet.works.objects import Object, ObjectId, owners_of
 from fairway.klusterlet.works.ownership import (
@@ -37,7 +37,7 @@ from fairway.klusterlet.works.ownership import (
     has,
     identity_of,
     reference,
-    works_among,
+    work_references,
 )
 from fairway.klusterlet.works.paths import left_alone
 
@@ -121,7 +121,7 @@ class WorkPlan:
 
 def plan(readings: Sequence[Reading], record: AppliedManifestWork) -> WorkPlan:
     """Compare the manifests of a work with its AppliedManifestWork. Read-only objects are never on record."""
-    apply = in_order(readings)
+    apply = apply_order(readings)
     owned = {each.identity: each for each in apply if each.strategy.type != READ_ONLY}
     invalid = [each for each in readings if isinstance(each, InvalidManifest)]
     keep: list[AppliedResource] = []
@@ -139,7 +139,7 @@ def plan(readings: Sequence[Reading], record: AppliedManifestWork) -> WorkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedObject:
-    """What the agent remembers of an object it applied, so that an unchanged object costs one read."""
+    """Cached state of an applied object, so that an unchanged object costs one read."""
 
     digest: bytes
     uid: str
@@ -158,7 +158,7 @@ class AppliedObject:
         )
 
     def is_current(self, desired: DesiredObject, live: Object, mine: Reference) -> bool:
-        """Whether the manifest is the one that was applied, and ``live`` still says the same."""
+        """Whether the manifest is the one that was applied, and ``live`` still matches it."""
         meta = live["metadata"]
         if self.uid != meta["uid"] or self.digest != digest(desired):
             return False
@@ -178,7 +178,7 @@ def plan_apply(
     if desired.strategy.type == READ_ONLY:
         return NoChange()
     if live is not None and live["metadata"].get("deletionTimestamp"):
-        raise ManifestError(messages.GOING, remedy=messages.GOING_REMEDY)
+        raise ManifestError(messages.TERMINATING, remedy=messages.TERMINATING_REMEDY)
     if desired.strategy.type == CREATE_ONLY:
         if live is None:
             return Create(with_owners(desired.body, [mine] if desired.owned else []))
@@ -189,7 +189,7 @@ def plan_apply(
     body = deepcopy(desired.body)
     if ignored:
         body = _without_ignored(body, live, ignored)
-    works = [] if live is None else works_among(owners_of(live))
+    works = [] if live is None else work_references(owners_of(live))
     others = [each for each in works if each["uid"] != mine["uid"]]
     force = desired.strategy.type != SERVER_SIDE_APPLY or desired.options.force
     return Apply(with_owners(body, [*others, mine] if desired.owned else others), force)
@@ -214,13 +214,13 @@ def plan_release(
     """Plan to release an object that its work no longer wants. ``orphaned``: without deleting it.
 
     An object that another work waits for gets that work's reference in the write that removes ours. In between it
-    would be owned by no work, and would stay for ever if the other work were deleted at that moment.
+    would be owned by no work, and would stay forever if the other work were deleted at that moment.
     """
     mine = reference(record)
     if live is None or not has(live, mine["uid"]):
         return Released()
     kept = tuple(each for each in owners_of(live) if each.get("uid") != mine["uid"])
-    if orphaned or works_among(kept):
+    if orphaned or work_references(kept):
         return SetOwners(kept)
     if not heir_known:
         return FindHeir()
@@ -244,19 +244,19 @@ def _without_ignored(body: Object, live: Object | None, ignored: tuple[IgnoreFie
     """Set ignored fields to their live values. Raises ManifestError for an invalid path."""
     always = [path for each in ignored if each.condition != ON_SPOKE_CHANGE for path in _paths(each)]
     until_changed = [path for each in ignored if each.condition == ON_SPOKE_CHANGE for path in _paths(each)]
-    asked = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:32]
+    wanted = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()[:32]
     metadata = body["metadata"]
     annotations = metadata.get("annotations")
     metadata["annotations"] = {
         **(annotations if isinstance(annotations, dict) else {}),
-        HASH_ANNOTATION: asked,
+        HASH_ANNOTATION: wanted,
     }
     if live is None:
         return body
     # The fields are written as they were read: a concurrent change of them must make this a conflict.
     metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
     left_alone(body, live, always)
-    if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == asked:
+    if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == wanted:
         left_alone(body, live, until_changed)
     return body
 

@@ -14,12 +14,10 @@ RULES_HUB: Final = (
     ),
     Rule(groups=_WORK, resources=("manifestworks/status",), verbs=("patch",)),
 )
-"""In the namespace of the cluster. What OCM and ``fairway accept`` grant a cluster is enough."""
+"""In the namespace of the cluster. The permissions that OCM and ``fairway accept`` grant are sufficient."""
 
 RULES_HUB_TTL: Final = (Rule(groups=_WORK, resources=("manifestworks",), verbs=("delete",)),)
-"""For ``deleteOption.ttlSecondsAfterFinished``. OCM leaves that to a controller of the hub; without this right, so does
-the agent.
-"""
+"""For ``deleteOption.ttlSecondsAfterFinished``. Without it, a controller of the hub must delete works."""
 
 RULES_CLUSTER: Final = (
     Rule(
@@ -41,6 +39,5 @@ RULES_CLUSTER: Final = (
         verbs=("bind", "escalate"),
     ),
 )
-"""On the whole managed cluster. The third may be narrowed to the kinds the works are made of; the fourth and fifth
-are for works with an executor, the last for works that hand out rights the agent does not have itself.
-"""
+"""On the whole managed cluster. The third may be restricted to the kinds of the works; the fourth and fifth are for
+works with an executor, the last for works that grant permissions which the agent does not have."""

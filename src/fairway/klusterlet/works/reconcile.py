@@ -97,7 +97,7 @@ class WorkReconciler:
             return result
         if (unreadable := unreadable_within(work, "spec")) is not None:
             # Applied objects stay: a manifest that cannot be decoded is not one that was removed.
-            await self._write(work, status.unreadable(work, unreadable, now=self._clock.wall()), state)
+            await self._write(work, status.unreadable_status(work, unreadable, now=self._clock.wall()), state)
             return result
         if MANIFEST_WORK_FINALIZER not in work.metadata.finalizers:
             work = await self._set_finalizers(work, [*work.metadata.finalizers, MANIFEST_WORK_FINALIZER])
@@ -110,7 +110,7 @@ class WorkReconciler:
             return result
         readings = await manifest.read(work, self._discovery)
         planned = plan(readings, record)
-        record = await self._applied.written(record, planned.record)
+        record = await self._applied.write_entries(record, planned.record)
         outcomes = {
             each.meta.ordinal: await self._apply_one(work, each, record, state, attempt, result)
             for each in planned.apply
@@ -123,7 +123,7 @@ class WorkReconciler:
             for each in planned.apply
             if (live := outcomes[each.meta.ordinal].live) is not None
         }
-        await self._applied.written(record, planned.record_after(uids, unreleased=left))
+        await self._applied.write_entries(record, planned.record_after(uids, unreleased=left))
         await self._report(work, [_outcome(each, outcomes) for each in readings], state, result)
         return result
 
@@ -134,7 +134,7 @@ class WorkReconciler:
             return result
         record = await self._applied.get(work.metadata.name)
         if record is not None:
-            conditions = status.deleting(work, now=self._clock.wall())
+            conditions = status.deleting_conditions(work, now=self._clock.wall())
             if conditions != work.status.conditions:
                 work = await self._patch(work, {"status": {"conditions": encoded(conditions)}}, status=True)
             record = await self._applied.delete(record)
@@ -156,7 +156,7 @@ class WorkReconciler:
             now = self._clock.wall()
             since = fresh.status.evictionStartTime
             if since is None:
-                fresh, since = await self._applied.evicting(fresh, now), now
+                fresh, since = await self._applied.set_eviction_start(fresh, now), now
             left = (min(since, now) + timedelta(seconds=grace) - now).total_seconds()
             if left > 0:
                 result.sooner(left)
@@ -177,7 +177,7 @@ class WorkReconciler:
     ) -> bool:
         """Release all objects on record, and the record. Return whether nothing is left."""
         left = await self._release(record, work, record.status.appliedResources, state)
-        record = await self._applied.written(record, left)
+        record = await self._applied.write_entries(record, left)
         if left:
             result.targets += [target_of(each) for each in left]
             return False
@@ -235,7 +235,7 @@ class WorkReconciler:
         live: Mapping[str, Any] | None = None
         refusal: ManifestError | None = None
         try:
-            if status.completed(work, desired.meta):
+            if status.is_completed(work, desired.meta):
                 live = await self._objects.get(desired.target)
             else:
                 await self._executors.check(work, desired)
@@ -248,7 +248,7 @@ class WorkReconciler:
         except KubeError as error:
             if isinstance(error, NotFound) and error.details.kind != "namespaces":
                 self._discovery.forget(desired.target.resource.api_version)
-            if _passes(error) and attempt < UNREPORTED_ATTEMPTS:
+            if _is_transient(error) and attempt < UNREPORTED_ATTEMPTS:
                 raise
             refusal = messages.manifest_error(error, namespace=desired.target.namespace)
         unread = ""
@@ -328,7 +328,7 @@ def _outcome(reading: Reading, results: Mapping[int, Outcome]) -> Outcome:
     return results[reading.meta.ordinal]
 
 
-def _passes(error: KubeError) -> bool:
+def _is_transient(error: KubeError) -> bool:
     """Whether the next attempt is likely to succeed: a broken connection, or a concurrent write."""
     match error:
         case Conflict():

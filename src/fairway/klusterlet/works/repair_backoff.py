@@ -11,13 +11,13 @@ from fairway.kube import Backoff
 
 AT_ONCE: Final = 5
 QUIET_SECONDS: Final = 600.0
-"""After so long without a repair the count starts again."""
+"""Time without a repair after which the count is reset."""
 BACKOFF: Final = Backoff(base=1.0, cap=300.0)
 
 
 @dataclass(slots=True)
 class RepairBackoff:
-    """Of one work. ``now`` is the monotonic clock, in seconds."""
+    """Repairs of one work. ``now`` is monotonic, in seconds."""
 
     count: int = 0
     last: float = 0.0

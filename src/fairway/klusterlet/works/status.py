@@ -30,7 +30,7 @@ from fairway.api.work import (
 )
 from fairway.klusterlet.works import condition_rules
 from fairway.klusterlet.works.feedback import STATUS_FEEDBACK_SYNCED, feedback
-from fairway.klusterlet.works.messages import ManifestError, named, truncate
+from fairway.klusterlet.works.messages import ManifestError, describe, truncate
 
 MANIFEST_APPLIED: Final = "AppliedManifestComplete"
 MANIFEST_FAILED: Final = "AppliedManifestFailed"
@@ -49,7 +49,7 @@ UNREADABLE: Final = "Failed to apply manifest work: {field} cannot be read: {rea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of one manifest. ``unread`` says why nothing is known about the object."""
+    """Result of one manifest. ``unread`` is the error of reading the object."""
 
     meta: ManifestResourceMeta
     config: ManifestConfig = field(default_factory=ManifestConfig)
@@ -63,16 +63,16 @@ def is_complete(conditions: Iterable[Condition]) -> bool:
     return found is not None and found.status == TRUE
 
 
-def completed(work: ManifestWork, meta: ManifestResourceMeta) -> bool:
-    """Whether the object has done what it was made for: then it is left as it is."""
-    before = _Before(work.status.resourceStatus.manifests).of(meta)
+def is_completed(work: ManifestWork, meta: ManifestResourceMeta) -> bool:
+    """Whether the object's Complete condition is true; then it is not changed any more."""
+    before = _PreviousConditions(work.status.resourceStatus.manifests).of(meta)
     return before is not None and is_complete(before.conditions)
 
 
 def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime) -> ManifestWorkStatus:
-    """Conditions of others, on the work and on its manifests, stay as they are."""
+    """Compute the status. Conditions of other writers stay."""
     generation = work.metadata.generation
-    before = _Before(work.status.resourceStatus.manifests)
+    before = _PreviousConditions(work.status.resourceStatus.manifests)
     manifests = tuple(_manifest(each, before.of(each.meta), generation, now) for each in outcomes)
     conditions = work.status.conditions
     fresh = [_applied(outcomes), _available(manifests), *_by_rules(manifests)]
@@ -89,8 +89,8 @@ def status_of(work: ManifestWork, outcomes: Sequence[Outcome], *, now: datetime)
     )
 
 
-def unreadable(work: ManifestWork, field: UnreadableField, *, now: datetime) -> ManifestWorkStatus:
-    """Of a work that cannot be applied because a field of its spec cannot be read."""
+def unreadable_status(work: ManifestWork, field: UnreadableField, *, now: datetime) -> ManifestWorkStatus:
+    """Status of a work with an unreadable field in its spec."""
     condition = Condition(
         type=WORK_APPLIED,
         status=FALSE,
@@ -101,7 +101,7 @@ def unreadable(work: ManifestWork, field: UnreadableField, *, now: datetime) -> 
     return structs.replace(work.status, conditions=set_condition(work.status.conditions, condition, now=now))
 
 
-def deleting(work: ManifestWork, *, now: datetime) -> tuple[Condition, ...]:
+def deleting_conditions(work: ManifestWork, *, now: datetime) -> tuple[Condition, ...]:
     condition = Condition(
         type=DELETING,
         status=TRUE,
@@ -112,8 +112,8 @@ def deleting(work: ManifestWork, *, now: datetime) -> tuple[Condition, ...]:
     return set_condition(work.status.conditions, condition, now=now)
 
 
-class _Before:
-    """What was said of the manifests before; one that has moved in the work is found again."""
+class _PreviousConditions:
+    """Reported conditions by manifest, also of a manifest that moved within the work."""
 
     def __init__(self, manifests: Iterable[ManifestCondition]) -> None:
         self._exact: dict[ManifestResourceMeta, ManifestCondition] = {}
@@ -136,7 +136,7 @@ def _manifest(
     if outcome.live is not None:
         values, synced = feedback(outcome.live, outcome.config.feedbackRules)
         if values != given:
-            # When the values were last different is told by the condition's transition time.
+            # A change of the values resets the condition's transition time.
             conditions = tuple(each for each in conditions if each.type != STATUS_FEEDBACK_SYNCED)
         given = values
         fresh += [
@@ -159,7 +159,7 @@ def _manifest_applied(outcome: Outcome, generation: int) -> Condition:
         status, reason, message = TRUE, MANIFEST_APPLIED, "Apply manifest complete"
     else:
         status, reason = FALSE, outcome.refusal.reason or MANIFEST_FAILED
-        message = f"Failed to apply manifest: {named(outcome.meta)}: {outcome.refusal}"
+        message = f"Failed to apply manifest: {describe(outcome.meta)}: {outcome.refusal}"
     return Condition(
         type=WORK_APPLIED,
         status=status,
@@ -192,7 +192,7 @@ def _applied(outcomes: Sequence[Outcome]) -> Condition:
             message="Apply manifest work complete",
         )
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    message = f"Failed to apply manifest work: {named(failed[0].meta)}: {failed[0].refusal}{more}"
+    message = f"Failed to apply manifest work: {describe(failed[0].meta)}: {failed[0].refusal}{more}"
     return Condition(type=WORK_APPLIED, status=FALSE, reason=WORK_FAILED, message=truncate(message))
 
 
@@ -200,14 +200,14 @@ def _available(manifests: Sequence[ManifestCondition]) -> Condition:
     found = [_status(each, WORK_AVAILABLE) for each in manifests]
     total = len(found)
     if missing := found.count(FALSE):
-        said = FALSE, SOME_NOT_AVAILABLE, f"{missing} of {total} resources are not available"
+        found_status = FALSE, SOME_NOT_AVAILABLE, f"{missing} of {total} resources are not available"
     elif unknown := found.count(UNKNOWN):
-        said = UNKNOWN, STATUS_UNKNOWN, f"{unknown} of {total} resources have unknown status"
+        found_status = UNKNOWN, STATUS_UNKNOWN, f"{unknown} of {total} resources have unknown status"
     elif not found:
-        said = UNKNOWN, STATUS_UNKNOWN, "cannot get any available resource "
+        found_status = UNKNOWN, STATUS_UNKNOWN, "cannot get any available resource "
     else:
-        said = TRUE, ALL_AVAILABLE, "All resources are available"
-    status, reason, message = said
+        found_status = TRUE, ALL_AVAILABLE, "All resources are available"
+    status, reason, message = found_status
     return Condition(type=WORK_AVAILABLE, status=status, reason=reason, message=message)
 
 
@@ -224,7 +224,7 @@ def _by_rules(manifests: Sequence[ManifestCondition]) -> Iterable[Condition]:
                 by_type.setdefault(each.type, []).append(each)
     for type_, found in sorted(by_type.items()):
         statuses = [each.status for each in found]
-        # Work is progressing as long as anything is; it is everything else only when all of it is.
+        # Progressing is true if any condition is; others are true only if all are.
         order = (TRUE, UNKNOWN, FALSE) if type_ == WORK_PROGRESSING else (FALSE, UNKNOWN, TRUE)
         message = found[0].message if len(found) == 1 else ""
         yield Condition(

@@ -19,7 +19,7 @@ log: Final = logging.getLogger(__name__)
 TOO_MANY: Final = "limit of %d watches reached: changes of %s in %r are found at the next resync"
 
 Changed = Callable[[str], None]
-"""Told the name of the work that an object belongs to."""
+"""Called with the name of the work that contains a changed object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Watches:
         self._tasks: dict[_Place, asyncio.Task[None]] = {}
         self._known: dict[tuple[str, ObjectId], str] = {}
 
-    def follow(self, work: str, targets: Iterable[Target]) -> None:
-        """From now on these, and no others, are the work's objects."""
+    def set_targets(self, work: str, targets: Iterable[Target]) -> None:
+        """Replace the work's watched objects."""
         wanted = {each.identity: each for each in targets}
         before = self._objects.get(work, frozenset())
         self._objects[work] = frozenset(wanted)
@@ -53,10 +53,10 @@ class Watches:
             self._works.setdefault(identity, set()).add(work)
             self._watch(target)
         if before - wanted.keys():
-            self._tidy()
+            self._stop_unused()
 
-    def knows(self, work: str, versions: Mapping[ObjectId, str]) -> None:
-        """The work's objects as they were last read: being told of these versions is no news."""
+    def set_versions(self, work: str, versions: Mapping[ObjectId, str]) -> None:
+        """Set the versions that the work has read, whose events are ignored."""
         self._known.update(((work, identity), version) for identity, version in versions.items())
 
     async def stop(self) -> None:
@@ -76,15 +76,15 @@ class Watches:
             log.debug(TOO_MANY, self._most, target.resource, target.namespace)
             return
         informer = Informer(self._client, target.resource, namespace=target.namespace or None)
-        informer.subscribe(lambda batch: self._heard(target.resource, batch))
+        informer.subscribe(lambda batch: self._on_change(target.resource, batch))
         self._tasks[place] = asyncio.create_task(informer.run(), name=f"watch of applied {target.resource}")
 
-    def _tidy(self) -> None:
+    def _stop_unused(self) -> None:
         needed = {_place(identity) for identity in self._works}
         for place in self._tasks.keys() - needed:
             self._tasks.pop(place).cancel()
 
-    def _heard(self, resource: Resource[ObjectVersion], batch: Batch[ObjectVersion]) -> None:
+    def _on_change(self, resource: Resource[ObjectVersion], batch: Batch[ObjectVersion]) -> None:
         for change in batch.changes:
             meta = (change.new if isinstance(change, Updated) else change.object).metadata
             identity = ObjectId(

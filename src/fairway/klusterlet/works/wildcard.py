@@ -2,7 +2,7 @@
 
 
 def matches(name: str, pattern: str) -> bool:
-    """A star stands for any text, also none. Takes time in proportion to the name, whatever the pattern."""
+    """A star matches any text, also none. Linear in the length of the name for any pattern."""
     first, *parts = pattern.split("*")
     if not parts:
         return name == pattern
