@@ -4,7 +4,7 @@ import pytest
 
 from fairway.api.jsonpath import json_path, json_pointer
 from fairway.klusterlet.works.drift import MISSING, share, surplus
-from fairway.klusterlet.works.paths import left_alone
+from fairway.klusterlet.works.ignored_fields import keep_live_values
 from fairway.klusterlet.works.wildcard import matches
 
 
@@ -13,16 +13,16 @@ def test_fields_are_left_as_they_are_where_they_are() -> None:
         "spec": {"replicas": 3, "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}
     }
     live = {"spec": {"containers": [{"name": "x"}, {"name": "b", "image": "theirs"}, {"name": "a"}]}}
-    left_alone(desired, live, [json_path(".spec.replicas"), json_path(".spec.containers[*].image")])
+    keep_live_values(desired, live, [json_path(".spec.replicas"), json_path(".spec.containers[*].image")])
     assert desired == {"spec": {"containers": [{"name": "a"}, {"name": "b", "image": "theirs"}]}}
 
 
 def test_items_of_plain_lists_are_left_alone_from_the_end() -> None:
     desired: dict[str, Any] = {"args": ["a", "b", "c"]}
-    left_alone(desired, {"args": ["x"]}, [json_path(".args[*]")])
+    keep_live_values(desired, {"args": ["x"]}, [json_path(".args[*]")])
     assert desired == {"args": ["x"]}
     desired = {"args": ["a"]}
-    left_alone(desired, {}, [json_path(".args[0]"), json_pointer("/args")])
+    keep_live_values(desired, {}, [json_path(".args[0]"), json_pointer("/args")])
     assert desired == {}
 
 

@@ -39,7 +39,7 @@ from fairway.klusterlet.works.ownership import (
     reference,
     work_references,
 )
-from fairway.klusterlet.works.paths import left_alone
+from fairway.klusterlet.works.ignored_fields import keep_live_values
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
@@ -255,9 +255,9 @@ def _without_ignored(body: Object, live: Object | None, ignored: tuple[IgnoreFie
         return body
     # The fields are written as they were read: a concurrent change of them must make this a conflict.
     metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
-    left_alone(body, live, always)
+    keep_live_values(body, live, always)
     if (live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION) == wanted:
-        left_alone(body, live, until_changed)
+        keep_live_values(body, live, until_changed)
     return body
 
 

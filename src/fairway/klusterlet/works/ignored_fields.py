@@ -1,4 +1,4 @@
-"""Fields of a manifest that the agent leaves as they are on the cluster."""
+"""Fields that a manifest ignores: they keep their values on the cluster."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,35 +6,35 @@ from typing import Any
 from fairway.api.jsonpath import Path, Place, find
 
 
-def left_alone(desired: Any, live: Any, paths: Iterable[Path]) -> None:
-    """Puts what is on the cluster in place of what ``desired`` says at these paths; changes ``desired``.
+def keep_live_values(desired: Any, live: Any, paths: Iterable[Path]) -> None:
+    """Replace values of ``desired`` at these paths by those of ``live``, in place.
 
-    Fields are not left out: who applies without a field it has applied before asks for its removal.
+    The fields are not removed, because applying without a field that was applied before removes it.
     """
     places = {place for path in paths for place, _ in find(path, desired)}
-    # Deepest and last first, so that removing from a list does not move the places still to come.
+    # Deepest and last first, so that removing an item does not shift later places.
     for place in sorted(places, key=_position, reverse=True):
         if place:
-            _leave(desired, live, place)
+            _replace(desired, live, place)
 
 
 def _position(place: Place) -> list[tuple[int, str]]:
     return [(each, "") if isinstance(each, int) else (-1, each) for each in place]
 
 
-def _leave(desired: Any, live: Any, place: Place) -> None:
+def _replace(desired: Any, live: Any, place: Place) -> None:
     for key in place[:-1]:
-        desired, live = desired[key], _beside(desired, live, key)
+        desired, live = desired[key], _live_value(desired, live, key)
     last = place[-1]
-    there = _beside(desired, live, last)
+    there = _live_value(desired, live, last)
     if there is None:
         del desired[last]
     else:
         desired[last] = there
 
 
-def _beside(desired: Any, live: Any, key: str | int) -> Any:
-    """The same place on the cluster. Items with a name keep it when they move."""
+def _live_value(desired: Any, live: Any, key: str | int) -> Any:
+    """Return the live value of the same place. List items with a name are matched by name."""
     if isinstance(key, str):
         return live.get(key) if isinstance(live, Mapping) else None
     if not isinstance(live, list):
