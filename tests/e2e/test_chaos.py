@@ -79,7 +79,7 @@ class Traffic:
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
-async def test_the_loop_closes_again_after_everything(tmp_path: Path) -> None:
+async def test_score_loop_recovers_after_faults(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED) or random.randrange(10**6))
     print(f"{SEED}={seed}")
     async with survivors(tmp_path) as stage:

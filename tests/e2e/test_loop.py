@@ -117,7 +117,7 @@ async def decided(stage: Stage, cluster: str) -> None:
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.embedded  # the walkthroughs close the same loop on real API servers
-async def test_a_placement_follows_what_is_free(stage: Stage) -> None:
+async def test_placement_follows_free_resources(stage: Stage) -> None:
     await joined(stage)
     await stage.fairway("addon", "install", "resource-usage")
     for cluster in CLUSTERS:

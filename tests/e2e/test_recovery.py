@@ -51,7 +51,7 @@ async def install(stage: Stage) -> None:
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
-async def test_placements_leave_an_unhealthy_cluster_and_return_when_it_recovered(bare_stage: Stage) -> None:
+async def test_placements_leave_unhealthy_cluster_and_return_after_recovery(bare_stage: Stage) -> None:
     stage = bare_stage
     try:
         await install(stage)

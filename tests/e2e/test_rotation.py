@@ -99,7 +99,7 @@ async def renewed(stage: Stage, path: str, field: str) -> None:
     await stage.until(f"{path} is renewed", lambda found: moment(found) > last, path)
 
 
-async def test_an_agent_goes_on_with_a_new_certificate(stage: Stage, clock: HubClock) -> None:
+async def test_agent_continues_with_renewed_certificate(stage: Stage, clock: HubClock) -> None:
     await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
     await stage.create("/api/v1/nodes", NODE, server=CLUSTER)
     join(stage)

@@ -25,7 +25,7 @@ export KUBECONFIG=$PWD/hub.kubeconfig
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.parametrize("page", PAGES)
-async def test_the_page_does_what_it_says(page: str, kube_tools: Tools, tmp_path: Path) -> None:
+async def test_walkthrough_page_works_on_embedded_hub(page: str, kube_tools: Tools, tmp_path: Path) -> None:
     told = steps(page)
     terminal = Terminal(tmp_path, kubectl=kube_tools.path(KUBECTL))
     compare(told, await terminal.run(told))
@@ -44,7 +44,7 @@ def kubeconfigs(kube_tools: Tools, tmp_path: Path) -> Iterator[dict[str, Path]]:
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
-async def test_so_it_does_on_kubernetes(
+async def test_walkthrough_page_works_on_kubernetes(
     kubeconfigs: dict[str, Path], kube_tools: Tools, tmp_path: Path
 ) -> None:
     first, *others = steps(EVERYWHERE)
@@ -61,7 +61,7 @@ def compare(told: list[Step], printed: list[str]) -> None:
             assert normal(text) == normal(step.shown), step.commands
 
 
-def test_the_pages_go_all_the_way() -> None:
+def test_walkthrough_pages_cover_all_steps() -> None:
     for page in PAGES:
         told = steps(page)
         commands = "".join(each.commands for each in told)
@@ -74,13 +74,13 @@ def test_the_pages_go_all_the_way() -> None:
             assert needed in commands, page
 
 
-async def test_a_command_that_fails_is_named(tmp_path: Path) -> None:
+async def test_failing_walkthrough_command_is_named(tmp_path: Path) -> None:
     page = [Step("echo fine\n", None), Step("echo before; false\n", None), Step("echo after\n", None)]
     with pytest.raises(AssertionError, match="status 1:\necho before; false\n\nbefore"):
         await Terminal(tmp_path, kubectl=Path("kubectl")).run(page)
 
 
-async def test_a_page_must_end_what_it_starts(tmp_path: Path) -> None:
+async def test_walkthrough_page_that_leaves_processes_fails(tmp_path: Path) -> None:
     page = [Step("sleep 600 &\necho $!\n", None)]
     with pytest.raises(AssertionError, match="leaves processes behind"):
         await Terminal(tmp_path, kubectl=Path("kubectl")).run(page)

@@ -39,7 +39,7 @@ def registered(*registrations: RegistrationConfig, namespace: str = "") -> Manag
     )
 
 
-def test_who_the_agent_is_by_default() -> None:
+def test_default_identity_of_addon_agent() -> None:
     add_on = registered(RegistrationConfig(signerName=CLIENT_SIGNER))
     (identity,) = identities(add_on, cluster="c1").values()
     assert identity.secret == (INSTALL_NAMESPACE, "score-hub-kubeconfig")
@@ -48,7 +48,7 @@ def test_who_the_agent_is_by_default() -> None:
     assert identity.agent == "score"
 
 
-def test_what_the_registration_says_counts() -> None:
+def test_registration_overrides_default_identity() -> None:
     subject = RegistrationSubject(user="u:agent:a", groups=("g", "system:authenticated"))
     add_on = registered(RegistrationConfig(signerName=CLIENT_SIGNER, subject=subject), namespace="here")
     (identity,) = identities(add_on, cluster="c1").values()
@@ -56,7 +56,7 @@ def test_what_the_registration_says_counts() -> None:
     assert (identity.subject.user, identity.subject.groups, identity.agent) == ("u:agent:a", ("g",), "a")
 
 
-def test_a_signer_of_its_own_has_a_secret_of_its_own() -> None:
+def test_custom_signer_gets_its_own_secret() -> None:
     subject = RegistrationSubject(user="u", organizationUnit=("o",))
     add_on = registered(
         RegistrationConfig(signerName="example.com/signer", subject=subject),
@@ -133,7 +133,7 @@ async def rotated_of(member: Joined, add_on: str) -> Condition:
     return rotated
 
 
-async def test_an_agent_finds_its_identity_in_a_secret(member: Joined, tmp_path: Path) -> None:
+async def test_addon_credentials_are_stored_in_secret(member: Joined, tmp_path: Path) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on)
@@ -155,7 +155,7 @@ async def test_an_agent_finds_its_identity_in_a_secret(member: Joined, tmp_path:
     assert request.metadata.labels[names.CLUSTER_LABEL] == member.name
 
 
-async def test_it_is_renewed_in_time_and_when_it_is_lost(member: Joined) -> None:
+async def test_addon_certificate_is_renewed_in_time_and_when_lost(member: Joined) -> None:
     add_on = fresh("score")
     clock = ShiftedClock()
     async with looked_after(member, seconds=600, clock=clock):
@@ -174,7 +174,7 @@ async def test_it_is_renewed_in_time_and_when_it_is_lost(member: Joined) -> None
         await secret_of(member, add_on, not_with=second.data[names.KEY])
 
 
-async def test_it_stays_while_the_add_on_goes_and_goes_with_it(member: Joined) -> None:
+async def test_addon_secret_is_deleted_with_the_addon(member: Joined) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on, finalizers=("test.dev/holds",))
@@ -196,7 +196,7 @@ async def test_it_stays_while_the_add_on_goes_and_goes_with_it(member: Joined) -
 
 
 @pytest.mark.parametrize("labels", [{}, {names.JOINED_LABEL: "another-hubs"}])
-async def test_a_secret_that_is_somebody_elses_is_left_alone(member: Joined, labels: dict[str, str]) -> None:
+async def test_foreign_secret_is_not_changed(member: Joined, labels: dict[str, str]) -> None:
     """Whoever says where an add-on lives could otherwise have any Secret of that name replaced."""
     add_on = fresh("score")
     namespace, name = f"{add_on}-ns", f"{add_on}-hub-kubeconfig"
@@ -213,7 +213,7 @@ async def test_a_secret_that_is_somebody_elses_is_left_alone(member: Joined, lab
     assert not (await member.admin.list(SIGNING_REQUESTS, labels=f"{names.ADD_ON_LABEL}={add_on}")).items
 
 
-async def test_a_place_that_cannot_be_one_costs_only_that_add_on(
+async def test_invalid_install_namespace_affects_only_its_addon(
     member: Joined, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = fresh("bad"), fresh("score")
@@ -228,7 +228,7 @@ async def test_a_place_that_cannot_be_one_costs_only_that_add_on(
     assert any("'../kube-system'" in each for each in told)
 
 
-async def test_an_add_on_that_went_while_nobody_looked_leaves_nothing(member: Joined) -> None:
+async def test_secret_of_addon_deleted_while_stopped_is_removed(member: Joined) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on)
@@ -241,7 +241,7 @@ async def test_an_add_on_that_went_while_nobody_looked_leaves_nothing(member: Jo
     await member.cluster.get(SECRETS, "other-hub-kubeconfig", namespace=secret.metadata.namespace)
 
 
-async def test_who_comes_back_takes_the_identity_that_is_there(member: Joined) -> None:
+async def test_restarted_agent_keeps_stored_identity(member: Joined) -> None:
     add_on = fresh("score")
     async with looked_after(member):
         await install(member, add_on)
@@ -271,7 +271,7 @@ async def available(member: Joined, add_on: str) -> tuple[str, str]:
     return ("", "") if condition is None else (condition.status, condition.reason)
 
 
-async def test_health_is_told_by_a_lease(member: Joined) -> None:
+async def test_addon_health_follows_its_lease(member: Joined) -> None:
     add_on, clock = fresh("score"), ShiftedClock()
     await install(member, add_on)
     async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:
@@ -291,7 +291,7 @@ async def test_health_is_told_by_a_lease(member: Joined) -> None:
 
 
 @pytest.mark.parametrize("mode", ["Customized"])
-async def test_health_that_others_judge_is_left_to_them(member: Joined, mode: str) -> None:
+async def test_customized_addon_health_is_not_reported(member: Joined, mode: str) -> None:
     add_on = fresh("score")
     await install(member, add_on, healthCheck={"mode": mode})
     async with Informer(member.hub, MANAGED_CLUSTER_ADD_ONS, namespace=member.name) as informer:

@@ -15,7 +15,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_was_written_is_read_by_its_plain_name(tmp_path: Path) -> None:
+def test_written_files_are_read_by_name(tmp_path: Path) -> None:
     folder = AtomicDirectory(tmp_path / "deep" / "hub")
     assert folder.read() == {}
     assert folder.write({"a": b"1", "b": b"2"})
@@ -23,7 +23,7 @@ def test_what_was_written_is_read_by_its_plain_name(tmp_path: Path) -> None:
     assert folder.read() == {"a": b"1", "b": b"2"}
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_files_are_readable_by_owner_only(tmp_path: Path) -> None:
     folder = AtomicDirectory(tmp_path / "hub")
     folder.write({"key": b"secret"})
     assert mode(folder.path) == 0o700
@@ -31,7 +31,7 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
     assert mode(folder.path / CURRENT) == 0o700
 
 
-def test_the_same_again_is_not_written(tmp_path: Path) -> None:
+def test_unchanged_files_are_not_written(tmp_path: Path) -> None:
     folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1"})
     before = (folder.path / CURRENT).readlink()
@@ -39,7 +39,7 @@ def test_the_same_again_is_not_written(tmp_path: Path) -> None:
     assert (folder.path / CURRENT).readlink() == before
 
 
-def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_omitted_files_and_old_versions_are_removed(tmp_path: Path) -> None:
     folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1", "b": b"2"})
     folder.write({"b": b"3", "c": b"4"})
@@ -48,7 +48,7 @@ def test_what_is_left_out_goes_and_nothing_is_left_behind(tmp_path: Path) -> Non
     assert {each.name for each in tmp_path.iterdir()} == {CURRENT, state, "b", "c"}
 
 
-def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = AtomicDirectory(tmp_path)
     folder.write({"a": b"1"})
 
@@ -66,7 +66,7 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     "name", ["../x", "no/such", "/etc/x", "..data", "..", ".", "", "a b", "x\n", "a\0", "\u00e4", "n" * 254]
 )
-def test_a_name_that_would_be_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_unsafe_file_name_is_rejected(tmp_path: Path, name: str) -> None:
     folder = AtomicDirectory(tmp_path / "in")
     folder.write({"a": b"1"})
     before = sorted(tmp_path.rglob("*"))
@@ -76,7 +76,7 @@ def test_a_name_that_would_be_elsewhere_is_refused(tmp_path: Path, name: str) ->
     assert folder.read() == {"a": b"1"}
 
 
-def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
+def test_concurrent_reader_sees_complete_versions(tmp_path: Path) -> None:
     """Through the one link that is replaced: both files are of the same state."""
     folder = AtomicDirectory(tmp_path)
     folder.write({"key": b"0", "certificate": b"0"})
@@ -103,7 +103,7 @@ def test_a_reader_never_sees_half_a_change(tmp_path: Path) -> None:
     assert all(key == certificate for key, certificate in seen)
 
 
-def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
+def test_file_is_replaced_atomically(tmp_path: Path) -> None:
     file = tmp_path / "new" / "file"
     replace_private(file, b"1")
     replace_private(file, b"2")

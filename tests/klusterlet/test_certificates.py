@@ -26,20 +26,20 @@ LONG = Subject(
 )
 
 
-def test_what_is_asked_for_is_what_the_certificate_says() -> None:
+def test_certificate_has_requested_subject() -> None:
     subject = Subject(user="u", groups=("g1", "g2"), units=("o",))
     found = signed(subject, begins=NOON, life=timedelta(hours=1)).check()
     assert found.subject == subject
     assert (found.begins, found.ends) == (NOON, NOON + timedelta(hours=1))
 
 
-def test_names_may_be_longer_than_the_standard_wants() -> None:
+def test_user_names_longer_than_x520_are_accepted() -> None:
     """As those of add-ons are; warnings are errors here."""
     request_for(new_key(), LONG)
     assert signed(LONG, begins=NOON, life=timedelta(hours=1)).check().is_for(LONG)
 
 
-def test_the_order_of_groups_does_not_matter_and_all_else_does() -> None:
+def test_subjects_compare_without_order_of_groups() -> None:
     found = Certificate(subject=Subject(user="u", groups=("a", "b")), begins=NOON, ends=NOON)
     assert found.is_for(Subject(user="u", groups=("b", "a")))
     assert not found.is_for(Subject(user="u", groups=("a",)))
@@ -47,12 +47,12 @@ def test_the_order_of_groups_does_not_matter_and_all_else_does() -> None:
     assert not found.is_for(Subject(user="u", groups=("a", "b"), units=("o",)))
 
 
-def test_when_a_part_of_a_life_is_left() -> None:
+def test_renewal_time_is_share_of_validity() -> None:
     found = Certificate(subject=Subject(user="u"), begins=NOON, ends=NOON + timedelta(hours=10))
     assert found.renewal_time(left=0.2) == NOON + timedelta(hours=8)
 
 
-def test_a_certificate_for_another_key_is_noticed() -> None:
+def test_certificate_for_another_key_is_rejected() -> None:
     pair = signed(Subject(user="u"), begins=NOON, life=timedelta(hours=1))
     for key in (new_key(), b"nonsense"):
         with pytest.raises(CertificateError, match=OTHER_KEY):
@@ -61,7 +61,7 @@ def test_a_certificate_for_another_key_is_noticed() -> None:
         KeyPair(pair.key, b"nonsense").check()
 
 
-def test_a_request_bears_further_names() -> None:
+def test_request_contains_additional_dns_names() -> None:
     request = x509.load_pem_x509_csr(
         request_for(new_key(), Subject(user="u"), hosts=("a.example", "b.example"))
     )
@@ -70,6 +70,6 @@ def test_a_request_bears_further_names() -> None:
     assert request.is_signature_valid
 
 
-def test_a_key_is_not_shown() -> None:
+def test_private_key_is_not_in_repr() -> None:
     pair = signed(Subject(user="u"), begins=NOON, life=timedelta(hours=1))
     assert "PRIVATE" not in repr(pair)

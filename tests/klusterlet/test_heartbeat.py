@@ -24,7 +24,7 @@ async def lease_of(member: Joined, *, not_at: str = "") -> Lease:
     )
 
 
-async def test_it_is_renewed_at_once_and_then_as_the_hub_wants(member: Joined) -> None:
+async def test_lease_is_renewed_at_once_and_then_by_hub_duration(member: Joined) -> None:
     made = await lease_of(member)
     often = {"spec": {"leaseDurationSeconds": 1}}
     await member.admin.patch(MANAGED_CLUSTERS, member.name, often, kind=Patch.MERGE)
@@ -38,7 +38,7 @@ async def test_it_is_renewed_at_once_and_then_as_the_hub_wants(member: Joined) -
     assert first.spec.holderIdentity == made.spec.holderIdentity
 
 
-async def test_nothing_is_renewed_while_the_cluster_is_not_accepted(fleet: Fleet, member: Joined) -> None:
+async def test_lease_is_not_renewed_while_cluster_is_not_accepted(fleet: Fleet, member: Joined) -> None:
     await lease_of(member)
     often = {"spec": {"leaseDurationSeconds": 1, "hubAcceptsClient": False}}
     await member.admin.patch(MANAGED_CLUSTERS, member.name, often, kind=Patch.MERGE)
@@ -58,7 +58,7 @@ async def test_nothing_is_renewed_while_the_cluster_is_not_accepted(fleet: Fleet
 
 
 @pytest.mark.parametrize(("ahead", "words"), [(-120.0, BEHIND), (0.0, ""), (120.0, AHEAD_OF)])
-async def test_a_clock_that_is_wrong_is_told_once(
+async def test_wrong_clock_is_logged_once(
     member: Joined, caplog: pytest.LogCaptureFixture, ahead: float, words: str
 ) -> None:
     clock = ShiftedClock()
@@ -75,7 +75,7 @@ async def test_a_clock_that_is_wrong_is_told_once(
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 32 Foo 2026 99:99:99 GMT"])
-async def test_a_hub_that_does_not_say_what_time_it_is(
+async def test_missing_date_header_is_ignored(
     member: Joined, caplog: pytest.LogCaptureFixture, date: str
 ) -> None:
     async with Membership(member.hub, member.name) as membership:

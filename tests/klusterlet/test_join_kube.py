@@ -106,7 +106,7 @@ async def left(fleet: Fleet) -> None:
             await gone(cluster, DEFINITIONS, f"{kind.plural}.{kind.group}")
 
 
-def test_a_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) -> None:
+def test_cluster_joins_renews_and_leaves(real_fleet: Fleet, tmp_path: Path) -> None:
     fleet = real_fleet
     own = ("--name", NAME, "--kubeconfig", fleet.cluster, "--state", tmp_path / "state")
     first = ("--hub-bootstrap-kubeconfig", fleet.bootstrap_file(tmp_path), "--lease-seconds", 2)

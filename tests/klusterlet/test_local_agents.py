@@ -173,7 +173,7 @@ def given(*, generation: int = 1, **spec: Any) -> Deployment:
     return msgspec.convert({"metadata": meta, "spec": spec}, Deployment)
 
 
-async def test_what_was_told_counts_before_it_is_heard_of(tmp_path: Path) -> None:
+async def test_reported_status_counts_before_it_is_observed(tmp_path: Path) -> None:
     api = Deaf(given())
     agent = api.agent(tmp_path)
     await agent._report(ready=False)
@@ -184,7 +184,7 @@ async def test_what_was_told_counts_before_it_is_heard_of(tmp_path: Path) -> Non
     assert api.written == [0, 1, 0]
 
 
-async def test_of_another_version_nothing_is_told_by_who_runs_the_one_before(tmp_path: Path) -> None:
+async def test_agent_of_changed_deployment_reports_nothing(tmp_path: Path) -> None:
     api = Deaf(given())
     agent = api.agent(tmp_path)
     api.known = given(generation=2, replicas=2)
@@ -195,7 +195,7 @@ async def test_of_another_version_nothing_is_told_by_who_runs_the_one_before(tmp
     assert api.written == [1]
 
 
-async def test_it_runs_is_ready_and_ends_with_the_klusterlet(
+async def test_local_agent_runs_and_stops_with_klusterlet(
     cluster: Client, fleet: Fleet, tmp_path: Path
 ) -> None:
     deployment = await deploy(cluster, fleet)
@@ -216,7 +216,7 @@ async def test_it_runs_is_ready_and_ends_with_the_klusterlet(
     assert (files / "log").stat().st_mode & 0o777 == 0o600
 
 
-async def test_one_that_is_killed_is_started_again(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+async def test_killed_local_agent_is_restarted(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
     deployment = await deploy(cluster, fleet)
     async with local(cluster, tmp_path):
         before = await ready(cluster, deployment)
@@ -239,7 +239,7 @@ async def test_one_that_is_killed_is_started_again(cluster: Client, fleet: Fleet
         assert pid_of(tmp_path, deployment) != first
 
 
-async def test_it_waits_for_its_secret_and_says_so(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+async def test_local_agent_waits_for_its_secret(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
     deployment = await deploy(cluster, fleet, secret=False)
     namespace = deployment.metadata.namespace
     async with local(cluster, tmp_path):
@@ -251,7 +251,7 @@ async def test_it_waits_for_its_secret_and_says_so(cluster: Client, fleet: Fleet
         await ready(cluster, deployment)
 
 
-async def test_a_changed_deployment_is_another_process_and_none_is_none(
+async def test_changed_deployment_restarts_and_zero_replicas_stop(
     cluster: Client, fleet: Fleet, tmp_path: Path
 ) -> None:
     deployment = await deploy(cluster, fleet)
@@ -295,7 +295,7 @@ async def test_a_changed_deployment_is_another_process_and_none_is_none(
         ({"env": [{"name": "FAIRWAY_AGENT_KUBECONFIG", "value": "/x"}]}, "stands for an option"),
     ],
 )
-async def test_what_would_reach_further_is_not_started_and_says_why(
+async def test_unsafe_deployment_is_not_started_and_reports_why(
     cluster: Client, fleet: Fleet, tmp_path: Path, more: dict[str, Any], why: str
 ) -> None:
     deployment = await deploy(cluster, fleet, **more)
@@ -311,7 +311,7 @@ async def test_what_would_reach_further_is_not_started_and_says_why(
     assert not place(tmp_path, deployment).exists()
 
 
-async def test_a_hub_cannot_start_any_number(
+async def test_number_of_local_agents_is_limited(
     cluster: Client, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.klusterlet.local_agents.MOST_AGENTS", 1)
@@ -333,7 +333,7 @@ async def test_a_hub_cannot_start_any_number(
         await ready(cluster, ordered[1])
 
 
-async def test_one_that_goes_takes_its_process_along(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
+async def test_deleted_deployment_stops_its_process(cluster: Client, fleet: Fleet, tmp_path: Path) -> None:
     deployment = await deploy(cluster, fleet)
     async with local(cluster, tmp_path):
         await ready(cluster, deployment)
@@ -351,7 +351,7 @@ async def test_one_that_goes_takes_its_process_along(cluster: Client, fleet: Fle
         assert not alive(pid)
 
 
-async def test_what_a_deployment_controller_looks_after_is_left_to_it(
+async def test_deployment_of_a_controller_is_skipped(
     cluster: Client, fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     theirs = await deploy(cluster, fleet, metadata={"annotations": {REVISION: "1"}})

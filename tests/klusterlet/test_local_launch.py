@@ -72,16 +72,16 @@ def launched(folder: Path = Path("/state"), **parts: Any) -> Launch:
         {"command": [], "args": ["agent", "run"]},
     ],
 )
-def test_only_the_agent_that_a_work_brought_is_ours(parts: dict[str, Any]) -> None:
+def test_only_agents_from_manifestworks_are_launched(parts: dict[str, Any]) -> None:
     assert deployment(**parts).agent is None
 
 
-def test_command_and_arguments_are_one_line() -> None:
+def test_command_and_args_are_joined() -> None:
     found = launched(command=["fairway"], args=["agent", "run", "--cluster-name=c1"])
     assert found.arguments == ("agent", "run", "--cluster-name=c1", *CONFINED)
 
 
-def test_files_of_a_secret_are_found_where_they_are_put() -> None:
+def test_secret_volume_paths_are_translated() -> None:
     found = launched(
         args=[
             "--hub-kubeconfig=/managed/hub-kubeconfig/kubeconfig",
@@ -103,7 +103,7 @@ def test_files_of_a_secret_are_found_where_they_are_put() -> None:
     assert found.optional == {"s"}
 
 
-def test_a_folder_in_another_is_not_moved_twice() -> None:
+def test_nested_mounts_are_translated_once() -> None:
     """The state of a klusterlet may lie below a path that a container mounts."""
     found = launch_of(
         deployment(
@@ -122,7 +122,7 @@ def test_a_folder_in_another_is_not_moved_twice() -> None:
     assert found.empty == (Path("/tmp/state/volumes/tmp"),)
 
 
-def test_an_empty_folder_may_be_written_as_null() -> None:
+def test_null_empty_dir_is_accepted() -> None:
     found = launched(
         volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],
         pod={"volumes": [{"name": "tmp", "emptyDir": None}]},
@@ -130,7 +130,7 @@ def test_an_empty_folder_may_be_written_as_null() -> None:
     assert found.empty == (Path("/state/volumes/tmp"),)
 
 
-def test_variables_are_expanded_as_kubernetes_does() -> None:
+def test_variables_expand_as_in_kubernetes() -> None:
     found = launched(
         args=["--cluster-name=$(NAME)", "--addon-name=$$(NAME)", "--interval=$(NOBODY)"],
         env=[
@@ -178,16 +178,16 @@ def test_variables_are_expanded_as_kubernetes_does() -> None:
         ),
     ],
 )
-def test_no_variable_makes_another_program_of_it(name: str) -> None:
+def test_unsafe_variables_are_dropped(name: str) -> None:
     found = launched(env=[{"name": name, "value": "x"}, {"name": "MAXCPUCOUNT", "value": "8"}])
     assert found.variables == {"MAXCPUCOUNT": "8"}
 
 
-def test_what_providers_look_for_gets_through() -> None:
+def test_provider_variables_are_passed() -> None:
     assert {usage.MAX_CPU, usage.MAX_MEMORY, usage.ONLY, *hosted.VARIABLES.values()} <= VARIABLES
 
 
-def test_ports_are_those_of_this_machine() -> None:
+def test_container_ports_map_to_local_ports() -> None:
     found = launched(
         args=["--health-address=:8081", "--metrics-address", "0.0.0.0:8080"],
         ports=[{"name": "health", "containerPort": 8081}, {"name": "metrics", "containerPort": 8080}],
@@ -201,7 +201,7 @@ def test_ports_are_those_of_this_machine() -> None:
     assert found.ready == Probe(url="http://127.0.0.1:50001/readyz", period=5.0, timeout=1.0)
 
 
-def test_a_port_nobody_speaks_of_is_one_of_this_machine_all_the_same() -> None:
+def test_undeclared_port_maps_to_local_port() -> None:
     """What listens here at the number the container would use is somebody else's."""
     found = launched(
         args=["--metrics-address=:2375"], readinessProbe={"httpGet": {"path": "/../x", "port": 2376}}
@@ -212,18 +212,18 @@ def test_a_port_nobody_speaks_of_is_one_of_this_machine_all_the_same() -> None:
     assert launched(args=["--metrics-address=off"]).arguments[2] == "--metrics-address=off"
 
 
-def test_an_agent_that_listens_without_being_told_is_told() -> None:
+def test_default_health_port_is_set_explicitly() -> None:
     found = launched(readinessProbe={"httpGet": {"path": "readyz", "port": 8081}})
     assert found.arguments[2:] == ("--health-address=127.0.0.1:50001", *CONFINED)
     assert found.ready is not None
     assert found.ready.url == "http://127.0.0.1:50001/readyz"
 
 
-def test_without_a_probe_to_run_is_to_be_ready() -> None:
+def test_agent_without_probe_is_ready_when_running() -> None:
     assert launched().ready is None
 
 
-def test_its_service_account() -> None:
+def test_service_account_of_launch() -> None:
     assert launched().account == "default"
     assert launched(pod={"serviceAccountName": "agent-sa"}).account == "agent-sa"
 
@@ -304,7 +304,7 @@ def test_its_service_account() -> None:
         ),
     ],
 )
-def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> None:
+def test_unsupported_deployment_features_are_named(parts: dict[str, Any], fault: str) -> None:
     with pytest.raises(NotLaunchable) as refused:
         launched(**parts)
     assert str(refused.value) == fault
@@ -331,7 +331,7 @@ def test_what_cannot_be_had_here_is_said(parts: dict[str, Any], fault: str) -> N
         ),
     ],
 )
-def test_no_other_option_gets_through(option: str) -> None:
+def test_unknown_options_are_rejected(option: str) -> None:
     with pytest.raises(NotLaunchable, match=NO_OPTION.partition("{")[0]):
         launched(args=[option], **HUB)
 
@@ -357,7 +357,7 @@ def test_no_other_option_gets_through(option: str) -> None:
         *("/managed/x/../../../..", "file:///managed/kubeconfig", "$(NOBODY)"),
     ],
 )
-def test_no_other_file_is_read(path: str) -> None:
+def test_files_outside_volumes_are_rejected(path: str) -> None:
     for args in ([f"--hub-kubeconfig={path}"], ["--hub-kubeconfig", path]):
         with pytest.raises(
             NotLaunchable, match=OUTSIDE.partition("{value")[0].format(name="--hub-kubeconfig")
@@ -379,11 +379,11 @@ def test_no_other_file_is_read(path: str) -> None:
         *("resource-usage,os:system", "resource-usage, ../x", "a\nb"),
     ],
 )
-def test_no_code_is_brought_along(providers: str) -> None:
+def test_provider_files_and_modules_are_rejected(providers: str) -> None:
     with pytest.raises(NotLaunchable, match="is not the name of a provider"):
         launched(args=[f"--providers={providers}"])
 
 
-def test_providers_that_are_installed_may_be_named() -> None:
+def test_installed_provider_names_are_accepted() -> None:
     found = launched(args=["--providers=resource-usage,health", "--interval", "-1"])
     assert found.arguments[2:4] == ("--providers=resource-usage,health", "--interval=-1")

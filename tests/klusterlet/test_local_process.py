@@ -29,7 +29,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
-def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
+def test_child_dies_with_killed_parent(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as parent:
@@ -43,7 +43,7 @@ def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
             os.close(child)
 
 
-def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.klusterlet.local_process.LONGEST_LOG", 10)
     process = LocalProcess("a", [], variables={}, folder=tmp_path, changed=lambda: None)
     log = tmp_path / "log"

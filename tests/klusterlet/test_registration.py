@@ -76,7 +76,7 @@ def why_of(cluster: ManagedCluster) -> str:
     return "" if found is None else found.message
 
 
-async def test_it_is_known_as_itself_afterwards(member: Joined) -> None:
+async def test_registered_agent_authenticates_with_its_certificate(member: Joined) -> None:
     cluster = await member.admin.get(MANAGED_CLUSTERS, member.name)
     assert cluster.spec.leaseDurationSeconds == 60
     assert [each.url for each in cluster.spec.managedClusterClientConfigs] == ["https://cluster"]
@@ -95,7 +95,7 @@ async def test_it_is_known_as_itself_afterwards(member: Joined) -> None:
     assert len(request.metadata.name) == len(member.name) + 6
 
 
-async def test_who_is_interrupted_goes_on_with_the_same_request(fleet: Fleet, tmp_path: Path) -> None:
+async def test_restarted_registration_reuses_pending_request(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
@@ -114,7 +114,7 @@ async def test_who_is_interrupted_goes_on_with_the_same_request(fleet: Fleet, tm
         assert len(await requests_of(admin, name)) == 1
 
 
-async def test_a_request_that_is_gone_is_made_anew(fleet: Fleet, tmp_path: Path) -> None:
+async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
@@ -133,7 +133,7 @@ async def test_a_request_that_is_gone_is_made_anew(fleet: Fleet, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("kind", "text"), [("Denied", WAS_DENIED), ("Failed", HAS_FAILED)])
-async def test_a_request_that_is_refused_ends_it(fleet: Fleet, tmp_path: Path, kind: str, text: str) -> None:
+async def test_denied_request_ends_registration(fleet: Fleet, tmp_path: Path, kind: str, text: str) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
@@ -149,7 +149,7 @@ async def test_a_request_that_is_refused_ends_it(fleet: Fleet, tmp_path: Path, k
             await again.leave()
 
 
-async def test_a_hub_that_does_not_let_it_in_says_why(fleet: Fleet, tmp_path: Path) -> None:
+async def test_rejection_of_cluster_is_reported(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         await admin.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
@@ -162,7 +162,7 @@ async def test_a_hub_that_does_not_let_it_in_says_why(fleet: Fleet, tmp_path: Pa
         assert await requests_of(admin, name) == []
 
 
-async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_path: Path) -> None:
+async def test_acceptance_after_denial_ends_waiting(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     lines: asyncio.Queue[str] = asyncio.Queue()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
@@ -177,7 +177,7 @@ async def test_what_the_hub_thinks_better_of_ends_the_waiting(fleet: Fleet, tmp_
                 await waiting
 
 
-async def test_a_namespace_of_before_is_waited_for_and_it_is_told_why(fleet: Fleet) -> None:
+async def test_terminating_namespace_is_waited_for(fleet: Fleet) -> None:
     name = fresh()
     lines: asyncio.Queue[str] = asyncio.Queue()
     path = f"/api/v1/namespaces/{name}"
@@ -202,7 +202,7 @@ async def test_a_namespace_of_before_is_waited_for_and_it_is_told_why(fleet: Fle
         assert lines.empty()
 
 
-async def test_a_cluster_that_is_being_removed_cannot_join(fleet: Fleet, tmp_path: Path) -> None:
+async def test_terminating_cluster_cannot_join(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         await admin.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "finalizers": ["test.dev/holds"]}})
@@ -214,9 +214,7 @@ async def test_a_cluster_that_is_being_removed_cannot_join(fleet: Fleet, tmp_pat
         await admin.patch(MANAGED_CLUSTERS, name, free, kind=Patch.MERGE)
 
 
-async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+async def test_identity_has_no_rights_before_acceptance(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     async with Client(await fleet.bootstrap()) as bootstrap, Client.from_kubeconfig(fleet.hub) as admin:
         with State.locked(tmp_path / name, cluster=name) as state:
@@ -229,7 +227,7 @@ async def test_the_identity_counts_for_nothing_before_the_cluster_is_accepted(
                     await agent.get(MANAGED_CLUSTERS, name)
 
 
-async def test_a_token_of_nobody_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+async def test_invalid_token_is_reported(fleet: Fleet, tmp_path: Path) -> None:
     connection = replace(await fleet.bootstrap(), credentials=StoredCredentials(token="x.y.z"))
     async with Client(connection) as bootstrap:
         with State.locked(tmp_path / "c", cluster="c") as state, pytest.raises(Unauthorized):

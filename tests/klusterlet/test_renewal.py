@@ -59,7 +59,7 @@ def renewal_of(
     )
 
 
-async def test_a_certificate_is_renewed_when_a_fifth_of_its_life_is_left(member: Joined) -> None:
+async def test_certificate_is_renewed_at_a_fifth_of_its_validity(member: Joined) -> None:
     clock, said = ShiftedClock(), Said()
     renewal = renewal_of(member, clock, said)
     first = member.state.hub.read()
@@ -83,7 +83,7 @@ async def test_a_certificate_is_renewed_when_a_fifth_of_its_life_is_left(member:
     assert [each.reason for each in said.conditions] == [UPDATED]
 
 
-async def test_the_client_goes_on_with_the_new_one(member: Joined) -> None:
+async def test_client_uses_renewed_certificate(member: Joined) -> None:
     """And its request was made with the old one, which is why it was approved."""
     clock = ShiftedClock()
     clock.ahead = LIFE - 60
@@ -105,7 +105,7 @@ class FullDisk(StateCredentialStore):
         await super().write(files)
 
 
-async def test_what_could_not_be_kept_is_not_asked_for_again(member: Joined) -> None:
+async def test_unstored_certificate_is_not_requested_again(member: Joined) -> None:
     clock, vault = ShiftedClock(), FullDisk(member.state)
     clock.ahead = LIFE - 60
     renewal = Renewal(
@@ -143,7 +143,7 @@ async def asked_under(member: Joined, prefix: str) -> CertificateSigningRequest:
     raise AssertionError
 
 
-async def test_an_identity_for_somebody_else_is_replaced(member: Joined) -> None:
+async def test_certificate_for_another_subject_is_replaced(member: Joined) -> None:
     """As of an add-on whose registration changed."""
     said = Said()
     vault = StateCredentialStore(member.state)
@@ -158,7 +158,7 @@ async def test_an_identity_for_somebody_else_is_replaced(member: Joined) -> None
     assert said.conditions == []
 
 
-async def test_a_hub_that_is_out_of_reach_is_tried_again(fleet: Fleet, member: Joined) -> None:
+async def test_renewal_retries_unreachable_hub(fleet: Fleet, member: Joined) -> None:
     clock, said = ShiftedClock(), Said()
     clock.ahead = LIFE - 60
     renewal = renewal_of(member, clock, said)
@@ -187,7 +187,7 @@ async def test_a_hub_that_is_out_of_reach_is_tried_again(fleet: Fleet, member: J
     assert member.state.hub.read() != members
 
 
-async def test_the_hub_is_told(member: Joined) -> None:
+async def test_renewal_is_reported_to_hub(member: Joined) -> None:
     clock = ShiftedClock()
     clock.ahead = LIFE - 60
     async with Membership(member.hub, member.name) as membership:
@@ -207,7 +207,7 @@ async def test_the_hub_is_told(member: Joined) -> None:
     assert find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None
 
 
-async def test_what_lies_beside_it_is_put_right(member: Joined) -> None:
+async def test_changed_files_beside_certificate_are_restored(member: Joined) -> None:
     said = Said()
     renewal = renewal_of(member, ShiftedClock(), said, beside={names.AGENT_NAME: b"another"})
     before = member.state.hub.read()

@@ -21,7 +21,7 @@ def claim(name: str, value: str = "v", **labels: str) -> ClusterClaim:
     return ClusterClaim(metadata=ObjectMeta(name=name, labels=labels), spec=ClusterClaimSpec(value=value))
 
 
-def test_nodes_are_summed_and_a_cordoned_one_gives_nothing() -> None:
+def test_cordoned_node_adds_capacity_only() -> None:
     nodes = [
         node("a", cpu="3500m", memory="16Gi"),
         node("b", cpu="500m", memory="16Gi", gpu="2"),
@@ -33,24 +33,24 @@ def test_nodes_are_summed_and_a_cordoned_one_gives_nothing() -> None:
     )
 
 
-def test_an_odd_amount_hides_nothing_else() -> None:
+def test_invalid_amount_is_skipped() -> None:
     assert totals([node("a", cpu="many", memory="1Gi"), node("b", cpu="2")])[0] == {
         "cpu": "2",
         "memory": "1Gi",
     }
 
 
-def test_extreme_amounts_are_summed_without_writing_them_out() -> None:
+def test_extreme_amounts_are_summed() -> None:
     [(_, total)] = totals([node("a", cpu="1e99999"), node("b", cpu="1e2147483647")])[0].items()
     assert total.endswith("e2147479551")
     assert len(total) < 4200
 
 
-def test_no_nodes_have_nothing() -> None:
+def test_cluster_without_nodes_has_no_resources() -> None:
     assert totals([]) == ({}, {})
 
 
-def test_reserved_claims_come_first_and_always() -> None:
+def test_reserved_claims_come_first_and_are_unlimited() -> None:
     found = [claim(f"claim{number:02}") for number in range(25)]
     told, left_out = claims([*found, claim("platform.open-cluster-management.io"), claim("id.k8s.io")])
     names = [name for name, _ in told]
@@ -59,12 +59,12 @@ def test_reserved_claims_come_first_and_always() -> None:
     assert left_out == 5
 
 
-def test_what_is_for_the_cluster_only_is_not_told() -> None:
+def test_spoke_only_claims_are_not_reported() -> None:
     told, left_out = claims([claim("a"), claim("b", **{SPOKE_ONLY: ""})])
     assert (told, left_out) == ((("a", "v"),), 0)
 
 
-def test_what_the_hub_knows_already_is_recognised() -> None:
+def test_report_recognises_current_status() -> None:
     report = ClusterReport(
         version="v1.36.3",
         capacity={"cpu": "4"},

@@ -31,7 +31,7 @@ PAIR = signed(
 )
 
 
-def test_the_name_of_the_agent_stays(tmp_path: Path) -> None:
+def test_agent_name_is_stable(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         name = state.agent
         assert len(name) == 5
@@ -40,7 +40,7 @@ def test_the_name_of_the_agent_stays(tmp_path: Path) -> None:
         assert state.agent == name
 
 
-def test_an_identity_is_kept_with_its_way_to_the_hub(tmp_path: Path) -> None:
+def test_identity_is_stored_with_hub_connection(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         agent = state.agent
         assert state.certificate() is None
@@ -56,7 +56,7 @@ def test_an_identity_is_kept_with_its_way_to_the_hub(tmp_path: Path) -> None:
         assert state.agent == agent
 
 
-async def test_a_renewed_certificate_is_shown_without_a_new_connection(tmp_path: Path) -> None:
+async def test_connection_reloads_renewed_certificate(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         state.store(PAIR, hub=HUB)
         credentials = state.connection().credentials
@@ -70,7 +70,7 @@ async def test_a_renewed_certificate_is_shown_without_a_new_connection(tmp_path:
         assert (after.chain, after.key) == (later.chain, later.key)
 
 
-def test_the_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
+def test_state_folder_of_another_cluster_is_rejected(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         assert state.agent
     with pytest.raises(StateError) as refused, State.locked(tmp_path, cluster="c2"):
@@ -78,7 +78,7 @@ def test_the_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
     assert str(refused.value) == OTHER_CLUSTER.format(folder=tmp_path, found="c1", name="c2")
 
 
-def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
+def test_state_folder_is_locked(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1"):
         with pytest.raises(StateError) as refused, State.locked(tmp_path, cluster="c1"):
             pass
@@ -87,14 +87,14 @@ def test_a_folder_is_used_by_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_unusable_state_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError) as refused, State.locked(tmp_path / "file", cluster="c1"):
         pass
     assert str(refused.value) == NOT_A_FOLDER.format(folder=tmp_path / "file", why="File exists")
 
 
-def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+def test_world_writable_state_folder_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(0o777)
@@ -105,7 +105,7 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["", "hub", "pending", "agents"])
-def test_a_folder_that_is_somebody_elses_is_refused(
+def test_state_folder_of_another_user_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     folder = tmp_path / "state"
@@ -123,14 +123,14 @@ def test_a_folder_that_is_somebody_elses_is_refused(
     assert str(refused.value) == NOT_OURS.format(path=folder / part, owner=4711)
 
 
-def test_what_was_open_to_others_is_closed(tmp_path: Path) -> None:
+def test_permissions_of_state_folder_are_tightened(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir(mode=0o755)
     (tmp_path / "hub").chmod(0o755)
     with State.locked(tmp_path, cluster="c1"):
         assert (tmp_path / "hub").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_lock_is_not_followed_elsewhere(tmp_path: Path) -> None:
+def test_lock_symlink_is_rejected(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
     folder = tmp_path / "state"
@@ -141,7 +141,7 @@ def test_a_lock_is_not_followed_elsewhere(tmp_path: Path) -> None:
     assert target.read_text() == "precious"
 
 
-def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
+def test_long_names_of_pending_requests_are_hashed(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         asked = SubmittedRequest(name="r", key=b"k", user="u")
         state.pending(f"{'a' * 250}-example.com/signer").write(asked)
@@ -149,7 +149,7 @@ def test_what_is_waited_for_may_have_a_long_name(tmp_path: Path) -> None:
         assert state.pending(f"{'a' * 250}-example.com/other").read() is None
 
 
-def test_an_identity_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_stored_identity_is_rejected(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         state.store(replace(PAIR, chain=b"nonsense"), hub=HUB)
         with pytest.raises(StateError) as refused:
@@ -157,7 +157,7 @@ def test_an_identity_that_is_none_is_refused(tmp_path: Path) -> None:
         assert str(refused.value).startswith(BROKEN.partition(" (")[0].format(folder=tmp_path))
 
 
-def test_a_hub_that_moved_is_followed_and_another_one_is_not(tmp_path: Path) -> None:
+def test_moved_hub_is_followed_only_with_same_authority(tmp_path: Path) -> None:
     with State.locked(tmp_path, cluster="c1") as state:
         state.store(PAIR, hub=HUB)
         state.move(replace(HUB, server="https://hub:7443"))
@@ -170,7 +170,7 @@ def test_a_hub_that_moved_is_followed_and_another_one_is_not(tmp_path: Path) -> 
         )
 
 
-def test_a_kubeconfig_refers_to_the_files_beside_it() -> None:
+def test_kubeconfig_refers_to_files_beside_it() -> None:
     text = kubeconfig_for(HUB).decode()
     assert '"client-certificate": "tls.crt"' in text
     assert '"client-key": "tls.key"' in text

@@ -45,7 +45,7 @@ def status_of(cluster: ManagedCluster, kind: str) -> str:
     return "" if found is None else found.status
 
 
-async def test_it_says_that_it_is_there_and_what_it_has(member: Joined) -> None:
+async def test_status_has_conditions_version_resources_and_claims(member: Joined) -> None:
     resource = f"example.com/{fresh('gpu')}"
     claim = fresh("claim")
     async with reported(member):
@@ -82,7 +82,7 @@ async def test_it_says_that_it_is_there_and_what_it_has(member: Joined) -> None:
         assert resource not in found.status.allocatable
 
 
-async def test_what_somebody_writes_over_it_is_put_right(member: Joined) -> None:
+async def test_overwritten_status_is_restored(member: Joined) -> None:
     async with reported(member):
         await told(member, lambda each: each.status.version.kubernetes != "")
         wrong: dict[str, Any] = {"status": {"version": {"kubernetes": "v0.0.1"}, "conditions": []}}
@@ -95,7 +95,7 @@ async def test_what_somebody_writes_over_it_is_put_right(member: Joined) -> None
         )
 
 
-async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
+async def test_unchanged_cluster_writes_no_status(member: Joined) -> None:
     async with reported(member, health_seconds=0.1):
         first = f"example.com/{fresh('r')}"
         await node(member.cluster, fresh("node"), **{first: "1"})
@@ -121,7 +121,7 @@ async def test_a_quiet_cluster_writes_nothing(member: Joined) -> None:
         assert len(told_since) == 2
 
 
-async def test_a_cluster_whose_api_is_away_for_long_is_not_available(member: Joined) -> None:
+async def test_unreachable_api_makes_cluster_unavailable(member: Joined) -> None:
     clock = ShiftedClock()
     await install(member.cluster, name=member.name)
     nowhere = Connection(server="http://127.0.0.1:9")

@@ -86,7 +86,7 @@ async def there(client: Client, cluster: str) -> dict[str, ManagedClusterScore]:
     return {each.metadata.name.removeprefix(f"{cluster}-"): each for each in found.items}
 
 
-async def test_an_object_for_every_score_in_the_shape_of_the_proposal(
+async def test_managed_cluster_score_has_shape_of_proposal(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     assert await sink.find(cluster) is None
@@ -117,7 +117,7 @@ async def test_an_object_for_every_score_in_the_shape_of_the_proposal(
     assert cluster in await sink.clusters()
 
 
-async def test_a_failed_reading_leaves_the_value_with_its_time(
+async def test_failed_reading_keeps_managed_cluster_score_and_time(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     held = await sink.write(cluster, WELL, stored=None)
@@ -143,7 +143,7 @@ async def test_a_failed_reading_leaves_the_value_with_its_time(
     assert condition["lastTransitionTime"] == format_time(NOON + timedelta(minutes=1))
 
 
-async def test_what_an_int64_cannot_hold_is_not_published(
+async def test_value_beyond_int64_is_not_published(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     huge = replace(WELL, raw={"cpuAvailable": 2.0**63, "memAvailable": -(2.0**63)})
@@ -158,7 +158,7 @@ async def test_what_an_int64_cannot_hold_is_not_published(
     assert status["conditions"][0]["reason"] == OUT_OF_RANGE
 
 
-async def test_what_is_no_score_any_more_goes(
+async def test_object_of_removed_score_is_deleted(
     client: Client, cluster: str, sink: ManagedClusterScores
 ) -> None:
     await sink.write(cluster, WELL, stored=None)
@@ -182,7 +182,7 @@ async def test_what_is_no_score_any_more_goes(
         ),
     ],
 )
-async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
+async def test_foreign_managed_cluster_score_is_changed_only_if_adopted(
     client: Client, cluster: str, sink: ManagedClusterScores, labels: dict[str, str], whose: str
 ) -> None:
     body = {"metadata": {"name": f"{cluster}-cpuavailable", "labels": labels}}
@@ -198,7 +198,7 @@ async def test_what_is_somebody_elses_is_left_alone_unless_adopted(
     assert found.metadata.labels["fairway.dev/provider"] == "tests"
 
 
-async def test_two_that_write_at_once(client: Client, cluster: str) -> None:
+async def test_concurrent_writers_of_managed_cluster_score(client: Client, cluster: str) -> None:
     sinks = [ManagedClusterScores(client, provider="tests", names=("cpuAvailable",)) for _ in range(4)]
     one = replace(WELL, scores=WELL.scores[:1])
     await asyncio.gather(*(each.write(cluster, one, stored=None) for each in sinks))
@@ -213,7 +213,7 @@ class Cores(ClusterProvider):
         return Reading(values={"cpuAvailable": 12.6})
 
 
-async def test_a_provider_publishes_through_it_also_after_a_restart(client: Client, cluster: str) -> None:
+async def test_managed_cluster_scores_survive_provider_restart(client: Client, cluster: str) -> None:
     def sink_of(provider: Provider) -> ManagedClusterScores:
         names = [score.name for score in provider.scores]
         return ManagedClusterScores(client, provider=provider.name, names=names)
@@ -240,12 +240,12 @@ async def test_a_provider_publishes_through_it_also_after_a_restart(client: Clie
     assert not (await client.list(ADD_ON_PLACEMENT_SCORES, namespace=cluster)).items
 
 
-async def test_a_cluster_without_a_namespace_has_left(sink: ManagedClusterScores) -> None:
+async def test_managed_cluster_score_without_namespace_is_reported(sink: ManagedClusterScores) -> None:
     with pytest.raises(NamespaceMissing):
         await sink.write("nowhere-to-be-found", WELL, stored=None)
 
 
-def test_names_have_a_limit() -> None:
+def test_managed_cluster_score_name_length_is_limited() -> None:
     longest = LONGEST_NAME - len("c1-")
     assert len(object_name(cluster="c1", score="x", calculator="x" * longest)) == LONGEST_NAME
     with pytest.raises(SinkError, match="shorten the name of score 'X' by 1"):
@@ -255,13 +255,13 @@ def test_names_have_a_limit() -> None:
 @pytest.mark.parametrize(
     "name", ["", "-cpu", "cpu_available", "cpu/free", "zürich", "cpu free", "cpu.", "cpu..free", "cpu.-free"]
 )
-def test_names_no_object_can_have_are_refused(name: str) -> None:
+def test_invalid_calculator_name_is_rejected(name: str) -> None:
     with pytest.raises(CalculatorError) as refused:
         calculators([name])
     assert str(refused.value) == NO_CALCULATOR.format(name=name)
 
 
-def test_names_that_differ_in_case_only_are_refused() -> None:
+def test_calculators_differing_in_case_only_are_rejected() -> None:
     with pytest.raises(CalculatorError) as refused:
         calculators(["cpuFree", "cpufree"])
     assert str(refused.value) == SAME_CALCULATOR.format(one="cpuFree", other="cpufree", calculator="cpufree")
@@ -285,12 +285,12 @@ def test_names_that_differ_in_case_only_are_refused() -> None:
         (float("inf"), None),
     ],
 )
-def test_whole_numbers(value: float, published: int | None) -> None:
+def test_rounding_to_int64(value: float, published: int | None) -> None:
     assert round_to_int64(value) == published
 
 
 @given(st.floats())
-def test_a_whole_number_is_the_nearest_or_none(value: float) -> None:
+def test_rounding_to_int64_is_nearest_or_none(value: float) -> None:
     found = round_to_int64(value)
     if found is not None:
         assert LEAST <= found <= GREATEST

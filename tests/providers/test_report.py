@@ -141,7 +141,7 @@ UPDATED = "AddOnPlacementScoreUpdated"
         ),
     ],
 )
-def test_states_and_reasons(published: Published, state: State, why: str) -> None:
+def test_provider_report_states_and_reasons(published: Published, state: State, why: str) -> None:
     found = entry(published)
     assert (found.state, found.why) == (state, why)
 
@@ -161,17 +161,17 @@ def test_states_and_reasons(published: Published, state: State, why: str) -> Non
         ),
     ],
 )
-def test_what_else_may_be_the_reason(things: tuple[object, ...], ending: str) -> None:
+def test_provider_report_names_cluster_and_addon_problems(things: tuple[object, ...], ending: str) -> None:
     assert entry(score("c1", until=-1), *things).why.endswith(f"; {ending}")
 
 
-def test_the_add_on_of_a_provider_may_be_called_otherwise() -> None:
+def test_provider_report_finds_addon_of_other_name() -> None:
     late = score("c1", until=-1, provider="resource-usage")
     found = entry(late, addon("c1", "False", "pod crashes", called="resource-usage-collect"))
     assert found.why.endswith("add-on resource-usage-collect not available: pod crashes")
 
 
-def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
+def test_provider_report_lists_missing_and_stray_scores() -> None:
     found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone", until=-1))
     assert [(each.cluster, each.state) for each in found.entries] == [
         ("gone", State.EXPIRED),
@@ -183,7 +183,7 @@ def test_clusters_without_the_score_and_scores_without_a_cluster() -> None:
     assert (found.published, found.fleet) == (1, 2)
 
 
-def test_a_score_of_a_cluster_that_is_gone_is_told_however_fresh_it_is() -> None:
+def test_provider_report_lists_fresh_score_of_deleted_cluster() -> None:
     found = health(cluster("c1"), cluster("c2"), score("c1"), score("gone"))
     assert found.problem == "gone: no such cluster"
     assert (found.published, found.fleet) == (1, 2)
@@ -191,12 +191,12 @@ def test_a_score_of_a_cluster_that_is_gone_is_told_however_fresh_it_is() -> None
     assert endless.problem.endswith("; no such cluster")
 
 
-def test_scores_without_an_end_are_told_of() -> None:
+def test_provider_report_lists_scores_without_validity() -> None:
     found = health(*map(cluster, ("c1", "c2", "c3")), score("c1"), score("c2", until=None))
     assert found.problem == ("none for c3; 1 of 2 have no validUntil: a dead publisher would go unnoticed")
 
 
-def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it() -> None:
+def test_provider_report_lists_addon_that_never_published() -> None:
     registry = Registry()
     for each in (
         cluster("c1"),
@@ -219,7 +219,7 @@ def test_who_was_installed_and_never_published_is_told_with_what_is_known_of_it(
     assert registry.health(group, now=NOW).provider == "usage"  # whoever does publish says who it is
 
 
-def test_clocks_that_differ_are_told_of() -> None:
+def test_provider_report_detects_clock_difference() -> None:
     late = entry(score("c1", until=-180, written=-120))
     assert late.why.startswith(
         "usage-score expired 3m ago, before it was written: the provider's clock is behind "
@@ -231,7 +231,7 @@ def test_clocks_that_differ_are_told_of() -> None:
     assert age(NOW + timedelta(seconds=9), NOW) == "0s"
 
 
-def test_the_worst_is_told_first() -> None:
+def test_provider_report_sorts_by_severity() -> None:
     late = [score(f"c{at}", until=-at) for at in (1, 2, 3)]
     found = health(*(cluster(f"c{at}") for at in range(1, 5)), *late)
     assert found.problem == f"c1: {found.entries[0].why} (and 2 more)"
@@ -241,7 +241,7 @@ def test_the_worst_is_told_first() -> None:
     assert health(cluster("c1"), score("c1")).problem == ""
 
 
-def test_who_it_is() -> None:
+def test_provider_report_names_provider() -> None:
     assert health(score("c1")).provider == "usage"
     assert health(score("c1", provider="", writer="agent")).provider == "agent"
     assert health(score("c1", provider="", written=None)).provider == "usage-score"
@@ -250,7 +250,7 @@ def test_who_it_is() -> None:
     assert mixed.writers == ("fairway-provider-usage",)
 
 
-def test_moments_instead_of_ages() -> None:
+def test_provider_report_with_absolute_times() -> None:
     found = health(cluster("c1"), score("c1", until=-180, written=-360), absolute=True)
     assert found.entries[0].why.startswith(
         "usage-score expired at 2026-03-01T11:57:00Z (last written at 2026-03-01T11:54:00Z by "
@@ -268,7 +268,7 @@ def calculated(name: str, status: str = "True", *, at: float = -300) -> ManagedC
     return msgspec.convert(body, ManagedClusterScore)
 
 
-def test_scores_of_a_calculator() -> None:
+def test_provider_report_of_calculator() -> None:
     group = ("ManagedClusterScore", "ratio")
     found = health(
         cluster("c1"), cluster("c2"), calculated("c1"), calculated("c2", "False", at=-900), group=group
@@ -282,7 +282,7 @@ def test_scores_of_a_calculator() -> None:
     assert found.provider == "ratio"
 
 
-def test_an_object_that_nobody_has_written_to() -> None:
+def test_provider_report_of_unwritten_score() -> None:
     meta = {"name": "c1-ratio", "namespace": "c1", "creationTimestamp": moment(-600)}
     made = msgspec.convert({"metadata": meta}, ManagedClusterScore)
     (found,) = health(cluster("c1"), made, group=("ManagedClusterScore", "ratio")).entries
@@ -292,7 +292,7 @@ def test_an_object_that_nobody_has_written_to() -> None:
     )
 
 
-def test_what_comes_and_goes() -> None:
+def test_provider_report_follows_changes() -> None:
     registry = Registry()
     things = (cluster("c1"), score("c1", until=-1), addon("c1", "False", "bad"), calculated("c1"))
     for each in things:
@@ -308,7 +308,7 @@ def test_what_comes_and_goes() -> None:
     assert registry.clusters == {}
 
 
-def test_for_programs() -> None:
+def test_provider_report_as_document() -> None:
     found = health(cluster("c1"), cluster("c2"), score("c1"), score("c2", until=-1))
     (brief,) = document([found], problems_only=True)["providers"]
     assert [each["cluster"] for each in brief["clusters"]] == ["c2"]

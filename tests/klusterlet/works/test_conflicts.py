@@ -11,7 +11,7 @@ from fairway.kube import Added, Batch, Change, Deleted, Updated
 from klusterlet.works.world import World
 
 
-async def test_the_older_work_decides_and_the_younger_is_told(small_world: World) -> None:
+async def test_older_work_wins_conflict_and_younger_reports_it(small_world: World) -> None:
     world = small_world
     # With one worker the older work is undone before the younger one is looked at.
     async with world.agent(workers=1) as agent:
@@ -38,7 +38,7 @@ async def test_the_older_work_decides_and_the_younger_is_told(small_world: World
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_they_may_agree_later(small_world: World) -> None:
+async def test_conflict_ends_when_manifests_become_equal(small_world: World) -> None:
     world = small_world
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "old"}))
@@ -50,7 +50,7 @@ async def test_they_may_agree_later(small_world: World) -> None:
         await world.eventually(lambda: world.maps() == {"one": {"k": "young"}})
 
 
-async def test_an_object_moves_from_one_work_to_another(small_world: World) -> None:
+async def test_object_moves_between_works(small_world: World) -> None:
     world = small_world
     rule = {"resource": "configmaps", "namespace": world.name, "name": "one"}
     option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
@@ -72,7 +72,7 @@ async def test_an_object_moves_from_one_work_to_another(small_world: World) -> N
         assert await world.there() == {"one": {"k": "2"}}
 
 
-async def test_works_that_own_different_fields_of_one_object(small_world: World) -> None:
+async def test_works_with_different_managers_share_an_object(small_world: World) -> None:
     world = small_world
 
     def config(manager: str) -> list[Any]:

@@ -45,7 +45,7 @@ class Mortal(Client):
 
 @pytest.mark.parametrize("writes", range(1, 9))
 @pytest.mark.parametrize("then", ["deleted", "emptied"])
-async def test_dying_after_any_write(
+async def test_agent_killed_after_any_write_converges(
     small_world: World, monkeypatch: pytest.MonkeyPatch, writes: int, then: str
 ) -> None:
     world, lives = small_world, Lives(writes)

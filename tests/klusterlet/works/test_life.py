@@ -42,7 +42,7 @@ def about(resource: str, name: str, world: World, **config: Any) -> dict[str, An
     return {"resourceIdentifier": identifier, **config}
 
 
-async def test_a_work_is_applied_and_says_so(world: World) -> None:
+async def test_work_is_applied_and_reported(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {"k": "2"}))
         await world.applied("a")
@@ -73,7 +73,7 @@ async def test_a_work_is_applied_and_says_so(world: World) -> None:
     ]
 
 
-async def test_what_the_work_no_longer_says_goes(world: World) -> None:
+async def test_removed_manifests_and_fields_are_deleted(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1", "l": "2"}), world.config_map("two", {}))
         await world.applied("a")
@@ -84,7 +84,7 @@ async def test_what_the_work_no_longer_says_goes(world: World) -> None:
     assert await world.there() == {}
 
 
-async def test_what_changes_on_the_cluster_is_put_right(world: World) -> None:
+async def test_drift_is_repaired(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}, labels={"a": "b"}))
         await world.applied("a")
@@ -101,7 +101,7 @@ async def test_what_changes_on_the_cluster_is_put_right(world: World) -> None:
     assert live["metadata"]["labels"] == {"a": "b", "c": "d"}
 
 
-async def test_an_object_that_did_not_change_is_not_written(world: World) -> None:
+async def test_unchanged_object_is_not_written(world: World) -> None:
     async with world.agent() as agent:
         await world.give("a", world.config_map("one", {"k": "1"}), deployment(world))
         await world.applied("a")
@@ -129,7 +129,7 @@ async def test_an_object_that_did_not_change_is_not_written(world: World) -> Non
         )
 
 
-async def test_values_of_a_status_come_back(world: World) -> None:
+async def test_status_feedback_is_reported(world: World) -> None:
     rules = [
         {"type": "WellKnownStatus"},
         {
@@ -167,7 +167,7 @@ async def test_values_of_a_status_come_back(world: World) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan", "SelectivelyOrphan"])
-async def test_what_stays_when_a_work_is_deleted(world: World, policy: str) -> None:
+async def test_delete_option_decides_which_objects_stay(world: World, policy: str) -> None:
     rule = {"resource": "configmaps", "namespace": world.name, "name": "one"}
     option: dict[str, Any] = {"propagationPolicy": policy}
     if policy == "SelectivelyOrphan":
@@ -189,7 +189,7 @@ async def test_what_stays_when_a_work_is_deleted(world: World, policy: str) -> N
         assert not live["metadata"].get("ownerReferences")
 
 
-async def test_an_object_of_two_works_stays_until_the_last_is_gone(world: World) -> None:
+async def test_shared_object_stays_until_last_work_is_deleted(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}))
         await world.applied("a")
@@ -208,7 +208,7 @@ async def test_an_object_of_two_works_stays_until_the_last_is_gone(world: World)
     assert await world.there() == {}
 
 
-async def test_an_object_that_another_hub_wants_too_stays(world: World) -> None:
+async def test_object_of_another_hub_stays(world: World) -> None:
     other = {
         "metadata": {"name": f"other-{world.name}"},
         "spec": {"hubHash": "other", "manifestWorkName": world.name},
@@ -233,7 +233,7 @@ async def test_an_object_that_another_hub_wants_too_stays(world: World) -> None:
     await world.cluster.delete(APPLIED_MANIFEST_WORKS, record.metadata.name)
 
 
-async def test_an_agent_that_died_is_continued_by_the_next(world: World) -> None:
+async def test_next_agent_continues_after_crash(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {"k": "2"}))
         await world.give("b", world.config_map("three", {"k": "3"}))
@@ -248,7 +248,7 @@ async def test_an_agent_that_died_is_continued_by_the_next(world: World) -> None
         await world.eventually(lambda: world.maps() == {"one": {"k": "9"}})
 
 
-async def test_a_record_that_is_deleted_on_the_cluster_takes_all_with_it_and_is_made_anew(
+async def test_deleted_record_removes_objects_and_is_recreated(
     world: World,
 ) -> None:
     async with world.agent():
@@ -269,7 +269,7 @@ async def test_a_record_that_is_deleted_on_the_cluster_takes_all_with_it_and_is_
         await world.eventually(anew)
 
 
-async def test_a_kind_that_comes_later(world: World) -> None:
+async def test_object_is_applied_when_its_kind_is_installed_later(world: World) -> None:
     group = f"{world.name}.example.com"
     boat = {"apiVersion": f"{group}/v1", "kind": "Boat", "metadata": {"name": "b", "namespace": world.name}}
     definition = {
@@ -305,7 +305,7 @@ async def test_a_kind_that_comes_later(world: World) -> None:
         await world.applied("a")
 
 
-async def test_fields_of_others_are_not_taken_without_force(world: World) -> None:
+async def test_server_side_apply_without_force_reports_conflict(world: World) -> None:
     def strategy(**options: Any) -> list[Any]:
         apply = {"type": "ServerSideApply", "serverSideApply": {"fieldManager": "work-agent-x", **options}}
         return [about("configmaps", "one", world, updateStrategy=apply)]
@@ -327,7 +327,7 @@ async def test_fields_of_others_are_not_taken_without_force(world: World) -> Non
     assert await world.there() == {"one": {"k": "theirs", "more": "x"}}
 
 
-async def test_objects_that_are_only_created_or_only_read(world: World) -> None:
+async def test_create_only_and_read_only_strategies(world: World) -> None:
     create = about("configmaps", "one", world, updateStrategy={"type": "CreateOnly"})
     read = about(
         "configmaps",
@@ -354,7 +354,7 @@ async def test_objects_that_are_only_created_or_only_read(world: World) -> None:
         await world.eventually(lambda: world.maps() == {"two": {"k": "theirs"}})
 
 
-async def test_a_work_in_the_name_of_a_service_account(world: World) -> None:
+async def test_executor_permissions_are_enforced(world: World) -> None:
     account = {"namespace": world.name, "name": "deployer"}
     executor = {"subject": {"type": "ServiceAccount", "serviceAccount": account}}
     role = {
@@ -397,7 +397,7 @@ async def test_a_work_in_the_name_of_a_service_account(world: World) -> None:
     assert await world.get(f"{base}/roles/more") is None
 
 
-async def test_with_the_rights_that_are_written_down_and_no_others(world: World) -> None:
+async def test_work_agent_runs_with_declared_rights_only(world: World) -> None:
     hub = await world.restricted(world.hub, (*RULES_HUB, *RULES_HUB_TTL), namespace=world.name)
     cluster = await world.restricted(world.cluster, RULES_CLUSTER)
     reader = {
@@ -420,7 +420,7 @@ async def test_with_the_rights_that_are_written_down_and_no_others(world: World)
     assert await world.there() == {}
 
 
-async def test_an_agent_without_rights_says_what_it_lacks(world: World) -> None:
+async def test_missing_rights_are_reported(world: World) -> None:
     hub = await world.restricted(world.hub, RULES_HUB, namespace=world.name)
     own = [each for each in RULES_CLUSTER if each.groups == ("work.open-cluster-management.io",)]
     cluster = await world.restricted(world.cluster, own)

@@ -25,7 +25,7 @@ def secret(world: World, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, **fields}
 
 
-async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_world: World) -> None:
+async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: World) -> None:
     world = small_world
     nowhere = f"{world.name}-nowhere"
     bad: dict[str, dict[str, Any]] = {
@@ -79,7 +79,7 @@ async def test_every_bad_manifest_is_told_and_the_good_ones_are_applied(small_wo
 
 
 @large_bodies
-async def test_a_manifest_that_is_too_large_for_its_kind(small_world: World) -> None:
+async def test_too_large_manifest_is_reported(small_world: World) -> None:
     world = small_world
     huge = world.config_map("huge", {"k": "x" * (1200 << 10)})
     async with world.agent():
@@ -91,7 +91,7 @@ async def test_a_manifest_that_is_too_large_for_its_kind(small_world: World) -> 
 
 
 @large_bodies
-async def test_the_hub_itself_refuses_what_is_no_object_or_too_much(small_world: World) -> None:
+async def test_hub_rejects_invalid_and_oversized_works(small_world: World) -> None:
     world = small_world
     for manifest in ({"apiVersion": "v1", "metadata": {"name": "a"}}, {"kind": "Pod", "metadata": {}}):
         with pytest.raises(Invalid, match=r"spec\.workload\.manifests\[0\]"):
@@ -121,14 +121,16 @@ async def test_the_hub_itself_refuses_what_is_no_object_or_too_much(small_world:
         ),
     ],
 )
-async def test_what_a_lax_hub_may_hold(small_world: World, manifest: dict[str, Any], message: str) -> None:
+async def test_invalid_work_of_lenient_hub_is_reported(
+    small_world: World, manifest: dict[str, Any], message: str
+) -> None:
     work = ManifestWork(spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))))
     (found,) = await read(work, Discovery(small_world.cluster))
     assert isinstance(found, InvalidManifest)
     assert str(found.refusal).startswith(message)
 
 
-async def test_an_api_version_leads_to_no_other_path_than_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_malicious_api_version_is_not_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     async def refuse(_method: str, path: str) -> None:
@@ -150,7 +152,7 @@ async def test_an_api_version_leads_to_no_other_path_than_its_own(monkeypatch: p
     assert asked == ["/api/v1", "/apis/apps/v1", "/apis/my-group.example.com/v2beta1"]
 
 
-async def test_an_object_whose_kind_is_not_served_for_a_while_is_kept(small_world: World) -> None:
+async def test_object_of_temporarily_unserved_kind_is_kept(small_world: World) -> None:
     world = small_world
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}))
@@ -163,7 +165,7 @@ async def test_an_object_whose_kind_is_not_served_for_a_while_is_kept(small_worl
     assert await world.there() == {}
 
 
-async def test_a_namespace_that_comes_later_is_enough(small_world: World) -> None:
+async def test_manifest_is_applied_when_its_namespace_appears(small_world: World) -> None:
     world = small_world
     later = f"{world.name}-later"
     async with world.agent():
@@ -189,7 +191,7 @@ class StatusOnly:
         return ManifestWork()
 
 
-async def test_work_whose_spec_cannot_be_read_says_so_and_what_is_applied_stays() -> None:
+async def test_unreadable_spec_is_reported_and_objects_stay() -> None:
     raw = b'{"metadata":{"name":"w"},"spec":{"workload":{"manifests":[7]}}}'
     hub, untouchable = StatusOnly(), cast("Any", None)
     reconciler = WorkReconciler(

@@ -8,7 +8,7 @@ from fairway.klusterlet.works.ignored_fields import keep_live_values
 from fairway.klusterlet.works.wildcard import matches
 
 
-def test_fields_are_left_as_they_are_where_they_are() -> None:
+def test_ignored_fields_keep_live_values() -> None:
     desired = {
         "spec": {"replicas": 3, "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}
     }
@@ -17,7 +17,7 @@ def test_fields_are_left_as_they_are_where_they_are() -> None:
     assert desired == {"spec": {"containers": [{"name": "a"}, {"name": "b", "image": "theirs"}]}}
 
 
-def test_items_of_plain_lists_are_left_alone_from_the_end() -> None:
+def test_ignored_list_items_are_processed_from_the_end() -> None:
     desired: dict[str, Any] = {"args": ["a", "b", "c"]}
     keep_live_values(desired, {"args": ["x"]}, [json_path(".args[*]")])
     assert desired == {"args": ["x"]}
@@ -26,14 +26,14 @@ def test_items_of_plain_lists_are_left_alone_from_the_end() -> None:
     assert desired == {}
 
 
-def test_the_share_of_an_object_a_manifest_speaks_about() -> None:
+def test_share_is_the_specified_part_of_an_object() -> None:
     desired = {"a": 1, "list": [{"name": "x", "v": 1}], "plain": [1], "gone": 1}
     live = {"a": 2, "b": 3, "list": [{"name": "y", "v": 0}, {"name": "x", "v": 9, "w": 1}], "plain": [1, 2]}
     assert share(desired, live) == {"a": 2, "list": [{"name": "x", "v": 9}], "plain": [1, 2], "gone": MISSING}
     assert share({"list": [{"name": "z"}]}, live) == {"list": [MISSING]}
 
 
-def test_data_nobody_asked_for() -> None:
+def test_surplus_data_entries_are_removed() -> None:
     desired = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}}
     assert surplus(desired, {"data": {"k": "2", "l": "3"}, "binaryData": {"b": ""}}) == {"data": {"l": None}}
     assert surplus({**desired, "kind": "Pod"}, {"data": {"l": "3"}}) == {}
@@ -57,5 +57,5 @@ def test_data_nobody_asked_for() -> None:
         ("a" * 200, "*a" * 60 + "*b", False),
     ],
 )
-def test_names_with_stars(name: str, pattern: str, fits: bool) -> None:
+def test_wildcard_matching(name: str, pattern: str, fits: bool) -> None:
     assert matches(name, pattern) is fits

@@ -47,7 +47,7 @@ def paths(**named: str) -> FeedbackRule:
     )
 
 
-def test_values_of_all_types() -> None:
+def test_feedback_values_of_all_types() -> None:
     live = pod(n=3, t="x", yes=True, many=[1, {"a": 2}], nothing=None, half=0.5)
     rule = paths(
         n=".status.n", t=".status.t", yes=".status.yes", many=".status.many", nothing=".status.nothing"
@@ -76,7 +76,7 @@ def test_values_of_all_types() -> None:
         ),
     ],
 )
-def test_values_that_cannot_be_reported_do_not_hide_the_others(rule: FeedbackRule, message: str) -> None:
+def test_unsupported_feedback_value_does_not_hide_others(rule: FeedbackRule, message: str) -> None:
     live = {**pod(half=0.5, long=["x" * 1998], n=1), "apiVersion": "e/v1", "kind": "Odd"}
     found, condition = feedback(live, [rule, paths(n=".status.n")])
     assert found is not None
@@ -85,7 +85,7 @@ def test_values_that_cannot_be_reported_do_not_hide_the_others(rule: FeedbackRul
     assert f"Sync status feedback failed with error {message}" in condition.message
 
 
-def test_what_is_known_of_kinds() -> None:
+def test_well_known_feedback_of_kinds() -> None:
     known = [FeedbackRule(type="WellKnownStatus")]
     found, _ = feedback(pod(phase="Running", conditions=[{"type": "Ready", "status": "True"}]), known)
     assert found is not None
@@ -115,7 +115,7 @@ def test_what_is_known_of_kinds() -> None:
         ),
     ],
 )
-def test_objects_that_come_to_an_end(live: dict[str, Any], status: str, message: str) -> None:
+def test_completion_of_jobs_and_pods(live: dict[str, Any], status: str, message: str) -> None:
     rule = ConditionRule(condition="Complete", type="WellKnownConditions")
     (found,) = conditions(live, [rule], generation=7)
     assert (found.status, found.message, found.observedGeneration) == (status, message, 7)
@@ -132,18 +132,18 @@ def test_objects_that_come_to_an_end(live: dict[str, Any], status: str, message:
         ("nobody.knows", "False", "ConditionRuleExpressionError"),
     ],
 )
-def test_expressions(expression: str, status: str, reason: str) -> None:
+def test_condition_rule_expressions(expression: str, status: str, reason: str) -> None:
     rule = ConditionRule(condition="X", type="CEL", celExpressions=("true", expression))
     (found,) = conditions(pod(), [rule], generation=1)
     assert (found.status, found.reason) == (status, reason)
 
 
-def test_a_rule_of_an_unknown_type() -> None:
+def test_condition_rule_of_unknown_type() -> None:
     (found,) = conditions(pod(), [ConditionRule(condition="X", type="Jq")], generation=1)
     assert (found.status, found.reason) == ("Unknown", "ConditionRuleInvalid")
 
 
-def test_conditions_of_others_and_old_transitions_stay() -> None:
+def test_foreign_conditions_and_transition_times_stay() -> None:
     theirs = Condition(type="Theirs", status="True", reason="R", lastTransitionTime=EARLIER)
     applied = Condition(
         type="Applied", status="True", reason="AppliedManifestComplete", lastTransitionTime=EARLIER
@@ -174,7 +174,7 @@ def test_conditions_of_others_and_old_transitions_stay() -> None:
     assert available.message == "1 of 2 resources have unknown status"
 
 
-def test_progress_is_made_while_any_part_makes_progress() -> None:
+def test_progressing_is_true_while_any_manifest_progresses() -> None:
     rules = (ConditionRule(condition="Progressing", type="CEL", celExpressions=("object.going",)),)
     config = ManifestConfig(conditionRules=rules)
     outcomes = [
@@ -190,7 +190,7 @@ def test_progress_is_made_while_any_part_makes_progress() -> None:
     assert found.message == "Aggregated from 2 manifest conditions"
 
 
-def test_configurations_that_match_are_put_together() -> None:
+def test_matching_manifest_configs_are_merged() -> None:
     rules = (FeedbackRule(type="WellKnownStatus"),)
     configs = (
         ManifestConfig(resourceIdentifier=ResourceIdentifier(resource="configmaps", name="b", namespace="n")),
@@ -209,7 +209,7 @@ def test_configurations_that_match_are_put_together() -> None:
     assert found.feedbackRules == rules
 
 
-def test_what_a_work_owns() -> None:
+def test_ownership_by_delete_option() -> None:
     one = ObjectId(group="", resource="configmaps", namespace="n", name="a")
     rule = ResourceIdentifier(resource="configmaps", namespace="n", name="a")
     selective = DeleteOption(
@@ -236,11 +236,11 @@ def test_repeated_repairs_wait_longer_until_a_quiet_period() -> None:
     assert repairs.delay(now=1.0 + repair_backoff.QUIET_SECONDS) == 0.0
 
 
-def test_a_hub_is_known_by_its_address() -> None:
+def test_hub_hash_is_hash_of_address() -> None:
     assert hub_hash("https://hub") == "74dba50e7b6143c748e753dcf993f6eff30e2ea797a94bd5785cdc53fcc38573"
     assert hub_hash("https://hub") != hub_hash("https://hub:6443")
 
 
-def test_rights_name_what_is_used() -> None:
+def test_rbac_rules_cover_used_resources() -> None:
     assert {verb for each in RULES_HUB for verb in each.verbs} == {"get", "list", "watch", "patch"}
     assert any("subjectaccessreviews" in each.resources for each in RULES_CLUSTER)

@@ -37,9 +37,7 @@ def ignoring(world: World, **field: Any) -> list[Any]:
     "paths",
     [{"jsonPaths": [".data.k"]}, {"jsonPointers": ["/data/k"]}, {"jqPathExpressions": [".data.k"]}],
 )
-async def test_fields_that_are_left_alone_once_the_object_is_there(
-    small_world: World, paths: dict[str, Any]
-) -> None:
+async def test_ignored_fields_are_kept_after_creation(small_world: World, paths: dict[str, Any]) -> None:
     world = small_world
     configs = ignoring(world, condition="OnSpokePresent", **paths)
     async with world.agent():
@@ -52,7 +50,7 @@ async def test_fields_that_are_left_alone_once_the_object_is_there(
         await world.eventually(lambda: world.maps() == {"one": {"k": "theirs", "l": "2"}})
 
 
-async def test_fields_that_are_left_alone_until_the_manifest_changes(small_world: World) -> None:
+async def test_ignored_fields_are_kept_until_manifest_changes(small_world: World) -> None:
     world = small_world
     configs = ignoring(world, condition="OnSpokeChange", jsonPaths=[".data.k"])
     async with world.agent():
@@ -64,7 +62,7 @@ async def test_fields_that_are_left_alone_until_the_manifest_changes(small_world
         await world.eventually(lambda: world.maps() == {"one": {"k": "2", "l": "1"}})
 
 
-async def test_a_path_that_is_none(small_world: World) -> None:
+async def test_invalid_ignored_path_is_reported(small_world: World) -> None:
     world = small_world
     configs = ignoring(world, condition="OnSpokePresent", jqPathExpressions=["map(.data)"])
     async with world.agent():
@@ -77,7 +75,7 @@ async def test_a_path_that_is_none(small_world: World) -> None:
     assert found.reason == "AppliedManifestSSAIgnoreFieldError"
 
 
-async def test_conditions_by_rules(small_world: World) -> None:
+async def test_condition_rules_are_reported(small_world: World) -> None:
     world = small_world
     rules = [
         {
@@ -116,7 +114,7 @@ async def test_conditions_by_rules(small_world: World) -> None:
     assert {each.type for each in work.status.conditions} == {"Applied", "Available"}
 
 
-async def test_a_work_that_is_complete_is_left_alone_and_deleted_in_time(small_world: World) -> None:
+async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: World) -> None:
     world, clock = small_world, Stopped()
     rules = [{"condition": "Complete", "type": "WellKnownConditions"}]
     configs = [config(world, group="batch", resource="jobs", name="job", conditionRules=rules)]
@@ -146,7 +144,7 @@ async def test_a_work_that_is_complete_is_left_alone_and_deleted_in_time(small_w
     assert await world.there() == {}
 
 
-async def test_what_nobody_asks_for_any_more_goes_after_a_while(small_world: World) -> None:
+async def test_objects_of_vanished_work_are_evicted(small_world: World) -> None:
     world, clock = small_world, Stopped()
     async with world.agent(clock=clock):
         await world.give("a", world.config_map("one", {}))

@@ -27,7 +27,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_whoever_waits_for_a_deadband_writes_less(figures: dict[str, Any]) -> None:
+def test_benchmark_deadband_reduces_writes(figures: dict[str, Any]) -> None:
     usual = {each["way"]: each for each in figures["a"]["rates"] if each["noise"].startswith("usual")}
 
     assert usual["every reading, as without any policy"]["share"] == 1
@@ -36,14 +36,14 @@ def test_whoever_waits_for_a_deadband_writes_less(figures: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("way", ["apply", "merge"])
-def test_the_limit_is_that_of_writes_that_were_made(figures: dict[str, Any], way: str) -> None:
+def test_benchmark_limit_counts_real_writes(figures: dict[str, Any], way: str) -> None:
     found = figures["a"]["limits"]["embedded hub"][way]
 
     assert found["writes"] % WRITES == 0
     assert found["rate"] > 0
 
 
-def test_the_hub_sees_every_write_of_the_publisher(figures: dict[str, Any]) -> None:
+def test_benchmark_hub_receives_every_write(figures: dict[str, Any]) -> None:
     ((_, ways),) = figures["b"]
 
     assert [each["way"] for each in ways] == ["every change", "deadband 2 (default)"]
@@ -55,7 +55,7 @@ def test_the_hub_sees_every_write_of_the_publisher(figures: dict[str, Any]) -> N
         assert 0 < each["written"] <= (ROUNDS + 1) * CLUSTERS
 
 
-def test_the_agent_counts_every_pod_and_outlives_the_changes(figures: dict[str, Any]) -> None:
+def test_benchmark_agent_counts_every_pod(figures: dict[str, Any]) -> None:
     (found,) = figures["c"]
 
     assert (found["nodes"], found["pods"]) == (4, 40)
@@ -64,7 +64,7 @@ def test_the_agent_counts_every_pod_and_outlives_the_changes(figures: dict[str, 
     assert found["rate"] > 0
 
 
-def test_every_pod_comes_to_be_in_the_score(figures: dict[str, Any]) -> None:
+def test_benchmark_pods_reach_the_score(figures: dict[str, Any]) -> None:
     ((_, found),) = figures["d"]
 
     assert [each["wanted"] for each in found["one at a time"]] == [99]

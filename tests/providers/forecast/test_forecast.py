@@ -79,7 +79,7 @@ async def days(found: Forecast, clock: StoppedClock, count: float) -> Any:
     return reading
 
 
-async def test_before_enough_was_seen_nothing_is_forecast() -> None:
+async def test_forecast_needs_enough_history() -> None:
     clock = StoppedClock()
     reading = await days(forecast(Load(clock)), clock, 2)
     assert isinstance(reading, Reading)
@@ -88,7 +88,7 @@ async def test_before_enough_was_seen_nothing_is_forecast() -> None:
     assert reading.problem == "freeForecast: a forecast needs 72 points; 47 are recorded"
 
 
-async def test_until_then_the_current_value_may_stand_in() -> None:
+async def test_current_value_is_fallback_without_history() -> None:
     clock = StoppedClock()
     load = Load(clock)
     reading = await days(forecast(load, uses_current=True), clock, 1)
@@ -98,7 +98,7 @@ async def test_until_then_the_current_value_may_stand_in() -> None:
     assert reading.note.startswith("freeForecast: the current value, because a forecast needs 72 points; 23")
 
 
-async def test_a_day_like_the_others_is_forecast_with_its_error() -> None:
+async def test_seasonal_series_is_forecast_with_its_error() -> None:
     clock = StoppedClock()
     load = Load(clock)
     load.noise = 4.0
@@ -116,7 +116,7 @@ async def test_a_day_like_the_others_is_forecast_with_its_error() -> None:
     )
 
 
-async def test_what_never_changes_is_forecast() -> None:
+async def test_constant_series_is_forecast() -> None:
     class Constant(Load):
         def at(self, moment: float) -> float:
             del moment
@@ -132,11 +132,11 @@ async def test_what_never_changes_is_forecast() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(6 * HOUR, "6 h"), (90 * 60, "90 min"), (30, "30 s"), (90, "90 s"), (0.5, "0.5 s")]
 )
-def test_how_far_ahead(seconds: float, words: str) -> None:
+def test_durations_of_forecast_notes(seconds: float, words: str) -> None:
     assert provider.format_duration(seconds) == words
 
 
-async def test_what_cannot_be_foreseen_is_not_forecast() -> None:
+async def test_unpredictable_series_is_not_forecast() -> None:
     clock = StoppedClock()
     load = Load(clock)
     load.noise = 400.0
@@ -147,7 +147,7 @@ async def test_what_cannot_be_foreseen_is_not_forecast() -> None:
     assert "a forecast would be off by " in reading.problem
 
 
-async def test_a_restart_keeps_what_was_seen(tmp_path: Path) -> None:
+async def test_restart_keeps_history(tmp_path: Path) -> None:
     clock = StoppedClock()
     load = Load(clock)
     state = tmp_path / "forecast.npz"
@@ -172,7 +172,7 @@ async def test_a_restart_keeps_what_was_seen(tmp_path: Path) -> None:
         assert not third.outlooks
 
 
-async def test_what_the_inner_provider_cannot_read_is_not_forecast() -> None:
+async def test_inner_provider_errors_are_passed_on() -> None:
     clock = StoppedClock()
     load = Load(clock)
     found = forecast(load)
@@ -209,14 +209,16 @@ OF = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults"
         ({"of": OF, "maxError": 0}, "maxError", "must be greater than 0"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_forecast_option_is_named(
+    tmp_path: Path, more: dict[str, Any], field: str, words: str
+) -> None:
     with pytest.raises(OptionsError) as caught:
         built("forecast", more, folder=tmp_path)
     assert caught.value.field == field
     assert words in caught.value.message
 
 
-async def test_prices_by_the_hour_are_foreseen_and_published(tmp_path: Path, fairway_hub: HubAddress) -> None:
+async def test_hourly_prices_are_forecast_and_published(tmp_path: Path, fairway_hub: HubAddress) -> None:
     """From files to a hub: a static provider whose price falls at night, and its forecast for six hours later."""
     (tmp_path / "prices.yaml").write_text(
         "scores: [{name: price, unit: EUR/h, scale: {kind: linear, low: 0, high: 10, inverted: true}}]\n"

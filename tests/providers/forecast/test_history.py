@@ -36,7 +36,7 @@ def options(url: str, **more: Any) -> dict[str, Any]:
     return {"of": of, "horizon": "6h", "step": "1h", "keep": 4, **more}
 
 
-async def test_what_prometheus_remembers_is_learned_from(tmp_path: Path) -> None:
+async def test_history_is_loaded_from_prometheus(tmp_path: Path) -> None:
     now = time.time()
     async with (
         Steady().serving() as exporter,
@@ -54,7 +54,7 @@ async def test_what_prometheus_remembers_is_learned_from(tmp_path: Path) -> None
     assert outlook.error < 3 < outlook.unchanged
 
 
-async def test_a_past_that_cannot_be_told_is_asked_for_a_few_times(
+async def test_failing_history_source_is_retried_a_few_times(
     monitoring: Monitoring, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, logger="fairway.providers.forecast")

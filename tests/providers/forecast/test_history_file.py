@@ -21,7 +21,7 @@ def row(found: History) -> list[float]:
     return [round(float(value), 6) for value in found.complete()[found.keys[KEY]]]
 
 
-def test_a_bucket_is_the_mean_of_what_fell_into_it() -> None:
+def test_bucket_is_mean_of_its_values() -> None:
     found = book()
     assert found.record({KEY: 1}, moment=100)
     assert not found.record({KEY: 3}, moment=104)
@@ -30,7 +30,7 @@ def test_a_bucket_is_the_mean_of_what_fell_into_it() -> None:
     assert row(found)[-1] == 3
 
 
-def test_a_gap_is_a_gap() -> None:
+def test_missing_bucket_stays_empty() -> None:
     found = book()
     found.record({KEY: 1}, moment=100)
     found.record({KEY: 2}, moment=125)
@@ -38,7 +38,7 @@ def test_a_gap_is_a_gap() -> None:
     np.testing.assert_equal(row(found), [np.nan, 1, np.nan, 2])
 
 
-def test_a_clock_that_goes_back_over_a_border_changes_nothing() -> None:
+def test_small_clock_step_over_bucket_border_is_ignored() -> None:
     found = book()
     found.record({KEY: 1}, moment=100)
     assert not found.record({KEY: 50}, moment=99)
@@ -46,7 +46,7 @@ def test_a_clock_that_goes_back_over_a_border_changes_nothing() -> None:
     assert row(found)[-1] == 1
 
 
-def test_what_was_recorded_at_times_that_have_not_come_is_dropped() -> None:
+def test_future_buckets_are_dropped_after_clock_step() -> None:
     """A clock that was wrong must not stop the recording until it has caught up."""
     found = book()
     for moment, value in ((100, 1.0), (110, 2.0), (130, 7.0)):
@@ -57,7 +57,7 @@ def test_what_was_recorded_at_times_that_have_not_come_is_dropped() -> None:
     np.testing.assert_equal(row(found), [np.nan, np.nan, 1, 3])
 
 
-def test_a_clock_that_was_wrong_by_years_begins_anew() -> None:
+def test_clock_wrong_by_years_resets_history() -> None:
     found = book()
     found.record({KEY: 1.0}, moment=10**9)
     assert found.record({KEY: 2.0}, moment=100)
@@ -65,14 +65,14 @@ def test_a_clock_that_was_wrong_by_years_begins_anew() -> None:
     np.testing.assert_equal(row(found), [np.nan, np.nan, np.nan, 2])
 
 
-def test_after_a_long_silence_nothing_of_before_is_left() -> None:
+def test_history_is_empty_after_long_silence() -> None:
     found = book()
     found.record({KEY: 1}, moment=100)
     found.record({("c2", "free"): 2}, moment=10_000)
     assert list(found.keys) == [("c2", "free")]
 
 
-def test_no_more_series_than_allowed() -> None:
+def test_number_of_series_is_limited() -> None:
     found = book(most=2)
     found.record({(f"c{number}", "free"): number for number in range(5)}, moment=100)
     assert len(found.keys) == 2
@@ -81,7 +81,7 @@ def test_no_more_series_than_allowed() -> None:
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.floats(-1e6, 1e6)), max_size=15))
-def test_a_book_that_was_saved_goes_on_as_if_nothing_had_been(events: list[tuple[int, str, float]]) -> None:
+def test_saved_history_continues(events: list[tuple[int, str, float]]) -> None:
     straight, broken = book(), book()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "state")
@@ -99,7 +99,7 @@ def test_a_book_that_was_saved_goes_on_as_if_nothing_had_been(events: list[tuple
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 but no more"])
-def test_a_damaged_file_is_a_new_beginning(tmp_path: Path, content: bytes) -> None:
+def test_damaged_history_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "state"
     path.write_bytes(content)
     found = book()
@@ -107,7 +107,7 @@ def test_a_damaged_file_is_a_new_beginning(tmp_path: Path, content: bytes) -> No
     assert not found.keys
 
 
-def test_half_a_file_is_a_damaged_one(tmp_path: Path) -> None:
+def test_truncated_history_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "state"
     found = book()
     found.record({KEY: 1}, moment=100)
@@ -120,7 +120,7 @@ def test_half_a_file_is_a_damaged_one(tmp_path: Path) -> None:
         assert not other.keys
 
 
-def test_another_step_is_another_history(tmp_path: Path) -> None:
+def test_history_with_another_step_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "state"
     found = book()
     found.record({KEY: 1}, moment=100)
@@ -132,7 +132,7 @@ def test_another_step_is_another_history(tmp_path: Path) -> None:
     assert row(longer)[-1] == 1
 
 
-def test_no_file_is_no_problem(tmp_path: Path) -> None:
+def test_missing_history_file_is_accepted(tmp_path: Path) -> None:
     assert book().load(tmp_path / "state") == ""
 
 
@@ -143,7 +143,7 @@ def _save_for_ever(path: str) -> None:
         found.save(Path(path))
 
 
-def test_killed_while_saving_it_leaves_the_last_whole_file(tmp_path: Path) -> None:
+def test_kill_during_save_leaves_complete_file(tmp_path: Path) -> None:
     path = tmp_path / "state"
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_save_for_ever, args=(str(path),), daemon=True)
@@ -161,7 +161,7 @@ def test_killed_while_saving_it_leaves_the_last_whole_file(tmp_path: Path) -> No
     assert len(found.keys) == 50
 
 
-def test_the_past_fills_only_what_is_empty() -> None:
+def test_backfill_fills_only_empty_buckets() -> None:
     found = book()
     found.record({KEY: 7}, moment=120)
     found.backfill({KEY: [(95, 1), (99, 3), (105, 4), (125, 50), (10, 9), (135, 60)]}, moment=130)

@@ -20,7 +20,7 @@ def wave(length: int, *, slope: float = 0.0, height: float = 10.0, level: float 
     st.floats(0, 50),
     st.integers(0, 10**6),
 )
-def test_what_is_a_season_and_a_line_is_continued_exactly(
+def test_seasonal_trend_is_continued_exactly(
     length: int, ahead: int, slope: float, height: float, start: int
 ) -> None:
     whole = wave(start % SEASON + length + ahead, slope=slope, height=height)[:, start % SEASON :]
@@ -30,20 +30,20 @@ def test_what_is_a_season_and_a_line_is_continued_exactly(
     assert trend.ahead(ahead)[0] == pytest.approx(whole[0, -1], abs=1e-6 + abs(slope))
 
 
-def test_many_series_are_as_each_alone() -> None:
+def test_fit_of_many_series_equals_single_fits() -> None:
     together = np.vstack([wave(72), wave(72, slope=0.5), wave(72, level=-3, height=1)])
     found = model.fit(together, season=SEASON, at=71).ahead(5)
     alone = [model.fit(row[None, :], season=SEASON, at=71).ahead(5)[0] for row in together]
     assert found == pytest.approx(alone)
 
 
-def test_one_odd_point_does_not_tilt_the_line() -> None:
+def test_outlier_does_not_change_slope() -> None:
     values = wave(96)
     values[0, 50] = 10_000
     assert model.fit(values, season=SEASON, at=95).slope[0] == pytest.approx(0, abs=1e-9)
 
 
-def test_a_trial_knows_only_what_was_known_then() -> None:
+def test_trial_uses_only_earlier_values() -> None:
     """The same past gives the same forecast, whatever came after."""
     values = wave(96)
     other = values.copy()
@@ -55,7 +55,7 @@ def test_a_trial_knows_only_what_was_known_then() -> None:
     assert two.error[0] - one.error[0] == pytest.approx(100 / count, rel=1e-6)
 
 
-def test_a_season_is_better_than_no_change_and_noise_is_not() -> None:
+def test_seasonal_model_beats_no_change_except_on_noise() -> None:
     seasonal = model.trial(wave(96), season=SEASON, at=95, ahead=6)
     assert seasonal.error[0] < 1e-6 < seasonal.unchanged[0]
     noise = np.random.default_rng(7).normal(0, 10, size=(50, 96))
@@ -63,13 +63,13 @@ def test_a_season_is_better_than_no_change_and_noise_is_not() -> None:
     assert (found.relative > 0.5).all()
 
 
-def test_a_walk_is_best_guessed_to_stay() -> None:
+def test_random_walk_is_best_forecast_as_unchanged() -> None:
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, size=(200, 96)), axis=1) + 100
     found = model.trial(walk, season=SEASON, at=95, ahead=1)
     assert (found.error > found.unchanged).mean() > 0.9
 
 
-def test_nothing_changes_where_nothing_changed() -> None:
+def test_constant_series_has_no_error() -> None:
     flat = np.full((1, 96), 5.0)
     assert model.fit(flat, season=SEASON, at=95).ahead(9)[0] == 5
     found = model.trial(flat, season=SEASON, at=95, ahead=9)
@@ -80,17 +80,17 @@ def test_nothing_changes_where_nothing_changed() -> None:
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 3.3, -0.7, 123.456, 1e9 + 0.1])
 @pytest.mark.parametrize("length", [96, 97, 130])
-def test_what_never_changes_is_forecast_no_worse_than_unchanged(value: float, length: int) -> None:
+def test_constant_series_forecast_equals_no_change(value: float, length: int) -> None:
     found = model.trial(np.full((1, length), value), season=SEASON, at=1000, ahead=5)
     assert (found.error[0], found.unchanged[0], found.relative[0]) == (0, 0, 0)
 
 
-def test_without_two_seasons_before_it_nothing_can_be_tried() -> None:
+def test_trial_needs_two_seasons() -> None:
     found = model.trial(wave(50), season=SEASON, at=49, ahead=6)
     assert np.isinf(found.relative).all()
 
 
-def test_what_is_enough() -> None:
+def test_sufficient_coverage_of_seasons() -> None:
     values = np.vstack([wave(96)] * 6)
     values[1, -1] = np.nan  # not up to now
     values[2, -30:-20] = np.nan  # too much of one season is missing
@@ -102,7 +102,7 @@ def test_what_is_enough() -> None:
     assert not model.sufficient(values[:, :71], season=SEASON, seasons=3).any()
 
 
-def test_gaps_are_bridged() -> None:
+def test_gaps_are_interpolated() -> None:
     nan = np.nan
     found = model.fill_gaps(np.array([[nan, 1, nan, 3, nan], [1, 2, 3, 4, 5]]))
     assert found.tolist() == [[1, 1, 2, 3, 3], [1, 2, 3, 4, 5]]

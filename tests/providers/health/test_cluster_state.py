@@ -88,13 +88,13 @@ def _batch(old: Any, new: Any) -> Batch[Any]:
         ({"Ready": "True", "NetworkUnavailable": "True"}, 0),
     ],
 )
-def test_what_a_node_is_worth(conditions: dict[str, str], worth: float) -> None:
+def test_node_readiness_by_conditions(conditions: dict[str, str], worth: float) -> None:
     cluster = Cluster()
     cluster.nodes(node(**conditions))
     assert cluster.chart.nodes_ready() == worth
 
 
-def test_shares() -> None:
+def test_ready_shares_of_nodes_and_addons() -> None:
     cluster = Cluster()
     assert cluster.chart.nodes_ready() is None
     assert cluster.chart.add_ons_ready() is None
@@ -109,7 +109,7 @@ def test_shares() -> None:
     assert cluster.chart.add_ons_ready() == 75
 
 
-def test_restarts_are_a_rate() -> None:
+def test_restarts_are_reported_as_rate() -> None:
     cluster = Cluster()
     for number in range(10):
         cluster.put(pod(f"p{number}", namespace="default", restarts=(7, 0)))
@@ -120,7 +120,7 @@ def test_restarts_are_a_rate() -> None:
     assert cluster.chart.restarts(now=700) == 0
 
 
-def test_a_container_that_ended_lately_was_restarted_lately() -> None:
+def test_recent_restart_before_start_counts() -> None:
     cluster = Cluster()
     cluster.put(pod("p", restarts=(3,), ended=NOON - timedelta(seconds=100)))
     cluster.put(pod("q", restarts=(3,), ended=NOON - timedelta(seconds=700)))
@@ -129,7 +129,7 @@ def test_a_container_that_ended_lately_was_restarted_lately() -> None:
     assert cluster.chart.restarts(now=0) == pytest.approx(100 * 2 / 4 * 6)
 
 
-def test_an_eviction_counts_as_restarts_once() -> None:
+def test_eviction_counts_once_as_restarts() -> None:
     cluster = Cluster()
     cluster.put(pod("p", restarts=(0, 0)))
     cluster.put(pod("q"))
@@ -139,7 +139,7 @@ def test_an_eviction_counts_as_restarts_once() -> None:
     assert cluster.chart.add_ons_ready() == 100
 
 
-def test_only_readiness_is_worth_a_reading_before_its_time() -> None:
+def test_only_readiness_changes_wake_health() -> None:
     cluster = Cluster()
     assert cluster.put(pod("p"))
     assert not cluster.put(pod("p", restarts=(1,)))
@@ -162,7 +162,7 @@ pods = st.builds(
 
 
 @given(st.lists(st.one_of(pods, st.none())))
-def test_event_by_event_is_as_good_as_counting_all(events: list[PodHealth | None]) -> None:
+def test_incremental_health_equals_full_count(events: list[PodHealth | None]) -> None:
     cluster = Cluster()
     for each in events:
         if each is not None:

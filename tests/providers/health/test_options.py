@@ -9,11 +9,11 @@ from fairway.providers.health import HealthOptions, health
 from fairway.providers.health.parts import WEIGHTS
 
 
-def test_nothing_need_be_said() -> None:
+def test_health_defaults() -> None:
     assert HealthOptions.read({}) == HealthOptions()
 
 
-def test_everything_can_be_said() -> None:
+def test_all_health_options() -> None:
     found = HealthOptions.read(
         {
             "namespaces": ["kube-*"],
@@ -55,12 +55,12 @@ def test_everything_can_be_said() -> None:
         ({"interval": "soon"}, "interval"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given: dict[str, Any], message: str) -> None:
+def test_invalid_health_option_is_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionsError, match=message):
         HealthOptions.read(given)
 
 
-def test_the_catalogue_has_it_and_it_needs_a_cluster() -> None:
+def test_health_factory_needs_local_cluster() -> None:
     assert CATALOGUE["health"].factory() is health
     with pytest.raises(OptionsError, match="--managed-kubeconfig"):
         health({}, Context(name="health"))

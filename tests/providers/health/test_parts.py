@@ -36,11 +36,11 @@ known = st.dictionaries(st.sampled_from(PARTS), values, min_size=1)
         ({NODES: 40, RESTARTS: 0}, (0 + 30) / 2),
     ],
 )
-def test_half_the_worst_and_half_the_mean(parts: dict[str, int], health: float) -> None:
+def test_health_is_half_worst_and_half_mean(parts: dict[str, int], health: float) -> None:
     assert combine(parts) == pytest.approx(health)
 
 
-def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
+def test_single_bad_part_makes_cluster_unhealthy() -> None:
     """By the thresholds of recovery: restarts do not."""
     found = {part: combine({**BEST, part: 0}) or 0.0 for part in PARTS}
     assert {part for part, health in found.items() if health < RecoveryPolicy().below} == {
@@ -50,14 +50,14 @@ def test_one_part_alone_makes_a_cluster_unhealthy_if_it_matters() -> None:
     }
 
 
-def test_what_is_not_known_or_has_no_weight_does_not_count() -> None:
+def test_unknown_and_unweighted_parts_are_ignored() -> None:
     assert combine({}) is None
     assert combine({API: -100}, {API: 0.0}) is None
     assert combine({API: -100, NODES: 50}, {API: 0.0, NODES: 1.0}) == 50
 
 
 @given(known, st.data())
-def test_a_better_part_never_makes_worse_health(parts: dict[str, int], data: st.DataObject) -> None:
+def test_health_is_monotone_in_parts(parts: dict[str, int], data: st.DataObject) -> None:
     part = data.draw(st.sampled_from(sorted(parts)))
     better = {**parts, part: data.draw(st.integers(parts[part], 100))}
     before, after = combine(parts), combine(better)
@@ -67,7 +67,7 @@ def test_a_better_part_never_makes_worse_health(parts: dict[str, int], data: st.
 
 
 @given(known)
-def test_health_is_between_the_worst_and_the_best(parts: dict[str, int]) -> None:
+def test_health_is_between_worst_and_best_part(parts: dict[str, int]) -> None:
     health = combine(parts)
     assert health is not None
     assert min(parts.values()) - 1e-9 <= health <= max(parts.values()) + 1e-9
@@ -78,7 +78,7 @@ def test_health_is_between_the_worst_and_the_best(parts: dict[str, int]) -> None
     st.floats(0, 1e6, allow_nan=False),
     st.floats(0, 1e6, allow_nan=False),
 )
-def test_parts_are_monotone_in_what_was_measured(part: str, one: float, other: float) -> None:
+def test_health_parts_are_monotone_in_values(part: str, one: float, other: float) -> None:
     scale = next(each.scale for each in scores() if each.name == part)
     low, high = sorted((one, other))
     if part in (NODES, ADD_ONS):
@@ -104,11 +104,11 @@ def test_parts_are_monotone_in_what_was_measured(part: str, one: float, other: f
         (HEALTH, 12.4, 12),
     ],
 )
-def test_scales(part: str, value: float, score: int) -> None:
+def test_scales_of_health_parts(part: str, value: float, score: int) -> None:
     assert next(each.scale for each in scores() if each.name == part).score(value) == score
 
 
-def test_the_worst_part_is_named() -> None:
+def test_worst_health_part_is_named() -> None:
     measured = {NODES: 75.0, API: 1200.0, ADD_ONS: 99.5, RESTARTS: 12.0}
     assert describe_worst({**BEST, API: -50}, measured) == (
         "the worst part is healthApi: 9 of 10 requests to the API server took up to 1200 ms"

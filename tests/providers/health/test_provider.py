@@ -88,7 +88,7 @@ async def eventually(provider: Health, woken: asyncio.Event, **wanted: float) ->
             await woken.wait()
 
 
-async def test_all_parts_with_no_more_rights_than_it_says(client: Client) -> None:
+async def test_health_reads_all_parts_with_declared_rights(client: Client) -> None:
     for name in ("n1", "n2", "n3", "n4"):
         await node(client, name)
     for name in ("dns", "proxy"):
@@ -112,7 +112,7 @@ async def test_all_parts_with_no_more_rights_than_it_says(client: Client) -> Non
             assert found.values[HEALTH] < 40
 
 
-async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client) -> None:
+async def test_absent_health_parts_are_noted(client: Client) -> None:
     provider = Health(client)
     async with reading(provider) as woken:
         found = await eventually(provider, woken)
@@ -123,9 +123,7 @@ async def test_what_a_cluster_does_not_have_is_left_out_and_said(client: Client)
     assert "healthRestarts is unknown and left out: no container runs" in found.note
 
 
-async def test_what_may_not_be_seen_is_left_out_as_a_problem(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_forbidden_health_parts_are_problems(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.5)
     await node(client, "n1")
     nodes = Rule(groups=("",), resources=("nodes",), verbs=("list", "watch"))
@@ -143,7 +141,7 @@ async def test_what_may_not_be_seen_is_left_out_as_a_problem(
     )
 
 
-async def test_an_api_server_that_does_not_answer_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unresponsive_api_server_counts_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
     nowhere = Connection(server="http://127.0.0.1:9")
     async with Client(nowhere) as client:
@@ -154,7 +152,7 @@ async def test_an_api_server_that_does_not_answer_is_slow(monkeypatch: pytest.Mo
     assert found.values == {API: 7000.0, HEALTH: 0.0}
 
 
-async def test_without_anything_known_nothing_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_without_known_parts_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
     async with Client(Connection(server="http://127.0.0.1:9")) as client:
         provider = Health(client)
@@ -163,7 +161,7 @@ async def test_without_anything_known_nothing_is_published(monkeypatch: pytest.M
     assert refused.value.reason == "NothingKnown"
 
 
-async def test_it_is_published_with_the_worst_part_in_the_condition(client: Client) -> None:
+async def test_health_condition_names_worst_part(client: Client) -> None:
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "cluster1"}})
     await node(client, "n1")
     await node(client, "n2", ready=False)

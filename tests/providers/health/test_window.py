@@ -10,7 +10,7 @@ moments = st.integers(0, 2000)
 
 
 @given(st.lists(st.tuples(moments, st.integers(0, 5), st.integers(0, 700))), st.integers(0, 700))
-def test_counts_are_exact_to_a_step(added: list[tuple[int, int, int]], later: int) -> None:
+def test_windowed_count_is_exact_to_a_bucket(added: list[tuple[int, int, int]], later: int) -> None:
     """Each is told at some moment, of one that may be past by then."""
     count, now = Count(seconds=600), 0
     for gap, number, age in added:
@@ -32,11 +32,11 @@ def test_counts_are_exact_to_a_step(added: list[tuple[int, int, int]], later: in
     ("values", "high"),
     [([], None), ([3.0], 3.0), ([1.0, 2.0], 2.0), (list(range(1, 11)), 9), (list(range(1, 101)), 90)],
 )
-def test_nine_of_ten(values: list[float], high: float | None) -> None:
+def test_latency_is_90th_percentile(values: list[float], high: float | None) -> None:
     assert quantile(values, 0.9) == high
 
 
-def test_requests_are_forgotten_after_the_window() -> None:
+def test_latency_samples_expire() -> None:
     latency = Latency(seconds=60)
     latency.add(5.0, now=0.0)
     latency.add(0.1, now=30.0)

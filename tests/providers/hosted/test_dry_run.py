@@ -10,7 +10,7 @@ from providers.hosted.hosting import HOSTED_CLUSTER, hosting
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_claims_are_written_only_in_earnest(dry_run: bool) -> None:
+async def test_dry_run_writes_no_claims(dry_run: bool) -> None:
     async with hosting(*crds(), HOSTED_CLUSTER) as cluster:
         await cluster.node("n1")
         found = hosted_clusters({}, Context(name="hosted", local=cluster.client, dry_run=dry_run))

@@ -29,36 +29,36 @@ def tried(parts: tuple[int, ...]) -> int:
 
 
 @given(st.lists(st.integers(0, 5), min_size=0, max_size=5))
-def test_replicas_are_spread_over_zones_as_well_as_can_be(parts: list[int]) -> None:
+def test_slots_equal_best_spread_over_zones(parts: list[int]) -> None:
     rooms = [zone(f"z{index}", part) for index, part in enumerate(parts)]
     assert slots(rooms, UNIT) == tried(tuple(sorted(parts)))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c", "d"]), st.integers(-3, 9)), max_size=8))
-def test_more_room_never_means_fewer_slots(nodes: list[tuple[str, int]]) -> None:
+def test_slots_are_monotone_in_headroom(nodes: list[tuple[str, int]]) -> None:
     rooms = [zone(name, parts) for name, parts in nodes]
     zones = {name for name, _ in nodes if name}
     for name in zones or {""}:
         assert slots([*rooms, zone(name, 1)], UNIT) >= slots(rooms, UNIT)
 
 
-def test_two_zones_are_not_three() -> None:
+def test_three_replicas_do_not_fit_two_zones() -> None:
     assert slots([zone("a", 100), zone("b", 100)], UNIT) == 0
     assert slots([zone("a", 100), zone("b", 100), zone("c", 1)], UNIT) == 1
 
 
-def test_without_zones_there_is_nothing_to_spread_over() -> None:
+def test_replicas_are_not_spread_without_zones() -> None:
     assert slots([zone("", 4), zone("", 5)], UNIT) == 3
 
 
-def test_a_single_replica_fits_anywhere() -> None:
+def test_single_replica_fits_any_zone() -> None:
     assert slots([zone("a", 2), zone("", 3)], ALONE) == 5
 
 
-def test_the_scarcest_resource_decides() -> None:
+def test_scarcest_resource_limits_slots() -> None:
     plenty = [Headroom(zone=name, cpu=100, memory=100, pods=2) for name in "abc"]
     assert slots(plenty, UNIT) == 2
 
 
-def test_a_node_with_more_promised_than_it_has_takes_nothing_from_others() -> None:
+def test_overcommitted_node_does_not_reduce_slots() -> None:
     assert slots([zone("", -50), zone("", 3)], UNIT) == 1

@@ -24,7 +24,7 @@ def column(heading: str) -> set[str]:
     return {name for line in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
 
 
-async def test_all_scores_are_in_the_table(tmp_path: Path) -> None:
+async def test_hosted_page_lists_all_scores(tmp_path: Path) -> None:
     async with embedded_hub(definitions=()) as hub:
         hub.certificates.write_kubeconfig(tmp_path / "kubeconfig", server=hub.url)
         async with Client.from_kubeconfig(tmp_path / "kubeconfig") as client:
@@ -32,11 +32,11 @@ async def test_all_scores_are_in_the_table(tmp_path: Path) -> None:
     assert column("| score | raw value | score |") == {score.name for score in provider.scores}
 
 
-def test_all_claims_are_in_the_table() -> None:
+def test_hosted_page_lists_all_claims() -> None:
     assert column("| ClusterClaim | `true` if |") == {HOSTING, FULL, ABOVE, ZERO}
 
 
-def test_the_sizes_are_these() -> None:
+def test_hosted_page_lists_sizes() -> None:
     rows = {
         f"| `{each.name}` | {each.cpu:g} | {each.memory / GIBIBYTE:g} GiB | {each.pods} | {each.replicas} |"
         for each in PROFILES
@@ -44,7 +44,7 @@ def test_the_sizes_are_these() -> None:
     assert rows <= set(PAGE.splitlines())
 
 
-def test_the_options_are_good_ones() -> None:
+def test_hosted_page_options_are_valid() -> None:
     (options,) = (block for block in BLOCKS if block.startswith("maximum"))
     read = HostedOptions.read(yaml.safe_load(options), environment={})
     assert {each.score for each in read.profiles} >= {"hcpSlotsHuge", "hcpSlotsLab"}
@@ -53,6 +53,6 @@ def test_the_options_are_good_ones() -> None:
     }  # fmt: skip
 
 
-def test_the_placement_is_a_placement() -> None:
+def test_hosted_page_placement_is_valid() -> None:
     (shown,) = (block for block in BLOCKS if block.startswith("apiVersion"))
     assert isinstance(decode(yaml.safe_load(shown)), Placement)

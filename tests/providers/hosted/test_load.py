@@ -52,7 +52,7 @@ def at(url: str) -> dict[str, Any]:
     return {"prometheus": {"url": url, "timeout": "2m"}}
 
 
-async def test_the_busier_they_are_the_fewer_fit(monitoring: Monitoring, cluster: Cluster) -> None:
+async def test_api_headroom_decreases_with_request_rate(monitoring: Monitoring, cluster: Cluster) -> None:
     await keep_busy(monitoring)
     idle = await reading(cluster)
     assert idle.values[API_HEADROOM] == pytest.approx(79 / 80)
@@ -63,7 +63,7 @@ async def test_the_busier_they_are_the_fewer_fit(monitoring: Monitoring, cluster
     assert {**found.values, API_HEADROOM: 0} == {**idle.values, API_HEADROOM: 0}
 
 
-async def test_names_are_asked_for_and_no_others(proxy: Proxy, cluster: Cluster) -> None:
+async def test_rate_query_selects_control_plane_namespaces(proxy: Proxy, cluster: Cluster) -> None:
     await cluster.hosted("load.h2")
     asked: list[dict[str, str]] = []
 
@@ -97,14 +97,14 @@ NAN = PARTLY.replace('"5"', '"NaN"').replace('"warnings"', '"notes"')
         (200, NAN, "Prometheus answers with nan"),
     ],
 )
-async def test_what_cannot_be_had_costs_its_score_alone(
+async def test_failed_rate_query_affects_only_api_headroom(
     proxy: Proxy, cluster: Cluster, status: int, text: str, words: str
 ) -> None:
     proxy.behaviour = answering(status, text)
     lost(await reading(cluster, **at(proxy.url)), words)
 
 
-async def test_a_prometheus_that_is_not_there(cluster: Cluster) -> None:
+async def test_unreachable_prometheus_affects_only_api_headroom(cluster: Cluster) -> None:
     lost(await reading(cluster, **at("http://127.0.0.1:9")), "cannot reach")
 
 

@@ -13,11 +13,11 @@ def read(given: dict[str, Any], **environment: str) -> HostedOptions:
     return HostedOptions.read(given, environment=environment)
 
 
-def test_the_defaults_are_those_of_the_hypershift_add_on() -> None:
+def test_hosted_defaults_match_hypershift_addon() -> None:
     assert read({}).limits == Limits(maximum=80, threshold=60)
 
 
-def test_its_variables_count_unless_the_options_say_something() -> None:
+def test_hosted_options_override_variables() -> None:
     assert read({}, HC_MAX_NUMBER="10", HC_THRESHOLD_NUMBER="5").limits == Limits(maximum=10, threshold=5)
     assert read({"maximum": 20}, HC_MAX_NUMBER="10").limits == Limits(maximum=20, threshold=20)
 
@@ -25,7 +25,7 @@ def test_its_variables_count_unless_the_options_say_something() -> None:
 @pytest.mark.parametrize(
     ("maximum", "threshold"), [("ten", "5"), ("0", "0"), ("10", "20"), ("-1", "-2"), ("", "")]
 )
-def test_variables_that_cannot_be_used_count_for_nothing(maximum: str, threshold: str) -> None:
+def test_invalid_hosted_variables_are_ignored(maximum: str, threshold: str) -> None:
     found = read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold)
     assert found.limits == Limits()
     assert found.note == (
@@ -33,19 +33,19 @@ def test_variables_that_cannot_be_used_count_for_nothing(maximum: str, threshold
     )
 
 
-def test_one_of_two_variables_may_be_enough_to_be_of_no_use() -> None:
+def test_contradicting_hosted_variables_are_ignored() -> None:
     assert (
         read({}, HC_MAX_NUMBER="50").note == "HC_MAX_NUMBER='50' cannot be used, so 80 and 60 are the limits"
     )
     assert read({}, HC_MAX_NUMBER="60").note == read({}).note == ""
 
 
-def test_limits_that_contradict_each_other_are_named() -> None:
+def test_contradicting_hosted_limits_are_rejected() -> None:
     with pytest.raises(OptionsError, match="a maximum of 5 and a threshold of 6 cannot be limits"):
         read({"maximum": 5, "threshold": 6})
 
 
-def test_sizes_are_added_and_replaced() -> None:
+def test_hosted_sizes_are_added_and_replaced() -> None:
     given = {"profiles": {"huge": {"cpu": 40, "memory": "150Gi", "pods": 90}, "small": SMALL}}
     profiles = {each.name: each for each in read(given).profiles}
     assert (profiles["huge"].cpu, profiles["huge"].memory, profiles["huge"].replicas) == (40, 150 * 2**30, 3)
@@ -72,7 +72,7 @@ SMALL = {"cpu": "500m", "memory": "1Gi", "pods": 10, "replicas": 1}
         ({"prometheus": {"url": "prometheus:9090"}}, "prometheus.url"),
     ],
 )
-def test_a_mistake_names_its_field(given: dict[str, Any], field: str) -> None:
+def test_invalid_hosted_option_names_its_field(given: dict[str, Any], field: str) -> None:
     with pytest.raises(OptionsError) as error:
         read(given)
     assert error.value.field == field

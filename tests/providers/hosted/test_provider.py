@@ -37,7 +37,7 @@ async def cluster() -> AsyncIterator[Cluster]:
         yield made
 
 
-async def test_an_empty_host_has_room_for_every_size(cluster: Cluster) -> None:
+async def test_empty_host_has_slots_for_every_size(cluster: Cluster) -> None:
     for zone in "abc":
         await cluster.node(f"n-{zone}", labels={ZONE: zone})
     found = await reading(cluster)
@@ -54,7 +54,7 @@ async def test_an_empty_host_has_room_for_every_size(cluster: Cluster) -> None:
     assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "true"}
 
 
-async def test_what_is_there_takes_room_and_is_counted(cluster: Cluster) -> None:
+async def test_existing_hosted_clusters_reduce_slots(cluster: Cluster) -> None:
     for zone in "abc":
         await cluster.node(f"n-{zone}", labels={ZONE: zone})
         await cluster.pod(f"etcd-{zone}", node=f"n-{zone}", cpu="11")
@@ -65,7 +65,7 @@ async def test_what_is_there_takes_room_and_is_counted(cluster: Cluster) -> None
     assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "true", ZERO: "false"}
 
 
-async def test_limits_that_were_not_understood_are_told_with_the_scores(
+async def test_ignored_limits_are_noted_in_condition(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HC_MAX_NUMBER", "many")
@@ -75,7 +75,7 @@ async def test_limits_that_were_not_understood_are_told_with_the_scores(
     assert found.note == "HC_MAX_NUMBER='many' cannot be used, so 80 and 60 are the limits"
 
 
-async def test_a_full_host_has_no_room_whatever_is_free(cluster: Cluster) -> None:
+async def test_host_at_maximum_has_no_slots(cluster: Cluster) -> None:
     await cluster.node("n1")
     await cluster.hosted("h1")
     found = await reading(cluster, maximum=1, threshold=1)
@@ -83,7 +83,7 @@ async def test_a_full_host_has_no_room_whatever_is_free(cluster: Cluster) -> Non
     assert (await cluster.claims())[FULL] == "true"
 
 
-async def test_nodes_set_aside_are_the_only_ones_and_their_taint_is_theirs(cluster: Cluster) -> None:
+async def test_only_reserved_nodes_count_and_their_taint_is_tolerated(cluster: Cluster) -> None:
     taint = [{"key": SET_ASIDE, "value": "true", "effect": "NoSchedule"}]
     await cluster.node("worker", cpu="64", memory="256Gi")
     await cluster.node("planes", labels={SET_ASIDE: "true"}, taints=taint)
@@ -93,7 +93,7 @@ async def test_nodes_set_aside_are_the_only_ones_and_their_taint_is_theirs(clust
     assert found.values["hcpSlotsSmall"] == 3
 
 
-async def test_a_cluster_that_cannot_host_publishes_nothing() -> None:
+async def test_cluster_without_hypershift_publishes_nothing() -> None:
     async with hosting(*crds()) as cluster:
         await cluster.node("n1")
         with pytest.raises(ProviderError, match=CANNOT_HOST[:40]) as error:
@@ -102,7 +102,7 @@ async def test_a_cluster_that_cannot_host_publishes_nothing() -> None:
         assert await cluster.claims() == {}
 
 
-async def test_hypershift_may_come_later() -> None:
+async def test_hypershift_installed_later_is_detected() -> None:
     async with hosting(*crds()) as cluster:
         await cluster.node("n1")
         provider = HostedClusters(cluster.client)
@@ -113,7 +113,7 @@ async def test_hypershift_may_come_later() -> None:
             assert (await provider.read()).values[COUNT] == 0
 
 
-async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
+async def test_hosted_provider_restart_counts_nothing_twice(cluster: Cluster) -> None:
     """What runs it begins anew when something broke."""
     await cluster.node("n1")
     await cluster.pod("etcd", node="n1", cpu="5")
@@ -126,7 +126,9 @@ async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
             assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "false"}
 
 
-async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hosted_provider_reports_missing_rights(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(informer_readiness, "PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(informer_readiness, "ANSWER_SECONDS", 120.0)
     stranger = await grant(cluster.client, "stranger", (HOSTED_RULE,))
@@ -142,7 +144,7 @@ async def test_who_may_not_look_is_told_so(cluster: Cluster, monkeypatch: pytest
     assert error.value.reason == "NotListed"
 
 
-def test_only_pods_that_take_other_room_are_news() -> None:
+def test_only_changed_pod_requests_wake_hosted_provider() -> None:
     def heard(*changes: Change[PodUse]) -> bool:
         return hosts.update_pods(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
 
@@ -155,7 +157,7 @@ def test_only_pods_that_take_other_room_are_news() -> None:
     assert heard(Deleted(as_pod(pod("p", "n1", {"cpu": "2"}))))
 
 
-async def test_without_claims_the_scores_are_true_all_the_same() -> None:
+async def test_failed_claims_do_not_affect_hosted_scores() -> None:
     async with hosting(HOSTED_CLUSTER) as cluster:
         await cluster.node("n1")
         found = await reading(cluster)
@@ -164,7 +166,7 @@ async def test_without_claims_the_scores_are_true_all_the_same() -> None:
         assert (await reading(cluster, claims=False)).problem == ""
 
 
-async def test_claims_are_written_when_they_change_and_not_before(cluster: Cluster) -> None:
+async def test_claims_are_written_only_on_change(cluster: Cluster) -> None:
     await cluster.node("n1")
     await reading(cluster)
     before = {each.metadata.name: each for each in (await cluster.client.list(CLUSTER_CLAIMS)).items}
@@ -181,7 +183,7 @@ async def test_claims_are_written_when_they_change_and_not_before(cluster: Clust
     assert after[ZERO].metadata.labels["velero.io/exclude-from-backup"] == "true"
 
 
-async def test_claims_are_deleted_with_the_cluster_role_that_owns_them(cluster: Cluster) -> None:
+async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> None:
     await cluster.node("n1")
     await reading(cluster)  # outside of an add-on: nothing owns the claims
     assert not any(
@@ -225,6 +227,6 @@ def test_claims_at_the_default_limits(count: int, expected: str) -> None:
     assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
 
 
-def test_anything_left_is_better_than_nothing() -> None:
+def test_last_slot_scores_above_zero() -> None:
     (scale,) = (each.scale for each in scores_of(HostedOptions()) if each.name == HEADROOM)
     assert [scale.score(value) for value in (0, 0.001, 0.5, 1)] == [0, 1, 50, 100]

@@ -70,7 +70,7 @@ class Told:
 
 
 @given(ANSWERS, st.sampled_from([200, 400, 422, 503]))
-async def test_of_prometheus(value: Any, status: int) -> None:
+async def test_any_prometheus_response_is_handled(value: Any, status: int) -> None:
     told: Any = Told(value, status)
     api = Api(told, params={})
     with contextlib.suppress(ProviderError):
@@ -84,7 +84,7 @@ async def test_of_prometheus(value: Any, status: int) -> None:
 @given(
     JSON | st.fixed_dictionaries({"results": st.lists(st.dictionaries(KEYS, JSON, max_size=3), max_size=3)})
 )
-def test_of_a_scorer(value: Any) -> None:
+def test_any_scorer_response_is_handled(value: Any) -> None:
     with contextlib.suppress(ProviderError):
         assert all(each.problem or abs(each.score) < float("inf") for each in results_of(value))
     with contextlib.suppress(ProviderError):
@@ -92,6 +92,6 @@ def test_of_a_scorer(value: Any) -> None:
 
 
 @given(st.binary(max_size=60) | st.text("ab:-[]{}&*!'\"#\n \t,?|>%01.", max_size=60).map(str.encode))
-def test_of_a_file(data: bytes) -> None:
+def test_any_file_content_is_handled(data: bytes) -> None:
     with contextlib.suppress(DocumentError):
         parse(data, place="f.yaml")

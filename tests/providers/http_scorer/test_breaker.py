@@ -19,14 +19,14 @@ def opened(now: float = 0.0) -> Breaker:
     return breaker
 
 
-def test_so_many_failures_in_a_row_open_it() -> None:
+def test_consecutive_failures_open_breaker() -> None:
     breaker = Breaker(limits=LIMITS).failed(0).failed(1)
     assert breaker.state == CLOSED
     assert breaker.failed(2).state == OPEN
     assert breaker.succeeded().failed(2).failed(3).state == CLOSED
 
 
-def test_open_it_lets_nothing_through_until_the_pause_is_over() -> None:
+def test_open_breaker_blocks_until_pause_ends() -> None:
     breaker = opened()
     assert breaker.admit(9.9) == (breaker, False)
     assert breaker.wait(9) == 1
@@ -34,7 +34,7 @@ def test_open_it_lets_nothing_through_until_the_pause_is_over() -> None:
     assert (trial.state, admitted) == (HALF_OPEN, True)
 
 
-def test_one_trial_at_a_time() -> None:
+def test_half_open_breaker_admits_one_trial() -> None:
     trial, _ = opened().admit(10)
     assert trial.admit(11) == (trial, False)
     # One that was never heard of again, because somebody cancelled it, is not waited for for ever.
@@ -42,12 +42,12 @@ def test_one_trial_at_a_time() -> None:
     assert (again.state, again.since, admitted) == (HALF_OPEN, 20, True)
 
 
-def test_a_trial_that_succeeds_closes_it() -> None:
+def test_successful_trial_closes_breaker() -> None:
     trial, _ = opened().admit(10)
     assert trial.succeeded() == Breaker(limits=LIMITS)
 
 
-def test_a_trial_that_fails_doubles_the_pause_up_to_the_longest() -> None:
+def test_failed_trial_doubles_pause_up_to_limit() -> None:
     breaker, now = opened(), 0.0
     pauses = []
     for _ in range(4):
@@ -59,14 +59,14 @@ def test_a_trial_that_fails_doubles_the_pause_up_to_the_longest() -> None:
     assert pauses == [20, 35, 35, 35]
 
 
-def test_a_late_failure_of_before_it_opened_changes_nothing() -> None:
+def test_late_failure_does_not_change_open_breaker() -> None:
     breaker = opened(5)
     late = breaker.failed(9)
     assert (late.state, late.since, late.pause) == (OPEN, 5, 10)
 
 
 @given(st.lists(st.sampled_from(["ok", "fail", "wait"]), max_size=60))
-def test_it_is_never_stuck(events: list[str]) -> None:
+def test_breaker_without_trial_result_is_not_stuck(events: list[str]) -> None:
     breaker, now = Breaker(limits=LIMITS), 0.0
     for event in events:
         now += 1.0 if event != "wait" else 40.0
@@ -117,7 +117,7 @@ TestBreakerMachine: Any = BreakerMachine.TestCase
 
 
 @pytest.mark.parametrize("longest", [1.0, 10.0])
-def test_the_longest_pause_is_not_shorter_than_the_first(longest: float) -> None:
+def test_longest_pause_is_at_least_the_first(longest: float) -> None:
     breaker = Breaker(limits=Limits(failures=1, pause=10, longest=longest)).failed(0)
     trial, _ = breaker.admit(10)
     assert trial.failed(10).pause == 10

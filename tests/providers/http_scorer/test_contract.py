@@ -19,7 +19,7 @@ from fairway.providers.http_scorer.contract import (
 from fairway.providers.provider import ProviderError
 
 
-def test_the_question_is_as_the_framework_asks_it() -> None:
+def test_scorer_request_body_follows_contract() -> None:
     body = request_body([({"cluster": "c1", "node": "a"}, [(1772452800.5, 0.25), (1772452860, 7)])])
     assert json.loads(body) == {
         "data": [
@@ -31,16 +31,16 @@ def test_the_question_is_as_the_framework_asks_it() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(math.nan, "NaN"), (math.inf, "+Inf"), (-math.inf, "-Inf"), (1e300, "1e+300")]
 )
-def test_samples_are_written_as_prometheus_does(value: float, text: str) -> None:
+def test_samples_are_formatted_as_by_prometheus(value: float, text: str) -> None:
     assert format_sample(value) == text
 
 
 @given(st.floats(allow_nan=False))
-def test_no_sample_loses_anything(value: float) -> None:
+def test_formatted_samples_are_lossless(value: float) -> None:
     assert float(format_sample(value)) == value
 
 
-def test_the_answer() -> None:
+def test_scorer_response_is_parsed() -> None:
     answer = {"results": [{"metric": {"cluster": "c1"}, "score": 12.5}, {"score": -3, "more": True}]}
     assert results_of(answer) == (Result({"cluster": "c1"}, 12.5), Result({}, -3.0))
 
@@ -64,14 +64,14 @@ def test_the_answer() -> None:
         ({"results": [{"score": 10**400}]}, "results[0].score: 1000000000"),
     ],
 )
-def test_what_is_wrong_with_an_answer_is_named(answer: Any, words: str) -> None:
+def test_invalid_scorer_response_names_field(answer: Any, words: str) -> None:
     with pytest.raises(ProviderError) as caught:
         results_of(answer)
     assert caught.value.reason == BAD_ANSWER
     assert str(caught.value).startswith(f"response of the scorer: {words}")
 
 
-def test_a_score_that_is_none_takes_nothing_from_the_others() -> None:
+def test_invalid_score_does_not_affect_others() -> None:
     none, one = results_of(
         {"results": [{"metric": {"cluster": "c1"}, "score": None}, {"metric": {"cluster": "c2"}, "score": 5}]}
     )
@@ -81,7 +81,7 @@ def test_a_score_that_is_none_takes_nothing_from_the_others() -> None:
     assert one == Result({"cluster": "c2"}, 5.0)
 
 
-def test_the_configuration_of_a_scorer() -> None:
+def test_scorer_configuration_is_parsed() -> None:
     config = config_of(
         {
             "name": "cpu",
@@ -100,7 +100,7 @@ def test_the_configuration_of_a_scorer() -> None:
     assert (config.scoring.path, config.scoring.params.name) == ("/score", "cpu")
 
 
-def test_what_is_wrong_with_a_configuration_is_named() -> None:
+def test_invalid_scorer_configuration_names_field() -> None:
     with pytest.raises(ProviderError) as caught:
         config_of({"source": {"params": {"range": "1h"}}})
     assert caught.value.reason == BAD_CONFIG
@@ -118,7 +118,5 @@ def test_what_is_wrong_with_a_configuration_is_named() -> None:
         (" ; ", ()),
     ],
 )
-def test_queries_are_separated_by_semicolons_that_are_not_in_strings(
-    text: str, queries: tuple[str, ...]
-) -> None:
+def test_queries_split_at_semicolons_outside_strings(text: str, queries: tuple[str, ...]) -> None:
     assert split_queries(text) == queries

@@ -11,7 +11,7 @@ def options(**more: Any) -> dict[str, Any]:
     return {"url": "http://scorer:8000", "score": {"name": "mine"}, **more}
 
 
-def test_what_a_scorer_answers_is_a_score_already() -> None:
+def test_scorer_default_scale_is_direct() -> None:
     found = built("http-scorer", options())
     assert found.scores[0].scale == Direct()
     assert (found.name, found.resource) == ("http-scorer", "http-scorer-score")
@@ -37,7 +37,7 @@ def test_what_a_scorer_answers_is_a_score_already() -> None:
         (options(source={"url": "http://p", "query": "a", "timeout": 0}), "source.timeout", "greater than 0"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_scorer_option_is_named(given: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(OptionsError) as caught:
         built("http-scorer", given)
     assert caught.value.field == field

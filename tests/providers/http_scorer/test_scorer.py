@@ -91,7 +91,7 @@ def options(scorer: Scorer, **more: Any) -> dict[str, Any]:
     return {"url": scorer.url, "score": {"name": "mine"}, "timeout": "2m", **more}
 
 
-async def test_one_question_for_the_whole_fleet(scorer: Scorer) -> None:
+async def test_fleet_mode_sends_one_request(scorer: Scorer) -> None:
     scorer.scores = {"c1": 12.4, "c2": 123.45, "elsewhere": 1}
     async with open_provider("http-scorer", options(scorer)) as found:
         assert await values(found, fleet("c1", "c2")) == {"c1": {"mine": 12.4}, "c2": {"mine": 123.45}}
@@ -105,7 +105,7 @@ async def test_one_question_for_the_whole_fleet(scorer: Scorer) -> None:
     ]
 
 
-async def test_a_cluster_without_a_result_is_told(scorer: Scorer) -> None:
+async def test_cluster_without_scorer_result_is_reported(scorer: Scorer) -> None:
     scorer.scores = {"c1": 1}
     async with open_provider("http-scorer", options(scorer)) as found:
         assert await problem(found, fleet("c1", "c2"), "c2") == (
@@ -122,7 +122,7 @@ async def test_a_cluster_without_a_result_is_told(scorer: Scorer) -> None:
     assert words.endswith(": label cluster has the values C2")
 
 
-async def test_several_results_of_one_cluster_need_a_rule(scorer: Scorer) -> None:
+async def test_several_scorer_results_need_reduce(scorer: Scorer) -> None:
     results = [{"metric": {"cluster": "c1", "device": str(score)}, "score": score} for score in (10, 30)]
     scorer.raw = json.dumps({"results": results})
     async with open_provider("http-scorer", options(scorer)) as found:
@@ -133,7 +133,7 @@ async def test_several_results_of_one_cluster_need_a_rule(scorer: Scorer) -> Non
         assert await values(found, fleet("c1")) == {"c1": {"mine": 20.0}}
 
 
-async def test_series_of_a_real_prometheus_are_sent(scorer: Scorer, monitoring: Monitoring) -> None:
+async def test_prometheus_series_are_sent_to_scorer(scorer: Scorer, monitoring: Monitoring) -> None:
     monitoring.exporter.set("scorer_load", 0.5, cluster="c1")
     monitoring.exporter.set("scorer_load", 0.75, cluster="elsewhere")
     await monitoring.server.until("scorer_load", lambda found: "c1" in found)
@@ -147,7 +147,7 @@ async def test_series_of_a_real_prometheus_are_sent(scorer: Scorer, monitoring: 
     assert {text for _, text in data[1]["values"]} == {"1"}
 
 
-async def test_the_scorer_may_say_what_it_wants(scorer: Scorer, monitoring: Monitoring) -> None:
+async def test_scorer_configuration_selects_query(scorer: Scorer, monitoring: Monitoring) -> None:
     monitoring.exporter.set("synced_load", 0.5, cluster="c1")
     await monitoring.server.until("synced_load", lambda found: "c1" in found)
     scorer.scores = {"c1": 5}
@@ -176,7 +176,7 @@ async def test_the_scorer_may_say_what_it_wants(scorer: Scorer, monitoring: Moni
 
 
 @pytest.mark.parametrize("mode", ["fleet", "cluster"])
-async def test_after_some_failures_it_has_a_pause_and_a_trial(scorer: Scorer, mode: str) -> None:
+async def test_scorer_failures_open_breaker_and_trial_closes_it(scorer: Scorer, mode: str) -> None:
     clock = StoppedClock()
     given = options(scorer, mode=mode, breaker={"failures": 2, "pause": "30s"})
     made = built("http-scorer", given, clock=clock)
@@ -206,7 +206,7 @@ async def test_after_some_failures_it_has_a_pause_and_a_trial(scorer: Scorer, mo
         assert made.breaker.failures == 0
 
 
-async def test_a_source_that_fails_is_not_the_scorers_fault(scorer: Scorer) -> None:
+async def test_failed_source_does_not_open_breaker(scorer: Scorer) -> None:
     given = options(scorer, source={"url": "http://127.0.0.1:9", "query": "up"}, breaker={"failures": 1})
     made = built("http-scorer", given)
     assert isinstance(made, provider.HttpScorer)
@@ -218,14 +218,14 @@ async def test_a_source_that_fails_is_not_the_scorers_fault(scorer: Scorer) -> N
     assert not scorer.asked
 
 
-async def test_a_deadline_ends_what_hangs(scorer: Scorer) -> None:
+async def test_hanging_scorer_times_out(scorer: Scorer) -> None:
     scorer.gate.clear()
     async with open_provider("http-scorer", options(scorer, timeout="100ms")) as found:
         reason, _ = await failure(found, fleet("c1"))
     assert reason == endpoint.TIMEOUT
 
 
-async def test_nonsense_is_named_and_counts_as_failure(scorer: Scorer) -> None:
+async def test_invalid_scorer_response_counts_as_failure(scorer: Scorer) -> None:
     scorer.raw = '{"results": [{"metric": {"cluster": "c1"}, "score": "high"}]}'
     made = built("http-scorer", options(scorer, breaker={"failures": 1}))
     assert isinstance(made, provider.HttpScorer)
@@ -236,7 +236,7 @@ async def test_nonsense_is_named_and_counts_as_failure(scorer: Scorer) -> None:
     assert made.breaker.state == OPEN
 
 
-async def test_nonsense_about_one_cluster_costs_only_that_one(scorer: Scorer) -> None:
+async def test_invalid_result_affects_only_its_cluster(scorer: Scorer) -> None:
     results = [
         {"metric": {"cluster": "c1"}, "score": None},
         {"metric": {"cluster": "c2"}, "score": 5},
@@ -257,7 +257,7 @@ async def test_nonsense_about_one_cluster_costs_only_that_one(scorer: Scorer) ->
         assert (await problem(found, fleet("c1", "c2"), "c1"))[0] == contract.BAD_ANSWER
 
 
-async def test_each_cluster_may_be_asked_for_by_itself(scorer: Scorer) -> None:
+async def test_cluster_mode_sends_one_request_per_cluster(scorer: Scorer) -> None:
     scorer.scores = {"c1": 1, "c2": 2}
     given = options(scorer, mode="cluster", path="/clusters/{cluster}/score")
     async with open_provider("http-scorer", given) as found:
@@ -265,7 +265,7 @@ async def test_each_cluster_may_be_asked_for_by_itself(scorer: Scorer) -> None:
     assert sorted(scorer.paths) == ["/clusters/c1/score", "/clusters/c2/score"]
 
 
-async def test_an_answer_about_another_cluster_is_refused(scorer: Scorer) -> None:
+async def test_result_for_another_cluster_is_rejected(scorer: Scorer) -> None:
     scorer.raw = '{"results": [{"metric": {"cluster": "c1"}, "score": 5}]}'
     async with open_provider("http-scorer", options(scorer, mode="cluster")) as found:
         readings = await found.read(fleet("c1", "c2"))
@@ -274,7 +274,7 @@ async def test_an_answer_about_another_cluster_is_refused(scorer: Scorer) -> Non
     assert str(readings["c2"]) == "results[0].metric.cluster is 'c1', but 'c2' was asked for"
 
 
-async def test_no_more_are_asked_at_a_time_than_allowed(scorer: Scorer) -> None:
+async def test_scorer_concurrency_is_limited(scorer: Scorer) -> None:
     scorer.scores = {f"c{number}": number for number in range(12)}
     scorer.gate.clear()
     async with open_provider("http-scorer", options(scorer, mode="cluster", concurrency=3)) as found:
@@ -287,7 +287,7 @@ async def test_no_more_are_asked_at_a_time_than_allowed(scorer: Scorer) -> None:
     assert scorer.busiest == 3
 
 
-async def test_while_half_open_one_cluster_is_tried_alone(scorer: Scorer) -> None:
+async def test_half_open_breaker_tries_one_cluster(scorer: Scorer) -> None:
     clock = StoppedClock()
     given = options(scorer, mode="cluster", breaker={"failures": 1, "pause": "10s"}, concurrency=1)
     made = built("http-scorer", given, clock=clock)
@@ -306,7 +306,7 @@ async def test_while_half_open_one_cluster_is_tried_alone(scorer: Scorer) -> Non
         assert made.breaker.state != HALF_OPEN
 
 
-async def test_the_last_good_may_be_dropped(scorer: Scorer) -> None:
+async def test_last_good_drop_removes_failed_scores(scorer: Scorer) -> None:
     scorer.status = 500
     async with open_provider("http-scorer", options(scorer, lastGood="drop")) as found:
         reading = (await found.read(fleet("c1")))["c1"]

@@ -24,7 +24,7 @@ async def seen(monitoring: Monitoring, metric: str, **expected: float) -> None:
     await monitoring.server.until(metric, lambda found: {**found, **expected} == found)
 
 
-async def test_one_query_answers_for_the_whole_fleet(monitoring: Monitoring) -> None:
+async def test_one_query_scores_the_whole_fleet(monitoring: Monitoring) -> None:
     for name, value in {"c1": 40, "c2": 75.5, "elsewhere": 3}.items():
         monitoring.exporter.set("whole_free", value, cluster=name)
     await seen(monitoring, "whole_free", c1=40, c2=75.5, elsewhere=3)
@@ -32,7 +32,7 @@ async def test_one_query_answers_for_the_whole_fleet(monitoring: Monitoring) -> 
         assert await values(found, fleet("c1", "c2")) == {"c1": {"free": 40.0}, "c2": {"free": 75.5}}
 
 
-async def test_several_scores_are_several_queries(monitoring: Monitoring) -> None:
+async def test_each_score_has_its_query(monitoring: Monitoring) -> None:
     monitoring.exporter.set("several_free", 40, cluster="c1")
     monitoring.exporter.set("several_used", 10, cluster="c1")
     await seen(monitoring, "several_used", c1=10)
@@ -42,7 +42,7 @@ async def test_several_scores_are_several_queries(monitoring: Monitoring) -> Non
         assert await values(found, fleet("c1")) == {"c1": {"free": 40.0, "used": 10.0}}
 
 
-async def test_wrong_promql_is_told_in_prometheus_own_words(monitoring: Monitoring) -> None:
+async def test_promql_error_is_quoted(monitoring: Monitoring) -> None:
     async with open_provider("prometheus", options(monitoring, "sum by (cluster (")) as found:
         reason, words = await failure(found, fleet("c1"))
     assert reason == api.QUERY_INVALID
@@ -50,7 +50,7 @@ async def test_wrong_promql_is_told_in_prometheus_own_words(monitoring: Monitori
     assert "parse error" in words
 
 
-async def test_a_query_that_fails_costs_its_own_score_only(monitoring: Monitoring) -> None:
+async def test_failed_query_affects_only_its_score(monitoring: Monitoring) -> None:
     monitoring.exporter.set("own_free", 40, cluster="c1")
     await seen(monitoring, "own_free", c1=40)
     given = options(monitoring, "own_free")
@@ -65,7 +65,7 @@ async def test_a_query_that_fails_costs_its_own_score_only(monitoring: Monitorin
 
 
 @pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (float("inf"), "inf")])
-async def test_what_is_no_number_is_no_score(monitoring: Monitoring, value: float, shown: str) -> None:
+async def test_non_finite_value_is_not_published(monitoring: Monitoring, value: float, shown: str) -> None:
     metric = f"not_finite_{shown}"
     monitoring.exporter.set(metric, value, cluster="c1")
     monitoring.exporter.set(metric, 7, cluster="c2")
@@ -79,7 +79,7 @@ async def test_what_is_no_number_is_no_score(monitoring: Monitoring, value: floa
     assert dict(good.values) == {"free": 7.0}
 
 
-async def test_a_cluster_that_prometheus_does_not_know_is_named_missing(monitoring: Monitoring) -> None:
+async def test_cluster_without_series_is_reported(monitoring: Monitoring) -> None:
     monitoring.exporter.set("missing_free", 40, cluster="c1")
     await seen(monitoring, "missing_free", c1=40)
     async with open_provider("prometheus", options(monitoring, "missing_free")) as found:
@@ -94,13 +94,13 @@ async def test_a_cluster_that_prometheus_does_not_know_is_named_missing(monitori
         )
 
 
-async def test_an_empty_answer_says_so(monitoring: Monitoring) -> None:
+async def test_empty_query_result_is_reported(monitoring: Monitoring) -> None:
     async with open_provider("prometheus", options(monitoring, "nobody_has_this_metric")) as found:
         _, words = await problem(found, fleet("c1"), "c1")
     assert words == "free: no series for this cluster: the query result is empty"
 
 
-async def test_two_series_of_one_cluster_are_not_chosen_among(monitoring: Monitoring) -> None:
+async def test_two_series_of_one_cluster_are_rejected(monitoring: Monitoring) -> None:
     monitoring.exporter.set("twice_free", 40, cluster="c1", node="a")
     monitoring.exporter.set("twice_free", 60, cluster="c1", node="b")
     await monitoring.server.until("twice_free", lambda found: set(found) == {"a", "b"}, label="node")
@@ -114,7 +114,7 @@ async def test_two_series_of_one_cluster_are_not_chosen_among(monitoring: Monito
         assert await values(found, fleet("c1")) == {"c1": {"free": 60.0}}
 
 
-async def test_a_label_that_no_series_has_is_told_with_those_there_are(monitoring: Monitoring) -> None:
+async def test_missing_cluster_label_lists_existing_labels(monitoring: Monitoring) -> None:
     monitoring.exporter.set("label_free", 40, clusterID="c1")
     await monitoring.server.until("label_free", lambda found: "c1" in found, label="clusterID")
     async with open_provider("prometheus", options(monitoring, "sum by (clusterID) (label_free)")) as found:
@@ -131,14 +131,14 @@ async def test_a_label_that_no_series_has_is_told_with_those_there_are(monitorin
         ("up[1m]", "the query gives a range vector: remove the [...]"),
     ],
 )
-async def test_a_query_of_another_type_is_refused(monitoring: Monitoring, query: str, words: str) -> None:
+async def test_query_of_wrong_type_is_rejected(monitoring: Monitoring, query: str, words: str) -> None:
     async with open_provider("prometheus", options(monitoring, query)) as found:
         reason, said = await failure(found, fleet("c1"))
     assert reason == api.WRONG_TYPE
     assert words in said
 
 
-async def test_clusters_are_found_by_claim_and_by_table(monitoring: Monitoring) -> None:
+async def test_clusters_match_by_claim_and_by_table(monitoring: Monitoring) -> None:
     monitoring.exporter.set("claim_free", 40, cluster="1234-abcd")
     monitoring.exporter.set("claim_free", 50, cluster="prod-eu")
     monitoring.exporter.set("claim_free", 60, cluster="same")
@@ -166,7 +166,7 @@ async def test_clusters_are_found_by_claim_and_by_table(monitoring: Monitoring) 
     assert words == "free: label cluster is 'same', which several clusters have: c3, c4"
 
 
-async def test_a_sample_that_is_too_old_is_not_published(monitoring: Monitoring) -> None:
+async def test_stale_sample_is_not_published(monitoring: Monitoring) -> None:
     """As of a cluster whose agent fell silent while whoever passes its samples on did not: Prometheus would go on
     with the last one for five minutes."""
     monitoring.exporter.set("old_free", 40, cluster="c1", at=time.time() - 120)
@@ -189,7 +189,7 @@ async def test_a_sample_that_is_too_old_is_not_published(monitoring: Monitoring)
             assert isinstance(reading, Reading if freshness == "none" else ProviderError)
 
 
-async def test_a_cluster_that_is_scraped_no_more_has_no_value(monitoring: Monitoring) -> None:
+async def test_unscraped_cluster_has_no_value(monitoring: Monitoring) -> None:
     monitoring.exporter.set("gone_free", 40, cluster="c1")
     await seen(monitoring, "gone_free", c1=40)
     async with open_provider("prometheus", options(monitoring, "gone_free")) as found:
@@ -200,7 +200,7 @@ async def test_a_cluster_that_is_scraped_no_more_has_no_value(monitoring: Monito
     assert reason == provider.MISSING
 
 
-async def test_a_range_is_reduced_to_one_value(monitoring: Monitoring) -> None:
+async def test_range_query_is_reduced(monitoring: Monitoring) -> None:
     monitoring.exporter.set("range_free", 40, cluster="c1")
     window = "count_over_time(range_free[5s])"
     await monitoring.server.until(window, lambda found: found.get("c1", 0) >= 4)
@@ -216,7 +216,7 @@ async def test_a_range_is_reduced_to_one_value(monitoring: Monitoring) -> None:
     assert 40 <= found["p90"] <= 80
 
 
-async def test_a_range_with_hardly_a_point_is_not_reduced(monitoring: Monitoring) -> None:
+async def test_sparse_range_is_not_reduced(monitoring: Monitoring) -> None:
     monitoring.exporter.set("sparse_free", 40, cluster="c1")
     await seen(monitoring, "sparse_free", c1=40)
     given = options(monitoring, "sparse_free", mode="range", window="1h", step="1m", reduce="avg")

@@ -22,7 +22,7 @@ def options(url: str, *metrics: str) -> dict[str, Any]:
     return {"url": url, "scores": declared}
 
 
-async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fairway_hub: HubAddress) -> None:
+async def test_prometheus_scores_are_published(monitoring: Monitoring, fairway_hub: HubAddress) -> None:
     monitoring.exporter.set("hub_free", 40, cluster="c1")
     monitoring.exporter.set("hub_free", 75, cluster="c2")
     await monitoring.server.until("hub_free", lambda found: len(found) == 2)
@@ -53,7 +53,7 @@ async def test_a_query_feeds_the_scores_of_the_fleet(monitoring: Monitoring, fai
             await hub.until("c1", RESOURCE, lambda each: scores(each) == {"hub_free": 90})
 
 
-async def test_while_prometheus_fails_the_last_scores_stay_and_are_not_prolonged(
+async def test_failing_prometheus_does_not_extend_validity(
     monitoring: Monitoring, proxy: Proxy, fairway_hub: HubAddress
 ) -> None:
     monitoring.exporter.set("kept_free", 40, cluster="c1")

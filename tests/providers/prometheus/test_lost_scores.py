@@ -35,7 +35,7 @@ def until(found: Publication | None) -> float:
     return (found.valid_until - START).total_seconds()
 
 
-def test_a_lost_score_stays_and_the_object_is_not_valid_for_longer_than_it() -> None:
+def test_lost_score_stays_and_limits_validity() -> None:
     desk = Desk()
     first = desk.read(Reading(values={"a": 10, "b": 20}), after=0)
     assert until(first) == 180
@@ -51,7 +51,7 @@ def test_a_lost_score_stays_and_the_object_is_not_valid_for_longer_than_it() -> 
     assert until(late) == 360
 
 
-def test_a_score_that_comes_back_is_as_new_as_the_others() -> None:
+def test_returned_score_no_longer_limits_validity() -> None:
     desk = Desk()
     desk.read(Reading(values={"a": 10, "b": 20}), after=0)
     desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=60)
@@ -61,7 +61,7 @@ def test_a_score_that_comes_back_is_as_new_as_the_others() -> None:
     assert until(back) == 300
 
 
-def test_a_score_that_is_not_lost_but_left_out_goes_at_once() -> None:
+def test_omitted_score_is_removed_at_once() -> None:
     desk = Desk()
     desk.read(Reading(values={"a": 10, "b": 20}), after=0)
     left = desk.read(Reading(values={"a": 10}), after=60)
@@ -72,7 +72,7 @@ def test_a_score_that_is_not_lost_but_left_out_goes_at_once() -> None:
     assert dict(again.scores) == {"a": 10}
 
 
-def test_a_note_goes_with_the_values() -> None:
+def test_note_is_part_of_the_message() -> None:
     found = Desk().read(Reading(values={"a": 10}, note="off by 2"), after=0)
     assert found is not None
     assert found.ok

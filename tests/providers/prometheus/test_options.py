@@ -13,7 +13,7 @@ def options(*, score: dict[str, Any] | None = None, **more: Any) -> dict[str, An
     return {"url": "http://prometheus:9090", "scores": [{**SCORE, **(score or {})}], **more}
 
 
-def test_what_is_assumed() -> None:
+def test_prometheus_defaults() -> None:
     found = built("prometheus", options())
     assert (found.name, found.resource, found.interval) == ("prometheus", "prometheus-score", 60)
     named = built("prometheus", options(name="thanos", interval="5m"))
@@ -95,7 +95,9 @@ def test_what_is_assumed() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, given: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_prometheus_option_is_named(
+    tmp_path: Path, given: dict[str, Any], field: str, words: str
+) -> None:
     with pytest.raises(OptionsError) as caught:
         built("prometheus", given, folder=tmp_path)
     assert caught.value.field == field

@@ -45,7 +45,7 @@ def ran(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-async def test_a_dry_run_prints_what_it_would_publish(config: Path, fairway_hub: HubAddress) -> None:
+async def test_provider_dry_run_prints_publications(config: Path, fairway_hub: HubAddress) -> None:
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("c1")
         await hub.cluster("c2")
@@ -66,7 +66,7 @@ async def test_a_dry_run_prints_what_it_would_publish(config: Path, fairway_hub:
         assert "could not read c3: free: no series for this cluster" in done.stderr
 
 
-async def test_wrong_options_name_file_and_field(config: Path, fairway_hub: HubAddress) -> None:
+async def test_provider_option_error_names_file_and_field(config: Path, fairway_hub: HubAddress) -> None:
     config.write_text(config.read_text().replace("query:", "qery:"))
     done = ran(command(config, fairway_hub, "--dry-run"))
     assert done.returncode == 2
@@ -74,7 +74,7 @@ async def test_wrong_options_name_file_and_field(config: Path, fairway_hub: HubA
     assert "scores[0].qery: is an unknown field; did you mean 'query'?" in done.stderr
 
 
-async def test_the_process_publishes_until_it_is_told_to_stop(
+async def test_provider_process_publishes_until_sigterm(
     config: Path, fairway_hub: HubAddress, monitoring: Monitoring, tmp_path: Path
 ) -> None:
     async with hub_of(fairway_hub) as hub:

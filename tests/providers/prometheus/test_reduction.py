@@ -28,23 +28,23 @@ def points(*values: float) -> list[tuple[float, float]]:
         ("p99.9", (5,), 5),
     ],
 )
-def test_reduced(kind: str, values: tuple[float, ...], expected: float) -> None:
+def test_reductions_of_points(kind: str, values: tuple[float, ...], expected: float) -> None:
     assert Reduction.parse(kind).reduce(points(*values)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("kind", "values"), [("last", (1, NAN)), ("avg", (NAN, NAN)), ("p50", (math.inf,))])
-def test_without_a_number_there_is_none(kind: str, values: tuple[float, ...]) -> None:
+def test_reduction_without_finite_values_is_nan(kind: str, values: tuple[float, ...]) -> None:
     assert not math.isfinite(Reduction.parse(kind).reduce(points(*values)))
 
 
 @pytest.mark.parametrize("kind", ["", "mean", "p", "p101", "p-1", "pNN"])
-def test_what_is_no_reduction(kind: str) -> None:
+def test_unknown_reduction_is_rejected(kind: str) -> None:
     with pytest.raises(ValueError, match="must be last") as caught:
         Reduction.parse(kind)
     assert str(caught.value) == UNKNOWN.format(given=kind)
 
 
-def test_half_of_the_points_are_enough() -> None:
+def test_reduction_needs_half_of_the_points() -> None:
     assert Reduction("avg").enough(points(1, NAN, 3), steps=4)
     assert not Reduction("avg").enough(points(1, NAN), steps=4)
     assert Reduction("last").enough(points(1), steps=100)
@@ -53,7 +53,7 @@ def test_half_of_the_points_are_enough() -> None:
 @given(
     st.lists(st.floats(-1e9, 1e9), min_size=1), st.sampled_from(["last", "avg", "max", "min", "p37", "p95"])
 )
-def test_within_what_was_seen(values: list[float], kind: str) -> None:
+def test_reduction_is_within_the_values(values: list[float], kind: str) -> None:
     found = Reduction.parse(kind).reduce(points(*values))
     slack = 1e-6
     assert min(values) - slack <= found <= max(values) + slack

@@ -47,7 +47,7 @@ GOOD = {"c1": {"free": 40.0}}
         (200, '["what"]', api.UNREADABLE, "not from the Prometheus API"),
     ],
 )
-async def test_errors_are_told_apart_and_pass(
+async def test_endpoint_errors_have_reasons(
     proxy: Proxy, status: int, text: str, reason: str, words: str
 ) -> None:
     async with open_provider("prometheus", options(proxy)) as found:
@@ -59,7 +59,7 @@ async def test_errors_are_told_apart_and_pass(
         assert await values(found, fleet("c1")) == GOOD
 
 
-async def test_a_slow_answer_ends_at_the_deadline(proxy: Proxy) -> None:
+async def test_slow_response_times_out(proxy: Proxy) -> None:
     async with open_provider("prometheus", options(proxy, timeout="100ms")) as found:
         proxy.behaviour = proxy.hang
         told, said = await failure(found, fleet("c1"))
@@ -67,7 +67,7 @@ async def test_a_slow_answer_ends_at_the_deadline(proxy: Proxy) -> None:
     assert said.endswith("did not respond within 0.1 s")
 
 
-async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
+async def test_missing_server_is_unreachable(proxy: Proxy) -> None:
     async with open_provider("prometheus", {**options(proxy), "url": "http://127.0.0.1:9"}) as found:
         told, said = await failure(found, fleet("c1"))
     assert told == endpoint.UNREACHABLE
@@ -79,7 +79,7 @@ async def test_a_server_that_is_not_there_is_unreachable(proxy: Proxy) -> None:
     assert said.startswith(f"free: cannot reach {url}: [SSL: ")
 
 
-async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:
+async def test_redirect_is_not_followed(proxy: Proxy) -> None:
     proxy.behaviour = answering(302, Location="https://login.example.com/auth#t=secret?state=secret")
     async with open_provider("prometheus", options(proxy)) as found:
         told, said = await failure(found, fleet("c1"))
@@ -89,7 +89,7 @@ async def test_a_login_page_elsewhere_is_not_followed(proxy: Proxy) -> None:
     assert len(proxy.requests) == 1
 
 
-async def test_no_more_is_read_than_allowed(proxy: Proxy) -> None:
+async def test_response_size_is_limited(proxy: Proxy) -> None:
     async with open_provider("prometheus", options(proxy, maxBytes=20)) as found:
         told, said = await failure(found, fleet("c1"))
         assert told == endpoint.TOO_LARGE
@@ -112,7 +112,7 @@ async def test_no_more_is_read_than_allowed(proxy: Proxy) -> None:
         ({"isPartial": True, "warnings": None}, "the server marked it as partial"),
     ],
 )
-async def test_an_incomplete_answer_is_none_unless_that_is_accepted(
+async def test_incomplete_response_is_rejected_by_default(
     proxy: Proxy, more: dict[str, Any], words: str
 ) -> None:
     def warn(answer: bytes) -> bytes:
@@ -127,7 +127,7 @@ async def test_an_incomplete_answer_is_none_unless_that_is_accepted(
         assert await values(found, fleet("c1")) == GOOD
 
 
-async def test_what_prometheus_thinks_of_the_query_takes_nothing_from_the_answer(proxy: Proxy) -> None:
+async def test_promql_info_is_not_a_warning(proxy: Proxy) -> None:
     advice = "PromQL info: metric might not be a counter, name does not end in _total/_sum/_count/_bucket"
 
     def advise(answer: bytes) -> bytes:
@@ -139,12 +139,12 @@ async def test_what_prometheus_thinks_of_the_query_takes_nothing_from_the_answer
 
 
 @pytest.mark.parametrize("timeout", ["2500ms", 7.25, "1m", 1_500_000])
-async def test_prometheus_understands_how_long_it_may_take(proxy: Proxy, timeout: str | float) -> None:
+async def test_query_timeout_is_sent_to_prometheus(proxy: Proxy, timeout: str | float) -> None:
     async with open_provider("prometheus", options(proxy, timeout=timeout)) as found:
         assert await values(found, fleet("c1")) == GOOD
 
 
-async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Path) -> None:
+async def test_expired_token_file_is_read_again(proxy: Proxy, tmp_path: Path) -> None:
     accepted = "Bearer first"
 
     async def guard(request: web.Request) -> web.StreamResponse | None:
@@ -169,7 +169,7 @@ async def test_a_token_is_read_again_when_it_expires(proxy: Proxy, tmp_path: Pat
         assert await values(found, fleet("c1")) == GOOD  # what was read last is all there is
 
 
-async def test_a_password_is_read_again_when_it_changes(proxy: Proxy, tmp_path: Path) -> None:
+async def test_changed_password_file_is_read_again(proxy: Proxy, tmp_path: Path) -> None:
     accepted = basic("reader", "first")
 
     async def guard(request: web.Request) -> web.StreamResponse | None:
@@ -197,7 +197,7 @@ async def test_a_password_is_read_again_when_it_changes(proxy: Proxy, tmp_path: 
 
 
 @pytest.mark.parametrize("status", [401, 403, 400, 500])
-async def test_a_server_that_repeats_what_it_was_shown_is_not_repeated(proxy: Proxy, status: int) -> None:
+async def test_secrets_in_error_responses_are_redacted(proxy: Proxy, status: int) -> None:
     async def parrot(request: web.Request) -> web.StreamResponse:
         heard = f"{request.headers['Authorization']} and {request.headers['X-Key']} are no good"
         return web.json_response({"status": "error", "error": heard}, status=status)
@@ -213,7 +213,7 @@ async def test_a_server_that_repeats_what_it_was_shown_is_not_repeated(proxy: Pr
 @pytest.mark.parametrize(
     "auth", [{"tokenFile": "nowhere"}, {"username": "reader", "passwordFile": "nowhere"}]
 )
-async def test_what_cannot_be_shown_is_told_before_anything_is_asked(
+async def test_unreadable_credentials_fail_before_the_request(
     proxy: Proxy, tmp_path: Path, auth: dict[str, str]
 ) -> None:
     given = options(proxy, auth=auth)
@@ -224,7 +224,7 @@ async def test_what_cannot_be_shown_is_told_before_anything_is_asked(
     assert not proxy.requests
 
 
-async def test_names_tenants_and_parameters_go_with_the_question(proxy: Proxy) -> None:
+async def test_headers_and_parameters_are_sent(proxy: Proxy) -> None:
     given = options(
         proxy,
         auth={"username": "reader", "password": "pw"},
@@ -249,7 +249,7 @@ async def test_names_tenants_and_parameters_go_with_the_question(proxy: Proxy) -
     assert freshness.query["query"] == f"timestamp({METRIC})"
 
 
-async def test_tls_is_checked_and_certificates_are_shown(monitoring: Monitoring, tmp_path: Path) -> None:
+async def test_tls_is_verified_and_client_certificate_is_sent(monitoring: Monitoring, tmp_path: Path) -> None:
     authority = Authority.create(tmp_path)
     server, client = authority.issue("server", hosts=["prometheus.example.com"]), authority.issue("reader")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.pair.certificate))

@@ -286,19 +286,19 @@ def lawful(steps: list[tuple[object, float]], make: Callable[[Callable[[], objec
 
 @settings(max_examples=100, deadline=None)
 @given(steps=st.lists(st.tuples(results, st.floats(0, 400)), min_size=1, max_size=4))
-def test_of_a_function(steps: list[tuple[object, float]]) -> None:
+def test_any_function_result_is_handled(steps: list[tuple[object, float]]) -> None:
     lawful(steps, provider(scores=SCORES, name="any"))
 
 
 @settings(max_examples=70, deadline=None)
 @given(steps=st.lists(st.tuples(results, st.floats(0, 400)), min_size=1, max_size=4))
-def test_of_a_class(steps: list[tuple[object, float]]) -> None:
+def test_any_class_result_is_handled(steps: list[tuple[object, float]]) -> None:
     lawful(steps, Returning)
 
 
 @settings(max_examples=70, deadline=None)
 @given(result=results, key=keys)
-def test_of_a_fleet_one_bad_cluster_costs_only_itself(result: object, key: object) -> None:
+def test_any_bad_cluster_result_affects_only_its_cluster(result: object, key: object) -> None:
     answer: dict[Any, object] = {"bad": result() if result is generated else result, "good": {"free": 7.0}}
     with suppress(TypeError):
         answer.setdefault(key, 3)
@@ -326,7 +326,7 @@ class NeverFits(FleetScale):
         raise RuntimeError("the database is away")
 
 
-async def test_a_scale_that_cannot_be_fitted_costs_its_score() -> None:
+async def test_unfittable_scale_affects_only_its_score() -> None:
     @fleet_provider(scores={"free": Direct(), "rank": NeverFits()}, name="any")
     def made(clusters: Mapping[str, ManagedCluster]) -> dict[str, object]:
         return {name: {"free": 1, "rank": 2} for name in clusters}
@@ -342,7 +342,7 @@ async def test_a_scale_that_cannot_be_fitted_costs_its_score() -> None:
 
 
 @pytest.mark.parametrize("number", [Decimal("3.4"), Fraction(10, 3), np.float32(3.2), 3])
-async def test_just_the_number_may_be_of_any_kind(number: object) -> None:
+async def test_plain_number_result_of_any_type(number: object) -> None:
     stage = Stage(provider(scores={"free": Direct()}, name="any")(lambda: number), cluster="c1")
     await stage.round("c1")
     assert stage.sink.written["c1"].scores == (("free", 3),)

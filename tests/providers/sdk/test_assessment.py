@@ -18,19 +18,19 @@ SCORES = (
 )
 
 
-def test_scores_are_sorted_and_the_message_names_raw_values() -> None:
+def test_assessment_sorts_scores_and_names_raw_values() -> None:
     found = assess(CheckedReading(values={"memAvailable": 40.0, "cpuAvailable": 12.5}), SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 50), ("memAvailable", 50))
     assert found.message == "cpuAvailable 12.5 cores, memAvailable 40 GiB"
     assert (found.ok, found.reason, found.at) == (True, OK, NOW)
 
 
-def test_a_score_that_was_not_read_is_not_there() -> None:
+def test_unread_score_is_not_assessed() -> None:
     found = assess(CheckedReading(values={"cpuAvailable": 25.0}), SCORES, at=NOW)
     assert (found.scores, found.ok) == ((("cpuAvailable", 100),), True)
 
 
-def test_a_part_is_published_with_its_problem() -> None:
+def test_partial_reading_is_assessed_with_its_problem() -> None:
     intake = CheckedReading(values={"cpuAvailable": 25.0}, problem="no metrics of memory", reason="NoMetrics")
     found = assess(intake, SCORES, at=NOW)
     assert found.scores == (("cpuAvailable", 100),)
@@ -38,12 +38,12 @@ def test_a_part_is_published_with_its_problem() -> None:
     assert found.message == "no metrics of memory; cpuAvailable 25 cores"
 
 
-def test_nothing_is_a_problem() -> None:
+def test_empty_reading_is_a_problem() -> None:
     found = assess(CheckedReading(values={}), SCORES, at=NOW)
     assert (found.scores, found.ok, found.reason) == ((), False, NO_VALUES)
 
 
-def test_smoothed_values_are_scored_and_raw_ones_named() -> None:
+def test_smoothed_values_are_scored_and_raw_values_named() -> None:
     found = assess(
         CheckedReading(values={"cpuAvailable": 25.0}), SCORES, at=NOW, smoothed={"cpuAvailable": 12.5}
     )
@@ -68,7 +68,7 @@ class Careless:
 
 
 @pytest.mark.parametrize("scale", [Broken(), Careless("x"), Careless(None), Careless(math.nan)])
-def test_a_scale_that_fails_costs_its_score(scale: Careless) -> None:
+def test_failing_scale_affects_only_its_score(scale: Careless) -> None:
     scores = (Score(name="odd", scale=scale), *SCORES)
     found = assess(CheckedReading(values={"odd": 1.0, "cpuAvailable": 25.0}), scores, at=NOW)
     assert found.scores == (("cpuAvailable", 100),)
@@ -77,26 +77,26 @@ def test_a_scale_that_fails_costs_its_score(scale: Careless) -> None:
 
 
 @pytest.mark.parametrize(("answer", "score"), [(1e9, 100), (-1e9, -100), (12.9, 12), (True, 1)])
-def test_a_scale_that_is_careless_is_kept_in_range(answer: object, score: int) -> None:
+def test_out_of_range_scale_result_is_clamped(answer: object, score: int) -> None:
     found = assess(CheckedReading(values={"odd": 1.0}), (Score(name="odd", scale=Careless(answer)),), at=NOW)
     assert found.scores == (("odd", score),)
 
 
-def test_values_are_named_in_short() -> None:
+def test_values_are_formatted_briefly() -> None:
     assert summary({"a": 1 / 3}, (Score(name="a", scale=Direct()),)) == "a 0.333333"
 
 
 # Smoothing
 
 
-def test_half_of_the_way_after_a_half_life() -> None:
+def test_smoothing_is_halfway_after_a_half_life() -> None:
     smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60), Score(name="b", scale=Direct())))
     assert smoothing.update({"a": 0.0, "b": 0.0}, at=NOW) == {"a": 0.0, "b": 0.0}
     assert smoothing.update({"a": 100.0, "b": 7.0}, at=NOW + timedelta(seconds=60)) == {"a": 50.0, "b": 7.0}
     assert smoothing.update({"a": 100.0}, at=NOW + timedelta(seconds=120)) == {"a": 75.0}
 
 
-def test_how_often_it_is_read_makes_no_difference() -> None:
+def test_smoothing_is_independent_of_reading_interval() -> None:
     score = Score(name="a", scale=Direct(), half_life=30)
     often, seldom = Smoothing((score,)), Smoothing((score,))
     for smoothing in (often, seldom):
@@ -107,7 +107,7 @@ def test_how_often_it_is_read_makes_no_difference() -> None:
     assert often.update({"a": 80.0}, at=end)["a"] == pytest.approx(seldom.update({"a": 80.0}, at=end)["a"])
 
 
-def test_what_stays_away_is_forgotten() -> None:
+def test_smoothing_forgets_missing_values() -> None:
     smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60),))
     smoothing.update({"a": 0.0}, at=NOW)
     smoothing.update({}, at=NOW + timedelta(seconds=1))
@@ -118,7 +118,7 @@ def test_what_stays_away_is_forgotten() -> None:
     values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=8),
     gaps=st.lists(st.floats(-10, 1e6), min_size=8, max_size=8),
 )
-def test_it_stays_within_what_was_seen(values: list[float], gaps: list[float]) -> None:
+def test_smoothed_value_is_within_the_values(values: list[float], gaps: list[float]) -> None:
     """Also when a clock is set back."""
     smoothing = Smoothing((Score(name="a", scale=Direct(), half_life=60),))
     moment = NOW

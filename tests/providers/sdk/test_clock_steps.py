@@ -22,7 +22,7 @@ class Clocks:
         self.now += timedelta(seconds=shown)
 
 
-def test_only_what_goes_back_is_told_and_once() -> None:
+def test_clock_step_back_is_reported_once() -> None:
     clocks = Clocks()
     steps = ClockSteps(clocks)
     assert steps.observe() == (START, timedelta(0))

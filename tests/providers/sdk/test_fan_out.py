@@ -16,7 +16,7 @@ def queue() -> float:
     return 750.4
 
 
-async def test_raw_values_beside_scores(world: World, client: Client) -> None:
+async def test_fan_out_publishes_raw_values_and_scores(world: World, client: Client) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, (*CLUSTER_RULES, *RAW_RULES))
     settings = Settings(cluster=cluster, managed_cluster_scores=True)
@@ -29,7 +29,7 @@ async def test_raw_values_beside_scores(world: World, client: Client) -> None:
         assert raw.status.score == 750
 
 
-async def test_the_second_form_costs_the_first_nothing(
+async def test_companion_failure_does_not_affect_scores(
     world: World, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = await world.namespace()
@@ -48,7 +48,7 @@ async def test_the_second_form_costs_the_first_nothing(
     assert "but failed to publish them as ManagedClusterScores: the hub refuses" in caplog.text
 
 
-def test_names_that_cannot_be_objects(client: Client) -> None:
+def test_invalid_calculator_names_are_rejected(client: Client) -> None:
     odd = provider(scores={"queue_free": Direct()}, name="odd")(lambda: 1)
     with pytest.raises(DefinitionError, match="'queue_free' cannot be a calculator"):
         Runner([odd], client=client, settings=Settings(cluster="c1", managed_cluster_scores=True))

@@ -24,7 +24,7 @@ from fairway.testing.builders import cluster
 FREE: Mapping[str, Any] = {"queueFree": Linear(0, 1000)}
 
 
-async def test_a_function_is_a_provider() -> None:
+async def test_decorated_function_is_a_provider() -> None:
     @provider(resource="queue-score", scores=FREE, interval=30)
     def queue() -> dict[str, float]:
         """Room in the queue."""
@@ -39,7 +39,7 @@ async def test_a_function_is_a_provider() -> None:
     assert queue.__doc__ == "Room in the queue."
 
 
-async def test_names_follow_from_the_function() -> None:
+async def test_provider_name_defaults_to_function_name() -> None:
     @provider(scores=FREE)
     async def _queue_length() -> float:
         return 3
@@ -48,7 +48,7 @@ async def test_names_follow_from_the_function() -> None:
     assert await _queue_length.read() == Reading(values={"queueFree": 3.0})
 
 
-def test_whole_scores() -> None:
+def test_decorator_accepts_score_objects() -> None:
     full = Score(name="", scale=Direct(), unit="messages", deadband=5)
 
     @provider(scores={"queueFree": full}, name="by-name")
@@ -60,7 +60,7 @@ def test_whole_scores() -> None:
     assert one.scores == two.scores
 
 
-async def test_a_function_of_the_fleet() -> None:
+async def test_decorated_function_is_a_fleet_provider() -> None:
     @fleet_provider(scores={"free": Quantile()}, name="fleet")
     def by_cluster(clusters: Mapping[str, ManagedCluster]) -> dict[str, object]:
         assert list(clusters) == ["c1", "c2", "c3", "c4"]
@@ -75,7 +75,7 @@ async def test_a_function_of_the_fleet() -> None:
     assert found["c4"].reason == "Away"
 
 
-async def test_a_function_may_yield() -> None:
+async def test_generator_function_is_a_provider() -> None:
     @provider(scores={"free": Direct(), "busy": Direct()}, name="yields")
     def one() -> Iterator[tuple[str, int]]:
         yield "free", 7
@@ -96,7 +96,7 @@ async def test_a_function_may_yield() -> None:
         await three.read()
 
 
-async def test_a_fleet_without_clusters_is_no_reading() -> None:
+async def test_fleet_function_must_return_mapping() -> None:
     @fleet_provider(scores={"free": Direct()})
     def wrong(_: Mapping[str, ManagedCluster]) -> list[int]:
         return [1]
@@ -163,12 +163,12 @@ def _no_argument() -> object:
         (_decorated(), "publishes no scores"),
     ],
 )
-def test_a_definition_that_cannot_work(make: Callable[[], object], words: str) -> None:
+def test_invalid_provider_definition_is_rejected(make: Callable[[], object], words: str) -> None:
     with pytest.raises(DefinitionError, match=words):
         make()
 
 
-def test_a_class_that_forgot_something() -> None:
+def test_incomplete_provider_class_is_rejected() -> None:
     class Forgetful(ClusterProvider):
         name = "forgetful"
 

@@ -31,7 +31,7 @@ class Wrong:
     ("minutes", "words"),
     [(-10, r"is (\d+) s behind the hub's"), (10, r"is (\d+) s ahead of the hub's")],
 )
-async def test_a_clock_that_is_wrong_is_told_once(
+async def test_hub_clock_difference_is_logged_once(
     client: Client,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -52,21 +52,23 @@ async def test_a_clock_that_is_wrong_is_told_once(
     assert abs(int(said[1]) - 600) < slack
 
 
-async def test_a_few_seconds_are_nothing(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_small_hub_clock_difference_is_ignored(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     hub = HubClock(client, Wrong(timedelta(seconds=20)))
     await hub.compare()
     assert hub.ahead == timedelta(0)
     assert [each for each in caplog.records if each.name == hub_clock.log.name] == []
 
 
-async def test_a_hub_that_does_not_tell_is_asked_again() -> None:
+async def test_hub_without_date_is_asked_again() -> None:
     async with Client(Connection(server="http://127.0.0.1:9")) as nowhere:
         hub = HubClock(nowhere, SYSTEM_CLOCK)
         assert await hub.compare() == AGAIN_SECONDS
         assert hub.ahead == timedelta(0)
 
 
-async def test_scores_that_have_run_out_before_they_arrive_are_not_ready(
+async def test_scores_expired_by_hub_clock_are_not_ready(
     world: World, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = await world.namespace()

@@ -36,7 +36,7 @@ def cluster() -> Any:
     return Hanging()
 
 
-async def test_a_cluster_is_asked_once_an_interval(cluster: Any) -> None:
+async def test_liveness_is_checked_once_per_interval(cluster: Any) -> None:
     answers = LivenessCheck(cluster, cluster)
     for _ in range(181):
         await answers.ensure(interval=60)
@@ -44,7 +44,7 @@ async def test_a_cluster_is_asked_once_an_interval(cluster: Any) -> None:
     assert cluster.asked == [30, 60, 90, 120, 150, 180]
 
 
-async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
+async def test_hanging_cluster_fails_liveness(cluster: Any) -> None:
     answers = LivenessCheck(cluster, cluster)
     await answers.ensure(interval=60)
     cluster.hangs = True
@@ -61,7 +61,7 @@ async def test_one_that_hangs_is_not_believed(cluster: Any) -> None:
     assert len(cluster.asked) == 3
 
 
-async def test_a_long_interval_makes_nothing_old_any_newer(cluster: Any) -> None:
+async def test_long_interval_does_not_extend_staleness(cluster: Any) -> None:
     answers = LivenessCheck(cluster, cluster)
     await answers.ensure(interval=3600)
     cluster.hangs = True

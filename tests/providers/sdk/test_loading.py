@@ -77,37 +77,37 @@ FROZEN = "from dataclasses import dataclass\n" + CLASSES.replace(
 
 
 @pytest.mark.parametrize("source", [ONE, CLASSES, CLASSES + "\nqueue = Queue()\n", FROZEN])
-def test_the_only_provider_of_a_file(file: Path, source: str) -> None:
+def test_single_provider_of_file_is_loaded(file: Path, source: str) -> None:
     file.write_text(source)
     found = load(str(file))({}, CONTEXT)
     assert isinstance(found, ClusterProvider)
     assert (found.name, found.isolated) == ("queue", True)
 
 
-def test_one_of_several(file: Path) -> None:
+def test_named_provider_of_file_is_loaded(file: Path) -> None:
     file.write_text(TWO)
     assert load(f"{file}:age")({}, CONTEXT).name == "age"
 
 
-def test_a_relative_path(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_provider_path_is_loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(ONE)
     monkeypatch.chdir(file.parent)
     assert load(file.name)({}, CONTEXT).name == "queue"
 
 
-def test_what_lies_beside_it_can_be_imported(file: Path) -> None:
+def test_provider_file_imports_modules_beside_it(file: Path) -> None:
     (file.parent / "limits_of_queue.py").write_text("MOST = 9")
     file.write_text("from limits_of_queue import MOST\n" + ONE.replace("1000", "MOST"))
     assert load(str(file))({}, CONTEXT).name == "queue"
 
 
-def test_a_module(file: Path) -> None:
+def test_provider_of_module_is_loaded(file: Path) -> None:
     file.write_text(TWO)
     sys.path.insert(0, str(file.parent))
     assert load("queue_provider:age")({}, CONTEXT).name == "age"
 
 
-def test_a_factory_gets_options_and_context(file: Path) -> None:
+def test_factory_gets_options_and_context(file: Path) -> None:
     file.write_text(FACTORY)
     found = load(f"{file}:make")({"most": 5}, CONTEXT)
     assert (found.name, found.isolated) == ("test", True)
@@ -116,7 +116,7 @@ def test_a_factory_gets_options_and_context(file: Path) -> None:
         load(f"{file}:nothing")({}, CONTEXT)
 
 
-def test_options_for_a_provider_without_any(file: Path) -> None:
+def test_options_for_plain_provider_are_rejected(file: Path) -> None:
     file.write_text(ONE)
     with pytest.raises(OptionsError, match="takes no options"):
         load(str(file))({"most": 5}, CONTEXT)
@@ -150,7 +150,7 @@ def test_options_for_a_provider_without_any(file: Path) -> None:
         (CLASSES.replace("async def", "def __init__(self, x): ...\n    async def"), "", "without arguments"),
     ],
 )
-def test_what_is_wrong_with_a_file(file: Path, source: str, name: str, words: str) -> None:
+def test_invalid_provider_file_is_reported(file: Path, source: str, name: str, words: str) -> None:
     file.write_text(source)
     with pytest.raises(LoadingError, match=words):
         load(f"{file}:{name}" if name else str(file))
@@ -168,18 +168,18 @@ def test_what_is_wrong_with_a_file(file: Path, source: str, name: str, words: st
         ("nosuch", "there is no provider 'nosuch'; `fairway provider list` shows"),
     ],
 )
-def test_what_is_not_there(target: str, words: str) -> None:
+def test_missing_provider_is_reported(target: str, words: str) -> None:
     with pytest.raises(LoadingError, match=words):
         load(target)
 
 
-def test_a_file_of_another_language(tmp_path: Path) -> None:
+def test_non_python_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "queue.go").write_text("package main")
     with pytest.raises(LoadingError, match="is not a Python file"):
         load(str(tmp_path / "queue.go"))
 
 
-def test_a_package_brings_providers(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_point_provider_is_loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(TWO)
     sys.path.insert(0, str(file.parent))
     points = EntryPoints(
@@ -198,19 +198,19 @@ def test_a_package_brings_providers(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_everything_in_the_catalogue_is_there(name: str) -> None:
+def test_catalogue_targets_exist(name: str) -> None:
     assert callable(CATALOGUE[name].factory())
     assert CATALOGUE[name].meaning.endswith(".")
 
 
-def test_what_comes_with_fairway_is_not_isolated(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+def test_builtin_providers_run_inline(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     file.write_text(FACTORY.replace("    return queue", "    queue.isolated = False\n    return queue"))
     sys.path.insert(0, str(file.parent))
     monkeypatch.setitem(CATALOGUE, "own", CatalogueEntry("queue_provider:make", "Ours."))
     assert not load("own")({}, CONTEXT).isolated
 
 
-def test_what_a_context_lacks() -> None:
+def test_context_without_cluster_is_reported() -> None:
     with pytest.raises(OptionsError, match="--managed-kubeconfig"):
         CONTEXT.local_client()
     with pytest.raises(OptionsError, match="--cluster-name"):

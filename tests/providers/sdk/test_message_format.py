@@ -22,11 +22,11 @@ class Mute(Exception):
         (Mute(), "Mute without a printable message"),
     ],
 )
-def test_what_others_say_is_one_line_that_can_be_printed(given: object, words: str) -> None:
+def test_messages_become_one_printable_line(given: object, words: str) -> None:
     assert tidy(given) == words
 
 
-def test_words_are_few() -> None:
+def test_messages_are_truncated() -> None:
     assert tidy("x" * 1_000_000) == "x" * (LONGEST_MESSAGE - 1) + "…"
     assert len(tidy("word " * 1_000)) == LONGEST_MESSAGE
     # What follows is not looked at, but that there is more is said.
@@ -34,24 +34,24 @@ def test_words_are_few() -> None:
 
 
 @given(st.text(st.characters()))
-def test_any_text_can_be_stored_and_shown(text: str) -> None:
+def test_any_message_is_encodable_and_printable(text: str) -> None:
     words = tidy(text)
     assert words.encode() is not None
     assert words.isprintable()
     assert tidy(words) == words
 
 
-def test_errors_are_named_by_their_kind() -> None:
+def test_errors_are_described_with_their_type() -> None:
     assert describe(ValueError("one\ntwo")) == "ValueError: one two"
     assert describe(KeyError()) == "KeyError"
     assert describe(Mute()) == "Mute: Mute without a printable message"
 
 
 @pytest.mark.parametrize("reason", ["", "no data", "x" * 300, "-", "1st", "é", "A\n", None, 7, b"A", ["A"]])
-def test_a_reason_that_the_hub_would_refuse(reason: object) -> None:
+def test_invalid_condition_reason_is_replaced(reason: object) -> None:
     assert tidy_reason(reason) == FAILED
 
 
 @pytest.mark.parametrize("reason", ["NoData", "A", "No_data:x"])
-def test_a_reason_that_it_takes(reason: str) -> None:
+def test_valid_condition_reason_is_kept(reason: str) -> None:
     assert tidy_reason(reason) == reason

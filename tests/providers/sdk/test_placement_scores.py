@@ -33,7 +33,7 @@ def sink(client: Client) -> AddOnPlacementScores:
     return sink_of(client)
 
 
-async def test_made_first_and_then_its_status(world: World, sink: AddOnPlacementScores) -> None:
+async def test_score_object_is_created_before_its_status(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     assert held.publication == WELL
@@ -60,14 +60,14 @@ async def test_made_first_and_then_its_status(world: World, sink: AddOnPlacement
     assert held.version == int(found["metadata"]["resourceVersion"])
 
 
-async def test_what_was_left_is_found(world: World, sink: AddOnPlacementScores) -> None:
+async def test_existing_score_is_found(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     assert await sink.find(cluster) is None
     written = await sink.write(cluster, WELL, stored=None)
     assert await sink.find(cluster) == written
 
 
-async def test_an_object_without_status_is_one_that_was_interrupted(
+async def test_score_without_status_is_completed(
     world: World, client: Client, sink: AddOnPlacementScores
 ) -> None:
     cluster = await world.namespace()
@@ -79,14 +79,14 @@ async def test_an_object_without_status_is_one_that_was_interrupted(
     assert (await sink.write(cluster, WELL, stored=held)).publication == WELL
 
 
-async def test_a_score_that_is_left_out_is_gone(world: World, sink: AddOnPlacementScores) -> None:
+async def test_omitted_score_is_removed_from_object(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     await sink.write(cluster, replace(WELL, scores=(("free", 1),)), stored=held)
     assert values_of(await world.get(cluster, RESOURCE)) == {"free": 1}
 
 
-async def test_what_others_hold_on_to_is_taken_away(
+async def test_scores_of_other_managers_are_removed(
     world: World, client: Client, sink: AddOnPlacementScores
 ) -> None:
     """As a janitor does, who applies scores of its own under the same names."""
@@ -107,7 +107,9 @@ async def test_what_others_hold_on_to_is_taken_away(
     assert values_of(await world.get(cluster, RESOURCE)) == {"free": 2}
 
 
-async def test_conditions_of_others_stay(world: World, client: Client, sink: AddOnPlacementScores) -> None:
+async def test_foreign_conditions_stay_on_score(
+    world: World, client: Client, sink: AddOnPlacementScores
+) -> None:
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     theirs = {
@@ -144,7 +146,7 @@ async def test_conditions_of_others_stay(world: World, client: Client, sink: Add
         (labels_of("other"), "belongs to the provider 'other'"),
     ],
 )
-async def test_what_is_somebody_elses_is_left_alone(
+async def test_foreign_score_is_not_changed(
     world: World, sink: AddOnPlacementScores, labels: dict[str, str], words: str
 ) -> None:
     cluster = await world.namespace()
@@ -158,7 +160,7 @@ async def test_what_is_somebody_elses_is_left_alone(
     assert await world.raw(cluster, RESOURCE) == before
 
 
-async def test_what_is_adopted_is_ours_alone(world: World, client: Client) -> None:
+async def test_adopted_score_is_cleared_of_foreign_fields(world: World, client: Client) -> None:
     cluster = await world.namespace()
     await world.foreign(cluster, RESOURCE, labels={"team": "a"})
     adopting = sink_of(client, adopt=True)
@@ -169,7 +171,7 @@ async def test_what_is_adopted_is_ours_alone(world: World, client: Client) -> No
     assert await sink_of(client).find(cluster) is not None
 
 
-async def test_somebody_deletes_it(world: World, sink: AddOnPlacementScores) -> None:
+async def test_deleted_score_is_recreated(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     await world.delete(cluster, RESOURCE)
@@ -178,7 +180,7 @@ async def test_somebody_deletes_it(world: World, sink: AddOnPlacementScores) -> 
     assert values_of(await world.get(cluster, RESOURCE)) == {"age": -3, "free": 40}
 
 
-async def test_somebody_puts_theirs_in_its_place(world: World, sink: AddOnPlacementScores) -> None:
+async def test_replaced_score_is_not_changed(world: World, sink: AddOnPlacementScores) -> None:
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     await world.delete(cluster, RESOURCE)
@@ -188,7 +190,7 @@ async def test_somebody_puts_theirs_in_its_place(world: World, sink: AddOnPlacem
     assert values_of(await world.get(cluster, RESOURCE)) == {"theirs": 7}
 
 
-async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScores) -> None:
+async def test_missing_namespace_is_reported(world: World, sink: AddOnPlacementScores) -> None:
     nowhere = world.name("nowhere")
     with pytest.raises(NamespaceMissing, match=f"the hub has no namespace {nowhere}"):
         await sink.write(nowhere, WELL, stored=None)
@@ -196,7 +198,9 @@ async def test_a_cluster_without_a_place(world: World, sink: AddOnPlacementScore
     assert await sink.remove(nowhere) is False
 
 
-async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPlacementScores) -> None:
+async def test_terminating_namespace_is_reported(
+    world: World, client: Client, sink: AddOnPlacementScores
+) -> None:
     """Its namespace stays for as long as somebody has something to finish in it."""
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
@@ -216,14 +220,14 @@ async def test_a_cluster_that_leaves(world: World, client: Client, sink: AddOnPl
     )
 
 
-async def test_a_hub_that_does_not_know_the_kind(client: Client, world: World) -> None:
+async def test_unserved_score_kind_is_reported(client: Client, world: World) -> None:
     odd = AddOnPlacementScores(client, provider="queue", resource="no such name")
     with pytest.raises(SinkError) as caught:
         await odd.write(await world.namespace(), WELL, stored=None)
     assert caught.value.reason == "Invalid"
 
 
-async def test_rights_are_enough_and_no_more(world: World) -> None:
+async def test_score_writes_need_declared_rights_only(world: World) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, CLUSTER_RULES)
     async with Client(connection) as client:
@@ -241,7 +245,7 @@ async def test_rights_are_enough_and_no_more(world: World) -> None:
             await sink_of(client, adopt=True).write(cluster, WELL, stored=None)
 
 
-async def test_rights_to_adopt_and_to_remove(world: World) -> None:
+async def test_adoption_and_cleanup_need_declared_rights_only(world: World) -> None:
     cluster = await world.namespace()
     rules: tuple[Rule, ...] = (*CLUSTER_RULES, *ADOPT_RULES, *CLEANUP_RULES)
     connection = await world.account(cluster, rules)
@@ -252,7 +256,7 @@ async def test_rights_to_adopt_and_to_remove(world: World) -> None:
         assert await sink_of(client).remove(cluster) is False
 
 
-async def test_a_stranger_is_refused(world: World, client: Client) -> None:
+async def test_unauthorized_write_is_reported(world: World, client: Client) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, ())
     async with Client(connection) as stranger:
@@ -261,7 +265,7 @@ async def test_a_stranger_is_refused(world: World, client: Client) -> None:
     assert caught.value.reason == "Forbidden"
 
 
-async def test_all_of_a_provider_are_found(world: World, client: Client) -> None:
+async def test_clusters_of_provider_are_listed(world: World, client: Client) -> None:
     name = world.name("queue")
     sink, other = sink_of(client, provider=name), sink_of(client, provider=world.name("other"))
     clusters = [await world.namespace(short) for short in ("c1", "c2", "c3")]

@@ -144,7 +144,7 @@ async def test_every_reading_at_the_default_interval_renews_the_score() -> None:
         assert found['score{cluster="c1",provider="told",score="free"}'] == 10
 
 
-async def test_intervals_and_validity_can_be_told() -> None:
+async def test_interval_and_validity_settings_are_used() -> None:
     provider, sink = Told(), Hand()
     async with at_work(provider, sink, interval=10, valid_for=40):
         await asyncio.sleep(41)
@@ -159,7 +159,7 @@ async def test_score_is_renewed_by_the_last_reading_before_half_of_its_validity(
     assert [when for when, _ in sink.writes] == [0, 40, 80]
 
 
-async def test_a_wake_is_soon_and_wakes_are_collected() -> None:
+async def test_wakes_are_debounced() -> None:
     provider, sink = Told(), Hand()
     async with at_work(provider, sink):
         await asyncio.sleep(10)
@@ -173,7 +173,7 @@ async def test_a_wake_is_soon_and_wakes_are_collected() -> None:
         assert provider.readings == [0, 10, 11, 71]
 
 
-async def test_a_thousand_wakes_in_a_second_are_one_reading() -> None:
+async def test_thousand_wakes_cause_one_reading() -> None:
     """For as long as it lasts; and what they find is not worth a write each time."""
     provider, sink = Told(), Hand()
 
@@ -193,7 +193,7 @@ async def test_a_thousand_wakes_in_a_second_are_one_reading() -> None:
     assert [when for when, _ in sink.writes] == [0, 66]
 
 
-async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
+async def test_changed_score_is_written_at_once() -> None:
     value = [10]
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink):
@@ -207,7 +207,7 @@ async def test_a_change_is_written_as_soon_as_it_is_seen() -> None:
         ]
 
 
-async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_readings_are_retried_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
     provider, sink = Told(lambda: answers[0]), Hand()
     with caplog.at_level(logging.INFO, logger="fairway.providers"):
@@ -237,7 +237,7 @@ async def test_failures_are_tried_again_soon_and_written_once(caplog: pytest.Log
     ]
 
 
-async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.LogCaptureFixture) -> None:
+async def test_clock_set_back_does_not_rejuvenate_readings(caplog: pytest.LogCaptureFixture) -> None:
     answers: list[object] = [Reading(values={"free": 10})]
     provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
     clock.off = timedelta(hours=3)
@@ -252,7 +252,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_younger(caplog: pytest.Log
     assert sum("set back by 10800 s" in record.getMessage() for record in caplog.records) == 1
 
 
-async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
+async def test_clock_set_back_does_not_lengthen_pauses() -> None:
     provider, sink, clock = Told(), Hand(), LoopClock()
     clock.off = timedelta(days=1)
     sink.error = SinkError("no route to the hub", reason="TransportError")
@@ -272,7 +272,7 @@ async def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
         (Reading(values={f"n{each}": 1 for each in range(10_000)}), "TooManyScores", "10000 values"),
     ],
 )
-async def test_what_makes_no_reading(answer: object, reason: str, words: str) -> None:
+async def test_invalid_reading_is_reported(answer: object, reason: str, words: str) -> None:
     provider, sink = Told(lambda: answer), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(31)
@@ -284,7 +284,7 @@ async def test_what_makes_no_reading(answer: object, reason: str, words: str) ->
 
 
 @pytest.mark.parametrize("result", [Reading(values={"free": 10}), {"free": 10}, [("free", 10)]])
-async def test_a_class_may_be_as_plain_as_a_function(result: object) -> None:
+async def test_class_may_return_plain_mapping(result: object) -> None:
     class Plain(Told):
         def read(self) -> Any:
             return result
@@ -296,7 +296,7 @@ async def test_a_class_may_be_as_plain_as_a_function(result: object) -> None:
     assert (published.scores, published.ok) == ((("free", 10),), True)
 
 
-async def test_a_long_story_is_one_short_line_everywhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_long_error_message_is_shortened(caplog: pytest.LogCaptureFixture) -> None:
     provider, sink = Told(lambda: ValueError("no\nroute " + "x" * 1_000_000)), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
@@ -308,7 +308,7 @@ async def test_a_long_story_is_one_short_line_everywhere(caplog: pytest.LogCaptu
         assert len(words) < 2100
 
 
-async def test_what_is_partly_read_is_partly_published() -> None:
+async def test_partial_reading_is_published() -> None:
     provider, sink = Told(lambda: Reading(values={"free": 10, "fre": 1})), Hand()
     async with at_work(provider, sink) as runner:
         await asyncio.sleep(1)
@@ -317,7 +317,7 @@ async def test_what_is_partly_read_is_partly_published() -> None:
         assert runner.unready() == []
 
 
-async def test_a_hub_that_is_away_is_tried_again_later_each_time() -> None:
+async def test_unreachable_hub_is_retried_with_backoff() -> None:
     value = [10]
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
     sink.error = SinkError("no route to the hub", reason="TransportError")
@@ -334,7 +334,7 @@ async def test_a_hub_that_is_away_is_tried_again_later_each_time() -> None:
         assert runner.unready() == []
 
 
-async def test_a_hub_that_comes_back_without_the_scores_gets_them_at_once() -> None:
+async def test_hub_that_lost_scores_gets_them_at_once() -> None:
     value = [10]
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink) as runner:
@@ -352,7 +352,7 @@ async def test_a_hub_that_comes_back_without_the_scores_gets_them_at_once() -> N
 
 
 @pytest.mark.parametrize("error", [WriteRefused("you may not"), SinkError("busy", after=45)])
-async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
+async def test_rejecting_hub_is_retried_with_backoff(error: SinkError) -> None:
     provider, sink = Told(), Hand()
     sink.error = error
     async with at_work(provider, sink) as runner:
@@ -362,7 +362,7 @@ async def test_a_hub_that_refuses_is_not_pestered(error: SinkError) -> None:
 
 
 @pytest.mark.parametrize("error", [ForeignObject("it is theirs"), NamespaceMissing("no namespace c1")])
-async def test_what_has_no_place_is_looked_at_once_a_minute(
+async def test_missing_namespace_is_retried_every_minute(
     error: SinkError, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider, sink = Told(), Hand()
@@ -397,7 +397,7 @@ class Places(DryRunSink):
         return await super().find(cluster)
 
 
-async def test_a_fleet_that_has_no_place_is_no_storm(caplog: pytest.LogCaptureFixture) -> None:
+async def test_fleet_without_namespaces_is_rate_limited(caplog: pytest.LogCaptureFixture) -> None:
     sink, count = Places(), 1500
     runner = Runner(
         [Everybody()], client=None, settings=Settings(), sink_of=lambda _: sink, clock=LoopClock()
@@ -449,7 +449,7 @@ class Slow(DryRunSink):
 @pytest.mark.parametrize(
     "error", [None, SinkError("busy"), NamespaceMissing("no namespace c1"), KeyError("odd")]
 )
-async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error: Exception | None) -> None:
+async def test_cluster_deleted_during_write_leaves_no_state(error: Exception | None) -> None:
     sink = Slow()
     sink.error = error
     runner = Runner(
@@ -474,7 +474,7 @@ async def test_nothing_is_kept_of_a_cluster_that_left_while_it_was_written(error
         await asyncio.wait({writer})
 
 
-async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile() -> None:
+async def test_failed_reading_does_not_restore_deleted_cluster() -> None:
     class Failing(Everybody):
         async def read(self, _: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
             runner._on_clusters(batch(Deleted(cluster("c1"))))
@@ -490,7 +490,7 @@ async def test_a_reading_that_fails_brings_back_no_cluster_that_left_meanwhile()
     assert list(loop.publisher.clusters) == ["c2"]
 
 
-async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_detached_cluster_is_ready_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     value = [10]
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
     async with at_work(provider, sink) as runner:
@@ -505,7 +505,7 @@ async def test_a_cluster_that_was_detached_is_left_quietly(caplog: pytest.LogCap
         assert runner.unready() == []
 
 
-async def test_a_restart_writes_only_what_is_not_there() -> None:
+async def test_restart_writes_only_differences() -> None:
     first = Hand()
     async with at_work(Told(), first):
         await asyncio.sleep(1)
@@ -518,7 +518,7 @@ async def test_a_restart_writes_only_what_is_not_there() -> None:
         assert runner.unready() == []
 
 
-async def test_once() -> None:
+async def test_once_reads_and_writes_every_provider() -> None:
     provider, sink = Told(), Hand()
     runner = Runner(
         [provider],
@@ -546,7 +546,7 @@ async def test_once_with_a_hub_that_refuses() -> None:
     assert (len(sink.tries), runner.loops["told"].problem) == (1, "you may not")
 
 
-async def test_once_with_a_fault_that_nobody_foresaw() -> None:
+async def test_once_with_unexpected_error_retries() -> None:
     class Odd(Hand):
         async def write(
             self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None
@@ -564,7 +564,7 @@ async def test_once_with_a_fault_that_nobody_foresaw() -> None:
     assert runner.loops["told"].problem == "KeyError: 'odd'"
 
 
-async def test_an_unforeseen_fault_of_a_sink_stays_with_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_sink_error_affects_only_its_cluster(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Hand):
         async def write(
             self, cluster: str, publication: Publication, /, *, stored: StoredPublication | None

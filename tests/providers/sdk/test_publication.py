@@ -50,7 +50,7 @@ def publishing() -> PublicationState:
     return PublicationState((FREE, BUSY), horizon=H.total_seconds(), interval=0)
 
 
-def test_the_first_reading_is_written_with_its_validity(publishing: PublicationState) -> None:
+def test_first_reading_is_written_with_validity(publishing: PublicationState) -> None:
     publication = published(publishing, seen(0.7, free=10, message="free 10 things"))
     assert publication == Publication(
         scores=(("free", 10),),
@@ -66,14 +66,14 @@ def test_the_first_reading_is_written_with_its_validity(publishing: PublicationS
 
 
 @pytest.mark.parametrize("value", [9, 10, 11])
-def test_less_than_the_deadband_is_not_worth_a_write(publishing: PublicationState, value: int) -> None:
+def test_change_below_deadband_is_not_written(publishing: PublicationState, value: int) -> None:
     published(publishing, seen(0, free=10))
     assert publishing.record_reading(seen(60, free=value), now=at(60)) == at(135)
     assert publishing.take_due(now=at(60)) is None
 
 
 @pytest.mark.parametrize("value", [8, 12, -100])
-def test_the_deadband_is(publishing: PublicationState, value: int) -> None:
+def test_change_of_deadband_is_written(publishing: PublicationState, value: int) -> None:
     published(publishing, seen(0, free=10))
     assert published(publishing, seen(60, free=value)).scores == (("free", value),)
 
@@ -94,35 +94,35 @@ def test_the_deadband_is(publishing: PublicationState, value: int) -> None:
         (30, 40, True),
     ],
 )
-def test_lines_that_somebody_may_have_drawn(before: int, now: int, worth: bool) -> None:
+def test_crossed_threshold_is_written(before: int, now: int, worth: bool) -> None:
     assert is_significant(BUSY, before, now) is worth
 
 
-def test_a_deadband_of_nothing_still_needs_a_difference() -> None:
+def test_deadband_zero_needs_a_difference() -> None:
     score = Score(name="free", scale=Direct(), deadband=0)
     assert not is_significant(score, 10, 10)
     assert is_significant(score, 10, 11)
 
 
-def test_scores_drift_no_further_than_the_deadband(publishing: PublicationState) -> None:
+def test_published_score_drifts_at_most_by_deadband(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     assert publishing.record_reading(seen(1, free=11), now=at(1)) != at(1)
     assert published(publishing, seen(2, free=12)).scores == (("free", 12),)
 
 
-def test_other_names_are_written_at_once(publishing: PublicationState) -> None:
+def test_changed_score_names_are_written_at_once(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     published(publishing, seen(1, free=10, busy=3))
     assert published(publishing, seen(2, busy=3)).scores == (("busy", 3),)
 
 
-def test_half_of_the_validity_is_renewed(publishing: PublicationState) -> None:
+def test_score_is_renewed_at_half_validity(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     assert publishing.record_reading(seen(89, free=10), now=at(89)) == at(135)
     assert published(publishing, seen(90, free=11)).valid_until == at(270)
 
 
-def test_what_was_read_last_is_published_before_it_runs_out(publishing: PublicationState) -> None:
+def test_last_reading_is_published_before_expiry(publishing: PublicationState) -> None:
     """Should no more readings come, the last one still counts from when it was made."""
     published(publishing, seen(0, free=10))
     assert publishing.record_reading(seen(60, free=10), now=at(60)) == at(135)
@@ -132,7 +132,7 @@ def test_what_was_read_last_is_published_before_it_runs_out(publishing: Publicat
     assert publishing.record_write(version=0, now=at(135)) is None
 
 
-def test_a_failure_is_written_once_and_lengthens_nothing(publishing: PublicationState) -> None:
+def test_failure_is_written_once_without_extending_validity(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10, message="free 10"))
     assert publishing.record_reading_failure(
         reason="Down", message="no answer after 3.1 s", now=at(60)
@@ -154,7 +154,7 @@ def test_a_failure_is_written_once_and_lengthens_nothing(publishing: Publication
     assert (back.ok, back.changed_at, back.valid_until) == (True, at(120), at(300))
 
 
-def test_other_words_for_the_same_failure_wait_for_half_the_validity(publishing: PublicationState) -> None:
+def test_changed_failure_message_waits_for_half_validity(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     publishing.record_reading_failure(reason="Down", message="one", now=at(10))
     assert publishing.take_due(now=at(10)) is not None
@@ -166,7 +166,7 @@ def test_other_words_for_the_same_failure_wait_for_half_the_validity(publishing:
     assert (again.message, again.valid_until, again.changed_at) == ("two", at(180), at(10))
 
 
-def test_a_failure_publishes_what_was_true_before_it(publishing: PublicationState) -> None:
+def test_failure_publishes_last_valid_reading(publishing: PublicationState) -> None:
     """A reading that was not worth a write was one all the same."""
     published(publishing, seen(0, free=10))
     publishing.record_reading(seen(60, free=11), now=at(60))
@@ -176,14 +176,14 @@ def test_a_failure_publishes_what_was_true_before_it(publishing: PublicationStat
     assert (failure.scores, failure.valid_until) == ((("free", 11),), at(240))
 
 
-def test_a_failure_before_anything_was_read_publishes_no_score(publishing: PublicationState) -> None:
+def test_failure_before_first_reading_publishes_no_score(publishing: PublicationState) -> None:
     assert publishing.record_reading_failure(reason="Down", message="gone", now=at(0)) == at(0)
     failure = publishing.take_due(now=at(0))
     assert failure is not None
     assert (failure.scores, failure.valid_until, failure.ok) == ((), at(0), False)
 
 
-def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: PublicationState) -> None:
+def test_failure_after_restart_keeps_published_scores(publishing: PublicationState) -> None:
     other = PublicationState((FREE,), horizon=180, interval=0)
     left = published(other, seen(0, free=10))
     publishing.observe(left, version=7, now=at(100))
@@ -193,13 +193,13 @@ def test_a_failure_after_a_restart_keeps_what_the_hub_has(publishing: Publicatio
     assert (failure.scores, failure.valid_until, failure.ok) == (left.scores, at(180), False)
 
 
-def test_a_restart_writes_nothing_that_is_there(publishing: PublicationState) -> None:
+def test_restart_does_not_rewrite_published_scores(publishing: PublicationState) -> None:
     left = published(PublicationState((FREE,), horizon=180, interval=0), seen(0, free=10))
     assert publishing.observe(left, version=7, now=at(30)) is None
     assert publishing.record_reading(seen(30, free=11), now=at(30)) == at(135)
 
 
-def test_scores_of_nobody_knows_when_are_not_kept_alive_by_a_failure(publishing: PublicationState) -> None:
+def test_failure_does_not_extend_scores_without_validity(publishing: PublicationState) -> None:
     forever = Publication(
         scores=(("free", 3),), valid_until=None, ok=True, reason=OK, message="", changed_at=at(-99)
     )
@@ -210,7 +210,7 @@ def test_scores_of_nobody_knows_when_are_not_kept_alive_by_a_failure(publishing:
     assert failure.valid_until == at(0)
 
 
-def test_with_nothing_true_at_hand_others_scores_are_left_alone(publishing: PublicationState) -> None:
+def test_foreign_scores_stay_without_valid_reading(publishing: PublicationState) -> None:
     """As those that a janitor wrote when ours had run out."""
     published(publishing, seen(0, free=10))
     publishing.record_reading_failure(reason="Down", message="gone", now=at(60))
@@ -230,7 +230,7 @@ def test_with_nothing_true_at_hand_others_scores_are_left_alone(publishing: Publ
     assert published(publishing, seen(300, free=10)).scores == (("free", 10),)
 
 
-def test_what_was_declared_silent_stays_so_until_there_is_something_true(
+def test_silenced_score_stays_until_valid_reading(
     publishing: PublicationState,
 ) -> None:
     """Whoever declared it would take a write for a return, and declare it silent again."""
@@ -254,7 +254,7 @@ def test_what_was_declared_silent_stays_so_until_there_is_something_true(
     assert (back.scores, back.valid_until, back.silenced) == ((("free", 10),), at(880), False)
 
 
-def test_what_is_true_is_published_whatever_was_declared(publishing: PublicationState) -> None:
+def test_valid_reading_replaces_silenced_score(publishing: PublicationState) -> None:
     ours = published(publishing, seen(0, free=10))
     silenced = replace(ours, scores=(("free", -100),), valid_until=None, silenced=True)
     assert publishing.observe(silenced, version=9, now=at(30)) == at(30)
@@ -263,7 +263,7 @@ def test_what_is_true_is_published_whatever_was_declared(publishing: Publication
     assert again.scores == ours.scores
 
 
-def test_what_was_deleted_stays_away_until_there_is_something_true(publishing: PublicationState) -> None:
+def test_deleted_score_stays_deleted_until_valid_reading(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     publishing.record_reading_failure(reason="Down", message="gone", now=at(200))
     assert publishing.take_due(now=at(200)) is not None
@@ -273,7 +273,7 @@ def test_what_was_deleted_stays_away_until_there_is_something_true(publishing: P
     assert published(publishing, seen(400, free=10)).valid_until == at(580)
 
 
-def test_a_value_that_somebody_else_wrote_is_corrected(publishing: PublicationState) -> None:
+def test_foreign_value_is_corrected(publishing: PublicationState) -> None:
     ours = published(publishing, seen(0, free=10))
     theirs = Publication(
         scores=(("free", 90),),
@@ -289,13 +289,13 @@ def test_a_value_that_somebody_else_wrote_is_corrected(publishing: PublicationSt
     assert corrected.scores == ours.scores
 
 
-def test_a_deleted_object_is_made_anew(publishing: PublicationState) -> None:
+def test_deleted_object_is_recreated_from_valid_reading(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     assert publishing.observe(None, version=5, now=at(10)) == at(10)
     assert publishing.take_due(now=at(10)) is not None
 
 
-def test_old_news_are_no_news(publishing: PublicationState) -> None:
+def test_observed_older_version_is_ignored(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     first = publishing.take_due(now=at(0))
     publishing.record_write(version=5, now=at(0))
@@ -309,7 +309,7 @@ def test_old_news_are_no_news(publishing: PublicationState) -> None:
     assert publishing.observe(first, version=3, now=at(62), anew=True) == at(62)
 
 
-def test_deleted_while_it_was_written(publishing: PublicationState) -> None:
+def test_object_deleted_during_write_is_recreated(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     assert publishing.take_due(now=at(0)) is not None
     assert publishing.observe(None, version=9, now=at(0)) is None
@@ -317,7 +317,7 @@ def test_deleted_while_it_was_written(publishing: PublicationState) -> None:
     assert publishing.take_due(now=at(1)) is not None
 
 
-def test_a_hub_whose_history_went_back_is_believed(publishing: PublicationState) -> None:
+def test_reset_hub_history_is_accepted(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     assert publishing.take_due(now=at(0)) is not None
     publishing.record_write(version=1000, now=at(0))
@@ -329,7 +329,7 @@ def test_a_hub_whose_history_went_back_is_believed(publishing: PublicationState)
     assert publishing.observe(None, version=502, now=at(101)) == at(101)
 
 
-def test_what_a_hub_tells_after_its_history_went_back_is_newer_than_a_write(
+def test_observation_after_history_reset_wins_over_write(
     publishing: PublicationState,
 ) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
@@ -342,7 +342,7 @@ def test_what_a_hub_tells_after_its_history_went_back_is_newer_than_a_write(
     assert publishing.published is None
 
 
-def test_one_write_at_a_time(publishing: PublicationState) -> None:
+def test_only_one_write_is_in_progress(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     assert publishing.take_due(now=at(0)) is not None
     assert publishing.take_due(now=at(0)) is None
@@ -354,7 +354,7 @@ def test_one_write_at_a_time(publishing: PublicationState) -> None:
     assert second.scores == (("free", 40),)
 
 
-def test_failed_writes_are_tried_again_later_each_time(publishing: PublicationState) -> None:
+def test_failed_writes_back_off(publishing: PublicationState) -> None:
     now = at(0)
     publishing.record_reading(seen(0, free=10), now=now)
     pauses = []
@@ -373,13 +373,13 @@ def test_failed_writes_are_tried_again_later_each_time(publishing: PublicationSt
     assert publishing.failures == 0
 
 
-def test_a_hub_that_asks_to_wait_is_left_alone(publishing: PublicationState) -> None:
+def test_retry_after_of_hub_is_honoured(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     publishing.take_due(now=at(0))
     assert publishing.record_failure(now=at(0), after=42) == at(42)
 
 
-def test_what_comes_while_the_hub_is_away_is_written_when_it_is_back(publishing: PublicationState) -> None:
+def test_latest_reading_is_written_after_outage(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     publishing.take_due(now=at(0))
     publishing.record_failure(now=at(0), after=30)
@@ -389,7 +389,7 @@ def test_what_comes_while_the_hub_is_away_is_written_when_it_is_back(publishing:
     assert (late.scores, late.valid_until) == ((("free", 50),), at(200))
 
 
-def test_a_clock_that_is_set_back_shortens_what_it_wrote(publishing: PublicationState) -> None:
+def test_too_long_validity_after_clock_step_is_corrected(publishing: PublicationState) -> None:
     published(publishing, seen(3600, free=10))
     assert publishing.record_reading(seen(0, free=10), now=at(0)) == at(0)
     shorter = publishing.take_due(now=at(0))
@@ -400,7 +400,7 @@ def test_a_clock_that_is_set_back_shortens_what_it_wrote(publishing: Publication
     assert publishing.take_due(now=at(1)) is None
 
 
-def test_a_reading_gets_no_younger_by_a_clock_that_is_set_back(publishing: PublicationState) -> None:
+def test_clock_step_keeps_age_of_reading(publishing: PublicationState) -> None:
     """Nothing that is old is published for longer, be the clock set back by hours."""
     published(publishing, seen(3600, free=10))
     publishing.shift_back(timedelta(seconds=3500))
@@ -418,7 +418,7 @@ def test_a_reading_gets_no_younger_by_a_clock_that_is_set_back(publishing: Publi
     assert not publishing.valid(at(280))
 
 
-def test_a_pause_gets_no_longer_by_a_clock_that_is_set_back(publishing: PublicationState) -> None:
+def test_clock_step_keeps_length_of_pause(publishing: PublicationState) -> None:
     publishing.record_reading(seen(3600, free=10), now=at(3600))
     publishing.take_due(now=at(3600))
     assert publishing.record_failure(now=at(3600), after=30) == at(3630)
@@ -427,7 +427,7 @@ def test_a_pause_gets_no_longer_by_a_clock_that_is_set_back(publishing: Publicat
     assert publishing.take_due(now=at(30)) is not None
 
 
-def test_a_clock_that_is_kept_exact_costs_no_write(publishing: PublicationState) -> None:
+def test_small_clock_adjustment_causes_no_write(publishing: PublicationState) -> None:
     published(publishing, seen(0, free=10))
     moment = START - TOLERANCE
     publishing.record_reading(Assessment(scores=(("free", 10),), at=moment), now=moment)
@@ -435,18 +435,18 @@ def test_a_clock_that_is_kept_exact_costs_no_write(publishing: PublicationState)
 
 
 @pytest.mark.parametrize(("interval", "seconds"), [(1, 180), (60, 180), (61, 183), (600, 1800)])
-def test_validity_by_rule(interval: float, seconds: float) -> None:
+def test_default_validity(interval: float, seconds: float) -> None:
     assert horizon(interval=interval) == seconds
 
 
-def test_validity_must_outlast_the_interval() -> None:
+def test_validity_must_exceed_interval() -> None:
     assert horizon(interval=60, valid_for=75) == 75
     for valid_for in (60, 74, 0, math.nan):
         with pytest.raises(ValueError, match=r"would expire between two readings, .* valid for 75 s or more"):
             horizon(interval=60, valid_for=valid_for)
 
 
-def test_validity_has_an_end() -> None:
+def test_validity_is_limited() -> None:
     """And no moment is beyond the calendar."""
     for valid_for in (1e10, math.inf):
         with pytest.raises(ValueError, match="would practically never expire"):

@@ -25,7 +25,7 @@ def scores(publisher: Publisher) -> dict[str, dict[str, int]]:
     }
 
 
-def test_ranks_are_those_of_the_round() -> None:
+def test_quantile_ranks_use_values_of_the_round() -> None:
     publisher = Publisher((RANK,), horizon=180, interval=60)
     prices = {"c1": 1.0, "c2": 2.0, "c3": 3.0}
     publisher.read({name: Reading(values={"cheap": each}) for name, each in prices.items()}, at=NOW, now=NOW)
@@ -38,7 +38,7 @@ def test_ranks_are_those_of_the_round() -> None:
     assert scores(publisher) == {"c1": {"cheap": 100}, "c2": {"cheap": 100}, "c3": {"cheap": 0}}
 
 
-def test_smoothed_values_are_ranked() -> None:
+def test_quantile_ranks_use_smoothed_values() -> None:
     smooth = Score(name="cheap", scale=Quantile(), half_life=60)
     publisher = Publisher((smooth,), horizon=180, interval=60)
     publisher.read(
@@ -52,7 +52,7 @@ def test_smoothed_values_are_ranked() -> None:
     assert scores(publisher) == {"c1": {"cheap": 0}, "c2": {"cheap": 100}}
 
 
-def test_one_bad_cluster_costs_only_itself() -> None:
+def test_bad_cluster_affects_only_itself() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
     found = publisher.read(
         {
@@ -75,14 +75,14 @@ def test_one_bad_cluster_costs_only_itself() -> None:
     assert scores(publisher) == {"good": {"free": 3}, "partly": {"free": 4}, "nan": {}}
 
 
-def test_a_failure_of_all_is_one_of_each() -> None:
+def test_failed_round_fails_every_cluster() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
     found = publisher.failed(ProviderError("line\nbreak", reason="odd one"), clusters=["c1", "c2"], now=NOW)
     assert found.next_checks == {"c1": NOW, "c2": NOW}
     assert {(each.reason, each.message) for each in found.problems} == {("CollectionFailed", "line break")}
 
 
-def test_what_is_forgotten_is_gone() -> None:
+def test_forgotten_cluster_has_no_state() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3})}, at=NOW, now=NOW)
     publisher.forget("c1")
@@ -90,7 +90,7 @@ def test_what_is_forgotten_is_gone() -> None:
     assert publisher.clusters == {}
 
 
-def test_the_first_to_run_out() -> None:
+def test_expiry_is_that_of_first_expiring_score() -> None:
     publisher = Publisher((FREE,), horizon=180, interval=60)
     assert math.isnan(publisher.expiry(NOW))
     for cluster, moment in (("c1", at(0)), ("c2", at(60))):
@@ -103,7 +103,7 @@ def test_the_first_to_run_out() -> None:
 
 
 @pytest.mark.parametrize("lost", [("free",), ()])
-def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
+def test_lost_score_stays_while_valid(lost: tuple[str, ...]) -> None:
     publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=NOW, now=NOW)
     publisher.read({"c1": Reading(values={"busy": 5}, lost=lost)}, at=at(60), now=at(60))
@@ -117,7 +117,7 @@ def test_a_lost_score_stays_while_it_is_valid(lost: tuple[str, ...]) -> None:
     assert scores(publisher) == {"c1": {"busy": 6}}
 
 
-def test_a_lost_score_gets_no_younger_by_a_clock_that_is_set_back() -> None:
+def test_clock_step_keeps_age_of_lost_score() -> None:
     publisher = Publisher((FREE, Score(name="busy", scale=Direct())), horizon=180, interval=60)
     publisher.read({"c1": Reading(values={"free": 3, "busy": 4})}, at=at(3600), now=at(3600))
     publisher.assessor.shift_back(timedelta(seconds=3600))

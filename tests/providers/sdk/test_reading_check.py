@@ -34,7 +34,7 @@ def taken(values: object, **more: Any) -> CheckedReading:
 @pytest.mark.parametrize(
     "value", [3, 3.0, Decimal(3), Fraction(3), np.float32(3), np.int64(3), pytest.param(True, id="bool")]
 )
-def test_numbers_of_all_kinds(value: object) -> None:
+def test_all_number_types_are_accepted(value: object) -> None:
     assert taken({"queueFree": value}).values == {"queueFree": float(cast("float", value))}
 
 
@@ -42,7 +42,7 @@ def test_numbers_of_all_kinds(value: object) -> None:
     "value",
     [math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), np.nan, 10**400],
 )
-def test_what_is_not_finite_is_left_out_and_named(value: object) -> None:
+def test_non_finite_values_are_dropped_and_named(value: object) -> None:
     found = taken({"queueFree": value, "queueAge": 4})
     assert found.values == {"queueAge": 4.0}
     assert found.problem.startswith("queueFree is ")
@@ -51,7 +51,7 @@ def test_what_is_not_finite_is_left_out_and_named(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", ["3", None, [3], {"value": 3}, 3j, object()])
-def test_what_is_no_number_is_left_out_and_named(value: object) -> None:
+def test_non_numbers_are_dropped_and_named(value: object) -> None:
     found = taken({"queueFree": value, "queueAge": 4})
     assert found.values == {"queueAge": 4.0}
     assert "queueFree is" in found.problem
@@ -59,18 +59,18 @@ def test_what_is_no_number_is_left_out_and_named(value: object) -> None:
     assert found.reason == BAD_VALUE
 
 
-def test_a_large_number_is_one() -> None:
+def test_large_number_is_accepted() -> None:
     assert taken({"queueFree": 1e9}).values == {"queueFree": 1e9}
 
 
-def test_an_unknown_name_has_a_suggestion() -> None:
+def test_unknown_score_name_gets_suggestion() -> None:
     found = taken({"queFree": 1, "queueAge": 2})
     assert found.values == {"queueAge": 2.0}
     assert found.problem == "there is no score 'queFree' (did you mean 'queueFree'?)"
     assert found.reason == UNKNOWN_SCORE
 
 
-def test_a_name_that_is_none() -> None:
+def test_non_string_score_name_is_rejected() -> None:
     found = taken({7: 1})
     assert (found.values, found.reason) == ({}, UNKNOWN_SCORE)
     assert found.problem == "7 is not a score name"
@@ -81,7 +81,7 @@ class Unprintable:
         raise RuntimeError("no repr")
 
 
-def test_a_name_that_cannot_even_be_written() -> None:
+def test_unprintable_score_name_is_rejected() -> None:
     found = taken({Unprintable(): 1, "queueFree": 2})
     assert found.values == {"queueFree": 2.0}
     assert found.problem == "Unprintable without a printable message is not a score name"
@@ -89,16 +89,16 @@ def test_a_name_that_cannot_even_be_written() -> None:
 
 
 @pytest.mark.parametrize("lost", ["queueAge", ["queueAge", "queFree"], {"queueAge"}])
-def test_what_is_lost_may_be_said_in_many_ways(lost: Any) -> None:
+def test_lost_scores_accept_any_iterable(lost: Any) -> None:
     assert taken({"queueFree": 1}, lost=lost).lost == {"queueAge"}
 
 
-def test_what_is_lost_must_be_names() -> None:
+def test_invalid_lost_scores_are_rejected() -> None:
     with pytest.raises(ProviderError, match="what the provider returned cannot be read: TypeError"):
         taken({"queueFree": 1}, lost=None)
 
 
-def test_a_mapping_that_says_a_name_twice() -> None:
+def test_mapping_with_duplicate_name_is_rejected() -> None:
     class Twice(dict[str, float]):
         def items(self) -> Any:
             return [("queueFree", 1), ("queueFree", 2)]
@@ -107,20 +107,20 @@ def test_a_mapping_that_says_a_name_twice() -> None:
         taken(Twice())
 
 
-def test_the_providers_own_problem_comes_first() -> None:
+def test_problem_of_provider_comes_first() -> None:
     found = taken({"queueFree": math.nan}, problem="the queue is draining", reason="Draining")
     assert found.problem == "the queue is draining; queueFree is nan, which is not a finite number"
     assert found.reason == "Draining"
     assert taken({}, problem="gone").reason == FAILED
 
 
-def test_many_problems_are_counted() -> None:
+def test_many_problems_are_summarised() -> None:
     found = taken({f"n{number}": 1 for number in range(50)})
     assert found.problem.count("there is no score") == 5
     assert found.problem.endswith("; and 45 more")
 
 
-def test_ten_thousand_scores_are_refused_as_a_whole() -> None:
+def test_too_many_scores_are_rejected() -> None:
     with pytest.raises(ProviderError, match="returned 10000 values; no more than 100") as caught:
         taken({f"n{number}": 1 for number in range(10_000)})
     assert caught.value.reason == TOO_MANY_SCORES
@@ -129,24 +129,24 @@ def test_ten_thousand_scores_are_refused_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize("result", [None, 7, "queueFree", {1, 2}])
-def test_a_class_must_return_values(result: object) -> None:
+def test_class_returning_no_values_is_rejected(result: object) -> None:
     with pytest.raises(ProviderError, match="instead of values by the name of their score") as caught:
         check_reading(result, SCORES)
     assert caught.value.reason == BAD_RESULT
 
 
 @pytest.mark.parametrize("result", [{"queueFree": 1}, [("queueFree", 1)], Reading(values={"queueFree": 1})])
-def test_a_class_may_return_what_a_function_may(result: object) -> None:
+def test_class_may_return_pairs_or_mapping(result: object) -> None:
     assert check_reading(result, SCORES).values == {"queueFree": 1.0}
 
 
 @pytest.mark.parametrize("values", [None, 7, "queueFree", [1]])
-def test_a_reading_must_have_values_by_name(values: object) -> None:
+def test_reading_without_mapping_is_rejected(values: object) -> None:
     with pytest.raises(ProviderError, match="instead of values by the name of their score"):
         taken(values)
 
 
-def test_an_error_in_place_of_a_reading_is_that_error() -> None:
+def test_returned_error_is_raised() -> None:
     with pytest.raises(ProviderError, match="no route"):
         check_reading(ProviderError("no route"), SCORES)
 
@@ -162,23 +162,23 @@ def test_an_error_in_place_of_a_reading_is_that_error() -> None:
         zip(["queueFree"], [1], strict=True),
     ],
 )
-def test_what_a_function_may_return(result: object) -> None:
+def test_accepted_function_results(result: object) -> None:
     assert dict(reading_of(result).values) == {"queueFree": 1}
 
 
 @pytest.mark.parametrize("result", [None, "queueFree", 7, b"x", {1, 2}, [1], [("a", 1, 2)], iter([1])])
-def test_what_it_may_not(result: object) -> None:
+def test_rejected_function_results(result: object) -> None:
     with pytest.raises(ProviderError, match="instead of values") as caught:
         reading_of(result)
     assert caught.value.reason == BAD_RESULT
 
 
-def test_what_yields_need_not_have_an_end() -> None:
+def test_endless_generator_is_cut() -> None:
     with pytest.raises(ProviderError, match="returned 101 values; no more than 100"):
         reading_of((f"n{number}", 1) for number in count())
 
 
-def test_a_name_that_comes_twice_is_no_reading() -> None:
+def test_duplicate_pair_name_is_rejected() -> None:
     with pytest.raises(ProviderError, match="queueFree is given more than once") as caught:
         reading_of([("queueFree", 1), ("queueFree", 2)])
     assert caught.value.reason == DUPLICATE_SCORE

@@ -74,7 +74,7 @@ async def until(holds: Callable[[], bool]) -> None:
 # One beside the other
 
 
-async def test_whatever_one_does_harms_no_other(world: World, client: Client) -> None:
+async def test_faulty_providers_do_not_affect_others(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go = threading.Event()
 
@@ -146,7 +146,7 @@ async def test_whatever_one_does_harms_no_other(world: World, client: Client) ->
             go.set()
 
 
-async def test_what_hung_is_read_again_when_it_has_returned(world: World, client: Client) -> None:
+async def test_hung_provider_is_read_again_after_return(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go, calls = threading.Event(), []
 
@@ -177,7 +177,7 @@ def times_busy(runner: Runner) -> float:
     return values(runner.meters.expose()).get(name, 0)
 
 
-async def test_a_scale_that_blocks_costs_only_its_provider(world: World, client: Client) -> None:
+async def test_blocking_scale_affects_only_its_provider(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go = threading.Event()
 
@@ -205,7 +205,7 @@ async def test_a_scale_that_blocks_costs_only_its_provider(world: World, client:
 # A cluster
 
 
-async def test_killed_between_making_and_filling(world: World, client: Client) -> None:
+async def test_crash_between_create_and_status_is_repaired(world: World, client: Client) -> None:
     """The next start repairs it."""
     cluster = await world.namespace()
     made = one(lambda: 5)
@@ -226,7 +226,7 @@ async def test_killed_between_making_and_filling(world: World, client: Client) -
         assert found.metadata.uid == left.metadata.uid
 
 
-async def test_a_second_start_writes_nothing(world: World, client: Client) -> None:
+async def test_second_start_writes_nothing(world: World, client: Client) -> None:
     cluster = await world.namespace()
     async with running([one(lambda: 5)], hub=client, cluster=cluster):
         before = await world.scored(cluster, "queue-score", free=5)
@@ -235,7 +235,7 @@ async def test_a_second_start_writes_nothing(world: World, client: Client) -> No
     assert await world.get(cluster, "queue-score") == before
 
 
-async def test_it_runs_with_no_more_rights_than_it_says(world: World) -> None:
+async def test_provider_runs_with_declared_rights(world: World) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, CLUSTER_RULES)
     async with running([one(lambda: 5)], hub=connection, cluster=cluster) as runner:
@@ -270,7 +270,7 @@ async def test_score_is_published_where_the_hub_does_not_allow_a_watch(world: Wo
         await world.scored(cluster, "queue-score", free=5)
 
 
-async def test_credentials_that_are_replaced_while_it_runs(world: World, tmp_path: Path) -> None:
+async def test_replaced_credentials_are_used(world: World, tmp_path: Path) -> None:
     cluster = await world.namespace()
     connection = await world.account(cluster, CLUSTER_RULES)
     token = tmp_path / "token"
@@ -292,7 +292,7 @@ async def test_credentials_that_are_replaced_while_it_runs(world: World, tmp_pat
         await until(lambda: runner.unready() == [])
 
 
-async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
+async def test_provider_survives_hub_restart(tmp_path: Path) -> None:
     """What was read meanwhile is published then. Embedded: it is its ups and downs that matter."""
     value = [5]
     data, kubeconfig = tmp_path / "data", tmp_path / "kubeconfig"
@@ -322,7 +322,7 @@ async def test_a_hub_that_goes_and_comes_back(tmp_path: Path) -> None:
 # A fleet
 
 
-async def test_a_fleet_is_scored_and_new_clusters_at_once(world: World, client: Client) -> None:
+async def test_fleet_provider_scores_new_clusters_at_once(world: World, client: Client) -> None:
     name = world.name("price")
     first, second = await world.cluster("c1"), await world.cluster("c2")
     third = world.name("c3")
@@ -336,7 +336,7 @@ async def test_a_fleet_is_scored_and_new_clusters_at_once(world: World, client: 
         assert third in price.asked[-1]
 
 
-async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client) -> None:
+async def test_deleted_cluster_is_forgotten(world: World, client: Client) -> None:
     name = world.name("price")
     first, second = await world.cluster("c1"), await world.cluster("c2")
     price = Price({first: 3, second: 9}, name=name)
@@ -351,7 +351,7 @@ async def test_a_cluster_that_is_gone_is_forgotten(world: World, client: Client)
         assert f'cluster="{second}"' not in runner.meters.expose().decode()
 
 
-async def test_what_others_change_is_put_right(world: World, client: Client) -> None:
+async def test_changed_fleet_scores_are_restored(world: World, client: Client) -> None:
     name = world.name("price")
     first, second = await world.cluster("c1"), await world.cluster("c2")
     price = Price({first: 3, second: 9}, name=name)
@@ -372,7 +372,7 @@ async def test_what_others_change_is_put_right(world: World, client: Client) -> 
         await world.scored(second, f"{name}-score", cheap=0)
 
 
-async def test_somebody_elses_object_costs_only_its_cluster(world: World, client: Client) -> None:
+async def test_foreign_score_affects_only_its_cluster(world: World, client: Client) -> None:
     name = world.name("price")
     first, second = await world.cluster("c1"), await world.cluster("c2")
     await world.foreign(first, f"{name}-score")
@@ -386,7 +386,7 @@ async def test_somebody_elses_object_costs_only_its_cluster(world: World, client
         await world.scored(first, f"{name}-score", cheap=100)
 
 
-async def test_a_fleet_needs_no_more_rights_than_it_says(world: World) -> None:
+async def test_fleet_provider_runs_with_declared_rights(world: World) -> None:
     name = world.name("price")
     first = await world.cluster("c1")
     await world.cluster("c2")
@@ -395,7 +395,9 @@ async def test_a_fleet_needs_no_more_rights_than_it_says(world: World) -> None:
         await world.scored(first, f"{name}-score", cheap=50)
 
 
-async def test_strangers_are_left_out(world: World, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_readings_of_unknown_clusters_are_dropped(
+    world: World, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     name = world.name("odd")
     first = await world.cluster("c1")
 
@@ -411,7 +413,7 @@ async def test_strangers_are_left_out(world: World, client: Client, caplog: pyte
     )
 
 
-async def test_one_writes_and_the_other_stands_by(world: World) -> None:
+async def test_only_leader_writes_scores(world: World) -> None:
     first = await world.cluster("c1")
     rules = (*FLEET_RULES, *LEASE_RULES)
     connection = await world.account(first, rules, everywhere=True)
@@ -454,12 +456,14 @@ async def test_one_writes_and_the_other_stands_by(world: World) -> None:
         ([one(lambda: 1)], Settings(cluster="c1", valid_for=60), "would expire between two readings"),
     ],
 )
-def test_what_cannot_run(providers: list[Provider], settings: Settings, words: str) -> None:
+def test_invalid_runner_settings_are_rejected(
+    providers: list[Provider], settings: Settings, words: str
+) -> None:
     with pytest.raises(DefinitionError, match=words):
         Runner(providers, client=Client(Connection(server="http://localhost:1")), settings=settings)
 
 
-def test_two_that_would_undo_each_other() -> None:
+def test_providers_with_same_resource_are_rejected() -> None:
     first = provider(scores=DIRECT, name="one", resource="same")(lambda: 1)
     second = provider(scores=DIRECT, name="two", resource="same")(lambda: 1)
     with pytest.raises(DefinitionError, match="one and two both publish as same"):

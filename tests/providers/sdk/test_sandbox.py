@@ -103,7 +103,7 @@ async def once_free(sandbox: Sandbox, guest: Guest) -> Reading:
             await asyncio.sleep(0)
 
 
-async def test_it_opens_reads_and_closes(sandbox: Sandbox, guest: Guest) -> None:
+async def test_sandbox_opens_calls_and_closes(sandbox: Sandbox, guest: Guest) -> None:
     await sandbox.open(lambda: None, deadline=LONG)
     assert not sandbox.closed
     reading = await sandbox.call(guest.read, deadline=LONG)
@@ -115,7 +115,7 @@ async def test_it_opens_reads_and_closes(sandbox: Sandbox, guest: Guest) -> None
     assert guest.events == ["opened", "closed", "opened"]
 
 
-async def test_what_it_raises_comes_out(sandbox: Sandbox, guest: Guest) -> None:
+async def test_sandbox_propagates_errors(sandbox: Sandbox, guest: Guest) -> None:
     async def read() -> Reading:
         raise ZeroDivisionError("no queue")
 
@@ -125,7 +125,7 @@ async def test_what_it_raises_comes_out(sandbox: Sandbox, guest: Guest) -> None:
     await sandbox.call(guest.read, deadline=LONG)
 
 
-async def test_what_awaits_for_ever_is_ended(sandbox: Sandbox, guest: Guest) -> None:
+async def test_sandbox_cancels_endless_await(sandbox: Sandbox, guest: Guest) -> None:
     ended, calls = threading.Event(), list[int]()
 
     async def read() -> None:
@@ -141,7 +141,7 @@ async def test_what_awaits_for_ever_is_ended(sandbox: Sandbox, guest: Guest) -> 
     await once_free(sandbox, guest)
 
 
-async def test_what_had_no_time_to_begin_keeps_nobody(guest: Guest) -> None:
+async def test_sandbox_call_without_time_to_start_is_released(guest: Guest) -> None:
     """Its thread was somewhere else all the time that it was given."""
     sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
@@ -160,7 +160,7 @@ async def test_what_had_no_time_to_begin_keeps_nobody(guest: Guest) -> None:
     await sandbox.close()
 
 
-async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> None:
+async def test_sandbox_abandons_blocking_call(guest: Guest) -> None:
     sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     async def read() -> None:
@@ -180,7 +180,9 @@ async def test_what_blocks_is_left_behind_and_not_begun_again(guest: Guest) -> N
     await sandbox.close()
 
 
-async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_sandbox_does_not_wait_for_blocking_call(
+    guest: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fairway.providers.sandbox.CLOSING_SECONDS", SOON)
     sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
@@ -196,7 +198,7 @@ async def test_closing_does_not_wait_for_what_blocks(guest: Guest, monkeypatch: 
     go.set()
 
 
-async def test_what_will_not_be_cancelled_is_not_begun_again(sandbox: Sandbox, guest: Guest) -> None:
+async def test_sandbox_does_not_repeat_uncancellable_call(sandbox: Sandbox, guest: Guest) -> None:
     go = asyncio.Event() if isinstance(sandbox, InlineSandbox) else None
     free, calls = threading.Event(), list[int]()
 
@@ -217,7 +219,7 @@ async def test_what_will_not_be_cancelled_is_not_begun_again(sandbox: Sandbox, g
         go.set()
 
 
-async def test_it_cannot_end_the_process() -> None:
+async def test_sandbox_contains_system_exit() -> None:
     guest = Guest()
     sandbox = ThreadSandbox(guest)
 
@@ -242,7 +244,7 @@ async def test_it_cannot_end_the_process() -> None:
     await sandbox.close()
 
 
-async def test_an_opening_that_fails_can_be_tried_again(sandbox: Sandbox, guest: Guest) -> None:
+async def test_failed_sandbox_opening_can_be_repeated(sandbox: Sandbox, guest: Guest) -> None:
     def refuse() -> None:
         raise OSError("no such device")
 
@@ -255,7 +257,7 @@ async def test_an_opening_that_fails_can_be_tried_again(sandbox: Sandbox, guest:
     await sandbox.call(guest.read, deadline=LONG)
 
 
-async def test_an_opening_that_blocks(guest: Guest) -> None:
+async def test_blocking_sandbox_opening_times_out(guest: Guest) -> None:
     sandbox, go, calls = ThreadSandbox(guest), threading.Event(), list[int]()
 
     def opening() -> None:
@@ -277,7 +279,7 @@ async def test_an_opening_that_blocks(guest: Guest) -> None:
     await sandbox.close()
 
 
-async def test_what_it_opened_may_close_by_itself(sandbox: Sandbox, guest: Guest) -> None:
+async def test_sandbox_reports_context_that_ended_early(sandbox: Sandbox, guest: Guest) -> None:
     guest.dies = True
     await sandbox.open(lambda: None, deadline=LONG)
     while not sandbox.closed:
@@ -290,13 +292,13 @@ async def test_what_it_opened_may_close_by_itself(sandbox: Sandbox, guest: Guest
     await sandbox.call(guest.read, deadline=LONG)
 
 
-def test_whose_code_gets_a_thread(guest: Guest) -> None:
+def test_third_party_providers_get_a_thread(guest: Guest) -> None:
     assert isinstance(sandbox_for(guest), InlineSandbox)
     guest.isolated = True
     assert isinstance(sandbox_for(guest), ThreadSandbox)
 
 
-async def test_what_it_hands_on_hangs_without_end_and_keeps_nobody(guest: Guest) -> None:
+async def test_hanging_executor_calls_are_limited(guest: Guest) -> None:
     sandbox, go, results = ThreadSandbox(guest), threading.Event(), []
     behind: list[threading.Thread] = []
 

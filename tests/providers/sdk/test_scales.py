@@ -50,7 +50,7 @@ RISING: st.SearchStrategy[Scale] = st.one_of(linear(), logarithmic(), DIRECTS, R
 
 
 @given(scale=RISING, value=FINITE)
-def test_every_score_is_in_range_and_whole(scale: Scale, value: float) -> None:
+def test_scale_results_are_integers_in_range(scale: Scale, value: float) -> None:
     floor = getattr(scale, "floor")  # noqa: B009
     for each in (scale, Inverted(scale)):
         score = each.score(value)
@@ -59,14 +59,14 @@ def test_every_score_is_in_range_and_whole(scale: Scale, value: float) -> None:
 
 
 @given(scale=RISING, one=FINITE, other=FINITE)
-def test_more_is_never_less(scale: Scale, one: float, other: float) -> None:
+def test_scales_are_monotone(scale: Scale, one: float, other: float) -> None:
     low, high = sorted((one, other))
     assert scale.score(low) <= scale.score(high)
     assert Inverted(scale).score(low) >= Inverted(scale).score(high)
 
 
 @given(scale=st.one_of(linear(), logarithmic()), beyond=st.floats(min_value=0, allow_infinity=False))
-def test_beyond_the_limits_is_at_the_ends(scale: Linear | Logarithmic, beyond: float) -> None:
+def test_values_beyond_limits_score_the_ends(scale: Linear | Logarithmic, beyond: float) -> None:
     assert scale.score(scale.low) == scale.floor
     assert scale.score(scale.low - beyond) == scale.floor
     assert scale.score(math.nextafter(scale.high, math.inf) + beyond) == 100
@@ -87,7 +87,7 @@ def test_beyond_the_limits_is_at_the_ends(scale: Linear | Logarithmic, beyond: f
         *((1048576, 1024 * gib, score) for gib, score in ((128, -75), (256, -50), (512, 0), (1024, 100))),
     ],
 )
-def test_what_the_reference_computes(high: float, value: float, score: int) -> None:
+def test_linear_scale_matches_reference(high: float, value: float, score: int) -> None:
     assert Linear(0, high, floor=-100).score(value) == score
 
 
@@ -99,25 +99,25 @@ def test_what_the_reference_computes(high: float, value: float, score: int) -> N
         *((1024, gib, score) for gib, score in ((0, 0), (10, 0), (46.98, 4), (512, 50), (1024, 100))),
     ],
 )
-def test_free_share_of_the_maximum_is_the_score(high: float, value: float, score: int) -> None:
+def test_linear_scale_is_free_share_of_maximum(high: float, value: float, score: int) -> None:
     assert Linear(0, high).score(value) == score
 
 
 @given(scale=linear(), value=FINITE)
-def test_the_formula_toward_zero(scale: Linear, value: float) -> None:
+def test_linear_scale_rounds_toward_zero(scale: Linear, value: float) -> None:
     span = 100 - scale.floor
     assume(scale.low < value <= scale.high and math.isfinite(span * (value - scale.low)))
     exact = span * (value - scale.low) / (scale.high - scale.low) + scale.floor
     assert Linear(scale.low, scale.high, floor=scale.floor).score(value) == math.trunc(min(exact, 100))
 
 
-def test_ways_to_round() -> None:
+def test_scale_rounding_modes() -> None:
     ways: tuple[Rounding, ...] = ("truncate", "nearest", "floor")
     assert [Linear(0, 1000, way, -100).score(3) for way in ways] == [-99, -99, -100]
     assert [Linear(0, 1000, way).score(998) for way in ways] == [99, 100, 99]
 
 
-def test_anything_at_all_is_more_than_nothing_of_a_share() -> None:
+def test_share_above_zero_scores_at_least_one() -> None:
     assert [Share(1000).score(value) for value in (-1, 0, 0.1, 15, 25, 1000, 2000)] == [
         0,
         0,
@@ -130,7 +130,7 @@ def test_anything_at_all_is_more_than_nothing_of_a_share() -> None:
     assert Share(rounding="nearest").score(0.497) == 50
 
 
-def test_equal_ratios_are_equal_distances() -> None:
+def test_logarithmic_scale_has_equal_steps_for_equal_ratios() -> None:
     scale = Logarithmic(1, 10_000)
     assert [scale.score(value) for value in (1, 10, 100, 1000, 10_000)] == [0, 25, 50, 75, 100]
     symmetric = Logarithmic(1, 10_000, floor=-100)
@@ -138,7 +138,7 @@ def test_equal_ratios_are_equal_distances() -> None:
 
 
 @pytest.mark.parametrize(("value", "score"), [(1e9, 100), (-1e9, -100), (12.4, 12), (12.5, 13), (-0.4, 0)])
-def test_a_value_that_is_a_score(value: float, score: int) -> None:
+def test_direct_scale_rounds_and_clamps(value: float, score: int) -> None:
     assert Direct().score(value) == score
     assert Direct(floor=0).score(value) == max(score, 0)
 
@@ -152,7 +152,7 @@ def test_a_value_that_is_a_score(value: float, score: int) -> None:
         ([1.0, 1.0, 2.0, 3.0], [17, 17, 67, 100]),
     ],
 )
-def test_rank_in_the_fleet(values: list[float], scores: list[int]) -> None:
+def test_quantile_scale_ranks_fleet(values: list[float], scores: list[int]) -> None:
     scale = fit(Quantile(), values)
     assert [scale.score(value) for value in values] == scores
     upside_down = fit(Inverted(Quantile()), values)
@@ -161,7 +161,7 @@ def test_rank_in_the_fleet(values: list[float], scores: list[int]) -> None:
     assert symmetric.score(values[0]) in (-100, -67, 0)
 
 
-def test_spread_over_the_fleet() -> None:
+def test_spread_scale_covers_fleet() -> None:
     scale = fit(Spread(), [10.0, 20.0, 110.0])
     assert [scale.score(value) for value in (10.0, 20.0, 60.0, 110.0)] == [0, 10, 50, 100]
     assert fit(Spread(), [3.0, 3.0]).score(3.0) == 50
@@ -170,11 +170,11 @@ def test_spread_over_the_fleet() -> None:
 
 
 @given(values=st.lists(FINITE, min_size=1), data=st.data())
-def test_ranks_do_not_depend_on_order(values: list[float], data: st.DataObject) -> None:
+def test_quantile_is_independent_of_order(values: list[float], data: st.DataObject) -> None:
     assert Quantile().fit(data.draw(st.permutations(values))) == Quantile().fit(values)
 
 
-def test_who_needs_a_fleet() -> None:
+def test_fleet_scales_need_fitting() -> None:
     assert needs_fleet(Quantile())
     assert needs_fleet(Inverted(Inverted(Spread())))
     assert not needs_fleet(Inverted(Linear(0, 1)))
@@ -207,6 +207,6 @@ def test_who_needs_a_fleet() -> None:
         ),
     ],
 )
-def test_limits_that_make_no_scale(make: Callable[[], Scale], words: str) -> None:
+def test_invalid_scale_limits_are_rejected(make: Callable[[], Scale], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()

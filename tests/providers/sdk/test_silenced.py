@@ -45,11 +45,11 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(POLL)
 
 
-def test_it_is_the_mark_that_the_controller_sets() -> None:
+def test_silence_condition_matches_controller() -> None:
     assert SILENT == MARK
 
 
-async def test_a_fleet_provider_that_reads_takes_it_back_at_once(world: World, client: Client) -> None:
+async def test_fleet_provider_replaces_silenced_score_at_once(world: World, client: Client) -> None:
     name, cluster = world.name("alive"), await world.cluster("c1")
     made = fleet_provider(scores={"free": Direct()}, name=name, interval=3600)(lambda _: {cluster: 40})
     async with running([made], hub=client):
@@ -64,7 +64,7 @@ async def test_a_fleet_provider_that_reads_takes_it_back_at_once(world: World, c
         assert not silence_marker.untouched(back, SilencePolicy())
 
 
-async def test_a_provider_of_one_cluster_takes_it_back_when_it_writes(world: World, client: Client) -> None:
+async def test_cluster_provider_replaces_silenced_score_on_write(world: World, client: Client) -> None:
     cluster, value = await world.namespace(), [40]
     made = provider(scores={"free": Direct()}, name="alive", interval=0.2)(lambda: value[0])
     async with running([made], hub=client, settings=Settings(cluster=cluster)):
@@ -74,7 +74,7 @@ async def test_a_provider_of_one_cluster_takes_it_back_when_it_writes(world: Wor
         assert back.status.validUntil is not None
 
 
-async def test_a_write_that_comes_too_late_changes_nothing(world: World, client: Client) -> None:
+async def test_late_write_does_not_replace_silenced_score(world: World, client: Client) -> None:
     """One that has nothing true to say was on its way when the score was marked silent."""
     cluster = await world.namespace()
     sink = AddOnPlacementScores(client, provider="late", resource="late-score")
@@ -99,7 +99,7 @@ async def test_a_write_that_comes_too_late_changes_nothing(world: World, client:
 
 
 @pytest.mark.parametrize("declared", ["silent", "deleted"])
-async def test_one_that_cannot_read_lets_it_be(world: World, client: Client, declared: str) -> None:
+async def test_failing_provider_keeps_silenced_score(world: World, client: Client, declared: str) -> None:
     name, cluster = world.name("blind"), await world.cluster("c1")
     sees, readings = [True], [0]
 

@@ -33,12 +33,12 @@ REASON = re.compile(r"[A-Z][a-z]+([A-Z][A-Za-z]+)+")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-def test_the_page_shows_all_of_them() -> None:
+def test_providers_page_shows_all_examples() -> None:
     assert FILES.keys() == PROVIDERS.keys()
 
 
 @pytest.mark.parametrize("file", sorted(PROVIDERS))
-def test_what_the_page_shows_is_an_example_that_works(file: str) -> None:
+def test_providers_page_examples_work(file: str) -> None:
     first, _, rest = (EXAMPLES / file).read_text(encoding="utf-8").partition("\n")
     assert first == f"# fairway provider run {PROVIDERS[file]} --config {file}"
     assert FILES[file] == rest
@@ -47,7 +47,7 @@ def test_what_the_page_shows_is_an_example_that_works(file: str) -> None:
     assert made.scores
 
 
-async def test_the_command_prints_what_the_page_shows(fairway_hub: HubAddress) -> None:
+async def test_providers_page_output_is_current(fairway_hub: HubAddress) -> None:
     ((command, output),) = re.findall(r"```console\n\$ (fairway .*?)\n(.*?)```", PAGE, re.DOTALL)
     async with hub_of(fairway_hub) as hub:
         await hub.cluster("cluster1", region="north")
@@ -61,7 +61,7 @@ async def test_the_command_prints_what_the_page_shows(fairway_hub: HubAddress) -
     assert TIME.sub("TIME", printed) == TIME.sub("TIME", output)
 
 
-def test_the_page_knows_every_reason() -> None:
+def test_providers_page_lists_every_reason() -> None:
     _, _, table = PAGE.partition("## Reasons")
     told = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     there = {

@@ -34,7 +34,7 @@ def at(day: int, hour: int, minute: int = 0) -> datetime:
         (hours("9:00", "24:00", zone="Asia/Tokyo"), at(1, 15), False),
     ],
 )
-def test_covers(covered: Hours, moment: datetime, expected: bool) -> None:
+def test_schedule_covers_hours_and_days(covered: Hours, moment: datetime, expected: bool) -> None:
     assert covered.covers(moment) is expected
 
 
@@ -49,7 +49,7 @@ def test_covers(covered: Hours, moment: datetime, expected: bool) -> None:
         ("", "", "", "../../etc/passwd", NO_ZONE.format(given="../../etc/passwd")),
     ],
 )
-def test_what_is_no_time(start: str, end: str, day: str, zone: str, words: str) -> None:
+def test_invalid_schedule_is_rejected(start: str, end: str, day: str, zone: str, words: str) -> None:
     with pytest.raises(ValueError, match=r".+") as caught:
         Hours.parse(start=start, end=end, days=(day,) if day else (), zone=zone)
     assert str(caught.value) == words

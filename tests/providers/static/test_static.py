@@ -24,7 +24,7 @@ def options(**more: Any) -> dict[str, Any]:
     return {"scores": [{"name": "price", "scale": LINEAR}, {"name": "rank"}], **more}
 
 
-async def test_the_most_specific_wins() -> None:
+async def test_most_specific_static_value_wins() -> None:
     given = options(
         clusters={"c1": {"price": 3}},
         groups=[
@@ -49,12 +49,12 @@ async def test_the_most_specific_wins() -> None:
         }
 
 
-async def test_who_is_not_spoken_of_has_no_score() -> None:
+async def test_undeclared_cluster_has_no_static_score() -> None:
     async with open_provider("static", options(clusters={"c1": {"rank": 1}})) as found:
         assert await values(found, fleet("c1", "c2")) == {"c1": {"rank": 1.0}}
 
 
-async def test_the_hour_changes_values() -> None:
+async def test_schedule_changes_static_values() -> None:
     clock = StoppedClock(datetime(2026, 3, 2, 21, 59, tzinfo=UTC))
     given = options(
         clusters={"c1": {"price": 8}, "c2": {"price": 8}},
@@ -73,7 +73,7 @@ async def test_the_hour_changes_values() -> None:
     assert await values(found, clusters) == {"c1": {"price": 1.0}, "c2": {"price": 4.0}}
 
 
-def test_what_everybody_means_the_same_by_needs_no_words() -> None:
+def test_well_known_static_scores_have_default_scale() -> None:
     given = {"scores": [{"name": "cost"}, {"name": "carbon"}, {"name": "latency"}, {"name": "rank"}]}
     found = built("static", {**given, "defaults": {"rank": 1}})
     assert [(each.unit, each.scale) for each in found.scores] == [
@@ -113,7 +113,7 @@ def test_what_everybody_means_the_same_by_needs_no_words() -> None:
         ({"defaults": {"price": 1}, "checkEvery": 0}, "checkEvery", "must be at least 0.01s"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, more: dict[str, Any], field: str, words: str) -> None:
+def test_invalid_static_option_is_named(tmp_path: Path, more: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(OptionsError) as caught:
         built("static", options(**more), folder=tmp_path)
     assert caught.value.field == field
@@ -127,7 +127,7 @@ def replace(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-async def test_a_file_is_read_again_when_it_changes_and_kept_when_it_is_bad(tmp_path: Path) -> None:
+async def test_static_file_is_reloaded_and_invalid_version_ignored(tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text("clusters:\n  c1: {price: 3}\n")
     woken = asyncio.Event()
@@ -163,7 +163,7 @@ async def test_a_file_is_read_again_when_it_changes_and_kept_when_it_is_bad(tmp_
         assert await changed() == Reading(values={"price": 7.0})
 
 
-async def test_a_cluster_that_is_not_there_is_mentioned_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unknown_static_cluster_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="fairway.providers.static")
     async with open_provider("static", options(clusters={"c1": {"rank": 1}, "cl2": {"rank": 1}})) as found:
         await found.read(fleet("c1", "c2"))
@@ -171,7 +171,7 @@ async def test_a_cluster_that_is_not_there_is_mentioned_once(caplog: pytest.LogC
     assert [each.getMessage() for each in caplog.records] == ["static: there is no managed cluster cl2"]
 
 
-async def test_published_on_a_hub(fairway_hub: HubAddress) -> None:
+async def test_static_scores_are_published(fairway_hub: HubAddress) -> None:
     given = {
         "name": "prices",
         "scores": [{"name": "cost"}],

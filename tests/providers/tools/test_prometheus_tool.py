@@ -32,12 +32,12 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"PATH": str(tmp_path / "bin"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
-def test_the_one_of_the_machine_comes_first(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_installed_prometheus_is_preferred(tmp_path: Path, environ: dict[str, str]) -> None:
     script(tmp_path / "bin", "prometheus", "")
     assert prometheus.program(environ) == tmp_path / "bin" / "prometheus"
 
 
-def test_debians_package_is_unpacked_once(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_prometheus_package_is_unpacked_once(tmp_path: Path, environ: dict[str, str]) -> None:
     script(tmp_path / "bin", "apt-get", DOWNLOAD)
     script(tmp_path / "bin", "dpkg-deb", UNPACK)
     found = prometheus.program(environ)
@@ -48,7 +48,7 @@ def test_debians_package_is_unpacked_once(tmp_path: Path, environ: dict[str, str
     assert prometheus.program(environ) == found
 
 
-def test_without_a_way_to_get_it_that_is_said(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_missing_prometheus_skips_with_reason(tmp_path: Path, environ: dict[str, str]) -> None:
     with pytest.raises(prometheus.PrometheusMissing) as caught:
         prometheus.program(environ)
     assert str(caught.value) == prometheus.NO_APT
@@ -59,7 +59,7 @@ def test_without_a_way_to_get_it_that_is_said(tmp_path: Path, environ: dict[str,
     assert prometheus.cached(environ) is None
 
 
-def test_in_ci_it_must_be_had(
+def test_missing_prometheus_fails_in_ci(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> Path:

@@ -8,7 +8,7 @@ from providers.usage.objects import GIB, as_node, as_pod, node, pod, shape
 GPU = "nvidia.com/gpu"
 
 
-def test_a_pod_may_come_before_its_node() -> None:
+def test_pod_before_its_node_is_counted() -> None:
     accounting = Accounting()
     assert accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"})))
     assert accounting.totals().free == {}
@@ -16,7 +16,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert accounting.totals().free == {"cpu": 12_000, "memory": 64 * GIB, "pods": 109}
 
 
-def test_a_node_made_anew_has_the_pods_that_are_still_bound_to_its_name() -> None:
+def test_recreated_node_keeps_bound_pods() -> None:
     accounting = Accounting()
     old, new = as_node(node("n1", uid="1")), as_node(node("n1", {"cpu": "8", "pods": "10"}, uid="2"))
     accounting.update_node(old)
@@ -28,7 +28,7 @@ def test_a_node_made_anew_has_the_pods_that_are_still_bound_to_its_name() -> Non
     assert accounting.totals().free == {"cpu": 4000, "pods": 9}
 
 
-def test_a_change_of_status_alone_changes_nothing() -> None:
+def test_status_change_does_not_change_totals() -> None:
     accounting = Accounting()
     accounting.update_node(as_node(node("n1")))
     accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Pending")))
@@ -37,7 +37,7 @@ def test_a_change_of_status_alone_changes_nothing() -> None:
     assert accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4"}, phase="Succeeded")))
 
 
-def test_a_node_that_gave_away_too_much_is_full_and_takes_nothing_from_others() -> None:
+def test_overcommitted_node_counts_as_full() -> None:
     for floor, cpu in ((True, 16_000), (False, 12_000)):
         accounting = Accounting(floor=floor)
         accounting.update_node(as_node(node("n1")))
@@ -47,7 +47,7 @@ def test_a_node_that_gave_away_too_much_is_full_and_takes_nothing_from_others() 
         assert accounting.totals().largest["cpu"] == 16_000
 
 
-def test_the_largest_node_is_found_again_when_it_fills() -> None:
+def test_largest_node_is_updated_when_it_fills() -> None:
     accounting = Accounting()
     for name, cpu in (("n1", "4"), ("n2", "16"), ("n3", "8")):
         accounting.update_node(as_node(node(name, {"cpu": cpu, "pods": "9"})))
@@ -58,7 +58,7 @@ def test_the_largest_node_is_found_again_when_it_fills() -> None:
     assert accounting.totals().largest["cpu"] == 6000
 
 
-def test_a_device_node_has_room_for_who_wants_the_device() -> None:
+def test_tainted_device_node_has_room_for_device_pods() -> None:
     shapes = (shape("web", {"cpu": "1"}), shape("train", {"cpu": "4", GPU: "2"}))
     accounting = Accounting(shapes=shapes)
     accounting.update_node(as_node(node("plain", {"cpu": "8", "pods": "4"})))
@@ -73,7 +73,7 @@ def test_a_device_node_has_room_for_who_wants_the_device() -> None:
     ("basis", "cpu", "memory"),
     [("requests", 12_000, 63 * GIB), ("usage", 14_000, 60 * GIB), ("both", 12_000, 60 * GIB)],
 )
-def test_what_is_taken_is_what_is_requested_or_used(basis: Basis, cpu: int, memory: int) -> None:
+def test_taken_resources_by_basis(basis: Basis, cpu: int, memory: int) -> None:
     accounting = Accounting(basis=basis)
     accounting.update_node(as_node(node("n1")))
     accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "4", "memory": "1Gi"})))
@@ -83,7 +83,7 @@ def test_what_is_taken_is_what_is_requested_or_used(basis: Basis, cpu: int, memo
     assert accounting.totals().free == {"cpu": 12_000, "memory": 63 * GIB, "pods": 109}
 
 
-def test_pods_that_wait_are_pressure_and_take_nothing() -> None:
+def test_pending_pods_take_no_room() -> None:
     accounting = Accounting()
     accounting.update_node(as_node(node("n1")))
     accounting.update_pod(as_pod(pod("a", requests={"cpu": "40"}, phase="Pending")))
@@ -95,7 +95,7 @@ def test_pods_that_wait_are_pressure_and_take_nothing() -> None:
     assert accounting.totals().waiting == 1
 
 
-def test_who_cannot_be_read_is_named_until_it_can() -> None:
+def test_unreadable_object_is_named_until_fixed() -> None:
     accounting = Accounting()
     accounting.update_node(as_node(node("n1", {"cpu": "garbage", "pods": "5"})))
     accounting.update_pod(as_pod(pod("p", "n1", {"cpu": "x"}, namespace="shop")))
@@ -110,7 +110,7 @@ def test_who_cannot_be_read_is_named_until_it_can() -> None:
     assert accounting.totals().free == {"cpu": 16_000, "memory": 64 * GIB, "pods": 110}
 
 
-def test_what_a_node_had_long_ago_is_not_kept() -> None:
+def test_stale_heap_entries_are_dropped() -> None:
     accounting = Accounting()
     accounting.update_node(as_node(node("n1", {"cpu": "1000", "pods": "1000"})))
     for number in range(500):

@@ -35,7 +35,7 @@ def free(cpu: str = "0", memory: str = "0", **more: str) -> Accounting:
     ("cores", "score"),
     [(0, -100), (1, -98), (4, -92), (16, -68), (24, -52), (40, -20), (100, 100), (900, 100)],
 )
-def test_symmetric_cpu_of_ocm_s_add_on(cores: int, score: int) -> None:
+def test_symmetric_cpu_score_matches_ocm_addon(cores: int, score: int) -> None:
     assert scores({"floor": -100}, free(cpu=str(cores)))["cpuAvailable"] == score
 
 
@@ -54,7 +54,7 @@ def test_symmetric_cpu_of_ocm_s_add_on(cores: int, score: int) -> None:
         (9999, 100),
     ],
 )
-def test_symmetric_memory_of_ocm_s_add_on(gib: int, score: int) -> None:
+def test_symmetric_memory_score_matches_ocm_addon(gib: int, score: int) -> None:
     assert scores({"floor": -100}, free(memory=f"{gib}Gi"))["memAvailable"] == score
 
 
@@ -69,14 +69,14 @@ def test_symmetric_memory_of_ocm_s_add_on(gib: int, score: int) -> None:
         ("101", "2Ti", (100, 100)),
     ],
 )
-def test_default_scores_are_those_of_ocm_s_article(
+def test_default_usage_scores_match_ocm_article(
     cpu: str, memory: str, expected: tuple[int, int], spread: str
 ) -> None:
     given = {"scales": {"available": spread}, "scores": ["cpuAvailable", "memAvailable"]}
     assert tuple(scores(given, free(cpu=cpu, memory=memory)).values()) == expected
 
 
-def test_other_limits() -> None:
+def test_usage_limits_change_scores() -> None:
     given = {
         "limits": {"cpuAvailable": 32, "mem": "128Gi", "gpuNodeAvailable": 8},
         "scales": {"node": "linear"},
@@ -86,7 +86,7 @@ def test_other_limits() -> None:
     assert found["gpuNodeAvailable"] == 25
 
 
-def test_a_logarithmic_score_tells_small_clusters_apart_and_large_ones() -> None:
+def test_logarithmic_usage_score_separates_small_and_large() -> None:
     name = "cpuClusterAvailable"
     found = [scores({}, free(cpu=str(cores)))[name] for cores in (0, 2, 4, 50, 100, 200, 2000, 4000, 9999)]
     assert found[0] == 0
@@ -94,7 +94,7 @@ def test_a_logarithmic_score_tells_small_clusters_apart_and_large_ones() -> None
     assert sorted(set(found)) == found
 
 
-def test_what_a_cluster_does_not_have_is_left_out() -> None:
+def test_absent_resources_have_no_score() -> None:
     assert "gpuNodeAvailable" not in scores({}, free(cpu="4"))
     busy = free(cpu="4", **{GPU: "1"})
     busy.update_pod(as_pod(pod("p", "n1", {GPU: "1"})))
@@ -104,7 +104,7 @@ def test_what_a_cluster_does_not_have_is_left_out() -> None:
     assert scores({}, cordoned)["gpuClusterAvailable"] == 0
 
 
-def test_a_cluster_without_nodes_has_no_room() -> None:
+def test_cluster_without_nodes_scores_zero() -> None:
     found = scores({}, Accounting())
     assert {name for name, score in found.items() if score == 0} == {
         "cpuAvailable",
@@ -118,14 +118,14 @@ def test_a_cluster_without_nodes_has_no_room() -> None:
     assert found["podsPending"] == 100
 
 
-def test_raw_values_are_in_units_people_use() -> None:
+def test_raw_usage_values_have_display_units() -> None:
     accounting = free(cpu="1500m", memory="3Gi", **{"hugepages-2Mi": "512Mi", "example.com/card": "7"})
     found = raw({"resources": {"huge": "hugepages-2Mi", "card": "example.com/card"}}, accounting)
     assert (found["cpuAvailable"], found["memAvailable"], found["podsAvailable"]) == (1.5, 3.0, 110.0)
     assert (found["hugeNodeAvailable"], found["cardClusterAvailable"]) == (0.5, 7.0)
 
 
-def test_pods_that_wait_lower_what_is_free_if_asked_to() -> None:
+def test_count_pending_reduces_free_resources() -> None:
     accounting = free(cpu="16", memory="8Gi")
     accounting.update_pod(as_pod(pod("p", requests={"cpu": "4", "memory": "20Gi"}, phase="Pending")))
     assert raw({}, accounting)["cpuAvailable"] == 16.0
@@ -135,7 +135,7 @@ def test_pods_that_wait_lower_what_is_free_if_asked_to() -> None:
     assert scores({}, accounting)["podsPending"] < 100
 
 
-def test_how_many_of_a_shape_fit() -> None:
+def test_slots_of_shapes() -> None:
     given = {"shapes": {"web": {"cpu": "3", "memory": "1Gi"}}}
     accounting = Accounting(shapes=UsageOptions.read(given, environment={}).shapes)
     for name in ("n1", "n2"):
@@ -159,17 +159,17 @@ def upstream(parity: str) -> dict[str, int]:
     return scores({"parity": parity}, accounting)
 
 
-def test_the_eight_numbers_of_ocm_s_add_on() -> None:
+def test_upstream_parity_matches_fixed_ocm_addon() -> None:
     assert upstream("upstream-fixed") == dict(
         zip(EIGHT, [-52, -76, 17, 14, -70, -70, -100, -100], strict=True)
     )
 
 
-def test_and_those_it_gives_today() -> None:
+def test_upstream_parity_matches_current_ocm_addon() -> None:
     assert upstream("upstream") == dict(zip(EIGHT, [-52, -76, 100, 100, -70, -70, -100, -100], strict=True))
 
 
-def test_ratios_are_what_is_free_of_all_that_nodes_have() -> None:
+def test_ratios_are_free_share_of_allocatable() -> None:
     accounting = free(cpu="24", memory="48Gi")
     accounting.update_node(as_node(node("n2", {"cpu": "8", "memory": "16Gi"})))
     accounting.update_node(as_node(node("n3", {"cpu": "64", "memory": "64Gi"}, cordoned=True)))
@@ -183,13 +183,13 @@ def test_ratios_are_what_is_free_of_all_that_nodes_have() -> None:
     assert not set(names) & set(scores({}, accounting))
 
 
-def test_every_score_explains_itself() -> None:
+def test_every_usage_score_has_a_meaning() -> None:
     for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={})):
         assert each.score.meaning.endswith(".")
         assert each.score.unit or each.score.name[:3] in ("gpu", "tpu")
 
 
-def test_the_environment_may_name_the_scores() -> None:
+def test_environment_selects_usage_scores() -> None:
     named = {"SCORES": "memAvailable, cpuAvailable"}
     assert [each.score.name for each in measures(UsageOptions.read({}, environment=named))] == [
         "cpuAvailable",

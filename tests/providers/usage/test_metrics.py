@@ -61,7 +61,7 @@ async def serving(api: Api) -> AsyncIterator[Meter]:
         await runner.cleanup()
 
 
-async def test_what_is_used_is_rounded_up_to_whole_units() -> None:
+async def test_node_metrics_are_rounded_up() -> None:
     api = Api(body={"n1": {"cpu": "1500300400n", "memory": "2048Ki"}, "n2": {"cpu": "12m", "memory": "1Gi"}})
     async with serving(api) as meter:
         assert await meter.request() == {
@@ -71,7 +71,7 @@ async def test_what_is_used_is_rounded_up_to_whole_units() -> None:
     assert api.asked == [PATH]
 
 
-async def test_garbage_of_one_node_costs_only_that_node(caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_metrics_affect_only_their_node(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(Api(body={"n1": {"cpu": "hot"}, "n2": {"cpu": "1"}})) as meter:
         assert await meter.request() == {"n2": {"cpu": 1000}}
         assert meter.problem == ""
@@ -81,7 +81,7 @@ async def test_garbage_of_one_node_costs_only_that_node(caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     ("status", "told"), [(404, "does not serve metrics.k8s.io"), (403, "may not be listed")]
 )
-async def test_a_cluster_without_metrics_is_told_of_once_and_is_no_problem(
+async def test_missing_metrics_api_is_logged_once(
     status: int, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -94,7 +94,7 @@ async def test_a_cluster_without_metrics_is_told_of_once_and_is_no_problem(
     assert [told in each.message for each in caplog.records if each.name.endswith("usage.metrics")] == [True]
 
 
-async def test_metrics_that_fail_are_believed_for_a_while_and_then_missed() -> None:
+async def test_failing_metrics_expire_after_some_intervals() -> None:
     api = Api(body={"n1": {"cpu": "1"}})
     async with serving(api) as meter:
         assert await meter.request() == {"n1": {"cpu": 1000}}
@@ -111,7 +111,7 @@ async def test_metrics_that_fail_are_believed_for_a_while_and_then_missed() -> N
         assert meter.problem == ""
 
 
-async def test_metrics_that_fail_from_the_start_are_missed_at_once() -> None:
+async def test_metrics_failing_from_start_are_a_problem() -> None:
     async with serving(Api(status=503)) as meter:
         assert await meter.request() == {}
         assert meter.problem.startswith("metrics.k8s.io does not answer (")

@@ -16,11 +16,11 @@ def read(given: dict[str, Any], **environment: str) -> UsageOptions:
     return options
 
 
-def test_nothing_said_is_the_default() -> None:
+def test_usage_defaults() -> None:
     assert read({}) == UsageOptions()
 
 
-def test_everything_said() -> None:
+def test_all_usage_options() -> None:
     options = read(
         {
             "basis": "usage",
@@ -88,13 +88,13 @@ def test_everything_said() -> None:
         ({"parity": "upstream", "limits": {"cpu": 4}}, "limits: parity decides that; remove this"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_by_its_field(given: dict[str, Any], told: str) -> None:
+def test_invalid_usage_option_names_its_field(given: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError) as refused:
         read(given)
     assert str(refused.value).startswith(told)
 
 
-def test_the_limits_of_ocm_s_example_may_come_from_the_environment() -> None:
+def test_usage_limits_from_environment() -> None:
     options = read({}, MAXCPUCOUNT="200", MAXMEMCOUNT="1048576")
     assert options.limits == {"cpuAvailable": 200, "memAvailable": TIB}
     assert read({}, MAXMEMCOUNT="512Gi").limits == {"memAvailable": TIB / 2}
@@ -119,12 +119,12 @@ def test_the_limits_of_ocm_s_example_may_come_from_the_environment() -> None:
         read({}, MAXCPUCOUNT="all")
 
 
-def test_parity_counts_as_ocm_s_add_on_does() -> None:
+def test_parity_option_uses_upstream_policy() -> None:
     options = read({"parity": "upstream-fixed"})
     assert (options.policy, options.basis) == (UPSTREAM, "requests")
 
 
-async def test_the_catalogue_makes_one_and_asks_for_the_cluster() -> None:
+async def test_usage_factory_needs_local_cluster() -> None:
     factory = CATALOGUE["resource-usage"].factory()
     with pytest.raises(OptionsError, match="resource-usage reads the cluster it runs on"):
         factory({}, Context(name="resource-usage"))

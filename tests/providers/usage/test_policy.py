@@ -51,7 +51,7 @@ MASTER: dict[str, Any] = {"labels": {CONTROL_PLANE: ""}, "taints": [(CONTROL_PLA
         (UPSTREAM, {"cordoned": True}, None),
     ],
 )
-def test_which_nodes_take_pods(
+def test_nodes_that_accept_pods(
     policy: CountingPolicy, state: dict[str, Any], repelled: set[str] | None
 ) -> None:
     assert policy.repelled(as_node(node("n1", **state))) == repelled
@@ -72,11 +72,13 @@ def test_which_nodes_take_pods(
         (CountingPolicy(), {"phase": "Failed"}, None),
     ],
 )
-def test_where_a_pod_takes_room(policy: CountingPolicy, state: dict[str, Any], place: str | None) -> None:
+def test_node_whose_room_a_pod_takes(
+    policy: CountingPolicy, state: dict[str, Any], place: str | None
+) -> None:
     assert policy.place(as_pod(pod("p", **state))) == place
 
 
 @pytest.mark.parametrize("text", ["", "=", "key:Sometimes", "key=a=b", ":NoSchedule", "a b"])
-def test_what_names_no_taint_is_refused(text: str) -> None:
+def test_invalid_toleration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text!r} names no taint: write its key"):
         Toleration.parse(text)

@@ -26,7 +26,7 @@ ROOMY: Document = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 NO_METRICS: dict[str, Any] = {"basis": "requests"}
 
 
-async def test_every_change_that_matters_wakes_it(cluster: Cluster) -> None:
+async def test_counted_changes_wake_usage_provider(cluster: Cluster) -> None:
     async with watched(cluster.client) as seen:
         await seen.until(cpuAvailable=0.0)
         await cluster.node(node("n1", ROOMY))
@@ -46,7 +46,7 @@ async def test_every_change_that_matters_wakes_it(cluster: Cluster) -> None:
         await seen.until(cpuAvailable=16.0, gpuNodeAvailable=4.0)
 
 
-async def test_pods_outlive_their_node_and_count_on_the_next_of_its_name(cluster: Cluster) -> None:
+async def test_pods_count_on_recreated_node(cluster: Cluster) -> None:
     await cluster.node(node("n1", ROOMY))
     await cluster.pod(pod("a", "n1", {"cpu": "4"}))
     async with watched(cluster.client, **NO_METRICS) as seen:
@@ -57,7 +57,7 @@ async def test_pods_outlive_their_node_and_count_on_the_next_of_its_name(cluster
         await seen.until(cpuAvailable=4.0)
 
 
-async def test_in_the_end_it_is_what_a_full_count_says(cluster: Cluster) -> None:
+async def test_incremental_usage_equals_full_count(cluster: Cluster) -> None:
     chance = random.Random(7)
     nodes = [node(f"n{number}", {**ROOMY, "cpu": str(8 + number)}) for number in range(4)]
     nodes[3]["spec"]["unschedulable"] = True
@@ -93,7 +93,7 @@ async def test_in_the_end_it_is_what_a_full_count_says(cluster: Cluster) -> None
                 seen.woken.clear()
 
 
-async def test_only_the_nodes_that_were_asked_for(cluster: Cluster) -> None:
+async def test_node_selector_limits_usage(cluster: Cluster) -> None:
     await cluster.node(node("n1", ROOMY, labels={"pool": "a"}))
     await cluster.node(node("n2", ROOMY, labels={"pool": "b"}))
     async with watched(cluster.client, nodeSelector="pool=b", **NO_METRICS) as seen:
@@ -130,7 +130,7 @@ METRICS: Document = {
 }
 
 
-async def test_what_is_used_counts_where_it_is_known(tmp_path: Path) -> None:
+async def test_node_metrics_count_where_known(tmp_path: Path) -> None:
     with hub_in_thread(folder=tmp_path, definitions=[METRICS]) as hub:
         async with Client.from_kubeconfig(hub.kubeconfig) as client:
             cluster = Cluster(client)
@@ -152,7 +152,7 @@ async def test_what_is_used_counts_where_it_is_known(tmp_path: Path) -> None:
                 await seen.until(cpuAvailable=16 + 14.0, memAvailable=64 + 63.0)
 
 
-async def test_an_object_nobody_can_read_is_named_and_the_rest_counted() -> None:
+async def test_unreadable_object_is_named_and_others_counted() -> None:
     nodes = [node("n1", ROOMY), node("n2", {"cpu": "garbage", "memory": "8Gi", "pods": "5"}), node("n3")]
     nodes[2]["status"]["conditions"] = "none"
     pods = [pod("a", "n1", {"cpu": "4", "memory": "much"}, namespace="shop")]
@@ -166,7 +166,7 @@ async def test_an_object_nobody_can_read_is_named_and_the_rest_counted() -> None
     assert reading.reason == "Unreadable"
 
 
-async def test_no_more_than_a_few_are_named() -> None:
+async def test_number_of_named_problems_is_limited() -> None:
     nodes = [node(f"n{number}", {"cpu": "garbage"}) for number in range(9)]
     content: dict[str, list[Document]] = {"/api/v1/nodes": nodes, "/api/v1/pods": []}
     async with odd_server(content) as client, watched(client, **NO_METRICS) as seen:
@@ -174,7 +174,7 @@ async def test_no_more_than_a_few_are_named() -> None:
     assert reading.problem.endswith("; and 4 more")
 
 
-async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster) -> None:
+async def test_usage_provider_runs_with_declared_rights(cluster: Cluster) -> None:
     await cluster.node(node("n1", ROOMY))
     reader = await grant(cluster.client, "usage-reader", RULES)
     async with Client(reader) as client, watched(client) as seen:
@@ -182,7 +182,7 @@ async def test_the_rights_it_says_it_needs_are_enough(cluster: Cluster) -> None:
     assert reading.problem == ""
 
 
-async def test_who_may_not_look_is_told_so(
+async def test_usage_provider_reports_missing_rights(
     administrator: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.providers.informer_readiness.PATIENCE_SECONDS", 0.5)
@@ -194,9 +194,7 @@ async def test_who_may_not_look_is_told_so(
     assert refused.value.reason == "NotListed"
 
 
-async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stale_watch_fails_usage_reading(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(cluster.client, **NO_METRICS, interval="1h") as seen:
         await seen.until(cpuAvailable=0.0)
         monkeypatch.setattr(Informer, "lag", 61.0)
@@ -207,7 +205,7 @@ async def test_what_was_not_heard_of_for_long_is_not_told_as_news(
         assert refused.value.reason == "WatchLost"
 
 
-async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
+async def test_usage_provider_restart_counts_nothing_twice(cluster: Cluster) -> None:
     """What runs it begins anew when something broke."""
     await cluster.node(node("n1", ROOMY))
     await cluster.pod(pod("p1", "n1", {"cpu": "2"}))
@@ -218,7 +216,7 @@ async def test_a_second_run_counts_nothing_twice(cluster: Cluster) -> None:
 
 
 @pytest.mark.kube
-async def test_with_simulated_kubelets(tmp_path: Path, kube_tools: Tools) -> None:
+async def test_usage_with_simulated_kubelets(tmp_path: Path, kube_tools: Tools) -> None:
     async with (
         real_hub(kube_tools, folder=tmp_path, with_kwok=True) as hub,
         Client.from_kubeconfig(hub.kubeconfig) as client,

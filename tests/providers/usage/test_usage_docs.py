@@ -22,7 +22,7 @@ def rows(first: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
 
 
-def test_the_table_of_scores_is_whole_and_true() -> None:
+def test_usage_page_lists_all_scores() -> None:
     found = {
         each.score.name: each.score.scale
         for each in measures(UsageOptions.read({"shapes": {"web": {"cpu": 1}}}, environment={}))
@@ -36,7 +36,7 @@ def test_the_table_of_scores_is_whole_and_true() -> None:
             assert found[name].score(float(limit) * 0.9) < 100
 
 
-def test_the_table_of_scales_is_true() -> None:
+def test_usage_page_lists_scales() -> None:
     for scale, _, *points in rows("scale"):
         _, other = re.findall("`(.*?)`", scale)
         name = "cpuAvailable" if other.startswith("floor") else other
@@ -47,7 +47,7 @@ def test_the_table_of_scales_is_true() -> None:
         assert [int(point) for point in points] == [score.scale.score(float(number)) for number in NUMBERS]
 
 
-def test_the_options_are_all_there_and_can_be_used() -> None:
+def test_usage_page_options_are_complete_and_valid() -> None:
     given = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
     options = UsageOptions.read(given, environment={})
     assert {each.score.name for each in measures(options)} == set(given["scores"])
@@ -55,7 +55,7 @@ def test_the_options_are_all_there_and_can_be_used() -> None:
     assert set(known) - set(given) == {"parity"}
 
 
-def test_the_rights_are_told() -> None:
+def test_usage_page_lists_rights() -> None:
     told = PAGE.partition("It needs to")[2].partition(", nothing else")[0]
     for rule in RULES:
         for verb in rule.verbs:
