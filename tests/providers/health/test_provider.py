@@ -124,7 +124,7 @@ async def test_absent_health_parts_are_noted(client: Client) -> None:
 
 
 async def test_forbidden_health_parts_are_problems(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("fairway.providers.health.provider.SYNC_SECONDS", 0.5)
     await node(client, "n1")
     nodes = Rule(groups=("",), resources=("nodes",), verbs=("list", "watch"))
     agent = await grant(client, "agent", (nodes,))
@@ -142,7 +142,7 @@ async def test_forbidden_health_parts_are_problems(client: Client, monkeypatch: 
 
 
 async def test_unresponsive_api_server_counts_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("fairway.providers.health.provider.SYNC_SECONDS", 0.1)
     nowhere = Connection(server="http://127.0.0.1:9")
     async with Client(nowhere) as client:
         provider = Health(client, HealthOptions(probe_timeout=7.0))
@@ -153,7 +153,7 @@ async def test_unresponsive_api_server_counts_as_slow(monkeypatch: pytest.Monkey
 
 
 async def test_health_without_known_parts_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairway.providers.health.provider.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("fairway.providers.health.provider.SYNC_SECONDS", 0.1)
     async with Client(Connection(server="http://127.0.0.1:9")) as client:
         provider = Health(client)
         with pytest.raises(ProviderError, match="the state of the cluster is unknown") as refused:

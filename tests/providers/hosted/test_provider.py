@@ -129,7 +129,7 @@ async def test_hosted_provider_restart_counts_nothing_twice(cluster: Cluster) ->
 async def test_hosted_provider_reports_missing_rights(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(informer_readiness, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(informer_readiness, "SYNC_SECONDS", 0.2)
     monkeypatch.setattr(informer_readiness, "ANSWER_SECONDS", 120.0)
     stranger = await grant(cluster.client, "stranger", (HOSTED_RULE,))
     async with Client(stranger) as client, asyncio.timeout(120):

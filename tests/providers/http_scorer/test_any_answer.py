@@ -57,21 +57,21 @@ ANSWERS = JSON | st.fixed_dictionaries(
 )
 
 
-class Told:
-    """A server that has answered already."""
+class FixedEndpoint:
+    """An endpoint with a fixed response."""
 
     server, timeout = "http://prometheus", 5.0
 
     def __init__(self, value: Any, status: int) -> None:
         self.answer = Answer(status, msgspec.json.decode(msgspec.json.encode(value)))
 
-    async def ask(self, *_: Any, **__: Any) -> Answer:
+    async def request(self, *_: Any, **__: Any) -> Answer:
         return self.answer
 
 
 @given(ANSWERS, st.sampled_from([200, 400, 422, 503]))
 async def test_any_prometheus_response_is_handled(value: Any, status: int) -> None:
-    told: Any = Told(value, status)
+    told: Any = FixedEndpoint(value, status)
     api = Api(told, params={})
     with contextlib.suppress(ProviderError):
         found = await api.instant("up")

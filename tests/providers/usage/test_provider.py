@@ -185,7 +185,7 @@ async def test_usage_provider_runs_with_declared_rights(cluster: Cluster) -> Non
 async def test_usage_provider_reports_missing_rights(
     administrator: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairway.providers.informer_readiness.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("fairway.providers.informer_readiness.SYNC_SECONDS", 0.5)
     monkeypatch.setattr("fairway.providers.informer_readiness.ANSWER_SECONDS", PATIENCE)
     stranger = replace(administrator, impersonation=Impersonation(user="stranger"))
     async with Client(stranger) as client, watched(client) as seen:
