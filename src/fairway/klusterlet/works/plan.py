@@ -28,6 +28,7 @@ from fairway.api.work import (
     IgnoreField,
 )
 from fairway.klusterlet.works import drift, messages
+from fairway.klusterlet.works.ignored_fields import keep_live_values
 from fairway.klusterlet.works.manifest import DesiredObject, InvalidManifest, Reading, apply_order, digest
 from fairway.klusterlet.works.messages import ManifestError
 from fairway.klusterlet.works.objects import Object, ObjectId, owners_of
@@ -39,7 +40,6 @@ from fairway.klusterlet.works.ownership import (
     reference,
     work_references,
 )
-from fairway.klusterlet.works.ignored_fields import keep_live_values
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
