@@ -26,7 +26,7 @@ from fairway.klusterlet.registration import (
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
 from fairway.kube.credentials import StoredCredentials
-from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.fleet import DEADLINE, Fleet, Joined, fresh, gone, until
 
 

@@ -21,7 +21,7 @@ from fairway.klusterlet.membership import Membership
 from fairway.klusterlet.registration import certificate_spec
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
 from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
-from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, gone, joined, until
 

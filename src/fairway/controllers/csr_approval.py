@@ -6,7 +6,7 @@ from fairway.api.kinds import encode
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
 from fairway.kube import NotFound
-from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from fairway.kube.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 
 REASON: Final = "AutoApprovedByFairway"
 CLIENT: Final = "client auth"

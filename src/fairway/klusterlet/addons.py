@@ -37,7 +37,7 @@ from fairway.kube import (
 )
 from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.resource import Key, key_of
-from fairway.kube.signing import CLIENT_SIGNER
+from fairway.kube.csr import CLIENT_SIGNER
 
 log: Final = logging.getLogger(__name__)
 

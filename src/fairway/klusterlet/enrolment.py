@@ -21,7 +21,7 @@ from fairway.klusterlet.atomic_directory import replace_private
 from fairway.klusterlet.certificates import CertificateError, KeyPair, Subject, new_key, request_for
 from fairway.klusterlet.errors import Refused
 from fairway.kube import AlreadyExists, Client, Expired, KubeError, NotFound
-from fairway.kube.signing import (
+from fairway.kube.csr import (
     APPROVED,
     CLIENT_SIGNER,
     DENIED,

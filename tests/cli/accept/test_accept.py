@@ -38,7 +38,7 @@ from fairway.klusterlet.certificates import Subject, new_key
 from fairway.klusterlet.certificates import request_for as request_for_key
 from fairway.klusterlet.names import JOINED
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch
-from fairway.kube.signing import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from fairway.kube.csr import APPROVED, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 from fairway.testing.builders import cluster
 from fairway.testing.hub import HubAddress
 

@@ -46,7 +46,7 @@ from fairway.kube import (
 )
 from fairway.kube.core import NODES
 from fairway.kube.errors import UntrustedError
-from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.testing.background import background
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until

@@ -26,7 +26,7 @@ from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
-from fairway.kube.signing import (
+from fairway.kube.csr import (
     APPROVED,
     CLIENT_SIGNER,
     SIGNING_REQUESTS,

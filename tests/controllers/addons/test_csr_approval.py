@@ -26,7 +26,7 @@ from fairway.controllers.csr_approval import REASON
 from fairway.klusterlet.certificates import Subject, new_key, request_for
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
-from fairway.kube.signing import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from fairway.kube.csr import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 
 USAGES = ("digital signature", "key encipherment", "client auth")
 

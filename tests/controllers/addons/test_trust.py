@@ -34,7 +34,7 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
-from fairway.kube.signing import SIGNING_REQUESTS
+from fairway.kube.csr import SIGNING_REQUESTS
 
 pytestmark = pytest.mark.embedded
 

@@ -135,7 +135,7 @@ async def _accept(
         check_requests,
     )
     from fairway.kube import MANAGED_CLUSTERS, Patch
-    from fairway.kube.signing import SIGNING_REQUESTS
+    from fairway.kube.csr import SIGNING_REQUESTS
 
     name = cluster.metadata.name
     found = await listed(client, SIGNING_REQUESTS, labels=f"{CLUSTER_LABEL}={name}")

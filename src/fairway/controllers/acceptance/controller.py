@@ -44,7 +44,7 @@ from fairway.kube import (
     Resource,
     Updated,
 )
-from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)

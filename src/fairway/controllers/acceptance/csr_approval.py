@@ -21,7 +21,7 @@ from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.kube import Client, Informer
 from fairway.kube.log_throttle import LogThrottle
-from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
+from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
 
 log: Final = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from fairway.api.meta import format_time
 from fairway.controllers.cluster_names import EVERYBODY, GROUP_PREFIX
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.kube import Client, Conflict
-from fairway.kube.signing import (
+from fairway.kube.csr import (
     APPROVED,
     CLIENT_SIGNER,
     DENIED,

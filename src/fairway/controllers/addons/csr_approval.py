@@ -10,7 +10,7 @@ from fairway.controllers.csr_approval import approve
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
 from fairway.kube.log_throttle import LogThrottle
-from fairway.kube.signing import CertificateSigningRequest
+from fairway.kube.csr import CertificateSigningRequest
 
 log: Final = logging.getLogger(__name__)
 

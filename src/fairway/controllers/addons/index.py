@@ -31,7 +31,7 @@ from fairway.kube import (
 )
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import Key
-from fairway.kube.signing import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 
 
 class AddOnIndex:

@@ -20,7 +20,7 @@ from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions, names, works
 from fairway.controllers.csr_approval import is_client_certificate
 from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
-from fairway.kube.signing import CLIENT_SIGNER, CertificateSigningRequest
+from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
 
 EVERYBODY: Final = "system:authenticated"
 """Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
