@@ -44,7 +44,7 @@ EXPORTS = {
         *("MANAGED_CLUSTERS", "MANAGED_CLUSTER_ADD_ONS", "MANAGED_CLUSTER_SCORES"),
         *("MANAGED_CLUSTER_SETS", "MANAGED_CLUSTER_SET_BINDINGS", "MANIFEST_WORKS", "NotFound"),
         *("PLACEMENTS", "PLACEMENT_DECISIONS", "Patch", "Recorder", "Resource", "SYSTEM_CLOCK"),
-        *("ServerError", "ShutDown", "SystemClock", "Timing", "TokenBucket", "TooManyRequests"),
+        *("ServerError", "SystemClock", "Timing", "TokenBucket", "TooManyRequests"),
         *("TransportError", "Unauthorized", "Unconfirmed", "Updated", "WorkQueue", "load"),
     ],
     "providers": [

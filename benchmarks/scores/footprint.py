@@ -21,7 +21,7 @@ from benchmarks.scores import agent as agents
 from benchmarks.scores.agent import PODS_NAMESPACE, SCORE, add_node, agent, pod, raw_of
 from benchmarks.scores.sightings import watched
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, Client
-from fairway.kube.core import PODS
+from fairway.kube.resource import PODS
 
 PODS_PER_NODE = 110
 TICK = 0.1

@@ -20,7 +20,7 @@ from benchmarks.scores.sightings import Sightings, watched
 from fairway.api.pod import Pod
 from fairway.api.score import AddOnPlacementScore
 from fairway.kube import ADD_ON_PLACEMENT_SCORES
-from fairway.kube.core import PODS
+from fairway.kube.resource import PODS
 from fairway.providers.provider import HIGHEST
 from fairway.providers.provider_loop import DEBOUNCE_SECONDS
 from fairway.providers.scales import Linear

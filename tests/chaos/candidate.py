@@ -55,7 +55,6 @@ class Candidate:
                 timing=TIMING,
                 on_started=lambda fence: self._lead(elector, fence),
                 on_stopped=lambda: self.line.tell(stopped=True),
-                on_new_leader=lambda name: self.line.tell(leader=name),
             )
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, elector.stop)
             listening = asyncio.create_task(self._listen())

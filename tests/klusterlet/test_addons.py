@@ -26,8 +26,8 @@ from fairway.klusterlet.addons import AddOnCredentials, identities
 from fairway.klusterlet.kinds import SECRETS, Secret
 from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer, Patch, load
-from fairway.kube.lease import LEASES
 from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
+from fairway.kube.lease import LEASES
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import DEADLINE, Joined, at_work, fresh, gone, until
 

@@ -16,9 +16,9 @@ from fairway.klusterlet.bootstrap import KINDS
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Patch
-from fairway.kube.core import NODES
-from fairway.kube.lease import LEASES
 from fairway.kube.csr import SIGNING_REQUESTS
+from fairway.kube.lease import LEASES
+from fairway.kube.resource import NODES
 from klusterlet.fleet import Fleet, controllers, gone, join, until
 from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
 

@@ -12,7 +12,7 @@ from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.membership import Membership
 from fairway.klusterlet.status_reporter import UNAVAILABLE, StatusReporter
 from fairway.kube import CLUSTER_CLAIMS, MANAGED_CLUSTERS, Client, Connection, Patch
-from fairway.kube.core import NODES
+from fairway.kube.resource import NODES
 from fairway.kube.transport import Retry
 from klusterlet.clocks import ShiftedClock
 from klusterlet.fleet import Joined, at_work, fresh, until

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.client_proto import ResponseHandler
 
 from fairway.kube import Client, Connection
-from fairway.kube.core import NODES
+from fairway.kube.resource import NODES
 from rigs.certificates import Authority
 
 

@@ -155,16 +155,14 @@ class TestWriting:
 
     async def test_create_a_typed_object(self, hub: FaultyHub, client: Client) -> None:
         wanted = ManagedCluster(metadata=ObjectMeta(name="a"), spec=ManagedClusterSpec(hubAcceptsClient=True))
-        await client.create(
-            MANAGED_CLUSTERS, wanted, dry_run=True, field_manager="me", field_validation="Strict"
-        )
+        await client.create(MANAGED_CLUSTERS, wanted, dry_run=True, field_manager="me")
         assert hub.requests[0].json == {
             "apiVersion": f"{GROUP}/v1",
             "kind": "ManagedCluster",
             "metadata": {"name": "a"},
             "spec": {"hubAcceptsClient": True},
         }
-        assert hub.requests[0].query == {"fieldManager": "me", "dryRun": "All", "fieldValidation": "Strict"}
+        assert hub.requests[0].query == {"fieldManager": "me", "dryRun": "All"}
 
     async def test_a_subresource_answered_with_a_status(self, hub: FaultyHub, client: Client) -> None:
         pods: Resource[Placement] = Resource(
@@ -216,11 +214,10 @@ class TestWriting:
             namespace="n",
             field_manager="me",
             force=True,
-            field_validation="Warn",
         )
         seen = hub.requests[0]
         assert seen.headers["Content-Type"] == "application/apply-patch+yaml"
-        assert seen.query == {"fieldManager": "me", "force": "true", "fieldValidation": "Warn"}
+        assert seen.query == {"fieldManager": "me", "force": "true"}
         assert seen.json == {"apiVersion": f"{GROUP}/v1beta1", "kind": "Placement", "spec": {}}
 
     async def test_patches_that_make_no_sense(self, hub: FaultyHub) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fairway.kube.clock import Backoff, SystemClock, TokenBucket
-from fairway.kube.workqueue import CLOSED, NOT_TAKEN, Observer, QueueStats, ShutDown, WorkQueue
+from fairway.kube.workqueue import NOT_TAKEN, Observer, QueueStats, WorkQueue
 
 pytestmark = pytest.mark.looptime
 
@@ -156,64 +156,6 @@ async def test_cancelled_while_waiting_takes_nothing() -> None:
     assert await queue.get() == "a"
 
 
-async def test_shutdown_lets_workers_finish_what_is_queued() -> None:
-    queue = WorkQueue[str]()
-    seen = []
-
-    async def worker() -> None:
-        while True:
-            async with queue.take() as item:
-                await asyncio.sleep(5)
-                seen.append(item)
-
-    workers = [asyncio.create_task(worker()) for _ in range(3)]
-    for item in "abcd":
-        queue.add(item)
-    queue.add_after("late", delay=1000)
-    await asyncio.sleep(1)
-    queue.add("a")  # while it is processed: belongs to what must be finished
-    assert await queue.shutdown() == 1
-    assert now() == 10
-    assert sorted(seen) == ["a", "a", "b", "c", "d"]
-    queue.add("e")
-    queue.add_after("e", delay=1)
-    queue.add_rate_limited("e")
-    ends = await asyncio.gather(*workers, return_exceptions=True)
-    assert [str(end) for end in ends] == [CLOSED] * 3
-    assert all(isinstance(end, ShutDown) for end in ends)
-    assert queue.figures().delayed == 0
-
-
-async def test_shutdown_without_draining_discards_what_is_queued() -> None:
-    queue = WorkQueue[str]()
-    for item in "abc":
-        queue.add(item)
-    assert await queue.get() == "a"
-    queue.add("a")
-    queue.add_after("d", delay=1)
-    assert await queue.shutdown(drain=False) == 4
-    with pytest.raises(ShutDown):
-        await queue.get()
-    queue.done("a")
-    with pytest.raises(ShutDown):
-        await queue.get()
-
-
-async def test_one_shot_workers_get_what_comes_back_during_shutdown() -> None:
-    queue = WorkQueue[str]()
-    queue.add("a")
-    await queue.get()
-    queue.add("a")
-    other = asyncio.create_task(queue.get())
-    end = asyncio.create_task(queue.shutdown())
-    await asyncio.sleep(1)
-    assert not other.done()
-    queue.done("a")
-    assert await other == "a"
-    queue.done("a")
-    assert await end == 0
-
-
 async def test_join_waits_until_nothing_is_queued_or_processed() -> None:
     queue = WorkQueue[str]()
     await queue.join()
@@ -323,7 +265,8 @@ class Model(RuleBasedStateMachine):
         self.failures: dict[str, int] = {}
 
     def teardown(self) -> None:
-        self.loop.run_until_complete(self.queue.shutdown(drain=False))
+        for item in self.due:
+            self.queue.discard(item)
         self.loop.close()
 
     def do(self, action: Callable[[], None]) -> None:

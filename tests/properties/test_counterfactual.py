@@ -14,7 +14,7 @@ from fairway.whatif.explain import explain
 from fairway.whatif.world import Key, World
 from strategies import NOW_MICROS, placements, worlds
 
-EXAMPLES = settings(max_examples=40)
+EXAMPLES = settings(max_examples=25)
 
 
 def contents(world: World) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from strategies import (
     worlds,
 )
 
-EXAMPLES = settings(max_examples=50)
+EXAMPLES = settings(max_examples=30)
 
 
 def seen(outcome: Outcome) -> dict[str, Any]:
@@ -180,7 +180,7 @@ changes = st.one_of(clusters(), scores(), cluster_scores(), decisions())
         max_size=6,
     ),
 )
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_remembered_cycles_agree_with_fresh_ones(
     objects: list[object], placement: Placement, steps: list[tuple[list[object], int]]
 ) -> None:
@@ -411,5 +411,5 @@ UPSERTS: dict[str, Callable[[Fleet, Any], object]] = {
     "PlacementDecision": Fleet.upsert_decision,
 }
 
-HubMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+HubMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20)
 TestHub = HubMachine.TestCase

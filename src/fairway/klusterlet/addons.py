@@ -35,9 +35,9 @@ from fairway.kube import (
     Patch,
     Updated,
 )
+from fairway.kube.csr import CLIENT_SIGNER
 from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.resource import Key, key_of
-from fairway.kube.csr import CLIENT_SIGNER
 
 log: Final = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from fairway.kube import (
     NotFound,
     Patch,
 )
-from fairway.kube.core import NODES
 from fairway.kube.log_throttle import LogThrottle, retry_level
+from fairway.kube.resource import NODES
 
 log: Final = logging.getLogger(__name__)
 

@@ -56,7 +56,7 @@ from fairway.kube.resource import (
     Resource,
 )
 from fairway.kube.rest import Client, Listing
-from fairway.kube.workqueue import ShutDown, WorkQueue
+from fairway.kube.workqueue import WorkQueue
 
 __all__ = [
     "ADD_ON_DEPLOYMENT_CONFIGS",
@@ -107,7 +107,6 @@ __all__ = [
     "Recorder",
     "Resource",
     "ServerError",
-    "ShutDown",
     "SystemClock",
     "Timing",
     "TokenBucket",

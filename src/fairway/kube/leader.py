@@ -102,7 +102,7 @@ class Elector:
 
     ``on_started`` runs as a task for the length of each term and is cancelled at its end; the next term begins only
     after it has ended. It may return early. If it raises, ``run`` gives the Lease back and raises the same.
-    ``on_stopped`` follows when it has ended. ``on_new_leader`` is told of every new holder seen, oneself included.
+    ``on_stopped`` follows when it has ended.
     ``on_event`` gets a reason and a message, for an Event about the Lease. ``on_waiting`` gets the Lease that another
     one holds: at once, when the holder changes, and every minute.
     """
@@ -115,7 +115,6 @@ class Elector:
         timing: Timing | None = None,
         on_started: Callable[[Fence], Coroutine[Any, Any, None]] = _nothing,
         on_stopped: Callable[[], None] = lambda: None,
-        on_new_leader: Callable[[str], None] = lambda _: None,
         on_event: Callable[[str, str], None] = lambda _reason, _message: None,
         on_waiting: Callable[[Lease], None] = lambda _: None,
         runner: Runner = IN_PLACE,
@@ -126,7 +125,7 @@ class Elector:
         self._store = store
         self._timing = timing or Timing()
         self._on_started, self._on_stopped = on_started, on_stopped
-        self._on_new_leader, self._on_event = on_new_leader, on_event
+        self._on_event = on_event
         self._on_waiting, self._waiting_for, self._reported = on_waiting, "", -math.inf
         self._clock, self._chance = clock, chance
         self._runner = runner
@@ -146,11 +145,6 @@ class Elector:
     def fence(self) -> Fence | None:
         """The term that runs, or is just ending."""
         return self._term
-
-    @property
-    def leader(self) -> str:
-        """The last holder seen; empty before the first."""
-        return self._leader
 
     async def run(self) -> None:
         """Wait for the Lease, lead, and when it is lost wait again, until ``stop`` or cancelled.
@@ -283,9 +277,7 @@ class Elector:
         if self._seen is None or self._seen.version != version:
             lasts = believed_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
             self._seen = _Sighting(version, spec.holderIdentity, self._clock.monotonic() + lasts)
-        if spec.holderIdentity not in ("", self._leader):
-            self._leader = spec.holderIdentity
-            self._on_new_leader(spec.holderIdentity)
+        self._leader = spec.holderIdentity or self._leader
 
     # --- leading ---
 

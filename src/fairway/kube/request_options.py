@@ -12,7 +12,6 @@ from fairway.kube.resource import KubeStruct, Resource
 
 Match = Literal["Exact", "NotOlderThan"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-Validation = Literal["Ignore", "Warn", "Strict"]
 
 
 class Patch(enum.Enum):
@@ -41,11 +40,10 @@ def limit_of(limit: int) -> Pairs:
     return [("limit", str(limit))] if limit else []
 
 
-def writing(dry_run: bool, field_manager: str, field_validation: Validation | None) -> Pairs:
+def writing(dry_run: bool, field_manager: str) -> Pairs:
     asked = (
         ("fieldManager", field_manager),
         ("dryRun", "All" if dry_run else ""),
-        ("fieldValidation", field_validation or ""),
     )
     return [(name, value) for name, value in asked if value]
 

@@ -14,7 +14,9 @@ from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import RESOURCES
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
+from fairway.api.node import Node
 from fairway.api.placement import Placement
+from fairway.api.pod import Pod
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.work import AppliedManifestWork, ManifestWork
 
@@ -26,11 +28,11 @@ NO_NAMESPACE: Final = "{kind} is not namespaced: leave out {namespace!r}"
 SUBRESOURCE_OF_WHAT: Final = "subresource {subresource!r} of which {kind}? give its name"
 
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9.-]*", re.ASCII)
-"""Nearly every name there is; quoting it takes as long as all the rest of a path together."""
+"""Names that need no quoting, which would take as long as the rest of the path."""
 
 
 class KubeStruct(Protocol):
-    """A msgspec Struct with the metadata every Kubernetes object has."""
+    """A msgspec Struct with the metadata of a Kubernetes object."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -69,7 +71,7 @@ class Resource(Generic[T]):
     def path(
         self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """Quoted. Raises ValueError for what would end up at another resource than the one meant."""
+        """The quoted path. Raise ValueError for a name that would lead to another resource."""
         if namespace is not None and not self.namespaced:
             raise ValueError(NO_NAMESPACE.format(kind=self.kind, namespace=namespace))
         if name is not None and namespace is None and self.namespaced:
@@ -125,3 +127,6 @@ CLUSTER_MANAGEMENT_ADD_ONS: Final = _served(ClusterManagementAddOn)
 MANAGED_CLUSTER_ADD_ONS: Final = _served(ManagedClusterAddOn)
 ADD_ON_DEPLOYMENT_CONFIGS: Final = _served(AddOnDeploymentConfig)
 ADD_ON_TEMPLATES: Final = _served(AddOnTemplate)
+
+NODES: Final = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=Node)
+PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Pod)

@@ -25,7 +25,6 @@ from fairway.kube.request_options import (
     Match,
     Patch,
     Propagation,
-    Validation,
     deletion,
     document,
     is_status,
@@ -217,7 +216,6 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
         field_manager: str | None = None,
-        field_validation: Validation | None = None,
         timeout: float | None = None,
     ) -> T:
         """``apiVersion`` and ``kind`` may be left out. A subresource is one of the object named in the body.
@@ -230,7 +228,7 @@ class Client:
         response = await self._transport.request(
             "POST",
             resource.path(namespace=namespace, name=name, subresource=subresource),
-            query=writing(dry_run, field_manager or self.field_manager, field_validation),
+            query=writing(dry_run, field_manager or self.field_manager),
             body=sent,
             content_type=JSON,
             timeout=timeout,
@@ -248,7 +246,6 @@ class Client:
         subresource: str | None = None,
         dry_run: bool = False,
         field_manager: str | None = None,
-        field_validation: Validation | None = None,
         timeout: float | None = None,
     ) -> T:
         """The whole object, as a mapping with all its fields. Raises TypeError for a typed one."""
@@ -257,7 +254,7 @@ class Client:
         response = await self._transport.request(
             "PUT",
             resource.path(namespace=namespace, name=name, subresource=subresource),
-            query=writing(dry_run, field_manager or self.field_manager, field_validation),
+            query=writing(dry_run, field_manager or self.field_manager),
             body=msgspec.json.encode(document(resource, body)),
             content_type=JSON,
             timeout=timeout,
@@ -276,13 +273,12 @@ class Client:
         field_manager: str | None = None,
         force: bool = False,
         dry_run: bool = False,
-        field_validation: Validation | None = None,
         timeout: float | None = None,
     ) -> T:
         """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied one may be left out."""
         if force and kind is not Patch.APPLY:
             raise ValueError(FORCE_APPLIES)
-        query = writing(dry_run, field_manager or self.field_manager, field_validation)
+        query = writing(dry_run, field_manager or self.field_manager)
         content: Mapping[str, Any] | Sequence[Any] = body
         if kind is Patch.APPLY:
             if not (field_manager or self.field_manager):

@@ -22,17 +22,9 @@ from fairway.kube.clock import Backoff, TokenBucket
 
 T = TypeVar("T", bound=Hashable)
 
-CLOSED: Final = "the work queue is shut down"
 NOT_TAKEN: Final = "was not taken from the work queue"
 
 DEFAULT_BACKOFF: Final = Backoff(base=0.005, cap=1000.0)
-
-
-class ShutDown(Exception):
-    """The queue is shut down and drained."""
-
-    def __init__(self) -> None:
-        super().__init__(CLOSED)
 
 
 class Observer:
@@ -90,7 +82,6 @@ class WorkQueue(Generic[T]):
         self._failures: dict[T, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._joiners: list[asyncio.Future[None]] = []
-        self._closed = False
         self._adds = 0
         self._retries = 0
 
@@ -104,7 +95,7 @@ class WorkQueue(Generic[T]):
 
     def add(self, item: T) -> None:
         """Queue ``item``. A running delay of it continues."""
-        if self._closed or item in self._dirty:
+        if item in self._dirty:
             return
         self._dirty[item] = asyncio.get_running_loop().time()
         self._adds += 1
@@ -124,8 +115,6 @@ class WorkQueue(Generic[T]):
 
     def add_after(self, item: T, *, delay: float) -> None:
         """Add the item after ``delay`` seconds. Of several delays of one item, the first to end counts."""
-        if self._closed:
-            return
         if delay <= 0:
             self.add(item)
             return
@@ -140,8 +129,6 @@ class WorkQueue(Generic[T]):
 
     def add_rate_limited(self, item: T) -> None:
         """Add the item after a failure: later each time, until ``forget``."""
-        if self._closed:
-            return
         failures = self._failures.get(item, 0)
         self._failures[item] = failures + 1
         self._retries += 1
@@ -158,14 +145,8 @@ class WorkQueue(Generic[T]):
         return self._failures.get(item, 0)
 
     async def get(self) -> T:
-        """Take the next item; ``done`` must follow. Raises ShutDown when the queue is shut down and drained.
-
-        Cancelling never loses an item.
-        """
+        """Take the next item; ``done`` must follow. Cancelling never loses an item."""
         while not self._queue:
-            if self._closed and not self._dirty:
-                self._wake()
-                raise ShutDown
             taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._takers.append(taker)
             try:
@@ -215,26 +196,6 @@ class WorkQueue(Generic[T]):
                 if joiner in self._joiners:
                     self._joiners.remove(joiner)
 
-    async def shutdown(self, *, drain: bool = True) -> int:
-        """Take no more items. Return how many were discarded.
-
-        Delayed items are discarded. With ``drain`` the workers first finish what is queued; otherwise that is
-        discarded, too, and the workers get ShutDown at their next ``get``.
-        """
-        self._closed = True
-        discarded = len(self._delayed)
-        for handle in self._delayed.values():
-            handle.cancel()
-        self._delayed.clear()
-        if not drain:
-            discarded += len(self._dirty)
-            self._queue.clear()
-            self._dirty.clear()
-        self._settle()
-        if drain:
-            await self.join()
-        return discarded
-
     def figures(self) -> QueueStats:
         now = asyncio.get_running_loop().time()
         return QueueStats(
@@ -256,7 +217,7 @@ class WorkQueue(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        """Wake one waiter per queued item; at shutdown each waiter wakes the next."""
+        """Wake one waiter."""
         while self._takers:
             taker = self._takers.popleft()
             if not taker.done():
@@ -264,8 +225,6 @@ class WorkQueue(Generic[T]):
                 return
 
     def _settle(self) -> None:
-        if self._closed and not self._dirty:
-            self._wake()
         if self._dirty or self._processing:
             return
         for joiner in self._joiners:

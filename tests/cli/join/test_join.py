@@ -44,9 +44,9 @@ from fairway.kube import (
     Patch,
     load,
 )
-from fairway.kube.core import NODES
-from fairway.kube.errors import UntrustedError
 from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
+from fairway.kube.errors import UntrustedError
+from fairway.kube.resource import NODES
 from fairway.testing.background import background
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
 from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
+from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
 from controllers.hubs import HubUnderTest
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
@@ -29,7 +29,6 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     Client,
     Invalid,
-    Resource,
 )
 from fairway.observe.meters import Meters
 
@@ -361,22 +360,14 @@ async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: C
         )
 
 
-async def test_both_defaults_can_be_switched_off(hub: HubUnderTest, client: Client) -> None:
-    def neither(client: Client) -> ClusterSetController:
-        return ClusterSetController(client, meters=Meters(), default_sets=False, default_label=False)
+async def test_cluster_without_a_set_stays_without_where_a_webhook_assigns_sets(
+    hub: HubUnderTest, client: Client
+) -> None:
+    def unlabelled(client: Client) -> ClusterSetController:
+        return ClusterSetController(client, meters=Meters(), default_label=False)
 
-    async with at_work(hub, usual, rules=RULES):
-        await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
-    async with at_work(hub, neither, rules=RULES) as stage:
-        await client.delete(MANAGED_CLUSTER_SETS, GLOBAL)
-        await gone(client, MANAGED_CLUSTER_SETS, GLOBAL)
+    async with at_work(hub, unlabelled, rules=RULES) as stage:
         cluster = await add_cluster(client, fresh("c"))
         await stage.caught_up(MANAGED_CLUSTERS, cluster)
-        await stage.caught_up(MANAGED_CLUSTER_SETS, await add_set(client, fresh("set")))
-        assert GLOBAL not in {each.metadata.name for each in await every(client, MANAGED_CLUSTER_SETS)}
-        found = await client.get(MANAGED_CLUSTERS, cluster.metadata.name)
-        assert CLUSTER_SET_LABEL not in found.metadata.labels
-
-
-async def every(client: Client, resource: Resource[ManagedClusterSet]) -> tuple[ManagedClusterSet, ...]:
-    return (await client.list(resource)).items
+        now = await client.get(MANAGED_CLUSTERS, cluster.metadata.name)
+        assert CLUSTER_SET_LABEL not in now.metadata.labels

@@ -23,13 +23,3 @@ async def test_keys_are_sets_bindings_defaults_and_clusters_without_a_set() -> N
         ("ns", "s"),
         (CLUSTER, "bare"),
     }
-
-
-async def test_keys_without_the_default_sets_are_existing_objects() -> None:
-    hub = FakeHub()
-    hub.put(MANAGED_CLUSTERS, {"metadata": {"name": "bare"}})
-    hub.put(MANAGED_CLUSTER_SETS, {"metadata": {"name": "s"}})
-    controller = ClusterSetController(hub.client, meters=Meters(), default_sets=False, default_label=False)
-    controller.watch(hub.informers)
-    assert set(controller.keys()) == {("", "s")}
-    assert controller.queue.figures().depth == 1

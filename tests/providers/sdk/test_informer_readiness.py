@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairway.kube import TransportError
-from fairway.kube.core import NODES
+from fairway.kube.resource import NODES
 from fairway.providers.informer_readiness import STALE_SECONDS, WATCH_LOST, LivenessCheck
 from fairway.providers.provider import ProviderError
 

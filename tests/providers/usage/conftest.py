@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from fairway.kube import Client, Connection, Patch, load
-from fairway.kube.core import NODES, PODS
+from fairway.kube.resource import NODES, PODS
 from fairway.providers.provider import Reading
 from fairway.providers.usage import ResourceUsage, UsageOptions
 from fairway.testing.hub import hub_in_thread

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from fairway.kube import Client, Connection, Informer
-from fairway.kube.core import NODES, PODS
 from fairway.kube.credentials import Impersonation
+from fairway.kube.resource import NODES, PODS
 from fairway.providers.provider import ProviderError
 from fairway.providers.usage import RULES, ResourceUsage, UsageOptions
 from fairway.providers.usage.accounting import Totals

@@ -20,8 +20,8 @@ from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL
 from fairway.controllers.leadership import Leadership
 from fairway.kube import Client, Informer
-from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
+from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Final
 from fairway.api import GROUP
 from fairway.controllers.acceptance.grants import OF_REGISTRATION, OF_WORK, of_cluster
 from fairway.controllers.kinds import RBAC_GROUP
-from fairway.kube.rbac import Rule
 from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
+from fairway.kube.rbac import Rule
 
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("get", "list", "watch")),

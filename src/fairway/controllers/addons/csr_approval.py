@@ -9,8 +9,8 @@ from fairway.controllers.addons.installation import is_self_managed
 from fairway.controllers.csr_approval import approve
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.leadership import Leadership
-from fairway.kube.log_throttle import LogThrottle
 from fairway.kube.csr import CertificateSigningRequest
+from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 

@@ -29,9 +29,9 @@ from fairway.kube import (
     Batch,
     Updated,
 )
+from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import Key
-from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 
 
 class AddOnIndex:

@@ -11,9 +11,9 @@ from fairway.api.addon import ADD_ON_GROUP
 from fairway.api.work import WORK_GROUP
 from fairway.controllers.addons.ocm_detection import LEASE
 from fairway.controllers.kinds import RBAC_GROUP
+from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
 from fairway.kube.lease import LEASES
 from fairway.kube.rbac import Rule
-from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
 
 AGENT_ROLE: Final = "open-cluster-management:resource-usage-collect:agent"
 """What the agent of the add-on that comes with Fairway may do in the namespace of its cluster."""

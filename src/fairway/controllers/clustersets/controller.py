@@ -36,10 +36,9 @@ CLUSTER: Final = "ManagedCluster"
 
 
 class ClusterSetController(Reconciler):
-    """``default_sets``: keep ``default`` and ``global``. ``default_label``: clusters without a set are put into
-    ``default``, which on a hub of OCM its webhook does.
+    """``default_label``: put clusters without a set into ``default``, as OCM's webhook does on its hubs.
 
-    To be run when all sources are synced: until then nobody knows how many clusters a set has.
+    Runs once all informers are synced; until then the number of clusters of a set is unknown.
     """
 
     name: ClassVar[str] = "clustersets"
@@ -53,13 +52,12 @@ class ClusterSetController(Reconciler):
         client: Client,
         *,
         meters: Meters,
-        default_sets: bool = True,
         default_label: bool = True,
         workers: int = 4,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self._default_sets, self._default_label = default_sets, default_label
+        self._default_label = default_label
         self._membership = Membership()
         self._bindings_to: defaultdict[str, set[Key]] = defaultdict(set)
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
@@ -75,8 +73,7 @@ class ClusterSetController(Reconciler):
     def keys(self) -> Iterator[Key]:
         yield from self._sets.store
         yield from self._bindings.store
-        if self._default_sets:
-            yield from (("", name) for name in defaults.SELECTORS)
+        yield from (("", name) for name in defaults.SELECTORS)
         for cluster in self._clusters.store.values():
             if self._unlabelled(cluster):
                 yield CLUSTER, cluster.metadata.name
@@ -173,12 +170,12 @@ class ClusterSetController(Reconciler):
     async def _tell(self, name: str, leadership: Leadership) -> None:
         seen = self._sets.get(name)
         if seen is None:
-            if self._default_sets and name in defaults.SELECTORS:
+            if name in defaults.SELECTORS:
                 await self._create(name, leadership)
             return
         if seen.metadata.deletionTimestamp is not None:
             return
-        if self._default_sets and defaults.astray(seen):
+        if defaults.astray(seen):
             # What is counted then follows from the change this makes.
             selector = _selector(name)
             body = [{"op": "add", "path": "/spec/clusterSelector", "value": selector}]
