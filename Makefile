@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py
+INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_commit_interleavings.py
+SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -86,6 +87,9 @@ bench-controllers: $(STAMP) ## measure the controllers on a real kube-apiserver 
 bench-scores: $(STAMP) ## measure what scores cost: writes of a whole fleet, the agent, from a pod to its score (needs Go)
 	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.scores $(ARGS)
+
+bench-framework: $(STAMP) ## measure the queue, the ledger and commits of the scheduling framework
+	@$(BIN)/python -m benchmarks.framework $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 

@@ -55,6 +55,11 @@ def test_every_path_in_the_contributing_guide_exists() -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
+def test_example_of_the_framework_page_runs() -> None:
+    (source,) = PYTHON.findall((ROOT / "docs/explanation/framework.md").read_text(encoding="utf-8"))
+    exec(source, {})
+
+
 def test_the_plugin_of_the_contributing_guide_works() -> None:
     (source,) = PYTHON.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module: dict[str, Any] = {}

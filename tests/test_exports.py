@@ -70,6 +70,9 @@ EXPORTS = {
             "Weighted",
         ),
     ],
+    "engine.commit": [
+        *("ACTIVATE", "CommitMachine", "CommitPlugins", "Instruction", "LONGEST_WAIT", "Phase", "perform"),
+    ],
     "engine.ledger": [
         *("Earmark", "Entry", "HostAccount", "InsufficientCapacity", "Ledger", "LedgerError", "Recorded"),
         *("Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),

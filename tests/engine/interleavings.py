@@ -1,7 +1,7 @@
 """Random interleavings of the framework's simulations.
 
 ``FAIRWAY_INTERLEAVINGS`` sets how many each simulation plays; ``FAIRWAY_CHAOS`` multiplies the default, as for soaks.
-Every interleaving has its own seed, which a failure names.
+Every interleaving has its own seed, which a failure names; ``FAIRWAY_CHAOS_SEED`` is the first one.
 """
 
 import os
@@ -13,11 +13,12 @@ Move = tuple[str, int]
 
 DEFAULT = 3_400 * int(os.environ.get("FAIRWAY_CHAOS", "1"))
 INTERLEAVINGS = int(os.environ.get("FAIRWAY_INTERLEAVINGS", DEFAULT))
+FIRST_SEED = int(os.environ.get("FAIRWAY_CHAOS_SEED", "0"))
 BIGGEST = 1 << 20
 
 
 def play_all(play: Callable[[Sequence[Move]], object], names: Sequence[str], *, longest: int) -> None:
-    for seed in range(INTERLEAVINGS):
+    for seed in range(FIRST_SEED, FIRST_SEED + INTERLEAVINGS):
         dice = random.Random(seed)
         moves = [(dice.choice(names), dice.randrange(BIGGEST)) for _ in range(dice.randint(1, longest))]
         try:

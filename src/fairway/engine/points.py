@@ -266,6 +266,13 @@ class Releases(Reserve, Protocol):
 
 
 @runtime_checkable
+class CommitReader(Plugin, Protocol):
+    """A Reserve or Permit plugin that declares what its rejections depend on. Without it, any change wakes."""
+
+    def commit_reads(self, context: CommitContext, /) -> Reads: ...
+
+
+@runtime_checkable
 class Permit(Plugin, Protocol):
     def permit(self, context: CommitContext, /) -> tuple[Status, timedelta | None]:
         """Approve, deny, or wait for at most the returned time; None for the longest wait."""
@@ -322,6 +329,7 @@ _FORMS: tuple[type[Any], ...] = (
     PreEnqueue,
     GateReader,
     Releases,
+    CommitReader,
 )
 _KNOWN: dict[type[Any], frozenset[str]] = {}
 

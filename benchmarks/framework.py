@@ -1,0 +1,200 @@
+"""How many operations per second do the queue, the ledger and the commit cycle perform?
+
+    make bench-framework                                5,000 hosts, 10,000 workloads
+    make bench-framework ARGS='--hosts 1000'            another number of hosts
+    make bench-framework ARGS='--json figures.json'     also as JSON
+
+Engine only: no API server, no event loop, and no filters or scores yet. The host of each commit is taken in turn, so a
+commit cycle here is pop, Reserve in the ledger, Permit, PreBind, Bind and PostBind, with plugins that return at once.
+Each figure is the median of several runs; hosts have three resources.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from benchmarks.measure import machine, table, write_json
+from fairway.engine.commit import CommitMachine, CommitPlugins, perform
+from fairway.engine.commit.instructions import ReadBack, RunBind, RunPostBind, RunPreBind
+from fairway.engine.dependencies import Event
+from fairway.engine.ledger import Earmark, Ledger
+from fairway.engine.points import CommitContext, Direction, Reads
+from fairway.engine.queue import Rejection, SchedulingQueue
+from fairway.engine.status import OK, Status
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.fleet.column import Key
+from fairway.plugins.reserve_capacity import ReserveCapacity
+
+CAPACITY = {"cpu": 64_000, "memory": 256_000, "slots": 1_000_000}
+DEMAND = {"cpu": 500, "memory": 2_000, "slots": 1_000}
+ROUNDS = 5
+COLUMNS = 1_000
+"""Distinct columns that rejected workloads wait for."""
+
+
+class Bench:
+    def __init__(self, *, hosts: int, workloads: int) -> None:
+        self.hosts = [HostKey(f"host-{number}", f"uid-{number}") for number in range(hosts)]
+        self.workloads = [
+            Workload(key=WorkloadKey("bench", f"w-{n}", f"u-{n}"), spec=n, priority=n % 3, demand=DEMAND)
+            for n in range(workloads)
+        ]
+
+    def queue(self) -> SchedulingQueue:
+        queue = SchedulingQueue()
+        for workload in self.workloads:
+            queue.put(workload, now=0)
+        return queue
+
+    def put_pop_done(self) -> int:
+        queue = self.queue()
+        while (workload := queue.pop(now=0)) is not None:
+            queue.done(workload.key)
+        return 3 * len(self.workloads)
+
+    def rejected(self) -> SchedulingQueue:
+        queue = self.queue()
+        for number in range(len(self.workloads)):
+            workload = queue.pop(now=0)
+            assert workload is not None
+            reads = Reads(cells=frozenset({column(number)}), helps={column(number): Direction.UP})
+            queue.reject(workload.key, [Rejection(plugin="Bench", reads=reads)], now=0)
+        return queue
+
+    def events(self, direction: Direction) -> tuple[SchedulingQueue, list[Event]]:
+        hosts = frozenset({"host-0"})
+        queue = self.rejected()
+        return queue, [Event(label="e", hosts=hosts, columns={column(n): direction}) for n in range(COLUMNS)]
+
+    def ledger(self) -> Ledger:
+        ledger = Ledger()
+        with ledger.transaction(epoch=0) as tx:
+            for host in self.hosts:
+                tx.set_capacity(host, CAPACITY)
+        return ledger
+
+    def reserve_and_release(self, ledger: Ledger) -> int:
+        for number, workload in enumerate(self.workloads):
+            host = self.hosts[number % len(self.hosts)]
+            with ledger.transaction(epoch=0) as tx:
+                tx.reserve(host, workload.key, DEMAND)
+        for number, workload in enumerate(self.workloads):
+            host = self.hosts[number % len(self.hosts)]
+            with ledger.transaction(epoch=0) as tx:
+                tx.release(host, workload.key)
+        return 2 * len(self.workloads)
+
+    def transfers(self, ledger: Ledger) -> int:
+        """Per host: two reservations, an earmark and its transfer."""
+        first, second = self.workloads[0].key, self.workloads[1].key
+        for host in self.hosts:
+            with ledger.transaction(epoch=0) as tx:
+                tx.reserve(host, first, CAPACITY)
+                tx.earmark(host, Earmark(id="e", beneficiary=second, source=first, amounts=DEMAND))
+            with ledger.transaction(epoch=0) as tx:
+                tx.transfer(host, "e", wanted=DEMAND)
+        return 2 * len(self.hosts)
+
+    def speculations(self, ledger: Ledger) -> int:
+        for workload in self.workloads:
+            copy = ledger.speculate()
+            copy.reserve(self.hosts[0], workload.key, DEMAND)
+        return len(self.workloads)
+
+    def commits(self, ledger: Ledger) -> int:
+        queue, reserve, plugin = self.queue(), ReserveCapacity(ledger=ledger), AtOnce()
+        plugins = CommitPlugins(
+            reserves=(reserve,), permits=(plugin,), pre_binds=(plugin,), binds=(plugin,), post_binds=(plugin,)
+        )
+        commits, number = CommitMachine(plugins), 0
+        while (workload := queue.pop(now=number)) is not None:
+            hosts = (self.hosts[number % len(self.hosts)],)
+            context = CommitContext(workload=workload, hosts=hosts, started=number)
+            rest = perform(queue, commits.start(context, now=number), now=number)
+            while runs := [
+                each for each in rest if isinstance(each, RunPreBind | RunBind | RunPostBind | ReadBack)
+            ]:
+                run = runs[0]
+                assert not isinstance(run, ReadBack)
+                result = None if isinstance(run, RunPostBind) else OK
+                rest = perform(queue, commits.finished(run.key, run.token, result, now=number), now=number)
+            number += 1
+        assert number == len(self.workloads)
+        return number
+
+
+class AtOnce:
+    """Permit, PreBind, Bind and PostBind; the benchmark answers for the coroutines."""
+
+    name = "AtOnce"
+
+    def permit(self, _context: CommitContext, /) -> tuple[Status, None]:
+        return OK, None
+
+    async def pre_bind(self, _context: CommitContext, /) -> Status:
+        return OK
+
+    async def bind(self, _context: CommitContext, /) -> Status:
+        return OK
+
+    async def post_bind(self, _context: CommitContext, /) -> None:
+        return None
+
+
+def column(number: int) -> Key:
+    return ("grantable", f"resource-{number % COLUMNS}")
+
+
+def rate(prepare: Callable[[], Any], work: Callable[[Any], int]) -> float:
+    """Return operations per second, without the preparation: the median of several runs."""
+    rates = []
+    for _ in range(ROUNDS):
+        prepared = prepare()
+        start = time.perf_counter()
+        done = work(prepared)
+        rates.append(done / (time.perf_counter() - start))
+    return median(rates)
+
+
+def deliver(prepared: tuple[SchedulingQueue, list[Event]]) -> int:
+    queue, events = prepared
+    for event in events:
+        queue.on_event(event, now=0)
+    return len(events)
+
+
+def measure(bench: Bench) -> dict[str, float]:
+    waking = len(bench.workloads) // COLUMNS
+    return {
+        "queue: put, pop and done": rate(lambda: None, lambda _: bench.put_pop_done()),
+        f"queue: events that wake {waking} workloads each": rate(lambda: bench.events(Direction.UP), deliver),
+        "queue: events that cannot help": rate(lambda: bench.events(Direction.DOWN), deliver),
+        "ledger: reserve and release, a transaction each": rate(bench.ledger, bench.reserve_and_release),
+        "ledger: earmark and transfer, a transaction each": rate(bench.ledger, bench.transfers),
+        "ledger: speculative copy and reserve": rate(bench.ledger, bench.speculations),
+        "commit cycles (no filter, no score)": rate(bench.ledger, bench.commits),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--hosts", type=int, default=5_000, help="number of hosts")
+    parser.add_argument("--workloads", type=int, default=10_000, help="number of workloads")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
+    options = parser.parse_args()
+    print(machine(), file=sys.stderr)
+    figures = measure(Bench(hosts=options.hosts, workloads=options.workloads))
+    heading = [f"{options.hosts:,} hosts, {options.workloads:,} workloads", "per second"]
+    print(table([heading, *([label, f"{figure:,.0f}"] for label, figure in figures.items())]))
+    if options.json:
+        document = {"benchmark": "framework", "hosts": options.hosts, "workloads": options.workloads}
+        write_json(options.json, {**document, "per_second": figures})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What the commit machine asks its caller to do, in this order."""
+
+from dataclasses import dataclass
+
+from fairway.engine.dependencies import Event
+from fairway.engine.points import Bind, CommitContext, PostBind, PreBind
+from fairway.engine.queue import Rejection, SchedulingQueue
+from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.fleet.instant import Micros
+
+
+@dataclass(frozen=True, slots=True)
+class RunPreBind:
+    """Run ``plugin.pre_bind(context)`` and report its result with the token."""
+
+    key: WorkloadKey
+    token: int
+    plugin: PreBind
+    context: CommitContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunBind:
+    key: WorkloadKey
+    token: int
+    plugin: Bind
+    context: CommitContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunPostBind:
+    key: WorkloadKey
+    token: int
+    plugin: PostBind
+    context: CommitContext
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Cancel what runs under this token; its result is ignored."""
+
+    key: WorkloadKey
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """Read from the hub, not from a cache, whether the workload is bound, and report it with ``observed``."""
+
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    key: WorkloadKey
+    hosts: tuple[HostKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginBinding:
+    """The workload can no longer be rejected: stop tracking events for it."""
+
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Wake workloads that may use what was given back."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    keys: frozenset[WorkloadKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    key: WorkloadKey
+    rejections: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    key: WorkloadKey
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The workload is bound or deleted: it leaves the queue."""
+
+    key: WorkloadKey
+
+
+ForQueue = BeginBinding | Broadcast | Activate | Reject | Fail | Done
+ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound
+Instruction = ForQueue | ForCaller
+
+
+def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Micros) -> list[ForCaller]:
+    """Carry out what concerns the queue; return the rest."""
+    rest: list[ForCaller] = []
+    for each in instructions:
+        match each:
+            case BeginBinding(key):
+                queue.bind(key)
+            case Broadcast(event):
+                queue.on_event(event, now=now)
+            case Activate(keys):
+                queue.activate(sorted(keys), now=now)
+            case Reject(key, rejections):
+                queue.reject(key, rejections, now=now)
+            case Fail(key, error):
+                queue.fail(key, error, now=now)
+            case Done(key):
+                queue.done(key)
+            case _:
+                rest.append(each)
+    return rest

@@ -1,0 +1,302 @@
+"""The transitions of commits: events in, instructions out."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from fairway.engine.commit.calls import Calls, CommitPlugins
+from fairway.engine.commit.instructions import (
+    Activate,
+    BeginBinding,
+    Bound,
+    Broadcast,
+    Cancel,
+    Done,
+    Fail,
+    ForQueue,
+    Instruction,
+    ReadBack,
+    Reject,
+    RunBind,
+    RunPostBind,
+    RunPreBind,
+)
+from fairway.engine.fault import Fault, raised
+from fairway.engine.points import CommitContext, Plugin
+from fairway.engine.status import Code, Status, unschedulable
+from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+
+LONGEST_WAIT: Final[Micros] = 15 * 60 * SECOND
+"""Longer waits of Permit plugins are shortened to this."""
+
+TIMED_OUT: Final = "timed out after waiting {seconds} seconds"
+NOT_BOUND: Final = "the hub does not show the workload as bound after {plugin} raised"
+ALL_SKIPPED: Final = "every Bind plugin skipped the workload"
+ALREADY_STARTED: Final = "{key} is already being committed"
+
+_CONTINUES = (Code.SUCCESS, Code.WARNING)
+_BLAMES = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.MISCONFIGURED)
+
+
+class Phase(Enum):
+    PERMIT = "waiting for permits"
+    PRE_BIND = "PreBind"
+    BIND = "Bind"
+    READ_BACK = "reading back the result of Bind"
+    POST_BIND = "PostBind"
+
+
+@dataclass(slots=True)
+class Commit:
+    """One workload on its way."""
+
+    context: CommitContext
+    since: Micros
+    phase: Phase = Phase.PERMIT
+    step: int = 0
+    """Index of the plugin that runs."""
+    token: int = 0
+    waits: dict[str, Micros] = field(default_factory=dict)
+    """Deadlines of the Permit plugins that have not approved yet, in the order of the profile."""
+    plugin: str = ""
+    """The plugin that runs."""
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.context.workload.key
+
+
+class CommitMachine:
+    """All commits of one profile. A workload is *assumed* from ``start`` until it is bound or given back."""
+
+    def __init__(self, plugins: CommitPlugins) -> None:
+        self._plugins = plugins
+        self._calls = Calls(plugins)
+        self._commits: dict[WorkloadKey, Commit] = {}
+        self._tokens = 0
+
+    def __len__(self) -> int:
+        return len(self._commits)
+
+    def assumed(self, key: WorkloadKey) -> bool:
+        return key in self._commits
+
+    def find(self, key: WorkloadKey) -> Commit | None:
+        """Return the state of a commit, for explanations. The caller must not change it."""
+        return self._commits.get(key)
+
+    def take_faults(self) -> list[Fault]:
+        return self._calls.take_faults()
+
+    def next_deadline(self) -> Micros | None:
+        """Return when the first wait times out."""
+        waiting = (each for each in self._commits.values() if each.phase is Phase.PERMIT)
+        return min((deadline for each in waiting for deadline in each.waits.values()), default=None)
+
+    def start(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
+        """Assume the workload on its hosts, reserve, and ask for permits."""
+        commit = Commit(context, since=now)
+        if commit.key in self._commits:
+            raise ValueError(ALREADY_STARTED.format(key=commit.key))
+        self._commits[commit.key] = commit
+        for reserver in self._plugins.reserves:
+            status = self._calls.reserve(reserver, context)
+            if status.code not in _CONTINUES:
+                return self._refused(commit, reserver, status)
+        for permitter in self._plugins.permits:
+            status, wait = self._calls.permit(permitter, context)
+            if status.code is Code.WAIT:
+                longest = LONGEST_WAIT if wait is None else max(0, int(wait.total_seconds() * SECOND))
+                commit.waits[permitter.name] = now + min(longest, LONGEST_WAIT)
+            elif status.code not in _CONTINUES:
+                return self._refused(commit, permitter, status)
+        return [*self._activations(commit), *([] if commit.waits else self._begin_binding(commit, now))]
+
+    def allow(self, key: WorkloadKey, plugin: str, *, now: Micros) -> list[Instruction]:
+        """Approve on behalf of a Permit plugin; the last approval starts binding."""
+        commit = self._waiting(key)
+        if commit is None:
+            return []
+        if min(commit.waits.values()) <= now:
+            return self._timed_out(commit)
+        commit.waits.pop(plugin, None)
+        return [] if commit.waits else self._begin_binding(commit, now)
+
+    def deny(self, key: WorkloadKey, plugin: str, reason: str) -> list[Instruction]:
+        """Deny on behalf of a Permit plugin: the workload was rejected."""
+        commit = self._waiting(key)
+        return [] if commit is None else self._denied(commit, plugin, reason)
+
+    def preempt(self, key: WorkloadKey, reason: str) -> list[Instruction]:
+        """Give up a commit for another workload; it is retried. No effect once Bind runs."""
+        commit = self._commits.get(key)
+        if commit is None or commit.phase not in (Phase.PERMIT, Phase.PRE_BIND):
+            return []
+        return self._unwind(commit, Fail(key, reason))
+
+    def delete(self, key: WorkloadKey) -> list[Instruction]:
+        """The workload is deleted: give back its place at once. No effect once it is bound."""
+        commit = self._commits.get(key)
+        if commit is None or commit.phase is Phase.POST_BIND:
+            return []
+        return self._unwind(commit, Done(key))
+
+    def advance(self, *, now: Micros) -> list[Instruction]:
+        """Reject the workloads whose shortest wait is over."""
+        late = [
+            each
+            for each in self._commits.values()
+            if each.phase is Phase.PERMIT and each.waits and min(each.waits.values()) <= now
+        ]
+        return [instruction for each in late for instruction in self._timed_out(each)]
+
+    def finished(self, key: WorkloadKey, token: int, result: object, *, now: Micros) -> list[Instruction]:
+        """Report the result of the plugin that ran under this token. Other tokens are ignored."""
+        commit = self._running(key, token)
+        if commit is None:
+            return []
+        if commit.phase is Phase.POST_BIND:
+            return self._next_post_bind(commit, commit.step + 1)
+        plugin = self._plugin(commit)
+        status = self._calls.checked(plugin, commit.phase.value, result)
+        if commit.phase is Phase.PRE_BIND:
+            if status.code in (*_CONTINUES, Code.SKIP):
+                return self._next_pre_bind(commit, commit.step + 1)
+        elif status.code in _CONTINUES:
+            return self._bound(commit, now)
+        elif status.code is Code.SKIP:
+            return self._next_bind(commit, commit.step + 1)
+        elif not isinstance(result, Status):
+            return self._read_back(commit)  # nonsense says nothing about what happened on the hub
+        return self._unwind(commit, Fail(key, f"{plugin.name}: {status.message}"))
+
+    def failed(self, key: WorkloadKey, token: int, error: Exception) -> list[Instruction]:
+        """Report what the plugin that ran under this token raised. What Bind did is then unknown."""
+        commit = self._running(key, token)
+        if commit is None:
+            return []
+        plugin = self._plugin(commit)
+        status = self._calls.charge(raised(plugin.name, commit.phase.value, error))
+        if commit.phase is Phase.POST_BIND:
+            return self._next_post_bind(commit, commit.step + 1)
+        if commit.phase is Phase.BIND:
+            return self._read_back(commit)
+        return self._unwind(commit, Fail(key, f"{plugin.name}: {status.message}"))
+
+    def observed(
+        self, key: WorkloadKey, hosts: tuple[HostKey, ...] | None, *, now: Micros
+    ) -> list[Instruction]:
+        """Report where the hub shows the workload as bound; None if it is not bound.
+
+        A Bind whose reply was lost is complete when the hub shows it. A workload that was given back meanwhile must not
+        be queued, and one that another actor bound elsewhere is given back.
+        """
+        commit = self._commits.get(key)
+        if commit is None:
+            return [] if hosts is None else [Done(key)]
+        if commit.phase is Phase.POST_BIND:
+            return []
+        if hosts is None:
+            if commit.phase is not Phase.READ_BACK:
+                return []  # seen before Bind took effect
+            return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
+        if commit.phase in (Phase.BIND, Phase.READ_BACK) and set(hosts) == set(commit.context.hosts):
+            return self._bound(commit, now)
+        return self._unwind(commit, Done(key))
+
+    def _waiting(self, key: WorkloadKey) -> Commit | None:
+        commit = self._commits.get(key)
+        return None if commit is None or commit.phase is not Phase.PERMIT or not commit.waits else commit
+
+    def _running(self, key: WorkloadKey, token: int) -> Commit | None:
+        commit = self._commits.get(key)
+        return None if commit is None or commit.token != token else commit
+
+    def _plugin(self, commit: Commit) -> Plugin:
+        plugins: dict[Phase, tuple[Plugin, ...]] = {
+            Phase.PRE_BIND: self._plugins.pre_binds,
+            Phase.BIND: self._plugins.binds,
+            Phase.POST_BIND: self._plugins.post_binds,
+        }
+        return plugins[commit.phase][commit.step]
+
+    def _refused(self, commit: Commit, plugin: Plugin, status: Status) -> list[Instruction]:
+        """Unwind after Reserve or Permit: a rejection blames the plugin, anything else is an error."""
+        if status.code in _BLAMES:
+            rejection = self._calls.rejection(plugin, commit.context, status)
+            return self._unwind(commit, Reject(commit.key, (rejection,)))
+        message = status.message or f"returned {status.code.value}"
+        return self._unwind(commit, Fail(commit.key, f"{plugin.name}: {message}"))
+
+    def _denied(self, commit: Commit, name: str, reason: str) -> list[Instruction]:
+        status = unschedulable(reason, plugin=name)
+        plugin = next((each for each in self._plugins.permits if each.name == name), None)
+        if plugin is None:
+            return self._unwind(commit, Fail(commit.key, f"{name}: {reason}"))
+        return self._refused(commit, plugin, status)
+
+    def _timed_out(self, commit: Commit) -> list[Instruction]:
+        """The shortest wait decides; among equal ones, the first in the profile."""
+        name = min(commit.waits, key=commit.waits.__getitem__)
+        seconds = (commit.waits[name] - commit.since) // SECOND
+        return self._denied(commit, name, TIMED_OUT.format(seconds=seconds))
+
+    def _unwind(self, commit: Commit, outcome: ForQueue) -> list[Instruction]:
+        """Give back everything, wake others, and return the workload to the queue."""
+        self._calls.unreserve_all(commit.context)
+        del self._commits[commit.key]
+        excluded = commit.key if isinstance(outcome, Reject) else None
+        event = self._calls.released(commit.context, excluded=excluded)
+        cancel = [Cancel(commit.key, commit.token)] if commit.token else []
+        return [*cancel, Broadcast(event), outcome]
+
+    def _activations(self, commit: Commit) -> list[Instruction]:
+        keys = self._calls.activations(commit.context)
+        return [Activate(keys)] if keys else []
+
+    def _enter(self, commit: Commit, phase: Phase, step: int, name: str) -> int:
+        """Begin a step; return its token."""
+        self._tokens += 1
+        commit.phase, commit.step, commit.plugin, commit.token = phase, step, name, self._tokens
+        return self._tokens
+
+    def _begin_binding(self, commit: Commit, now: Micros) -> list[Instruction]:
+        commit.since = now
+        return [BeginBinding(commit.key), *self._next_pre_bind(commit, 0)]
+
+    def _next_pre_bind(self, commit: Commit, step: int) -> list[Instruction]:
+        if step == len(self._plugins.pre_binds):
+            return self._next_bind(commit, 0)
+        plugin = self._plugins.pre_binds[step]
+        token = self._enter(commit, Phase.PRE_BIND, step, plugin.name)
+        return [RunPreBind(commit.key, token, plugin, commit.context)]
+
+    def _next_bind(self, commit: Commit, step: int) -> list[Instruction]:
+        if step == len(self._plugins.binds):
+            return self._unwind(commit, Fail(commit.key, ALL_SKIPPED))
+        plugin = self._plugins.binds[step]
+        token = self._enter(commit, Phase.BIND, step, plugin.name)
+        return [RunBind(commit.key, token, plugin, commit.context)]
+
+    def _read_back(self, commit: Commit) -> list[Instruction]:
+        commit.token = 0
+        commit.phase = Phase.READ_BACK
+        return [ReadBack(commit.key)]
+
+    def _bound(self, commit: Commit, now: Micros) -> list[Instruction]:
+        commit.since = now
+        return [
+            Done(commit.key),
+            Bound(commit.key, commit.context.hosts),
+            *self._activations(commit),
+            *self._next_post_bind(commit, 0),
+        ]
+
+    def _next_post_bind(self, commit: Commit, step: int) -> list[Instruction]:
+        if step == len(self._plugins.post_binds):
+            del self._commits[commit.key]
+            return []
+        plugin = self._plugins.post_binds[step]
+        token = self._enter(commit, Phase.POST_BIND, step, plugin.name)
+        return [RunPostBind(commit.key, token, plugin, commit.context)]

@@ -1,0 +1,68 @@
+"""ReserveCapacity: books the demand of a workload in the ledger, on every host that was selected for it.
+
+A Filter must read the same ledger. Otherwise a workload may be rejected here for a host while another one has room.
+"""
+
+from collections.abc import Mapping
+
+from fairway.engine.ledger import Entry, InsufficientCapacity, Ledger, LedgerError
+from fairway.engine.points import CommitContext, Direction, Reads
+from fairway.engine.status import OK, Status, failed, unschedulable
+from fairway.engine.workload import ResourceList
+from fairway.fleet.column import Key
+
+NAME = "ReserveCapacity"
+GRANTABLE = "grantable"
+
+
+def grantable(resource: str) -> Key:
+    """Return the column of what the ledger can still grant of a resource."""
+    return (GRANTABLE, resource)
+
+
+def columns_of(demand: ResourceList) -> dict[Key, Direction]:
+    return {grantable(resource): Direction.UP for resource in demand}
+
+
+class ReserveCapacity:
+    name = NAME
+
+    def __init__(self, *, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._epoch = ledger.epoch
+        """The term in which this plugin was made: it cannot write in a later one."""
+        self._entries: list[Entry] = []
+
+    def take_entries(self) -> list[Entry]:
+        """Return what to persist before Bind runs."""
+        entries, self._entries = self._entries, []
+        return entries
+
+    def reserve(self, context: CommitContext, /) -> Status:
+        workload = context.workload
+        try:
+            with self._ledger.transaction(epoch=self._epoch) as transaction:
+                for host in context.hosts:
+                    transaction.reserve(host, workload.key, workload.demand)
+        except InsufficientCapacity as refused:
+            return unschedulable(str(refused), plugin=self.name)
+        except LedgerError as error:
+            return failed(str(error), plugin=self.name)
+        self._entries += transaction.entries
+        return OK
+
+    def unreserve(self, context: CommitContext, /) -> None:
+        if self._epoch != self._ledger.epoch:
+            return  # the next leader rebuilds the ledger from what was persisted
+        with self._ledger.transaction(epoch=self._epoch) as transaction:
+            for host in context.hosts:
+                if self._ledger.account(host) is not None:
+                    transaction.release(host, context.workload.key)
+        self._entries += transaction.entries
+
+    def releases(self, context: CommitContext, /) -> Mapping[Key, Direction]:
+        return columns_of(context.workload.demand)
+
+    def commit_reads(self, context: CommitContext, /) -> Reads:
+        columns = columns_of(context.workload.demand)
+        return Reads(cells=frozenset(columns), helps=columns)
