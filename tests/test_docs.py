@@ -31,24 +31,24 @@ def shown(document: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("command", "output"), shown("docs/start/from-files.md"), ids=lambda text: text[:60])
-def test_the_first_page_shows_what_is_printed(command: str, output: str) -> None:
+def test_readme_shows_actual_output(command: str, output: str) -> None:
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
     run = forked.run(shlex.split(command)[1:], cwd=ROOT, env=environment)
     assert run.stdout.rstrip() == output.rstrip()
     assert run.returncode == 0
 
 
-def test_the_first_page_has_examples() -> None:
+def test_readme_has_examples() -> None:
     assert len(shown("docs/start/from-files.md")) >= 4
 
 
-def test_every_decision_and_page_a_document_links_to_is_there() -> None:
+def test_links_between_docs_exist() -> None:
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_every_path_in_the_contributing_guide_exists() -> None:
+def test_paths_in_contributing_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     paths = set(re.findall(r"`((?:src|tests|docs|tools|deploy)/[\w./-]+)`", text))
     assert len(paths) > 40
@@ -60,7 +60,7 @@ def test_example_of_the_framework_page_runs() -> None:
     exec(source, {})
 
 
-def test_the_plugin_of_the_contributing_guide_works() -> None:
+def test_example_plugin_of_contributing_works() -> None:
     (source,) = PYTHON.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     module: dict[str, Any] = {}
     exec(source, module)

@@ -28,7 +28,7 @@ def copy_of_the_sources(target: Path) -> Path:
     return target
 
 
-def test_the_law_holds(tmp_path: Path) -> None:
+def test_import_contracts_are_kept(tmp_path: Path) -> None:
     found = check(copy_of_the_sources(tmp_path))
     assert found.returncode == 0, found.stdout + found.stderr
 
@@ -49,7 +49,7 @@ def test_the_law_holds(tmp_path: Path) -> None:
         ("hub/storage/entry.py", "import fairway.hub.storage.log", "hub: no import cycles"),
     ],
 )
-def test_a_crossed_layer_is_noticed(tmp_path: Path, module: str, line: str, contract: str) -> None:
+def test_forbidden_import_breaks_its_contract(tmp_path: Path, module: str, line: str, contract: str) -> None:
     checkout = copy_of_the_sources(tmp_path)
     with (checkout / "src" / "fairway" / module).open("a", encoding="utf-8") as file:
         file.write(f"\n{line}\n")

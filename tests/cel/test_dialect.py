@@ -26,7 +26,7 @@ def refusal(text: str, type_: Type = BOAT) -> str:
     return error.value.message
 
 
-def test_fields_have_their_types() -> None:
+def test_rule_fields_have_declared_types() -> None:
     value = {"name": "a", "mast": {"height": 3}, "crew": [{"name": "x"}]}
     for text in (
         "self.name == 'a'",
@@ -56,11 +56,11 @@ def test_fields_have_their_types() -> None:
         ("self['name'] == ''", "found no matching overload for '_[_]' applied to '(boat, string)'"),
     ],
 )
-def test_what_is_no_field_is_a_compile_error(text: str, message: str) -> None:
+def test_undeclared_field_is_a_compile_error(text: str, message: str) -> None:
     assert message in refusal(text)
 
 
-def test_optional_objects() -> None:
+def test_optional_field_of_declared_object() -> None:
     program = compiled("self.mast.height.orValue(0) == 3", optional_of(BOAT))
     assert program.result_type == "bool"
     assert "undefined field" in refusal("self.color.hasValue()", optional_of(BOAT))
@@ -77,22 +77,22 @@ def test_optional_objects() -> None:
         ("self.name.matches('[')", "invalid matches argument"),
     ],
 )
-def test_literals_must_be_usable_and_of_one_type(text: str, message: str) -> None:
+def test_rule_literals_must_be_valid_and_of_one_type(text: str, message: str) -> None:
     assert refusal(text) == message
 
 
-def test_arguments_of_format_may_differ() -> None:
+def test_format_arguments_may_have_different_types() -> None:
     outcome = compiled("'%s %d'.format([self.name, 1]) == 'a 1'").evaluate({"self": {"name": "a"}})
     assert outcome.value is True
 
 
-def test_numbers_of_different_types_can_be_compared() -> None:
+def test_rules_compare_numbers_of_different_types() -> None:
     assert compiled("1 < 1.5 && 2u > 1").evaluate({}).value is True
     with pytest.raises(CompileError):
         cluster_environment().compile("1 < 1.5")
 
 
-def test_constants_cost_nothing_here() -> None:
+def test_constant_lists_and_maps_are_free_in_rules() -> None:
     text = "'b' in ['a', 'b', 'c'] && {'a': 1}['a'] == 1"
     here = compiled(text).evaluate({})
     there = cluster_environment().compile(text).evaluate({})
@@ -116,7 +116,7 @@ def test_constants_cost_nothing_here() -> None:
         "[1, 2].all(i, v, [1, 2].exists(j, w, i == j && v == w))",
     ],
 )
-def test_macros_that_show_where_and_what(text: str) -> None:
+def test_macros_with_index_or_key_and_value(text: str) -> None:
     outcome = compiled(text).evaluate({})
     assert outcome.error is None
     assert outcome.value is True
@@ -133,23 +133,23 @@ def test_macros_that_show_where_and_what(text: str) -> None:
         ("1.all(i, v, true)", "expression of type 'int' cannot be range of a comprehension"),
     ],
 )
-def test_macros_of_two_variables_want_two_names(text: str, message: str) -> None:
+def test_macro_with_two_variables_requires_two_names(text: str, message: str) -> None:
     assert message in refusal(text)
 
 
-def test_an_entry_is_made_once() -> None:
+def test_transform_map_rejects_repeated_key() -> None:
     outcome = compiled("['a', 'a'].transformMapEntry(i, v, {v: i}).size() == 1").evaluate({})
     assert str(outcome.error) == "insert failed: key a already exists"
 
 
-def test_a_dialect_is_chosen_with_the_environment() -> None:
+def test_environment_determines_the_dialect() -> None:
     strict = Environment(variables={}, dialect=Dialect(uniform=True))
     with pytest.raises(CompileError):
         strict.compile("[1, 'a']")
     assert Environment(variables={}).compile("[1, 'a']").result_type == "list(dyn)"
 
 
-def test_lists_whose_order_means_nothing() -> None:
+def test_keyed_lists_compare_without_order() -> None:
     letters = Keyed(["a", "b"])
     assert equal(letters, ["b", "a"], Meter())
     assert not equal(letters, ["b", "c"], Meter())

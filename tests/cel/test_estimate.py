@@ -46,17 +46,17 @@ def cost(text: str) -> int:
         ("self.map.all(k, self.map[k] == 'x')", 2 + 1 + 5 * (2 + 1 + 3 + 1 + 1)),
     ],
 )
-def test_costs_follow_sizes(text: str, most: int) -> None:
+def test_estimated_cost_follows_sizes_of_inputs(text: str, most: int) -> None:
     assert cost(text) == most
 
 
-def test_what_has_no_limit_has_no_limit() -> None:
+def test_estimate_of_unbounded_input_is_unlimited() -> None:
     environment = rule_environment().extended(variables={"x": list_of(STRING)})
     _, checked = environment.compile_checked("x.all(a, x.all(b, a == b))")
     assert estimate(checked, lambda _: None) == MOST
 
 
-def test_estimates_are_never_below_what_it_costs() -> None:
+def test_estimate_is_never_below_actual_cost() -> None:
     value = {"text": "a" * 100, "n": 5, "list": ["b" * 50] * 10, "map": {str(n): "c" * 20 for n in range(5)}}
     environment = rule_environment().extended(variables={"self": struct("self")}, structs=STRUCTS)
     for text in (

@@ -21,7 +21,7 @@ def failure(text: str, **variables: object) -> str:
     return str(outcome.error)
 
 
-def test_typed_variables_of_another_environment() -> None:
+def test_environment_with_typed_variables_checks_types() -> None:
     environment = Environment(variables={"n": INT, "names": list_of(STRING), "any": map_of(STRING, DYN)})
     program = environment.compile("n + size(names) > 2 && any.x == n")
     assert program.result_type == "bool"
@@ -30,12 +30,12 @@ def test_typed_variables_of_another_environment() -> None:
         environment.compile("managedCluster")
 
 
-def test_a_missing_variable_is_an_evaluation_error() -> None:
+def test_missing_variable_is_an_evaluation_error() -> None:
     outcome = cluster_environment().compile("managedCluster.a == 1").evaluate({})
     assert isinstance(outcome.error, EvaluationError)
 
 
-def test_the_whole_report_shows_every_problem() -> None:
+def test_compile_error_lists_every_problem_with_its_position() -> None:
     with pytest.raises(CompileError) as caught:
         cluster_environment().compile("nope == 1 &&\n  'é' + 1 == 2")
     assert str(caught.value).splitlines() == [
@@ -61,17 +61,17 @@ def test_logical_operators_absorb_failures(text: str, expected: bool) -> None:
     assert evaluate(text, a=False) is expected
 
 
-def test_a_bool_is_never_a_number() -> None:
+def test_bool_never_equals_a_number() -> None:
     assert evaluate("dyn(true) == dyn(1)") is False
     assert evaluate("managedCluster.t in [1, 0]", t=True) is False
     assert evaluate("{true: 'b', 1: 'i'}[dyn(1)]") == "i"
 
 
-def test_tuples_are_lists() -> None:
+def test_python_tuple_is_a_cel_list() -> None:
     assert evaluate("managedCluster.xs.map(x, x * 2) == [2, 4]", xs=(1, 2)) is True
 
 
-def test_possible_costs_cover_every_order() -> None:
+def test_possible_costs_cover_every_map_order() -> None:
     program = cluster_environment().compile("managedCluster.exists(k, k == 'a')")
     variables = {"managedCluster": {"a": 1, "b": 1, "c": 1}}
     assert program.possible_costs(variables) == {11, 17, 20}
@@ -79,7 +79,7 @@ def test_possible_costs_cover_every_order() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_integers_are_64_bits_wide(a: int, b: int) -> None:
+def test_integer_overflow_is_an_error(a: int, b: int) -> None:
     for symbol, exact in (("+", a + b), ("-", a - b), ("*", a * b)):
         outcome = (
             cluster_environment()
@@ -93,7 +93,7 @@ def test_integers_are_64_bits_wide(a: int, b: int) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_compiles_or_is_refused(text: str) -> None:
+def test_random_text_compiles_or_raises_compile_error(text: str) -> None:
     try:
         cluster_environment().compile(text)
     except CompileError as error:
@@ -101,7 +101,7 @@ def test_any_text_compiles_or_is_refused(text: str) -> None:
 
 
 @given(st.text(alphabet="()[]{}.,?:!-+*/%&|=<>'\"\\ab1 \n", max_size=40))
-def test_any_punctuation_compiles_or_is_refused(text: str) -> None:
+def test_random_punctuation_compiles_or_raises_compile_error(text: str) -> None:
     try:
         cluster_environment().compile(text)
     except CompileError as error:

@@ -33,22 +33,22 @@ def compiled(text: str) -> Program:
         ("managedCluster.scores('s').size() > 0", {(MC, "metadata", "name")}),
     ],
 )
-def test_constant_paths_are_found(text: str, paths: set[tuple[str, ...]]) -> None:
+def test_reads_are_the_constant_paths_of_an_expression(text: str, paths: set[tuple[str, ...]]) -> None:
     assert compiled(text).reads == frozenset(paths)
 
 
 @pytest.mark.parametrize(
     "text", ["managedCluster == {}", "managedCluster.exists(k, k == 'a')", "size(managedCluster) > 1"]
 )
-def test_an_escaping_variable_has_no_paths(text: str) -> None:
+def test_whole_variable_as_value_has_no_read_paths(text: str) -> None:
     assert compiled(text).reads is None
 
 
-def test_a_shadowed_name_is_not_the_variable() -> None:
+def test_local_variable_of_same_name_is_not_a_read() -> None:
     assert compiled("[{'a': 1}].exists(managedCluster, managedCluster.a == 1)").reads == frozenset()
 
 
-def test_score_names() -> None:
+def test_reads_list_the_names_of_scores() -> None:
     assert compiled(
         "managedCluster.scores('a').size() + managedCluster.scores('b').size() > 0"
     ).score_reads == frozenset("ab")
@@ -102,9 +102,7 @@ def seen(variables: dict[str, Any], path: tuple[str, ...]) -> tuple[int, object]
 
 
 @given(EXPRESSIONS, INPUTS, INPUTS)
-def test_inputs_that_agree_on_the_reads_agree_on_the_outcome(
-    text: str, one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_equal_reads_give_equal_outcomes(text: str, one: dict[str, Any], other: dict[str, Any]) -> None:
     program = compiled(text)
     assume(program.reads is not None)
     assert program.reads is not None
@@ -120,7 +118,9 @@ def test_inputs_that_agree_on_the_reads_agree_on_the_outcome(
 
 
 @given(INPUTS, VALUES)
-def test_a_changed_neighbour_changes_nothing(one: dict[str, Any], replacement: object) -> None:
+def test_change_outside_the_reads_does_not_change_the_outcome(
+    one: dict[str, Any], replacement: object
+) -> None:
     program = compiled("managedCluster.a.b == 'xyz' || has(managedCluster.a.c)")
     before = {MC: one}
     after = {MC: {**one, "b": replacement}}

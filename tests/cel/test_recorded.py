@@ -32,7 +32,7 @@ ROWS = _rows(_HERE.parent / "golden" / "cel.jsonl") + _rows(_HERE / "data" / "or
 @pytest.mark.parametrize(
     "row", [r for r in ROWS if r["compile"] == "error"], ids=lambda row: row["expr"][:60]
 )
-def test_refused_where_the_reference_refuses(environment: Environment, row: dict[str, Any]) -> None:
+def test_compile_errors_have_recorded_positions(environment: Environment, row: dict[str, Any]) -> None:
     with pytest.raises(CompileError) as caught:
         environment.compile(row["expr"])
     position = _POSITION.match(row["message"])
@@ -43,7 +43,7 @@ def test_refused_where_the_reference_refuses(environment: Environment, row: dict
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r["compile"] == "ok"], ids=lambda row: row["expr"][:60])
-def test_answers_like_the_reference(
+def test_evaluation_matches_recorded_result_and_cost(
     environment: Environment, inputs: list[dict[str, Any]], scores: ScoreSource, row: dict[str, Any]
 ) -> None:
     program = environment.compile(row["expr"])
@@ -64,5 +64,5 @@ def _possible(program: Program, variables: dict[str, Any], scores: ScoreSource) 
     return program.possible_costs(variables, context=scores)
 
 
-def test_the_recorded_files_are_complete() -> None:
+def test_recorded_cel_files_are_complete() -> None:
     assert len(ROWS) > 900

@@ -38,7 +38,7 @@ def refusal(text: str) -> CompileError:
     ],
     ids=["parentheses", "open parentheses", "lists", "maps", "calls", "conditionals", "comprehensions"],
 )
-def test_nesting_is_limited(text: str) -> None:
+def test_expression_nesting_is_limited(text: str) -> None:
     error = refusal(text)
     assert error.message == RULE_DEPTH_EXCEEDED
     assert (error.line, error.column) == (-1, 0)
@@ -49,7 +49,7 @@ def test_nesting_is_limited(text: str) -> None:
     ["managedCluster" + ".a" * N, "managedCluster" + "[0]" * N, "+".join(["1"] * N), "==".join(["1"] * N)],
     ids=["fields", "indices", "sums", "equalities"],
 )
-def test_chains_are_limited(text: str) -> None:
+def test_operator_chains_are_limited(text: str) -> None:
     assert refusal(text).message == TREE_DEPTH_EXCEEDED
 
 
@@ -69,14 +69,14 @@ def test_chains_are_limited(text: str) -> None:
         ("&&".join(["true"] * N), True),
     ],
 )
-def test_the_limits_are_where_the_reference_has_them(text: str, accepted: bool) -> None:
+def test_nesting_limits_equal_the_reference(text: str, accepted: bool) -> None:
     if accepted:
         cluster_environment().compile(text)
     else:
         refusal(text)
 
 
-def test_the_deepest_expression_runs_without_touching_the_interpreters_limit() -> None:
+def test_deepest_expression_leaves_recursion_limit_unchanged() -> None:
     before = sys.getrecursionlimit()
     nest = 240
     program = cluster_environment().compile(
@@ -86,16 +86,16 @@ def test_the_deepest_expression_runs_without_touching_the_interpreters_limit() -
     assert sys.getrecursionlimit() == before
 
 
-def test_size_is_limited() -> None:
+def test_expression_size_is_limited() -> None:
     assert "size exceeds limit" in refusal("1" * 100_001).message
     cluster_environment().compile('"' + "a" * 99_998 + '"')
 
 
-def test_macros_that_repeat_their_target_are_limited() -> None:
+def test_macro_expansion_size_is_limited() -> None:
     assert refusal("optional.of(1)" + ".optMap(x, x)" * 60).message == EXPANDED_TOO_FAR
 
 
-def test_types_that_repeat_themselves_are_limited() -> None:
+def test_type_size_is_limited() -> None:
     assert refusal("[1]" + ".map(x, {x: x})" * 60).message == TYPE_TOO_LARGE
 
 
@@ -115,12 +115,12 @@ def test_types_that_repeat_themselves_are_limited() -> None:
         "['" + "a" * 1000 + "']" + ".map(x, x + x)" * 12 + ".map(x, x.findAll('a(.*b)?'))[0].size()",
     ],
 )
-def test_evaluation_is_bounded(text: str) -> None:
+def test_evaluation_of_exponential_expression_ends_at_limit(text: str) -> None:
     outcome = cluster_environment().compile(text).evaluate({})
     assert isinstance(outcome.error, CostLimitExceeded | WorkLimitExceeded)
 
 
-def test_the_limit_is_exact() -> None:
+def test_cost_limit_is_exact() -> None:
     program = cluster_environment().compile("[1, 2, 3].all(x, x > 0)")
     cost = program.evaluate({}).cost
     assert program.evaluate({}, cost_limit=cost).error is None
@@ -130,7 +130,7 @@ def test_the_limit_is_exact() -> None:
     assert program.evaluate({}, cost_limit=None).value is True
 
 
-def test_an_exceeded_limit_is_not_absorbed() -> None:
+def test_logical_operators_do_not_absorb_cost_limit() -> None:
     program = cluster_environment().compile("[1, 2, 3].all(x, x > 0) || true")
     assert isinstance(program.evaluate({}, cost_limit=12).error, CostLimitExceeded)
 
@@ -138,24 +138,24 @@ def test_an_exceeded_limit_is_not_absorbed() -> None:
 @pytest.mark.parametrize(
     "pattern", ["(", "a{1001}", "(a{1000}){1000}", "\\\\C", "(?=a)", "(" * 2000 + ")" * 2000]
 )
-def test_bad_patterns_are_errors(pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_regular_expression_fails(pattern: str, capfd: pytest.CaptureFixture[str]) -> None:
     outcome = cluster_environment().compile(f"'a'.matches('{pattern}')").evaluate({})
     assert outcome.error is not None
     assert capfd.readouterr().err == ""
 
 
-def test_a_bad_constant_pattern_of_find_is_found_when_compiling() -> None:
+def test_invalid_constant_pattern_of_find_is_a_compile_error() -> None:
     with pytest.raises(InstantiationError, match="regexp"):
         cluster_environment().compile("'a'.find('(')")
 
 
-def test_backtracking_patterns_match_in_linear_time() -> None:
+def test_backtracking_pattern_matches_in_linear_time() -> None:
     text = "'" + "a" * 3000 + "b'.matches('^(a+)+$')"
     assert cluster_environment().compile(text).evaluate({}).value is False
 
 
 @pytest.mark.parametrize(("depth", "works"), [(900, True), (9_999, True), (10_001, False), (40_000, False)])
-def test_json_nesting_is_limited(depth: int, works: bool) -> None:
+def test_nesting_of_parsed_json_is_limited(depth: int, works: bool) -> None:
     text = "[" * depth + "]" * depth
     outcome = (
         cluster_environment()

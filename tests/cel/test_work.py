@@ -154,7 +154,7 @@ def effort(text: str) -> tuple[Outcome, int, int]:
 
 @settings(max_examples=60, deadline=None)
 @given(text=_TRUTHS)
-def test_effort_is_bounded_by_counted_work(text: str) -> None:
+def test_instructions_per_unit_of_work_are_bounded(text: str) -> None:
     try:
         outcome, calls, held = effort(text)
     except CompileError:
@@ -206,7 +206,7 @@ def test_failure_does_not_write_out_a_value_whose_parts_are_shared(text: str) ->
 
 
 @pytest.mark.parametrize("call", ["replace({part}, 'b')", "split({part})"])
-def test_search_is_charged_before_it_is_made(call: str) -> None:
+def test_text_search_is_charged_before_it_runs(call: str) -> None:
     program = ENVIRONMENT.compile(f"dyn(s.{call.format(part=repr('a' * 99 + 'b'))}) != dyn(s)")
     called: set[str] = set()
 
@@ -228,12 +228,12 @@ def test_exceeded_work_limit_is_not_absorbed() -> None:
     assert str(outcome.error) == "operation cancelled: work limit of 100 units exceeded"
 
 
-def test_work_is_the_same_every_time() -> None:
+def test_work_of_an_evaluation_is_deterministic() -> None:
     program = ENVIRONMENT.compile("t.matches('b, ' + 'a') && t.findAll('a').size() > 0 && n.sum() > 0")
     assert program.evaluate(VARIABLES).work == program.evaluate(VARIABLES).work > 0
 
 
-def test_work_leaves_cost_alone() -> None:
+def test_charged_work_does_not_change_cost() -> None:
     program = ENVIRONMENT.compile("w.join('-').contains('w7') && m.all(k, k != '')")
     cost = program.evaluate(VARIABLES).cost
     assert program.evaluate(VARIABLES, work_limit=1 << 50).cost == cost
@@ -250,12 +250,12 @@ def test_work_leaves_cost_alone() -> None:
     ],
     ids=["terms", "macros", "pattern", "no tokens"],
 )
-def test_expression_that_is_too_much_work_to_compile_is_refused(text: str) -> None:
+def test_expression_above_compile_work_limit_is_rejected(text: str) -> None:
     with pytest.raises(CompileWorkExceeded) as caught:
         ENVIRONMENT.compile(text, work_limit=100_000)
     assert COMPILE_WORK_EXCEEDED.format(100_000) in str(caught.value)
 
 
-def test_every_price_is_of_a_function() -> None:
+def test_every_work_price_belongs_to_a_function() -> None:
     known = {f.name for library in (*DEFAULT_LIBRARIES, *RULE_LIBRARIES) for f in library.functions}
     assert PRICES.keys() - known == {"check"}, "of the authorizer, which the hub adds"

@@ -30,13 +30,13 @@ NAMES = [msgspec.json.decode(row, type=Named).name for row in RECORDING.rows]
 
 
 @pytest.mark.parametrize("row", RECORDING.rows, ids=NAMES)
-def test_the_answer_is_the_reference_s(row: bytes) -> None:
+def test_recorded_placement_scenario_matches_the_reference(row: bytes) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(row)
     (result,) = placement.run([scenario])
     assert result.differences == ()
 
 
-def test_the_recording_is_whole() -> None:
+def test_placement_recording_is_complete() -> None:
     assert RECORDING.family == PLACEMENT
     assert len(set(NAMES)) == len(NAMES) == 330
     assert Counter(name.rstrip("0123456789-_/ ") for name in NAMES).keys() == FAMILIES
@@ -67,7 +67,7 @@ WRONG_ANSWERS = {
 
 
 @pytest.mark.parametrize("field", WRONG_ANSWERS)
-def test_a_wrong_answer_would_be_noticed(field: str) -> None:
+def test_wrong_placement_result_is_a_difference(field: str) -> None:
     scenario: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     scenario["expected"][0][field] = WRONG_ANSWERS[field]
     (result,) = placement.run([scenario])

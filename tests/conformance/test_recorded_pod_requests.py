@@ -16,7 +16,7 @@ from fairway.whatif.conformance.recording import POD_REQUESTS, open_recording
 RECORDING = open_recording(str(Path(__file__).parents[1] / "golden" / "pod-requests.jsonl"))
 
 
-def test_every_answer_is_the_reference_s() -> None:
+def test_pod_requests_match_the_reference() -> None:
     results = list(RECORDING.run())
     assert RECORDING.family == POD_REQUESTS
     assert len(results) == len({result.name for result in results}) == 200
@@ -24,14 +24,14 @@ def test_every_answer_is_the_reference_s() -> None:
 
 
 @pytest.mark.parametrize("field", ["cpuMilli", "memoryBytes", "gpu"])
-def test_a_wrong_answer_would_be_noticed(field: str) -> None:
+def test_wrong_pod_requests_are_a_difference(field: str) -> None:
     row: dict[str, Any] = msgspec.json.decode(RECORDING.rows[0])
     row["requests"][field] += 1
     (result,) = pod_requests.run([row])
     assert [each.path for each in result.differences] == [field]
 
 
-def test_a_pod_that_cannot_be_read_is_a_difference() -> None:
+def test_undecodable_pod_is_a_difference() -> None:
     broken = {"pod": {"metadata": {"name": "p"}, "spec": {"containers": "none"}}, "requests": {"cpuMilli": 0}}
     (result,) = pod_requests.run([broken])
     assert result.name == "p"

@@ -22,14 +22,14 @@ metadata:
 """
 
 
-def test_parse_path() -> None:
+def test_field_path_is_split_into_steps() -> None:
     assert parse_path("spec.taints[0].key") == ("spec", "taints", 0, "key")
     assert parse_path("metadata.labels[example.com/zone]") == ("metadata", "labels", "example.com/zone")
     assert parse_path("items[12]") == ("items", 12)
     assert parse_path("") == ()
 
 
-def test_places_in_yaml_count_from_the_top_of_the_file() -> None:
+def test_yaml_places_are_lines_of_the_file() -> None:
     second = list(yaml_documents(YAML))[1]
     places = places_of(YAML, second)
     assert places[("spec",)].line == 4
@@ -39,7 +39,7 @@ def test_places_in_yaml_count_from_the_top_of_the_file() -> None:
     assert places[("metadata", "labels", "quoted")] == Place(12)
 
 
-def test_a_missing_field_is_shown_at_its_nearest_parent() -> None:
+def test_missing_field_has_the_place_of_its_nearest_parent() -> None:
     places = places_of(YAML, list(yaml_documents(YAML))[1])
     start = Place(4)
     assert find(places, "spec.taints[0].timeAdded", default=start).line == 6
@@ -47,7 +47,7 @@ def test_a_missing_field_is_shown_at_its_nearest_parent() -> None:
     assert find(places, "status", default=start) == start
 
 
-def test_places_in_json() -> None:
+def test_json_places_are_lines_of_the_file() -> None:
     text = b'{"kind": "List", "items": [\n{"a": 1},\n{"b": [1,\n 2, {"c": "x\\"}"}],\n "d": {}, "e": []}]}'
     second = list(json_documents(text))[1]
     places = places_of(text, second)

@@ -28,7 +28,7 @@ def values(text: str) -> list[object]:
     return [document.value for document in yaml_documents(text.encode())]
 
 
-def test_documents_know_their_number_and_line() -> None:
+def test_yaml_documents_have_number_and_line() -> None:
     text = "# hello\na: 1\n---\n---\n# empty above\nb:\n  c: 2\n"
     assert list(yaml_documents(text.encode())) == [
         Document(value={"a": 1}, number=1, line=2),
@@ -36,19 +36,19 @@ def test_documents_know_their_number_and_line() -> None:
     ]
 
 
-def test_items_of_a_list_know_their_lines() -> None:
+def test_yaml_list_items_have_lines() -> None:
     text = "kind: List\nitems:\n- a: {b: [{c: 1}]}\n- a: 2\n  b: [x]\n-\n  a: 3\n"
     (document,) = yaml_documents(text.encode())
     assert document.item_lines == (3, 4, 7)
 
 
-def test_timestamps_stay_text_and_traps_are_read_like_kubectl() -> None:
+def test_yaml_timestamps_stay_text_and_scalars_resolve_like_kubectl() -> None:
     assert values("a: 2026-01-01T00:00:00Z\nb: on\nc: 'on'\nd: 010\ne: 1e3\non: 1\n") == [
         {"a": "2026-01-01T00:00:00Z", "b": True, "c": "on", "d": 8, "e": 1000, "on": 1}
     ]
 
 
-def test_aliases_and_merge_keys() -> None:
+def test_yaml_aliases_and_merge_keys_are_expanded() -> None:
     text = "base: &b {x: 1, y: 2}\none: {x: 5, <<: *b, y: 3}\ntwo: *b\nthree: {<<: [{z: 9}, *b], x: 0}\n"
     assert values(text) == [
         {
@@ -60,7 +60,7 @@ def test_aliases_and_merge_keys() -> None:
     ]
 
 
-def test_tags_that_say_text_are_obeyed() -> None:
+def test_yaml_str_tag_makes_text() -> None:
     assert values("a: !!str 1\nb: !!int '2'\n") == [{"a": "1", "b": 2}]
 
 
@@ -91,7 +91,7 @@ def bomb() -> str:
         ("a: \x07\n", "control characters are not allowed", 1),
     ],
 )
-def test_malformed_yaml_is_refused_with_its_line(text: str, message: str, line: int) -> None:
+def test_malformed_yaml_is_rejected_with_its_line(text: str, message: str, line: int) -> None:
     with pytest.raises(DocumentError) as caught:
         values(text)
     assert message in str(caught.value)
@@ -109,7 +109,7 @@ def test_malformed_yaml_is_refused_with_its_line(text: str, message: str, line: 
         ("[&a [[b]], [*a]]", Rules(depth=3), TooDeepError),
     ],
 )
-def test_limits_count_the_content_of_aliases(text: str, rules: Rules, error: type[DocumentError]) -> None:
+def test_yaml_limits_count_expanded_aliases(text: str, rules: Rules, error: type[DocumentError]) -> None:
     names = ("values", "aliased", "aliased_size", "depth")
     wider = replace(rules, **{each: getattr(rules, each) + 1 for each in names})
     assert yaml_document(text.encode(), wider) is not None
@@ -133,18 +133,18 @@ documents = st.recursive(
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), documents, min_size=1))
-def test_what_we_write_reads_back_here_and_with_pyyaml(document: dict[str, object]) -> None:
+def test_written_yaml_reads_back_here_and_with_pyyaml(document: dict[str, object]) -> None:
     text = dump_yaml(document)
     assert values(text) == [document]
     assert yaml.safe_load(text) == document
 
 
 @pytest.mark.parametrize("text", ["1e3", "010", "on", "1.30", "~", "0o7", "2026-01-01", "<<", "1:30", ""])
-def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+def test_ambiguous_text_is_quoted_in_yaml(text: str) -> None:
     assert dump_yaml({"a": text}) == f"a: '{text}'\n"
 
 
-def test_a_json_list_yields_its_items_with_lines() -> None:
+def test_json_list_yields_items_with_lines() -> None:
     text = b'\n{"kind": "List",\n "items": [\n  {"a": 1},\n  {"a": {"b":\n 2}},\n  {"a": 1}]}\n'
     found = list(json_documents(text))
     assert [(value_of(item), item.number, item.line) for item in found] == [
@@ -155,7 +155,7 @@ def test_a_json_list_yields_its_items_with_lines() -> None:
     assert [text[item.offset :][: len(item.raw or b"")] for item in found] == [item.raw for item in found]
 
 
-def test_one_object_an_array_and_lines_are_told_apart() -> None:
+def test_json_object_array_and_lines_are_distinguished() -> None:
     one = b' {"kind": "Placement", "spec": {}}'
     assert [value_of(item) for item in json_documents(one)] == [{"kind": "Placement", "spec": {}}]
     assert [value_of(item) for item in json_documents(b"[1,\n2]")] == [1, 2]
@@ -176,7 +176,7 @@ def test_one_object_an_array_and_lines_are_told_apart() -> None:
         (b'{"a": "\xed\xa0\x80"}', 1, 0),
     ],
 )
-def test_malformed_json_is_refused_with_its_place(text: bytes, line: int, column: int) -> None:
+def test_malformed_json_is_rejected_with_its_place(text: bytes, line: int, column: int) -> None:
     with pytest.raises(DocumentError) as caught:
         [value_of(item) for item in json_documents(text)]
     assert (caught.value.line, caught.value.notation) == (line, "JSON")
@@ -185,6 +185,6 @@ def test_malformed_json_is_refused_with_its_place(text: bytes, line: int, column
 
 
 @given(st.lists(documents))
-def test_json_items_decode_as_json_says(items: list[object]) -> None:
+def test_json_items_decode_like_json_loads(items: list[object]) -> None:
     text = json.dumps({"kind": "FooList", "items": items}, indent=1).encode()
     assert [value_of(item) for item in json_documents(text)] == items

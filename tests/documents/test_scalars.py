@@ -46,7 +46,7 @@ from fairway.documents.scalars import resolve, resolve_core, resolve_null
         ("1" * 5000, "1" * 5000),
     ],
 )
-def test_an_unquoted_word_means_what_kubectl_reads(text: str, value: object) -> None:
+def test_unquoted_scalar_resolves_like_kubectl(text: str, value: object) -> None:
     assert resolve(text) == value
     assert type(resolve(text)) is type(value)
 

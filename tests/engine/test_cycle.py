@@ -26,14 +26,14 @@ def stages(outcome: Outcome) -> list[tuple[str, list[str]]]:
     return [(stage.plugin, outcome.names(stage.survivors)) for stage in outcome.details.stages]
 
 
-def test_an_empty_profile_takes_everybody_by_name() -> None:
+def test_empty_profile_selects_all_hosts_by_name() -> None:
     outcome = run(Profile(name="empty"), names=("c", "a", "b"))
     assert outcome.selected == ["a", "b", "c"]
     assert outcome.status is OK
     assert outcome.totals_by_name() == {"a": 0, "b": 0, "c": 0}
 
 
-def test_an_empty_fleet_is_no_fault() -> None:
+def test_cycle_of_empty_fleet_selects_nothing() -> None:
     outcome = run(
         Profile(name="toy", filters=(Refuse(),), scores=(Weighted(Points({}), 1),)), names=(), wanted=3
     )
@@ -52,14 +52,14 @@ def test_an_empty_fleet_is_no_fault() -> None:
         pytest.param((Admit([]),), [], id="an empty set admits nobody"),
     ],
 )
-def test_pre_filters_narrow_who_is_looked_at(admits: tuple[Admit, ...], expected: list[str]) -> None:
+def test_pre_filters_restrict_considered_hosts(admits: tuple[Admit, ...], expected: list[str]) -> None:
     refuse = Refuse()
     outcome = run(Profile(name="toy", pre_filters=admits, filters=(refuse,)))
     assert outcome.names(outcome.details.eligible) == outcome.selected == expected
     assert set(refuse.asked) == set(expected)
 
 
-def test_filters_run_in_order_and_ask_only_about_who_is_left() -> None:
+def test_filters_run_in_order_on_remaining_hosts() -> None:
     first, second, third = Refuse(["a"], "First"), Refuse(["a", "b"], "Second"), Refuse((), "Third")
     outcome = cycle.run(
         fleet_of(*NAMES).snapshot(), Work(), Profile(name="toy", filters=(first, second, third)), now=0
@@ -68,7 +68,7 @@ def test_filters_run_in_order_and_ask_only_about_who_is_left() -> None:
     assert stages(outcome) == [("First", list("bcd")), ("Second", list("cd")), ("Third", list("cd"))]
 
 
-def test_filters_run_even_when_nobody_is_left() -> None:
+def test_filters_run_without_remaining_hosts() -> None:
     outcome = run(Profile(name="toy", filters=(Refuse(NAMES, "First"), Refuse((), "Second"))))
     assert stages(outcome) == [("First", []), ("Second", [])]
     assert outcome.eligible
@@ -76,7 +76,7 @@ def test_filters_run_even_when_nobody_is_left() -> None:
 
 
 @pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING])
-def test_every_way_to_say_no_is_a_no(code: Code) -> None:
+def test_every_rejecting_status_code_rejects(code: Code) -> None:
     refuse = Refuse(say=lambda host: Status(code, ("no",)) if host == "b" else OK)
     assert run(Profile(name="toy", filters=(refuse,))).selected == ["a", "c", "d"]
 
@@ -85,7 +85,7 @@ BROKEN = [misconfigured("no sense", plugin="P"), failed("broken", plugin="P")]
 
 
 @pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
-def test_a_pre_filter_can_end_the_cycle(status: Status) -> None:
+def test_pre_filter_error_ends_the_cycle(status: Status) -> None:
     refuse = Refuse()
     outcome = run(Profile(name="toy", pre_filters=(Admit(None, status),), filters=(refuse,)), wanted=2)
     assert outcome.status == status
@@ -95,7 +95,7 @@ def test_a_pre_filter_can_end_the_cycle(status: Status) -> None:
 
 
 @pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
-def test_a_filter_can_end_the_cycle_and_the_stages_so_far_stay(status: Status) -> None:
+def test_filter_error_ends_the_cycle_and_keeps_stages(status: Status) -> None:
     prepared = Prepared({})
     wrong = Refuse(say=lambda _: status, name="Wrong")
     outcome = run(
@@ -113,7 +113,7 @@ def test_a_filter_can_end_the_cycle_and_the_stages_so_far_stay(status: Status) -
 
 
 @pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
-def test_a_prioritizer_can_end_the_cycle(status: Status) -> None:
+def test_score_error_ends_the_cycle(status: Status) -> None:
     later = Prepared({}, name="Later")
     wrong = Prepared({}, status=status)
     outcome = run(
@@ -126,7 +126,7 @@ def test_a_prioritizer_can_end_the_cycle(status: Status) -> None:
     assert later.seen == []
 
 
-def test_a_refused_profile_runs_its_filters_and_scores_nobody() -> None:
+def test_refused_profile_filters_but_does_not_score() -> None:
     prepared = Prepared({})
     profile = Profile(
         name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),), refusal=misconfigured("no")
@@ -171,26 +171,26 @@ def warn(word: str) -> Status:
         ),
     ],
 )
-def test_a_warning_is_remembered_and_the_cycle_goes_on(profile: Profile, expected: str) -> None:
+def test_warning_is_recorded_and_cycle_continues(profile: Profile, expected: str) -> None:
     outcome = run(profile)
     assert outcome.status == warn(expected)
     assert outcome.selected == list("abcd")
 
 
-def test_pre_score_sees_the_candidates_ascending() -> None:
+def test_pre_score_gets_feasible_rows_ascending() -> None:
     prepared = Prepared({"b": 1})
     run(Profile(name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),)))
     assert prepared.seen == [list("bcd")] * 2
 
 
-def test_a_prioritizer_that_skips_counts_nothing() -> None:
+def test_skipped_prioritizer_has_no_effect() -> None:
     skipping = Prepared({"a": 100}, name="Skipping", status=SKIPPED)
     outcome = run(Profile(name="toy", scores=(Weighted(skipping, 1), Weighted(Points({"d": 1}), 1))))
     assert outcome.selected == ["d", "a", "b", "c"]
     assert outcome.status is OK
 
 
-def test_totals_are_weighted_sums_and_unknown_counts_zero() -> None:
+def test_total_is_weighted_sum_and_unknown_score_counts_zero() -> None:
     plus, minus = Points({"a": 10, "b": 20}, "Plus"), Points({"a": 1, "d": 3}, "Minus")
     outcome = run(Profile(name="toy", scores=(Weighted(plus, 2), Weighted(minus, -5))))
     assert outcome.totals_by_name() == {"a": 15, "b": 40, "c": 0, "d": -15}
@@ -204,7 +204,7 @@ def test_totals_are_weighted_sums_and_unknown_counts_zero() -> None:
     ("wanted", "expected", "unscheduled"),
     [(None, list("abcd"), 0), (2, list("ab"), 0), (0, [], 0), (6, list("abcd"), 2)],
 )
-def test_how_many_are_taken(wanted: int | None, expected: list[str], unscheduled: int) -> None:
+def test_cycle_selects_the_wanted_number(wanted: int | None, expected: list[str], unscheduled: int) -> None:
     outcome = run(Profile(name="toy"), wanted=wanted)
     assert (outcome.selected, outcome.unscheduled) == (expected, unscheduled)
 
@@ -225,21 +225,21 @@ class Share(Points):
         return (1000 * raw / extent.high).astype(np.int64)
 
 
-def test_normalizing_sees_the_extent_of_what_is_known_and_unknown_stays_zero() -> None:
+def test_normalization_ignores_unknown_scores() -> None:
     share = Share({"a": 50, "b": 200, "d": 100})
     outcome = run(Profile(name="toy", filters=(Refuse(["d"]),), scores=(Weighted(share, 2),)))
     assert outcome.totals_by_name() == {"a": 500, "b": 2000, "c": 0}
     assert set(share.extents) == {Extent(50, 200)}
 
 
-def test_nothing_known_of_anybody_is_not_normalized() -> None:
+def test_prioritizer_without_known_scores_is_not_normalized() -> None:
     share = Share({})
     outcome = run(Profile(name="toy", scores=(Weighted(share, 1),)))
     assert set(outcome.totals_by_name().values()) == {0}
     assert share.extents == []
 
 
-def test_a_choice_replaces_taking_the_best() -> None:
+def test_select_plugin_replaces_selection_of_the_best() -> None:
     def worst(context: Context, rows: Rows, totals: Scores) -> Rows:
         assert totals.tolist() == [1, 2, 0, 0]
         return rows[::-1][:1]
@@ -253,7 +253,7 @@ class Alarm(Refuse):
         return {"First": 20, "Second": 10}.get(self.name)
 
 
-def test_the_soonest_waker_wins() -> None:
+def test_cycle_wakes_at_the_earliest_time() -> None:
     assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Second")))).wake == 10
     assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Third")))).wake == 20
     assert run(Profile(name="toy", filters=(Refuse(),))).wake is None
@@ -275,7 +275,7 @@ class OnlyOdd:
         return Raw(rows % 2)
 
 
-def test_single_hosts_are_not_asked_when_there_is_an_answer_for_all() -> None:
+def test_fleet_method_replaces_per_host_calls() -> None:
     odd = OnlyOdd()
     outcome = cycle.run(
         fleet_of(*NAMES).snapshot(), Work(2), Profile(name="toy", scores=(Weighted(odd, 1),)), now=0
@@ -284,7 +284,7 @@ def test_single_hosts_are_not_asked_when_there_is_an_answer_for_all() -> None:
     assert odd.asked == []
 
 
-def test_a_cycle_changes_nothing() -> None:
+def test_cycle_does_not_change_snapshot() -> None:
     fleet = fleet_of(*NAMES)
     snapshot = fleet.snapshot()
     live, generation = snapshot.live.copy(), fleet.generation
@@ -295,7 +295,7 @@ def test_a_cycle_changes_nothing() -> None:
     assert fleet.generation == generation
 
 
-def test_reasons_name_rank_total_and_parts() -> None:
+def test_reason_has_rank_total_and_scores() -> None:
     scores = (Weighted(Points({"a": 1}, "One"), 1), Weighted(Points({"b": -2}, "Two"), 3))
     outcome = run(Profile(name="toy", filters=(Refuse(["c"]),), scores=scores), wanted=2)
     assert list(outcome.reasons()) == [

@@ -71,7 +71,7 @@ class Cycles:
         return found.selected
 
 
-def test_a_changed_row_is_followed() -> None:
+def test_changed_row_is_followed_incrementally() -> None:
     cycles = Cycles(world_of(20), workload_of())
     assert cycles.run() == ["c019", "c018"]
     cycles.world.put(score("c005", {"cpu": 100}))
@@ -83,7 +83,7 @@ def test_a_changed_row_is_followed() -> None:
     assert cycles.memory.followed == 3
 
 
-def test_a_change_of_nothing_the_placement_reads_costs_no_question() -> None:
+def test_change_outside_the_reads_calls_no_plugin() -> None:
     cycles = Cycles(world_of(20), workload_of())
     cycles.run()
     cycles.world.put(score("c005", {"cpu": 100}, name="unrelated"))
@@ -91,7 +91,7 @@ def test_a_change_of_nothing_the_placement_reads_costs_no_question() -> None:
     assert cycles.memory.followed == 1
 
 
-def test_a_moved_range_starts_over() -> None:
+def test_changed_score_range_starts_over() -> None:
     cycles = Cycles(world_of(20), workload_of())
     cycles.run()
     cycles.world.put(cluster("c003", allocatable={"cpu": "400"}))
@@ -100,7 +100,7 @@ def test_a_moved_range_starts_over() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["1", "20"])
-def test_the_end_of_a_range_stays_while_somebody_is_there(cpu: str) -> None:
+def test_score_range_stays_while_another_host_is_at_its_end(cpu: str) -> None:
     world = world_of(20)
     world.put(cluster("twin", allocatable={"cpu": cpu}))
     cycles = Cycles(world, workload_of())
@@ -139,7 +139,7 @@ def test_decisions_of_others_are_followed_while_the_most_held_stays() -> None:
     assert cycles.memory.followed == 1
 
 
-def test_many_changes_start_over() -> None:
+def test_more_changed_rows_than_the_limit_start_over() -> None:
     cycles = Cycles(world_of(200), workload_of())
     cycles.run()
     for at in range(FEW + 1):
@@ -148,7 +148,7 @@ def test_many_changes_start_over() -> None:
     assert cycles.memory.followed == 0
 
 
-def test_time_alone_can_start_over() -> None:
+def test_expired_result_starts_over() -> None:
     world = world_of(20)
     world.put(score("c005", {"cpu": 100}, valid_until=NOW + timedelta(seconds=5)))
     cycles = Cycles(world, workload_of())
@@ -161,7 +161,7 @@ def test_time_alone_can_start_over() -> None:
     assert cycles.memory.followed == 1
 
 
-def test_warnings_of_single_rows_are_followed() -> None:
+def test_warnings_of_changed_rows_are_followed() -> None:
     world = world_of(20)
     world.put(score("c002", {"cpu": 100}, valid_until=NOW - timedelta(seconds=5)))
     cycles = Cycles(world, workload_of())
@@ -178,7 +178,7 @@ def test_warnings_of_single_rows_are_followed() -> None:
     assert cycles.memory.followed == 3
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_of_outcomes_is_bounded() -> None:
     world = world_of(20)
     memory = Memory(limit=8000)
     for name in ("a", "b", "c"):
@@ -191,7 +191,7 @@ def test_memory_is_bounded() -> None:
     assert memory.followed == 3
 
 
-def test_a_forgotten_workload_starts_over() -> None:
+def test_forgotten_workload_starts_over() -> None:
     cycles = Cycles(world_of(5), workload_of())
     cycles.run()
     cycles.memory.forget("ns1", "p1")
@@ -242,7 +242,7 @@ def test_following_agrees_with_starting_over(
         cycles.run()
 
 
-def test_time_that_goes_back_starts_over() -> None:
+def test_clock_that_steps_back_starts_over() -> None:
     """A clock that is set back makes true again what had run out."""
     spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy(addon("cpu"), mode="Exact"))
     world = World([cluster_set("default"), binding("default"), cluster("c1"), cluster("c2")])
@@ -254,7 +254,7 @@ def test_time_that_goes_back_starts_over() -> None:
     assert cycles.run() == ["c2"]
 
 
-def test_a_host_that_goes_is_noticed_by_a_profile_that_reads_nothing() -> None:
+def test_deleted_host_is_followed_by_profile_without_reads() -> None:
     class Equal(Timeless):
         name = "Equal"
 
@@ -334,7 +334,7 @@ def test_the_best_rows_in_order_count_as_memory() -> None:
     assert memory.size == 0
 
 
-def test_what_grows_past_the_limit_while_it_is_followed_is_dropped() -> None:
+def test_outcome_that_outgrows_the_memory_limit_is_dropped() -> None:
     world = world_of(0)
     memory = Memory(limit=20_000)
     workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))
@@ -346,7 +346,7 @@ def test_what_grows_past_the_limit_while_it_is_followed_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("said", [Status(), SKIPPED], ids=["another success", "nothing to say"])
-def test_a_filter_that_lets_pass_in_its_own_words_does_not_end_the_asking(said: Status) -> None:
+def test_filter_that_passes_with_a_message_continues_the_filters(said: Status) -> None:
     class Easy(Timeless):
         name = "Easy"
 

@@ -33,7 +33,7 @@ from fairway.plugins.predicate import Predicate
 from fairway.plugins.taints import TaintToleration
 
 
-def test_there_are_exactly_twelve_extension_points_in_this_order() -> None:
+def test_twelve_extension_points_in_order() -> None:
     assert list(EXTENSION_POINTS) == [
         "QueueSort",
         "PreFilter",
@@ -158,11 +158,11 @@ class WholeFleet(Timeless):
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_a_plugin_is_at_the_points_whose_methods_it_has(kind: type, expected: set[str]) -> None:
+def test_plugin_has_the_points_of_its_methods(kind: type, expected: set[str]) -> None:
     assert points_of(kind) == expected
 
 
-def test_plugins_after_scoring_are_found_in_the_profile() -> None:
+def test_profile_finds_plugins_after_scoring() -> None:
     books, gate, binder, oldest = Books(), Gate(), Binder(), Oldest()
     profile = Profile(name="hosting", extra=(books, gate, binder, oldest))
     assert profile.at("Reserve") == (books,)
@@ -173,7 +173,7 @@ def test_plugins_after_scoring_are_found_in_the_profile() -> None:
 
 
 @pytest.mark.parametrize("whole_fleet", [True, False])
-def test_a_plugin_that_knows_only_single_hosts_works_in_a_profile(whole_fleet: bool) -> None:
+def test_plugin_with_per_host_methods_runs_in_a_profile(whole_fleet: bool) -> None:
     profile = Profile(
         name="toy",
         pre_filters=(Admit(["a", "b", "c"]),),

@@ -46,13 +46,13 @@ def outcome_of(host: str, *plugins: Relief) -> Outcome:
     return cycle.run(world.fleet.snapshot(), workload, profile, now=0)
 
 
-def test_not_asked_while_somebody_is_left() -> None:
+def test_post_filter_is_not_called_with_feasible_hosts() -> None:
     plugin = Relief("r", OK)
     outcome = outcome_of("b", plugin)
     assert (outcome.selected, outcome.relief, plugin.asked) == (["b"], None, [])
 
 
-def test_asked_with_what_was_said_of_every_host() -> None:
+def test_post_filter_gets_status_of_every_host() -> None:
     plugin = Relief("r", OK)
     outcome = outcome_of("c", plugin)
     assert outcome.selected == []
@@ -65,13 +65,13 @@ def test_asked_with_what_was_said_of_every_host() -> None:
     ("code", "goes_on"),
     [(Code.UNSCHEDULABLE, True), (Code.SKIP, True), (Code.SUCCESS, False), (Code.UNRESOLVABLE, False)],
 )
-def test_plugins_are_asked_until_one_settles_it(code: Code, goes_on: bool) -> None:
+def test_post_filters_are_called_until_one_succeeds(code: Code, goes_on: bool) -> None:
     first, second = Relief("first", Status(code)), Relief("second", OK)
     outcome_of("c", first, second)
     assert bool(second.asked) == goes_on
 
 
-def test_a_broken_plugin_ends_the_cycle() -> None:
+def test_post_filter_error_ends_the_cycle() -> None:
     outcome = outcome_of("c", Relief("r", failed("no books", plugin="r")))
     assert outcome.status.code is Code.ERROR
     assert outcome.status.message == "no books"

@@ -2,7 +2,7 @@ from engine.toys import Admit, Points, Prepared, Refuse
 from fairway.engine.profile import Profile, Weighted
 
 
-def test_plugins_are_listed_in_the_order_they_run() -> None:
+def test_profile_lists_plugins_in_order() -> None:
     admit, first, second = Admit(None), Refuse(name="First"), Refuse(name="Second")
     points, prepared, extra = Points({}), Prepared({}), Points({}, name="Extra")
     profile = Profile(
@@ -19,13 +19,13 @@ def test_plugins_are_listed_in_the_order_they_run() -> None:
     assert profile.at("Nowhere") == ()
 
 
-def test_profiles_are_told_apart_by_identity() -> None:
+def test_profiles_compare_by_identity() -> None:
     one, other = Profile(name="same"), Profile(name="same")
     assert one != other
     assert len({one, other}) == 2
 
 
-def test_an_empty_profile_has_nothing_to_refuse() -> None:
+def test_empty_profile_has_no_refusal() -> None:
     profile = Profile(name="empty")
     assert profile.plugins() == ()
     assert profile.refusal is None

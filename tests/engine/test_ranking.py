@@ -41,11 +41,11 @@ def best(totals: list[int], *, wanted: int | None, ranks: list[int] | None = Non
         pytest.param([2**62, 2**62, -(2**62)], 2, [10, 11], id="totals far beyond the bound"),
     ],
 )
-def test_best(totals: list[int], wanted: int | None, expected: list[int]) -> None:
+def test_best_rows_by_total_and_rank(totals: list[int], wanted: int | None, expected: list[int]) -> None:
     assert best(totals, wanted=wanted) == expected
 
 
-def test_ranks_decide_ties_not_rows() -> None:
+def test_equal_totals_are_ordered_by_name_rank() -> None:
     assert best([7, 7, 7], wanted=2, ranks=[30, 10, 20]) == [11, 12]
 
 
@@ -59,11 +59,11 @@ def test_ranks_decide_ties_not_rows() -> None:
         ([-TOTAL_BOUND], False),
     ],
 )
-def test_which_totals_fit_a_key(totals: list[int], fits: bool) -> None:
+def test_ranking_key_bounds_of_totals(totals: list[int], fits: bool) -> None:
     assert ranking.fits(np.array(totals, dtype=np.int64)) is fits
 
 
-def test_keys_keep_order_at_the_ends_of_their_range() -> None:
+def test_ranking_keys_keep_order_at_bounds() -> None:
     totals = [TOTAL_BOUND - 1, TOTAL_BOUND - 1, 0, 1 - TOTAL_BOUND, 1 - TOTAL_BOUND]
     ranks = [1, LAST_RANK, 5, 1, LAST_RANK]
     keys = ranking.keys_of(np.array(totals, dtype=np.int64), np.array(ranks, dtype=np.int64))
@@ -89,9 +89,7 @@ totals_of_any_size = st.one_of(
     wanted=st.one_of(st.none(), st.integers(-1, 25)),
 )
 @settings(max_examples=100)
-def test_best_is_what_sorting_gives_whatever_the_totals(
-    hosts: list[tuple[int, int]], wanted: int | None
-) -> None:
+def test_best_equals_sorting_for_any_totals(hosts: list[tuple[int, int]], wanted: int | None) -> None:
     expected = sorted(range(len(hosts)), key=lambda at: (-hosts[at][0], hosts[at][1]))
     count = len(hosts) if wanted is None else max(0, wanted)
     found = best([total for total, _ in hosts], wanted=wanted, ranks=[rank for _, rank in hosts])
@@ -103,7 +101,7 @@ def front_of(count: int, *, wanted: int) -> Front:
     return Front(np.arange(count), np.arange(count) * 10, wanted=wanted)
 
 
-def test_a_front_knows_the_best_as_rows_come_go_and_move() -> None:
+def test_front_tracks_best_rows_through_changes() -> None:
     front = front_of(5, wanted=2)
     assert front.take() == [0, 1]
     front.move(4, 40, 5)
@@ -116,14 +114,14 @@ def test_a_front_knows_the_best_as_rows_come_go_and_move() -> None:
     assert front.take() == [7, 4]
 
 
-def test_a_front_of_few_knows_everybody() -> None:
+def test_front_of_small_fleet_has_all_rows() -> None:
     front = front_of(3, wanted=5)
     for row in range(3):
         front.move(row, row * 10, ABSENT)
     assert front.take() == []
 
 
-def test_a_front_says_so_when_too_many_have_left() -> None:
+def test_front_reports_when_too_many_rows_left() -> None:
     wanted = 2
     front = front_of(1000, wanted=wanted)
     kept = wanted + Front.SLACK
@@ -134,7 +132,7 @@ def test_a_front_says_so_when_too_many_have_left() -> None:
     assert front.take() is None
 
 
-def test_rows_behind_the_front_move_unseen_until_they_enter_it() -> None:
+def test_rows_behind_the_front_enter_when_they_improve() -> None:
     front = front_of(1000, wanted=1)
     front.move(999, 9990, 9000)
     assert front.take() == [0]
@@ -144,7 +142,7 @@ def test_rows_behind_the_front_move_unseen_until_they_enter_it() -> None:
     assert front.take() == [0]
 
 
-def test_none_wanted_is_none_taken() -> None:
+def test_best_of_zero_rows_is_empty() -> None:
     assert front_of(5, wanted=0).take() == []
     assert Front(rows(), rows(), wanted=3).take() == []
 

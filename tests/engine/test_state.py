@@ -3,7 +3,7 @@ import pytest
 from fairway.engine.state import CycleState
 
 
-def test_what_is_written_can_be_read_as_what_it_is() -> None:
+def test_cycle_state_returns_written_value() -> None:
     state = CycleState()
     state.write("most", 3)
     assert state.read("most", int) == 3
@@ -11,19 +11,19 @@ def test_what_is_written_can_be_read_as_what_it_is() -> None:
     assert state.read("most", int) == 4
 
 
-def test_reading_what_nobody_wrote_is_a_fault() -> None:
+def test_reading_missing_cycle_state_raises() -> None:
     with pytest.raises(KeyError):
         CycleState().read("most", int)
 
 
-def test_looking_for_what_nobody_wrote_is_not() -> None:
+def test_looking_up_missing_cycle_state_returns_none() -> None:
     state = CycleState()
     assert state.find("most", int) is None
     state.write("most", 3)
     assert state.find("most", int) == 3
 
 
-def test_reading_it_as_something_else_is_a_fault() -> None:
+def test_reading_cycle_state_as_wrong_type_raises() -> None:
     state = CycleState()
     state.write("most", "three")
     with pytest.raises(TypeError, match="cycle state 'most' holds str, not int"):
@@ -32,7 +32,7 @@ def test_reading_it_as_something_else_is_a_fault() -> None:
         state.find("most", int)
 
 
-def test_a_clone_goes_its_own_way() -> None:
+def test_cloned_cycle_state_is_independent() -> None:
     state = CycleState()
     state.write("shared", (1, 2))
     clone = state.clone()

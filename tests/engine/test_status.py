@@ -18,11 +18,11 @@ from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigur
     ],
     ids=lambda value: value.value if isinstance(value, Code) else str(value),
 )
-def test_what_a_code_means(code: Code, aborts: bool, rejects: bool) -> None:
+def test_status_code_properties(code: Code, aborts: bool, rejects: bool) -> None:
     assert (Status(code).aborts, Status(code).rejects) == (aborts, rejects)
 
 
-def test_every_code_is_in_the_table_above() -> None:
+def test_every_status_code_is_tested() -> None:
     assert len(Code) == 9
 
 
@@ -39,16 +39,16 @@ def test_every_code_is_in_the_table_above() -> None:
     ],
     ids=repr,
 )
-def test_short_ways_to_say_it(status: Status, code: Code, plugin: str) -> None:
+def test_status_constructors(status: Status, code: Code, plugin: str) -> None:
     assert (status.code, status.plugin) == (code, plugin)
     assert status.message == ("" if code in (Code.SUCCESS, Code.SKIP) else "why")
 
 
-def test_reasons_are_joined_by_commas() -> None:
+def test_status_reasons_are_joined_by_commas() -> None:
     assert Status(Code.ERROR, ("one", "two")).message == "one, two"
 
 
-def test_long_words_are_written_when_read_and_only_once() -> None:
+def test_lazy_status_message_is_formatted_once() -> None:
     written: list[str] = []
 
     def words() -> str:
@@ -62,7 +62,7 @@ def test_long_words_are_written_when_read_and_only_once() -> None:
     assert written == ["now"]
 
 
-def test_equal_by_what_they_say_however_it_was_written() -> None:
+def test_statuses_with_equal_messages_are_equal() -> None:
     late, early = warning(lambda: "why", plugin="P"), Status(Code.WARNING, ("why",), "P")
     assert late == early
     assert len({late, early}) == 1

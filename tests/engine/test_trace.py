@@ -26,11 +26,11 @@ PROFILE = Profile(
 )
 
 
-def test_chosen_first_then_others_by_rank_then_the_rejected_by_name() -> None:
+def test_trace_orders_selected_ranked_rejected_hosts() -> None:
     assert [each.host for each in traced(PROFILE)] == ["b", "c", "a", "d", "e", "f"]
 
 
-def test_the_chosen_has_rank_total_and_what_everybody_gave() -> None:
+def test_trace_of_selected_host_has_rank_total_and_scores() -> None:
     assert traced(PROFILE).host("b") == HostTrace(
         host="b",
         selected=True,
@@ -40,17 +40,17 @@ def test_the_chosen_has_rank_total_and_what_everybody_gave() -> None:
     )
 
 
-def test_points_are_score_times_weight() -> None:
+def test_trace_points_are_score_times_weight() -> None:
     assert Contribution("One", -5, 3).points == -15
 
 
-def test_one_not_chosen_is_told_how_many_are_better() -> None:
+def test_trace_of_unselected_host_counts_better_hosts() -> None:
     found = traced(PROFILE, wanted=2).host("a")
     assert (found.selected, found.rank, found.total, found.rejected_by) == (False, 3, 2, "")
     assert found.reason == "passed every filter, but 2 better hosts fill the 2 wanted"
 
 
-def test_ranks_go_on_below_the_chosen_ones() -> None:
+def test_trace_ranks_continue_below_selected_hosts() -> None:
     assert {each.host: each.rank for each in traced(PROFILE)} == {
         "b": 1,
         "c": 2,
@@ -68,16 +68,16 @@ def test_ranks_go_on_below_the_chosen_ones() -> None:
         pytest.param("f", "Admit", "is not admitted", id="a PreFilter comes before the filters"),
     ],
 )
-def test_the_rejected_are_told_by_whom_and_why(host: str, rejected_by: str, reason: str) -> None:
+def test_trace_of_rejected_host_has_plugin_and_reason(host: str, rejected_by: str, reason: str) -> None:
     assert traced(PROFILE).host(host) == HostTrace(host=host, rejected_by=rejected_by, reason=reason)
 
 
-def test_a_host_nobody_knows_is_a_fault() -> None:
+def test_trace_of_unknown_host_raises() -> None:
     with pytest.raises(KeyError):
         traced(PROFILE).host("nowhere")
 
 
-def test_when_the_cycle_was_ended_its_own_words_are_everybodys() -> None:
+def test_trace_of_ended_cycle_has_its_message_for_every_host() -> None:
     profile = Profile(name="toy", filters=(Refuse(["e"]),), refusal=misconfigured("no sense", plugin="P"))
     found = traced(profile)
     assert found.host("a") == HostTrace(host="a", rejected_by="P", reason="no sense")
@@ -88,7 +88,7 @@ def first_only(context: Context, rows: Rows, totals: object) -> Rows:
     return rows[:1]
 
 
-def test_a_choice_may_explain_itself() -> None:
+def test_trace_uses_explanation_of_select_plugin() -> None:
     def explain(
         context: Context, chosen: Rows, feasible: Rows, totals: Scores
     ) -> Callable[[int], str | None]:
@@ -100,18 +100,18 @@ def test_a_choice_may_explain_itself() -> None:
     assert found.host("c").reason == LEFT_OUT
 
 
-def test_a_choice_that_leaves_out_one_of_the_best_without_a_word() -> None:
+def test_trace_of_host_skipped_without_explanation() -> None:
     found = traced(Profile(name="toy", choice=first_only), wanted=2)
     assert found.host("b").reason == LEFT_OUT
     everybody = traced(Profile(name="toy", choice=first_only), wanted=None)
     assert everybody.host("f").reason == LEFT_OUT
 
 
-def test_workload_that_wants_no_host_passes_over_all_for_that_reason() -> None:
+def test_trace_of_workload_that_wants_no_host() -> None:
     assert traced(Profile(name="toy"), wanted=0).host("a").reason == NONE_WANTED
 
 
-def test_hosts_are_asked_only_when_somebody_wants_to_know() -> None:
+def test_trace_calls_plugins_lazily() -> None:
     refuse = Refuse(["e"])
     profile = Profile(name="toy", filters=(refuse,))
     outcome = cycle.run(fleet_of(*NAMES).snapshot(), Work(), profile, now=0)

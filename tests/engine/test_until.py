@@ -30,14 +30,14 @@ def by_score(number: int | None) -> PlacementWorkload:
     )
 
 
-def test_never_without_anything_that_runs_out() -> None:
+def test_outcome_without_expiry_has_no_until() -> None:
     workload = by_score(1)
     assert (
         cycle.run(fleet().snapshot(), workload, workload.profile, now=to_micros(NOW)).until == NEVER_CHANGES
     )
 
 
-def test_the_first_score_to_expire_of_a_cluster_in_the_running() -> None:
+def test_outcome_until_is_first_score_expiry_of_feasible_clusters() -> None:
     made = fleet()
     made.upsert_cluster(make.cluster("elsewhere", member_of="other"))
     for name, seconds in (("c0", 30), ("c1", 20), ("c2", -5), ("elsewhere", 1)):
@@ -48,7 +48,7 @@ def test_the_first_score_to_expire_of_a_cluster_in_the_running() -> None:
         assert outcome.until == to_micros(NOW + timedelta(seconds=20)) + 1
 
 
-def test_a_followed_cycle_knows_it_too() -> None:
+def test_followed_outcome_has_until() -> None:
     made, memory, workload = fleet(), Memory(), by_score(1)
     made.upsert_score(make.score("c0", {"free": 1}, valid_until=NOW + timedelta(seconds=30)))
     memory.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
@@ -58,7 +58,7 @@ def test_a_followed_cycle_knows_it_too() -> None:
     assert outcome.until == to_micros(NOW + timedelta(seconds=10)) + 1
 
 
-def test_a_toleration_that_runs_out() -> None:
+def test_outcome_until_is_toleration_expiry() -> None:
     made = fleet()
     made.upsert_cluster(
         make.cluster("c0", taints=[Taint(key="k", effect="NoSelect", timeAdded=NOW - timedelta(seconds=5))])
@@ -69,7 +69,7 @@ def test_a_toleration_that_runs_out() -> None:
     assert outcome.until == to_micros(NOW + timedelta(seconds=55))
 
 
-def test_memory_knows_who_is_in_the_running() -> None:
+def test_memory_returns_feasible_hosts() -> None:
     made, memory, workload = fleet(), Memory(), by_score(1)
     made.upsert_cluster(make.cluster("elsewhere", member_of="other"))
     row_of = made.snapshot().hosts.row_of

@@ -8,7 +8,7 @@ row_sets = st.sets(st.integers(0, 191))
 
 
 @given(chosen=row_sets)
-def test_rows_survive_packing(chosen: set[int]) -> None:
+def test_bitmap_round_trip_keeps_rows(chosen: set[int]) -> None:
     bits = bitmap.from_rows(sorted(chosen), 192)
     assert bitmap.rows_of(bits).tolist() == sorted(chosen)
     assert bitmap.count(bits) == len(chosen)
@@ -18,7 +18,7 @@ def test_rows_survive_packing(chosen: set[int]) -> None:
 
 
 @given(one=row_sets, other=row_sets)
-def test_bitmaps_are_sets(one: set[int], other: set[int]) -> None:
+def test_bitmap_operations_equal_set_operations(one: set[int], other: set[int]) -> None:
     left, right = bitmap.from_rows(sorted(one), 192), bitmap.from_rows(sorted(other), 192)
     assert set(bitmap.rows_of(left & right).tolist()) == one & other
     assert set(bitmap.rows_of(left | right).tolist()) == one | other
@@ -26,19 +26,19 @@ def test_bitmaps_are_sets(one: set[int], other: set[int]) -> None:
 
 
 @given(chosen=row_sets, row=st.integers(0, 191), on=st.booleans())
-def test_putting_one_bit_touches_no_other(chosen: set[int], row: int, on: bool) -> None:
+def test_setting_a_bit_keeps_the_others(chosen: set[int], row: int, on: bool) -> None:
     bits = bitmap.from_rows(sorted(chosen), 192)
     bitmap.put(bits, row, on)
     assert set(bitmap.rows_of(bits).tolist()) == (chosen | {row} if on else chosen - {row})
 
 
-def test_a_grown_bitmap_is_empty_where_it_is_new() -> None:
+def test_grown_bitmap_is_empty_in_the_new_part() -> None:
     grown = bitmap.grown(bitmap.from_rows([0, 63], 64), 256)
     assert bitmap.rows_of(grown).tolist() == [0, 63]
     assert len(grown) == 4
     assert grown.dtype == np.uint64
 
 
-def test_an_empty_bitmap_has_nobody() -> None:
+def test_empty_bitmap_has_no_rows() -> None:
     assert bitmap.rows_of(bitmap.empty(128)).tolist() == []
     assert not bitmap.any_of(bitmap.empty(128))

@@ -50,12 +50,12 @@ BARE = cluster("c1", member_of="")
         ),
     ],
 )
-def test_what_a_cell_holds(key: Key, full: object, bare: object) -> None:
+def test_cell_values_of_a_cluster(key: Key, full: object, bare: object) -> None:
     read = cells.cell_reader(key)
     assert (read(FULL), read(BARE)) == (full, bare)
 
 
-def test_being_deleted() -> None:
+def test_deleting_cell_of_a_cluster() -> None:
     assert cells.cell_reader(cells.DELETING)(cluster("c1", deleting=NOW)) is True
 
 
@@ -64,27 +64,27 @@ def with_claims(*pairs: tuple[str, str]) -> ManagedCluster:
     return structs.replace(BARE, status=structs.replace(BARE.status, clusterClaims=claims))
 
 
-def test_the_last_of_duplicate_claims_counts() -> None:
+def test_last_of_duplicate_claims_is_in_the_cell() -> None:
     twice = with_claims(("region", "eu"), ("zone", "1"), ("region", "us"))
     assert cells.cell_reader(("claim", "region"))(twice) == "us"
     assert cells.claims_of(twice) == {"region": "us", "zone": "1"}
 
 
-def test_what_is_no_quantity_counts_as_not_reported() -> None:
+def test_invalid_quantity_counts_as_not_reported() -> None:
     odd = cluster("c1", allocatable={"cpu": "plenty", "memory": "1Gi"})
     assert cells.cell_reader(("allocatable", "cpu"))(odd) is None
     assert cells.cell_reader(("allocatable", "memory"))(odd) == 2**30
 
 
 @pytest.mark.parametrize("text", ["1.99999999999999999999e99999", "-1e2147483647", "0e2147483647"])
-def test_amount_beyond_all_clusters_counts_as_not_reported(text: str) -> None:
+def test_excessive_quantity_counts_as_not_reported(text: str) -> None:
     assert cells.cell_reader(("allocatable", "cpu"))(cluster("c1", allocatable={"cpu": text})) is None
 
 
 @pytest.mark.parametrize(
     "key", [("score", "default", "cpu"), ("calculator", "x"), cells.DECISIONS, ("set", "x")]
 )
-def test_what_is_not_read_off_clusters(key: Key) -> None:
+def test_score_columns_are_not_cells_of_clusters(key: Key) -> None:
     with pytest.raises(KeyError):
         cells.cell_reader(key)
 
@@ -102,7 +102,7 @@ def test_what_is_not_read_off_clusters(key: Key) -> None:
         (cells.DECISIONS, CountColumn),
     ],
 )
-def test_which_kind_of_column_holds_what(key: Key, kind: type) -> None:
+def test_column_kind_of_each_cell(key: Key, kind: type) -> None:
     assert type(cells.new_column(key, capacity=64, stamp=3)) is kind
     assert cells.new_column(key, capacity=64, stamp=3).stamp == 3
 
@@ -145,11 +145,11 @@ LATER = Taint(key="gpu", value="v", effect="NoSelect", timeAdded=NOW + timedelta
         pytest.param(edited("spec", leaseDurationSeconds=9), set(), id="what nobody has a column for"),
     ],
 )
-def test_which_columns_two_versions_differ_in(new: ManagedCluster, expected: set[Key]) -> None:
+def test_changed_columns_of_two_cluster_versions(new: ManagedCluster, expected: set[Key]) -> None:
     assert changed(new) == expected
 
 
-def test_the_columns_of_a_new_cluster() -> None:
+def test_columns_of_new_cluster() -> None:
     assert cells.all_columns(FULL) == {
         cells.MEMBERSHIP,
         cells.TAINTS,
@@ -161,7 +161,7 @@ def test_the_columns_of_a_new_cluster() -> None:
     }
 
 
-def test_a_path_is_reported_once_somebody_has_its_column() -> None:
+def test_path_change_is_reported_once_its_column_exists() -> None:
     key: Key = ("path", "status", "version", "kubernetes")
     fleet = Fleet()
     fleet.upsert_cluster(FULL)

@@ -20,7 +20,7 @@ def rows(column: CodeColumn, value: str | None) -> list[int]:
     return [row for row in bitmap.rows_of(column.bitmap(code)).tolist() if row < 4]
 
 
-def test_equal_values_share_a_code_and_no_value_has_code_zero() -> None:
+def test_equal_column_values_share_a_code() -> None:
     column = codes("eu", None, "us", "eu")
     assert column.codes[:4].tolist() == [1, 0, 2, 1]
     assert [column.value(row) for row in range(4)] == ["eu", None, "us", "eu"]
@@ -29,7 +29,7 @@ def test_equal_values_share_a_code_and_no_value_has_code_zero() -> None:
     assert column.uses(1) == 2
 
 
-def test_writing_says_whether_the_cell_changed() -> None:
+def test_column_write_returns_whether_the_cell_changed() -> None:
     column = codes("eu")
     assert not column.write(0, "eu")
     assert column.write(0, "us")
@@ -37,7 +37,7 @@ def test_writing_says_whether_the_cell_changed() -> None:
     assert not column.write(0, None)
 
 
-def test_a_code_nobody_has_any_more_is_given_to_the_next_new_value() -> None:
+def test_unused_column_code_is_reused() -> None:
     column = codes("eu", "us")
     column.write(0, None)
     assert column.code("eu") is None
@@ -50,7 +50,7 @@ def test_a_code_nobody_has_any_more_is_given_to_the_next_new_value() -> None:
     assert len(column.values) == 3
 
 
-def test_the_epoch_moves_with_every_new_value_and_with_nothing_else() -> None:
+def test_column_epoch_changes_only_with_new_values() -> None:
     column = codes("eu", "us")
     before = column.epoch
     column.write(0, "us")
@@ -61,7 +61,7 @@ def test_the_epoch_moves_with_every_new_value_and_with_nothing_else() -> None:
     assert column.epoch == before + 1
 
 
-def test_bitmaps_follow_every_write() -> None:
+def test_column_bitmaps_follow_every_write() -> None:
     column = codes("eu", "us", "eu", None)
     assert (rows(column, "eu"), rows(column, "us"), rows(column, None)) == ([0, 2], [1], [3])
     column.write(1, "eu")
@@ -70,7 +70,7 @@ def test_bitmaps_follow_every_write() -> None:
     assert (rows(column, "eu"), rows(column, "us"), rows(column, None)) == ([1, 2], [3], [0])
 
 
-def test_a_bitmap_of_a_reused_code_is_about_the_new_value() -> None:
+def test_bitmap_of_reused_code_has_rows_of_the_new_value() -> None:
     column = codes("eu", "us")
     assert rows(column, "eu") == [0]
     column.write(0, None)
@@ -79,7 +79,7 @@ def test_a_bitmap_of_a_reused_code_is_about_the_new_value() -> None:
     assert rows(column, "ap") == [2]
 
 
-def test_filling_is_writing_all_at_once() -> None:
+def test_column_fill_equals_single_writes() -> None:
     values = ["eu", None, "us", "eu"]
     filled = CodeColumn(capacity=64)
     filled.fill(list(values))
@@ -92,7 +92,7 @@ def test_filling_is_writing_all_at_once() -> None:
     assert filled.code("eu") is None
 
 
-def test_a_fork_and_its_origin_go_their_own_ways() -> None:
+def test_forked_column_is_independent() -> None:
     column = codes("eu", "us")
     assert rows(column, "eu") == [0]
     fork = column.fork()
@@ -106,7 +106,7 @@ def test_a_fork_and_its_origin_go_their_own_ways() -> None:
     assert column.code("ap") is None
 
 
-def test_a_grown_column_keeps_its_cells_and_has_room_for_more() -> None:
+def test_grown_column_keeps_its_cells() -> None:
     column = codes("eu", "us", "eu")
     assert rows(column, "eu") == [0, 2]
     column.grow(128)
@@ -117,7 +117,7 @@ def test_a_grown_column_keeps_its_cells_and_has_room_for_more() -> None:
     assert bitmap.rows_of(column.bitmap(code)).tolist() == [0, 2, 100]
 
 
-def test_numbers_that_are_not_reported_are_not_a_number() -> None:
+def test_unreported_number_is_nan() -> None:
     column = NumberColumn(capacity=64)
     assert np.isnan(column.values).all()
     assert column.write(3, 2)
@@ -129,7 +129,7 @@ def test_numbers_that_are_not_reported_are_not_a_number() -> None:
     assert np.isnan(column.values[1])
 
 
-def test_a_grown_or_forked_number_column() -> None:
+def test_number_column_grows_and_forks() -> None:
     column = NumberColumn(capacity=64)
     column.write(1, 7)
     fork = column.fork()
@@ -149,7 +149,9 @@ def test_a_grown_or_forked_number_column() -> None:
         pytest.param(None, 0, NEVER, False, id="no object"),
     ],
 )
-def test_scores(value: tuple[int | None, int] | None, score: int, expires: int, present: bool) -> None:
+def test_score_column_has_values_and_expiries(
+    value: tuple[int | None, int] | None, score: int, expires: int, present: bool
+) -> None:
     column = ScoreColumn(capacity=64)
     column.write(0, (1, 1))
     assert column.write(0, value)
@@ -163,7 +165,7 @@ def test_scores(value: tuple[int | None, int] | None, score: int, expires: int, 
     assert (column.values[127], column.expires[127], bool(column.present[127])) == (0, NEVER, False)
 
 
-def test_counts() -> None:
+def test_count_column_counts_rows() -> None:
     column = CountColumn(capacity=64)
     assert column.write(2, 3)
     assert not column.write(2, 3)
@@ -174,18 +176,18 @@ def test_counts() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, FEW_CODES, FEW_CODES + 1, 60])
-def test_rows_of_several_codes_at_once(count: int) -> None:
+def test_column_rows_of_several_codes(count: int) -> None:
     column = codes(*(f"v{row}" for row in range(60)), None)
     wanted = [f"v{row}" for row in range(60)][:count]
     found = column.bitmap_of([code for value in wanted if (code := column.code(value)) is not None])
     assert bitmap.rows_of(found).tolist() == list(range(count))
 
 
-def test_no_codes_are_on_no_rows() -> None:
+def test_column_rows_of_no_codes_are_empty() -> None:
     assert not codes("eu").bitmap_of([]).any()
 
 
-def test_many_codes_asked_for_at_once_leave_no_bitmaps_behind() -> None:
+def test_query_of_many_codes_caches_no_bitmaps() -> None:
     """One for each of 100,000 values of 100,000 hosts would fill the memory."""
     column = codes(*(f"v{row}" for row in range(60)))
     column.bitmap_of([code for _, code in column.items()])
@@ -194,7 +196,7 @@ def test_many_codes_asked_for_at_once_leave_no_bitmaps_behind() -> None:
     assert column.kept == 2
 
 
-def test_only_so_many_bitmaps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_cached_bitmaps_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_module, "KEPT_BITMAPS", 4)
     column = codes(*(f"v{row}" for row in range(8)))
     for code in range(1, 9):

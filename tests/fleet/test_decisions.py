@@ -10,7 +10,7 @@ MINE = ("ns1", "p1")
 OTHER = ("ns1", "p2")
 
 
-def test_how_often_each_cluster_is_named_over_all_pages() -> None:
+def test_decision_counts_are_summed_over_pages() -> None:
     held = Decisions()
     held.put("ns1", "d1", Holding(MINE, ("a", "b", "a")))
     held.put("ns1", "d2", Holding(MINE, ("a", "nowhere")))
@@ -20,7 +20,7 @@ def test_how_often_each_cluster_is_named_over_all_pages() -> None:
     assert held.counted(("ns2", "p1")) == {}
 
 
-def test_asking_again_about_the_same_placement_counts_nothing_again() -> None:
+def test_repeated_decision_query_counts_nothing_again() -> None:
     """Filters and prioritizers ask for every row they are asked about."""
     held = Decisions()
     held.put("ns1", "d1", Holding(MINE, ("a",)))
@@ -38,7 +38,7 @@ def test_asking_again_about_the_same_placement_counts_nothing_again() -> None:
         pytest.param(None, {}, id="gone"),
     ],
 )
-def test_counts_follow_the_decisions(change: Holding | None, expected: dict[str, int]) -> None:
+def test_decision_counts_follow_changes(change: Holding | None, expected: dict[str, int]) -> None:
     held = Decisions()
     held.put("ns1", "d1", Holding(MINE, ("a",)))
     assert held.counted(MINE) == {"a": 1}
@@ -50,7 +50,7 @@ def test_counts_follow_the_decisions(change: Holding | None, expected: dict[str,
     assert held.counted(MINE) == expected
 
 
-def test_a_decision_that_becomes_a_placements_is_counted() -> None:
+def test_decision_with_new_owner_is_counted() -> None:
     held = Decisions()
     held.put("ns1", "d1", Holding(OTHER, ("a",)))
     assert held.counted(MINE) == {}
@@ -58,7 +58,7 @@ def test_a_decision_that_becomes_a_placements_is_counted() -> None:
     assert held.counted(MINE) == {"a": 1}
 
 
-def test_rows_held_are_those_of_hosts_as_often_as_named() -> None:
+def test_rows_held_repeat_hosts_named_repeatedly() -> None:
     fleet = Fleet()
     fleet.load([cluster("a"), cluster("b"), cluster("c")])
     fleet.upsert_decision(decision("d1", ["b", "nowhere", "a"], placement="p1"))

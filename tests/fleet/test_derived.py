@@ -41,7 +41,7 @@ def fleet_of(**envs: str) -> Fleet:
     return fleet
 
 
-def test_rows_are_computed_when_first_asked_for_and_then_kept() -> None:
+def test_derived_rows_are_computed_once() -> None:
     fleet, question = fleet_of(a="prod", b="dev", c="prod"), Question()
     assert question.answer(fleet.snapshot(), "a", "b") == ["a"]
     assert question.newly_asked() == ["a", "b"]
@@ -51,7 +51,7 @@ def test_rows_are_computed_when_first_asked_for_and_then_kept() -> None:
     assert question.newly_asked() == []
 
 
-def test_a_change_in_a_column_that_is_read_is_computed_again() -> None:
+def test_change_in_read_column_recomputes_derived_row() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     question.answer(fleet.snapshot())
     question.newly_asked()
@@ -60,7 +60,7 @@ def test_a_change_in_a_column_that_is_read_is_computed_again() -> None:
     assert question.newly_asked() == ["b"]
 
 
-def test_a_change_in_any_other_column_is_not() -> None:
+def test_change_in_unread_column_keeps_derived_row() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     question.answer(fleet.snapshot())
     question.newly_asked()
@@ -69,7 +69,7 @@ def test_a_change_in_any_other_column_is_not() -> None:
     assert question.newly_asked() == []
 
 
-def test_unless_anything_may_matter() -> None:
+def test_any_change_recomputes_derived_row_with_unknown_reads() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question(reads=None)
     question.answer(fleet.snapshot())
     question.newly_asked()
@@ -78,7 +78,7 @@ def test_unless_anything_may_matter() -> None:
     assert question.newly_asked() == ["b"]
 
 
-def test_hosts_that_come_and_go_are_computed_again() -> None:
+def test_added_and_deleted_hosts_recompute_derived_rows() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     question.answer(fleet.snapshot())
     question.newly_asked()
@@ -89,7 +89,7 @@ def test_hosts_that_come_and_go_are_computed_again() -> None:
     assert question.newly_asked() == ["z"]
 
 
-def test_a_snapshot_of_the_past_is_answered_as_it_was_and_disturbs_nothing() -> None:
+def test_old_snapshot_gets_old_derived_rows() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     held = fleet.snapshot()
     fleet.upsert_cluster(cluster("b", labels={"env": "prod"}))
@@ -101,7 +101,7 @@ def test_a_snapshot_of_the_past_is_answered_as_it_was_and_disturbs_nothing() -> 
     assert question.newly_asked() == []
 
 
-def test_a_snapshot_that_was_the_newest_when_first_asked_keeps_its_answers() -> None:
+def test_snapshot_keeps_derived_rows_after_changes() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     held = fleet.snapshot()
     question.answer(held, "a")
@@ -112,7 +112,7 @@ def test_a_snapshot_that_was_the_newest_when_first_asked_keeps_its_answers() -> 
     assert question.newly_asked() == ["b"]
 
 
-def test_too_many_changes_start_over() -> None:
+def test_too_many_changes_recompute_all_derived_rows() -> None:
     fleet, question = fleet_of(a="prod", b="dev"), Question()
     question.answer(fleet.snapshot())
     question.newly_asked()
@@ -121,7 +121,7 @@ def test_too_many_changes_start_over() -> None:
     assert question.newly_asked() == ["a", "b"]
 
 
-def test_growing_starts_over() -> None:
+def test_grown_fleet_recomputes_all_derived_rows() -> None:
     fleet, question = fleet_of(a="prod"), Question()
     question.answer(fleet.snapshot())
     for number in range(300):
@@ -129,7 +129,7 @@ def test_growing_starts_over() -> None:
     assert question.answer(fleet.snapshot(), "a", "c299") == ["a"]
 
 
-def test_the_same_name_is_the_same_result_and_the_oldest_is_dropped_when_there_are_many() -> None:
+def test_derived_results_are_shared_by_name_and_oldest_is_dropped() -> None:
     snapshot = fleet_of(a="prod").snapshot()
     first = snapshot.derived("first", reads=None)
     assert snapshot.derived("first", reads=None) is first

@@ -19,7 +19,7 @@ def changed(*rows: int, columns: set[Key]) -> Change:
     return Change(rows=rows, columns=frozenset(columns))
 
 
-def test_writing_what_is_there_already_is_nothing_and_no_generation() -> None:
+def test_unchanged_upsert_is_no_change() -> None:
     fleet = fleet_of("a")
     things = (score("a", {"free": 1}), cluster_score("a", "Health", 1), decision("d", ["a"]))
     fleet.upsert_score(things[0])
@@ -37,7 +37,7 @@ def test_writing_what_is_there_already_is_nothing_and_no_generation() -> None:
     assert fleet.generation == generation
 
 
-def test_deleting_what_is_not_there_is_nothing() -> None:
+def test_deleting_missing_object_is_no_change() -> None:
     fleet = fleet_of("a")
     assert fleet.delete_cluster("b") == NOTHING
     assert fleet.delete_score("a", "default") == NOTHING
@@ -47,23 +47,23 @@ def test_deleting_what_is_not_there_is_nothing() -> None:
     assert fleet.delete_binding("ns1", "s") == NOTHING
 
 
-def test_a_changed_cluster_reports_its_row_and_columns() -> None:
+def test_changed_cluster_reports_row_and_columns() -> None:
     change = fleet_of("a", "b").upsert_cluster(cluster("b", member_of="", labels={"env": "prod"}))
     assert change == changed(1, columns={("label", "env")})
 
 
-def test_a_change_nobody_has_a_column_for_is_a_change_all_the_same() -> None:
+def test_change_without_column_is_a_change() -> None:
     change = fleet_of("a").upsert_cluster(cluster("a", member_of="", version="v9"))
     assert change.rows == (0,)
 
 
-def test_hosts_that_come_and_go_report_membership() -> None:
+def test_added_and_deleted_hosts_report_membership() -> None:
     fleet = fleet_of("a")
     assert cells.MEMBERSHIP in fleet.upsert_cluster(cluster("b")).columns
     assert cells.MEMBERSHIP in fleet.delete_cluster("b").columns
 
 
-def test_scores_report_the_object_and_each_score_that_differs() -> None:
+def test_score_change_reports_object_and_changed_scores() -> None:
     fleet = fleet_of("a")
     everything = fleet.upsert_score(score("a", {"free": 1, "busy": 2}))
     assert everything == changed(
@@ -76,7 +76,7 @@ def test_scores_report_the_object_and_each_score_that_differs() -> None:
     assert fleet.delete_score("a", "default").columns == everything.columns
 
 
-def test_scores_of_nobody_are_kept_for_when_the_cluster_comes() -> None:
+def test_scores_before_their_cluster_are_kept() -> None:
     fleet = fleet_of("a")
     assert fleet.upsert_score(score("b", {"free": 7})).rows == ()
     assert fleet.upsert_cluster_score(cluster_score("b", "Health", 8)).rows == ()
@@ -87,7 +87,7 @@ def test_scores_of_nobody_are_kept_for_when_the_cluster_comes() -> None:
     assert view.score_column(("calculator", "health")).values[1] == 8
 
 
-def test_decisions_report_the_clusters_and_owners_they_touch() -> None:
+def test_decision_change_reports_clusters_and_owners() -> None:
     fleet = fleet_of("a", "b", "c")
     made = fleet.upsert_decision(decision("d", ["a", "elsewhere"], placement="p1"))
     assert made == changed(0, columns={cells.DECISIONS, ("own-decisions", "ns1", "p1")})
@@ -102,7 +102,7 @@ def test_decisions_report_the_clusters_and_owners_they_touch() -> None:
     assert relabelled == changed(columns={("own-decisions", "ns1", "p2")})
 
 
-def test_sets_and_bindings_report_themselves() -> None:
+def test_set_and_binding_changes_are_reported() -> None:
     fleet = fleet_of()
     fleet.upsert_set(cluster_set("other"))
     assert fleet.upsert_set(cluster_set("s")).columns == {("set", "s")}
@@ -115,7 +115,7 @@ def test_sets_and_bindings_report_themselves() -> None:
     assert fleet.snapshot().bindings["ns1"] == {"t"}
 
 
-def test_a_column_of_cluster_scores_is_kept_up() -> None:
+def test_managed_cluster_score_column_is_maintained() -> None:
     fleet = fleet_of("a", "b")
     fleet.upsert_cluster_score(cluster_score("b", "Health", 1))
     column = fleet.snapshot().score_column(("calculator", "health"))
@@ -125,7 +125,7 @@ def test_a_column_of_cluster_scores_is_kept_up() -> None:
     assert column.values[:2].tolist() == [3, 2]
 
 
-def test_calculators_are_known_without_case_and_gone_with_their_last_score() -> None:
+def test_calculators_are_case_insensitive_and_removed_with_last_score() -> None:
     fleet = fleet_of("a")
     fleet.upsert_cluster_score(cluster_score("a", "Health", 1))
     assert list(fleet.snapshot().calculators) == ["health"]

@@ -47,7 +47,7 @@ def grown(*, read: bool) -> Fleet:
 
 
 @pytest.mark.parametrize("read", [True, False], ids=["columns in use", "no columns yet"])
-def test_growing_past_capacity_keeps_everything(read: bool) -> None:
+def test_fleet_beyond_capacity_keeps_all_data(read: bool) -> None:
     view = grown(read=read).snapshot()
     assert view.capacity == 2 * FIRST_CAPACITY
     assert bitmap.count(view.live) == COUNT
@@ -66,7 +66,7 @@ def test_growing_past_capacity_keeps_everything(read: bool) -> None:
     assert bitmap.count(view.codes(ENV).bitmap(prod) & view.live) == COUNT // 2
 
 
-def test_a_snapshot_from_before_stays_small() -> None:
+def test_snapshot_before_growth_keeps_its_size() -> None:
     fleet = Fleet()
     for at in range(FIRST_CAPACITY):
         add(fleet, at)
@@ -79,7 +79,7 @@ def test_a_snapshot_from_before_stays_small() -> None:
     assert len(fleet.snapshot().codes(ENV).codes) == 2 * FIRST_CAPACITY
 
 
-def test_a_free_slot_is_used_before_the_fleet_grows() -> None:
+def test_free_row_is_used_before_growth() -> None:
     fleet = Fleet()
     for at in range(FIRST_CAPACITY):
         add(fleet, at)
@@ -90,7 +90,7 @@ def test_a_free_slot_is_used_before_the_fleet_grows() -> None:
     assert view.hosts.row_of[name(FIRST_CAPACITY)] == 7
 
 
-def test_loading_makes_room_at_once_and_the_last_of_a_name_counts() -> None:
+def test_load_reserves_capacity_and_last_duplicate_wins() -> None:
     fleet = Fleet()
     fleet.upsert_decision(decision("d", ["c000", "later"]))
     fleet.load([cluster("c000", labels={"env": "old"}), *(cluster(name(at)) for at in range(COUNT))])
@@ -101,7 +101,7 @@ def test_loading_makes_room_at_once_and_the_last_of_a_name_counts() -> None:
     assert dict(view.decisions.outsiders) == {"later": 1}
 
 
-def test_loading_into_a_fleet_that_has_hosts_adds_to_them() -> None:
+def test_load_into_existing_fleet_adds_hosts() -> None:
     fleet = Fleet()
     add(fleet, 0)
     fleet.load([cluster("z")])

@@ -18,7 +18,7 @@ def by_rank(index: Hosts[str]) -> list[str]:
     return sorted(index.row_of, key=lambda name: int(index.rank[index.row_of[name]]))
 
 
-def test_rows_are_given_in_the_order_hosts_come() -> None:
+def test_host_rows_are_assigned_in_order() -> None:
     index = index_of("c", "a", "b")
     assert index.row_of == {"c": 0, "a": 1, "b": 2}
     assert index.objects == ["C", "A", "B"]
@@ -26,7 +26,7 @@ def test_rows_are_given_in_the_order_hosts_come() -> None:
     assert len(index) == 3
 
 
-def test_a_host_keeps_its_row_while_others_come_and_go() -> None:
+def test_host_keeps_its_row() -> None:
     index = index_of("a", "b", "c")
     index.remove("a")
     index.add("z", "Z")
@@ -35,7 +35,7 @@ def test_a_host_keeps_its_row_while_others_come_and_go() -> None:
     assert bitmap.rows_of(index.live).tolist() == [0, 2]
 
 
-def test_the_slot_of_a_removed_host_goes_to_the_next_new_one() -> None:
+def test_row_of_removed_host_is_reused() -> None:
     index = index_of("a", "b", "c")
     assert index.remove("b") == 1
     assert (index.names[1], index.objects[1]) == ("", None)
@@ -44,19 +44,19 @@ def test_the_slot_of_a_removed_host_goes_to_the_next_new_one() -> None:
     assert index.names == ["a", "new", "c", "newer"]
 
 
-def test_removing_a_host_that_is_not_there_is_a_fault() -> None:
+def test_removing_missing_host_raises() -> None:
     with pytest.raises(KeyError):
         index_of("a").remove("b")
 
 
-def test_ranks_are_in_name_order_with_gaps() -> None:
+def test_host_ranks_are_in_name_order_with_gaps() -> None:
     index = index_of("m", "z", "a", "n")
     assert by_rank(index) == index.in_name_order() == ["a", "m", "n", "z"]
     ranks = sorted(int(index.rank[row]) for row in index.row_of.values())
     assert all(later - earlier > 1 for earlier, later in pairwise(ranks))
 
 
-def test_a_new_host_moves_nobody_elses_rank_while_there_is_a_gap() -> None:
+def test_new_host_in_a_gap_keeps_other_ranks() -> None:
     index = index_of("a", "c")
     before = index.rank[:2].tolist()
     index.add("b", "B")
@@ -64,7 +64,7 @@ def test_a_new_host_moves_nobody_elses_rank_while_there_is_a_gap() -> None:
     assert index.renumbered == 0
 
 
-def test_a_closed_gap_numbers_everybody_anew() -> None:
+def test_new_host_without_gap_renumbers_ranks() -> None:
     with mock.patch.object(hosts, "GAP", 2):
         index = index_of("a", "c")
         index.add("b", "B")
@@ -74,7 +74,7 @@ def test_a_closed_gap_numbers_everybody_anew() -> None:
         assert by_rank(index) == ["a", "b", "bb", "c"]
 
 
-def test_running_out_of_numbers_numbers_everybody_anew() -> None:
+def test_rank_overflow_renumbers_ranks() -> None:
     with mock.patch.object(hosts, "RANK_BITS", 6), mock.patch.object(hosts, "GAP", 16):
         index = index_of(*(f"c{at}" for at in range(9)))
         assert index.renumbered > 0
@@ -82,11 +82,11 @@ def test_running_out_of_numbers_numbers_everybody_anew() -> None:
         assert max(int(rank) for rank in index.rank) < 1 << 6
 
 
-def test_ranks_fit_their_bits_with_room_for_a_million_hosts() -> None:
+def test_ranks_of_a_million_hosts_fit_their_bits() -> None:
     assert 1_000_000 * GAP < 1 << RANK_BITS
 
 
-def test_adding_all_at_once_is_adding_one_by_one() -> None:
+def test_adding_hosts_at_once_equals_one_by_one() -> None:
     index: Hosts[str] = Hosts(capacity=64)
     index.add_all((name, name.upper()) for name in ("c", "a", "b"))
     single = index_of("c", "a", "b")
@@ -96,7 +96,7 @@ def test_adding_all_at_once_is_adding_one_by_one() -> None:
     assert index.add("d", "D") == 3
 
 
-def test_room_is_a_free_slot_or_unused_capacity() -> None:
+def test_hosts_have_room_with_free_row_or_capacity() -> None:
     index = index_of(*(f"c{at:02d}" for at in range(64)))
     assert not index.room()
     index.remove("c10")
@@ -110,7 +110,7 @@ def test_room_is_a_free_slot_or_unused_capacity() -> None:
     assert bitmap.count(index.live) == 65
 
 
-def test_a_fork_and_its_origin_go_their_own_ways() -> None:
+def test_forked_hosts_are_independent() -> None:
     index = index_of("a", "b")
     fork = index.fork()
     fork.remove("a")

@@ -38,7 +38,7 @@ BLUE = {CLUSTER_SET_LABEL: "blue"}
         ),
     ],
 )
-def test_who_is_a_member(source: ManagedClusterSet, labels: dict[str, str], member: bool) -> None:
+def test_members_of_cluster_set(source: ManagedClusterSet, labels: dict[str, str], member: bool) -> None:
     found = host_set(source)
     assert found.error is None
     assert found.selector.matches(labels) is member
@@ -55,12 +55,12 @@ def test_who_is_a_member(source: ManagedClusterSet, labels: dict[str, str], memb
     ],
     ids=["an unknown type", "a selector that does not compile"],
 )
-def test_of_a_broken_set_nobody_is_a_member(source: ManagedClusterSet, error: str) -> None:
+def test_invalid_cluster_set_has_no_members(source: ManagedClusterSet, error: str) -> None:
     found = host_set(source)
     assert (found.error, found.selector.matches({}), found.selector.matches(BLUE)) == (error, False, False)
 
 
-def test_set_whose_selector_cannot_be_read_has_no_members() -> None:
+def test_set_with_undecodable_selector_has_no_members() -> None:
     raw = b'{"metadata":{"name":"x"},"spec":{"clusterSelector":{"selectorType":7}}}'
     found = host_set(salvage(raw, ManagedClusterSet))
     assert found.error == "spec.clusterSelector.selectorType cannot be read: Expected `str`, got `int`"

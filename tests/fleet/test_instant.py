@@ -18,15 +18,15 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
         pytest.param(datetime.min.replace(tzinfo=UTC), -62_135_596_800_000_000, id="the year one"),
     ],
 )
-def test_moments_are_microseconds_since_1970_and_back(moment: datetime, micros: int) -> None:
+def test_instants_convert_to_microseconds_and_back(moment: datetime, micros: int) -> None:
     assert to_micros(moment) == micros
     assert from_micros(micros) == moment
 
 
-def test_other_time_zones_are_the_same_moment() -> None:
+def test_instants_of_other_time_zones_are_equal() -> None:
     assert to_micros(datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))) == 0
 
 
-def test_beyond_what_can_be_written_is_the_first_or_last_moment() -> None:
+def test_instants_out_of_range_are_clamped() -> None:
     assert from_micros(int(NEVER)) == datetime.max.replace(tzinfo=UTC)
     assert from_micros(-(2**63)) == datetime.min.replace(tzinfo=UTC)

@@ -17,12 +17,12 @@ def listed(journal: Journal, generation: int) -> list[int] | None:
     return None if found is None else [each.rows[0] for each in found]
 
 
-def test_the_nth_change_is_generation_n() -> None:
+def test_journal_generation_counts_changes() -> None:
     assert Journal().generation == 0
     assert journal_of(3).generation == 3
 
 
-def test_changes_since_a_generation_oldest_first() -> None:
+def test_journal_returns_changes_since_a_generation_in_order() -> None:
     journal = journal_of(4)
     assert listed(journal, 4) == []
     assert listed(journal, 3) == [3]
@@ -30,14 +30,14 @@ def test_changes_since_a_generation_oldest_first() -> None:
     assert listed(journal, 0) == [0, 1, 2, 3]
 
 
-def test_only_the_newest_changes_are_remembered() -> None:
+def test_journal_keeps_only_newest_changes() -> None:
     journal = journal_of(6)
     assert listed(journal, 2) == [2, 3, 4, 5]
     assert listed(journal, 1) is None
     assert listed(journal, 0) is None
 
 
-def test_forgetting_is_a_change_nobody_can_follow() -> None:
+def test_forgotten_journal_cannot_be_followed() -> None:
     journal = journal_of(3)
     journal.forget()
     assert journal.generation == 4
@@ -48,5 +48,5 @@ def test_forgetting_is_a_change_nobody_can_follow() -> None:
     assert listed(journal, 3) is None
 
 
-def test_nothing_is_about_nobody() -> None:
+def test_empty_change_concerns_no_rows() -> None:
     assert Change(rows=(), columns=frozenset()) == NOTHING

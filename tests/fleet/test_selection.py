@@ -44,7 +44,7 @@ def names(snapshot: Snapshot, bits: Bits) -> str:
         ),
     ],
 )
-def test_by_labels(
+def test_selection_by_labels(
     snapshot: Snapshot, requirements: tuple[LabelSelectorRequirement, ...], expected: str
 ) -> None:
     selector = compile_requirements(requirements)
@@ -52,19 +52,19 @@ def test_by_labels(
     assert names(snapshot, found) == expected
 
 
-def test_claims_are_not_labels(snapshot: Snapshot) -> None:
+def test_selection_distinguishes_claims_from_labels(snapshot: Snapshot) -> None:
     prod = compile_requirements([requirement("env", "In", "prod")])
     found = selection.select(snapshot, prod, kind="claim", among=snapshot.live)
     assert names(snapshot, found) == "b"
 
 
-def test_only_among_those_given(snapshot: Snapshot) -> None:
+def test_selection_is_restricted_to_given_rows(snapshot: Snapshot) -> None:
     among = bitmap.from_rows([1, 2], snapshot.capacity)
     missing = compile_requirements([requirement("gpu", "DoesNotExist")])
     assert names(snapshot, selection.select(snapshot, missing, kind="label", among=among)) == "b"
     assert bitmap.rows_of(among).tolist() == [1, 2]
 
 
-def test_a_selector_of_nothing(snapshot: Snapshot) -> None:
+def test_empty_selector_selects_all(snapshot: Snapshot) -> None:
     found = selection.select(snapshot, SELECT_NOTHING, kind="label", among=snapshot.live)
     assert names(snapshot, found) == ""

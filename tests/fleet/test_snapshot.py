@@ -55,7 +55,7 @@ def change_everything(made: Fleet) -> None:
 
 
 @pytest.mark.parametrize("read_before", [True, False], ids=["read before", "first read after"])
-def test_a_held_snapshot_does_not_change(read_before: bool) -> None:
+def test_held_snapshot_does_not_change(read_before: bool) -> None:
     expected = seen(fleet().snapshot())
     made = fleet()
     held = made.snapshot()
@@ -66,7 +66,7 @@ def test_a_held_snapshot_does_not_change(read_before: bool) -> None:
     assert seen(made.snapshot()) != expected
 
 
-def test_a_snapshot_knows_its_generation_and_the_fleet_goes_on() -> None:
+def test_snapshot_keeps_its_generation() -> None:
     made = fleet()
     held = made.snapshot()
     made.delete_cluster("b")
@@ -74,7 +74,7 @@ def test_a_snapshot_knows_its_generation_and_the_fleet_goes_on() -> None:
     assert made.snapshot().generation == made.generation
 
 
-def test_snapshots_are_free_and_share_everything() -> None:
+def test_snapshots_without_changes_share_all_data() -> None:
     made = fleet()
     first, second = made.snapshot(), made.snapshot()
     assert first.hosts is second.hosts
@@ -104,7 +104,7 @@ def replaced(before: dict[str, object], made: Fleet) -> set[str]:
     return {key for key in before if now[key] is not before[key]}
 
 
-def test_without_a_snapshot_alive_nothing_is_copied() -> None:
+def test_write_without_snapshot_copies_nothing() -> None:
     made = fleet()
     before = parts(made)
     made.upsert_cluster(cluster("a", labels={"env": "dev"}, allocatable={"cpu": "9"}))
@@ -114,7 +114,7 @@ def test_without_a_snapshot_alive_nothing_is_copied() -> None:
     assert replaced(before, made) == set()
 
 
-def test_with_a_snapshot_alive_only_what_is_written_is_copied_and_only_once() -> None:
+def test_write_with_snapshot_copies_changed_columns_once() -> None:
     made = fleet()
     before = parts(made)
     held = made.snapshot()
@@ -126,7 +126,7 @@ def test_with_a_snapshot_alive_only_what_is_written_is_copied_and_only_once() ->
     assert held.codes(ENV).value(0) == "prod"
 
 
-def test_a_snapshot_let_go_costs_nothing_any_more() -> None:
+def test_released_snapshot_causes_no_copy() -> None:
     made = fleet()
     held = made.snapshot()
     before = parts(made)
@@ -135,7 +135,7 @@ def test_a_snapshot_let_go_costs_nothing_any_more() -> None:
     assert replaced(before, made) == set()
 
 
-def test_every_held_snapshot_keeps_its_own() -> None:
+def test_every_held_snapshot_keeps_its_data() -> None:
     made = fleet()
     made.snapshot().codes(ENV)
     held: list[Snapshot] = []
@@ -148,7 +148,7 @@ def test_every_held_snapshot_keeps_its_own() -> None:
     assert [int(view.counts().values[0]) for view in held] == [0, 1, 2, 3]
 
 
-def test_a_column_is_made_when_first_asked_for_and_then_kept_up() -> None:
+def test_column_is_created_on_first_use_and_maintained() -> None:
     made = fleet()
     first = made.snapshot().codes(ENV)
     made.upsert_cluster(cluster("b", labels={"env": "qa"}))
@@ -157,7 +157,7 @@ def test_a_column_is_made_when_first_asked_for_and_then_kept_up() -> None:
     assert second.value(1) == "qa"
 
 
-def test_a_column_first_asked_for_by_a_snapshot_of_the_past_is_its_own() -> None:
+def test_column_created_by_old_snapshot_is_private() -> None:
     made = fleet()
     held = made.snapshot()
     made.upsert_cluster(cluster("a", labels={"env": "dev"}))
@@ -166,17 +166,17 @@ def test_a_column_first_asked_for_by_a_snapshot_of_the_past_is_its_own() -> None
     assert held.codes(ENV) is held.codes(ENV)
 
 
-def test_rows_of_names_that_are_hosts_in_the_order_given() -> None:
+def test_snapshot_rows_of_names_keep_the_given_order() -> None:
     assert fleet().snapshot().rows_named(["b", "nobody", "a", "b"]) == [1, 0, 1]
 
 
-def test_nobody() -> None:
+def test_snapshot_of_empty_fleet_has_no_hosts() -> None:
     view = fleet().snapshot()
     assert not view.none().any()
     assert len(view.none()) == len(view.live)
 
 
-def test_the_owner_of_a_decision_is_what_its_label_says() -> None:
+def test_owner_of_decision_is_that_of_its_label() -> None:
     made = fleet()
     loose = decision("loose", ["a"])
     assert PLACEMENT_LABEL not in loose.metadata.labels
@@ -192,7 +192,7 @@ def test_the_owner_of_a_decision_is_what_its_label_says() -> None:
     assert sorted(made.snapshot().decisions.of(("ns1", "p2"))) == ["d"]
 
 
-def test_a_held_snapshot_costs_one_copy_of_a_score_table_not_one_for_every_write() -> None:
+def test_held_snapshot_causes_one_copy_of_score_table() -> None:
     made = fleet()
     held = made.snapshot()
     then = dict(held.scores["default"]), dict(held.calculators["health"])
@@ -210,7 +210,7 @@ def test_a_held_snapshot_costs_one_copy_of_a_score_table_not_one_for_every_write
 
 
 @pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "one by one"])
-def test_a_score_table_that_comes_and_goes_stays_what_it_was_for_who_holds_it(loaded: bool) -> None:
+def test_held_snapshot_keeps_deleted_score_table(loaded: bool) -> None:
     made = fleet()
     held: list[tuple[Snapshot, dict[str, dict[str, Any]]]] = []
     for value in range(4):
@@ -227,7 +227,7 @@ def test_a_score_table_that_comes_and_goes_stays_what_it_was_for_who_holds_it(lo
         assert view.scores == then
 
 
-def test_a_namespace_without_bindings_is_forgotten() -> None:
+def test_namespace_without_bindings_is_removed() -> None:
     made = fleet()
     made.delete_binding("ns1", "default")
     assert made.snapshot().bindings == {}

@@ -75,7 +75,7 @@ def text_of(message: object, *args: object, **options: Any) -> str:
 # JSON
 
 
-def test_a_json_line_has_its_parts_in_order() -> None:
+def test_json_log_line_has_ordered_fields() -> None:
     found = written("placement %s moved", "ns1/p1", extra={"placement": "ns1/p1", "clusters": 3})
     assert list(found) == ["ts", "level", "logger", "msg", "placement", "clusters"]
     assert found["level"] == "error"
@@ -85,13 +85,13 @@ def test_a_json_line_has_its_parts_in_order() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", found["ts"])
 
 
-def test_a_moment_without_a_fraction_has_one_all_the_same() -> None:
+def test_log_time_always_has_a_fraction() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "m", (), None)
     record.created = 1_772_366_400.0
     assert json.loads(logs.Json().format(record))["ts"] == "2026-03-01T12:00:00.000000Z"
 
 
-def test_a_failure_keeps_its_traceback_in_one_field() -> None:
+def test_json_log_line_has_traceback_in_one_field() -> None:
     try:
         raise ValueError("first\nsecond")
     except ValueError:
@@ -101,17 +101,17 @@ def test_a_failure_keeps_its_traceback_in_one_field() -> None:
     assert found["error"].endswith("ValueError: first\nsecond")
 
 
-def test_a_stack_is_told_too() -> None:
+def test_json_log_line_has_stack_info() -> None:
     assert "test_logs.py" in written("here", stack_info=True)["stack"]
 
 
-def test_own_fields_never_hide_ours() -> None:
+def test_extra_fields_do_not_replace_standard_fields() -> None:
     found = written("m", extra={"level": "mine", "error": "mine", "ts": 1})
     assert (found["level"], found["level_"]) == ("error", "mine")
     assert (found["error_"], found["ts_"]) == ("mine", 1)
 
 
-def test_values_without_a_form_in_json_become_text() -> None:
+def test_log_values_that_json_lacks_become_text() -> None:
     found = written(
         "m",
         extra={
@@ -129,13 +129,13 @@ def test_values_without_a_form_in_json_become_text() -> None:
     assert found["surrogate"] == "\udc80"
 
 
-def test_what_contains_itself_ends() -> None:
+def test_self_referencing_log_value_is_truncated() -> None:
     loop: list[object] = []
     loop.append(loop)
     assert "[...]" in json.dumps(written("m", extra={"loop": loop}))
 
 
-def test_a_json_line_is_ascii() -> None:
+def test_json_log_line_is_ascii() -> None:
     (line,) = lines("json", "Zürich \x7f \u2028")
     assert line.isascii()
     assert line.isprintable()
@@ -145,7 +145,7 @@ def test_a_json_line_is_ascii() -> None:
 # Text
 
 
-def test_a_text_line_reads_from_left_to_right() -> None:
+def test_text_log_line_has_time_level_logger_message_fields() -> None:
     line = text_of("placement moved", extra={"placement": "ns1/p1", "why": "a b", "n": 3, "on": True})
     moment, rest = line.split(" ", 1)
     assert moment.endswith("Z")
@@ -169,11 +169,11 @@ def test_a_text_line_reads_from_left_to_right() -> None:
         (1.5, "1.5"),
     ],
 )
-def test_a_value_that_could_be_misread_is_quoted(value: object, shown: str) -> None:
+def test_ambiguous_value_in_text_log_is_quoted(value: object, shown: str) -> None:
     assert text_of("m", extra={"key": value}).endswith(f" key={shown}")
 
 
-def test_a_traceback_stays_in_the_line() -> None:
+def test_text_log_line_has_traceback_in_one_line() -> None:
     try:
         raise ValueError("boom")
     except ValueError:
@@ -186,7 +186,7 @@ def test_a_traceback_stays_in_the_line() -> None:
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
-def test_nobody_can_forge_a_line(form: Format) -> None:
+def test_log_values_cannot_forge_a_line(form: Format) -> None:
     for options in ({}, {"extra": {"name_": FORGED, FORGED: "x", "list": [FORGED]}}):
         (line,) = lines(form, FORGED, **options)
         assert line.isprintable()
@@ -194,21 +194,21 @@ def test_nobody_can_forge_a_line(form: Format) -> None:
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
-def test_wrong_arguments_do_not_lose_the_message(form: Format) -> None:
+def test_log_message_with_wrong_arguments_is_logged(form: Format) -> None:
     (line,) = lines(form, "only %s", "one", "two")
     assert "only %s" in line
     assert "two" in line
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
-def test_what_cannot_be_printed_does_not_lose_the_rest(form: Format) -> None:
+def test_unprintable_log_value_keeps_the_rest_of_the_line(form: Format) -> None:
     (line,) = lines(form, Unspeakable(), extra={"key": Unspeakable(), "other": "kept"})
     assert "kept" in line
     assert logs.UNPRINTABLE.format(type="Unspeakable") in line
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
-def test_a_long_field_is_cut(form: Format) -> None:
+def test_long_log_field_is_truncated(form: Format) -> None:
     (line,) = lines(form, "x" * 10**6, extra={"key": "y" * 10**6})
     assert len(line) < 3 * logs.LONGEST
     assert "967232 more characters" in line
@@ -216,7 +216,7 @@ def test_a_long_field_is_cut(form: Format) -> None:
 
 @pytest.mark.parametrize("form", logs.FORMATS)
 @given(message=st.text(), value=st.recursive(st.text() | st.floats() | st.integers() | st.none(), st.lists))
-def test_whatever_is_logged_is_one_line(form: Format, message: str, value: object) -> None:
+def test_any_log_record_is_one_line(form: Format, message: str, value: object) -> None:
     (line,) = lines(form, "%s", message, extra={"key": value})
     assert len(line.splitlines()) == 1
     if form == "json":
@@ -226,7 +226,7 @@ def test_whatever_is_logged_is_one_line(form: Format, message: str, value: objec
 # Setting up
 
 
-def test_the_level_is_a_word_in_any_case() -> None:
+def test_log_level_is_case_insensitive() -> None:
     stream = io.StringIO()
     logs.configure(format="text", level="WARNING", stream=stream)
     logging.getLogger("fairway.test").info("quiet")
@@ -235,7 +235,7 @@ def test_the_level_is_a_word_in_any_case() -> None:
     assert "loud" in stream.getvalue()
 
 
-def test_unknown_words_are_refused_with_the_known_ones() -> None:
+def test_unknown_log_format_or_level_lists_known_ones() -> None:
     with pytest.raises(
         ValueError, match=re.escape(logs.UNKNOWN_LEVEL.format(given="loud", known="debug, info"))
     ):
@@ -245,7 +245,7 @@ def test_unknown_words_are_refused_with_the_known_ones() -> None:
         logs.configure(format=given_format, level="info")
 
 
-def test_setting_up_again_replaces_what_was_set_up() -> None:
+def test_configuring_logs_again_replaces_the_handler() -> None:
     first, second = io.StringIO(), io.StringIO()
     logs.configure(format="text", level="info", stream=first)
     logs.configure(format="json", level="info", stream=second)
@@ -254,14 +254,14 @@ def test_setting_up_again_replaces_what_was_set_up() -> None:
     assert json.loads(second.getvalue())["msg"] == "once"
 
 
-def test_handlers_of_others_stay() -> None:
+def test_configuring_logs_keeps_other_handlers() -> None:
     other = logging.NullHandler()
     logging.getLogger().addHandler(other)
     logs.configure(format="text", level="info", stream=io.StringIO())
     assert other in logging.getLogger().handlers
 
 
-def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logs_go_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(format="json", level="info")
     logging.getLogger("fairway.test").info("hello")
     captured = capsys.readouterr()
@@ -269,7 +269,7 @@ def test_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(captured.err)["msg"] == "hello"
 
 
-def test_warnings_of_python_become_lines() -> None:
+def test_python_warnings_are_logged() -> None:
     stream = io.StringIO()
     logs.configure(format="json", level="info", stream=stream)
     with warnings.catch_warnings():
@@ -280,7 +280,7 @@ def test_warnings_of_python_become_lines() -> None:
     assert "old ways" in found["msg"]
 
 
-def test_a_stream_that_is_gone_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_log_stream_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     logs.configure(format="text", level="info", stream=stream)
     stream.close()

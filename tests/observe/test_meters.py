@@ -57,7 +57,7 @@ def used_by_providers() -> ProviderMeters:
     return meters
 
 
-def test_what_happens_to_a_queue_is_counted() -> None:
+def test_queue_metrics_count_adds_retries_and_durations() -> None:
     meters = Meters()
     queue = meters.queue("placement")
     queue.added(depth=1)
@@ -74,13 +74,13 @@ def test_what_happens_to_a_queue_is_counted() -> None:
     assert found['fairway_workqueue_work_seconds_sum{controller="placement"}'] == 0.02
 
 
-def test_a_controller_has_one_meter() -> None:
+def test_queue_returns_the_same_meter_per_controller() -> None:
     meters = Meters()
     assert meters.queue("placement") is meters.queue("placement")
     assert meters.queue("placement") is not meters.queue("clustersets")
 
 
-def test_a_cycle_that_followed_is_told_from_one_from_scratch() -> None:
+def test_cycle_metric_distinguishes_followed_from_scratch() -> None:
     meters = Meters()
     meters.cycle(seconds=2e-5, followed=True)
     meters.cycle(seconds=3.0, followed=False)
@@ -91,12 +91,12 @@ def test_a_cycle_that_followed_is_told_from_one_from_scratch() -> None:
     assert found['fairway_cycle_seconds_count{path="scratch"}'] == 2
 
 
-def test_every_change_of_decisions_is_there_from_the_start() -> None:
+def test_decision_changes_are_exported_as_zero_from_the_start() -> None:
     found = shown(Meters())
     assert all(found[f'fairway_decisions_changed_total{{change="{change}"}}'] == 0 for change in CHANGES)
 
 
-def test_a_failed_write_counts_as_a_write_and_as_an_error() -> None:
+def test_failed_write_counts_as_write_and_error() -> None:
     meters = Meters()
     meters.write(controller="placement", resource="placements/status", verb="patch")
     meters.write(controller="placement", resource="placements/status", verb="patch", error="Conflict")
@@ -107,7 +107,7 @@ def test_a_failed_write_counts_as_a_write_and_as_an_error() -> None:
     assert found[f"fairway_write_errors_total{errors}"] == 1
 
 
-def test_gauges_show_the_last_value() -> None:
+def test_gauges_export_the_last_value() -> None:
     meters = used()
     meters.leader(lease="fairway-placement", leading=False)
     meters.objects(kind="Placement", count=8)
@@ -119,36 +119,36 @@ def test_gauges_show_the_last_value() -> None:
     assert found[f'fairway_build_info{{version="{__version__}"}}'] == 1
 
 
-def test_differences_are_only_told_by_a_shadow() -> None:
+def test_difference_gauge_is_exported_only_by_a_shadow() -> None:
     assert "fairway_shadow_differences" not in shown(Meters())
 
 
-def test_two_in_one_process_do_not_mix() -> None:
+def test_meters_of_one_process_are_separate() -> None:
     one, other = Meters(), Meters()
     one.decision("created")
     assert shown(one)['fairway_decisions_changed_total{change="created"}'] == 1
     assert shown(other)['fairway_decisions_changed_total{change="created"}'] == 0
 
 
-def test_a_registry_can_be_given() -> None:
+def test_meters_use_the_given_registry() -> None:
     registry = CollectorRegistry()
     Meters(registry).decision("deleted")
     assert registry.get_sample_value("fairway_decisions_changed_total", {"change": "deleted"}) == 1
 
 
-def test_the_process_and_its_garbage_are_measured() -> None:
+def test_process_and_gc_metrics_are_exported() -> None:
     found = shown(Meters())
     assert found["process_resident_memory_bytes"] > 0
     assert any(name.startswith("python_gc_collections_total") for name in found)
     assert any(name.startswith("python_info") for name in found)
 
 
-def test_when_series_were_made_is_left_out() -> None:
+def test_created_series_are_not_exported() -> None:
     assert not any("_created" in name.partition("{")[0] for name in shown(used()))
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf, -math.inf])
-def test_senseless_durations_do_no_harm(seconds: float) -> None:
+def test_invalid_durations_are_dropped(seconds: float) -> None:
     meters = Meters()
     meters.cycle(seconds=seconds, followed=True)
     meters.reaction(seconds)
@@ -159,7 +159,7 @@ def test_senseless_durations_do_no_harm(seconds: float) -> None:
     assert found["fairway_reaction_seconds_sum"] == 0
 
 
-def test_a_count_that_is_not_positive_is_no_count() -> None:
+def test_nonpositive_counts_are_dropped() -> None:
     meters = Meters()
     meters.cells(kind="Placement", count=0)
     meters.cells(kind="Placement", count=-5)
@@ -167,7 +167,7 @@ def test_a_count_that_is_not_positive_is_no_count() -> None:
 
 
 @given(st.text())
-def test_words_of_a_hub_never_break_the_exposition(word: str) -> None:
+def test_labels_from_a_hub_never_break_the_exposition(word: str) -> None:
     meters = Meters()
     meters.write(controller="placement", resource=word, verb=word, error=word)
     meters.decision(word)
@@ -180,7 +180,7 @@ def test_words_of_a_hub_never_break_the_exposition(word: str) -> None:
     )
 
 
-def test_a_hub_cannot_fill_the_memory_with_reasons() -> None:
+def test_number_of_reason_labels_is_limited() -> None:
     meters = Meters()
     for number in range(MANY + 500):
         meters.write(controller="placement", resource="placements", verb="patch", error=f"Reason{number}")
@@ -215,14 +215,14 @@ def families() -> dict[str, Told]:
     return found
 
 
-def test_every_definition_is_exposed_with_its_type_meaning_and_labels() -> None:
+def test_every_metric_is_exposed_with_type_meaning_and_labels() -> None:
     assert families() == {
         each.name: (each.type, each.meaning, tuple(sorted(each.labels)))
         for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS)
     }
 
 
-def test_names_follow_the_conventions_of_prometheus() -> None:
+def test_metric_names_follow_prometheus_conventions() -> None:
     for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS):
         assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
         assert each.name.endswith("_total") == (each.type == "counter")
@@ -231,7 +231,7 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
         assert each.meaning.endswith(".")
 
 
-def test_the_page_names_no_other_metrics() -> None:
+def test_metrics_page_lists_only_existing_metrics() -> None:
     text = METRICS_DOCUMENT.read_text(encoding="utf-8")
     names = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"fairway_\w+", text)}
     assert names == set(families())
@@ -240,7 +240,7 @@ def test_the_page_names_no_other_metrics() -> None:
     assert others == {name for name in shown_names if not name.startswith("fairway_")}
 
 
-def test_the_page_lists_the_alerts_of_deploy() -> None:
+def test_metrics_page_lists_the_deployed_alerts() -> None:
     listed = re.findall(
         r"^\| `(Fairway\w+)` \| (\w+) \| ", METRICS_DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -249,7 +249,7 @@ def test_the_page_lists_the_alerts_of_deploy() -> None:
     assert listed == [(each["alert"], each["labels"]["severity"]) for each in alerts]
 
 
-def test_unreadable_fields_are_shown_until_they_can_be_read_and_at_most_a_thousand() -> None:
+def test_unreadable_fields_metric_resets_and_is_limited() -> None:
     meters = Meters()
     meters.unreadable({("K", f"f{number}"): 2 for number in range(1003)})
     meters.unreadable({("K", "f0"): 1})

@@ -10,7 +10,7 @@ def shown(meters: ProviderMeters) -> dict[str, float]:
     return {name: value for name, value in values(meters.expose()).items() if "_bucket" not in name}
 
 
-def test_a_provider_is_shown_before_it_has_done_anything() -> None:
+def test_provider_metrics_are_exported_before_the_first_reading() -> None:
     meters = ProviderMeters()
     meters.provider("usage", expiry=lambda: math.nan)
     assert shown(meters) == {
@@ -20,7 +20,7 @@ def test_a_provider_is_shown_before_it_has_done_anything() -> None:
     }
 
 
-def test_expiry_is_asked_for_when_somebody_looks() -> None:
+def test_expiry_metric_is_computed_at_scrape_time() -> None:
     left = [90.0]
     meters = ProviderMeters()
     meters.provider("usage", expiry=lambda: left[0])
@@ -29,7 +29,7 @@ def test_expiry_is_asked_for_when_somebody_looks() -> None:
     assert shown(meters)['fairway_provider_expiry_seconds{provider="usage"}'] == -3.0
 
 
-def test_scores_are_those_of_the_last_write() -> None:
+def test_score_metric_is_that_of_the_last_write() -> None:
     meters = ProviderMeters()
     meters.published("usage", "c1", {"cpu": 10, "mem": 20})
     meters.published("usage", "c1", {"cpu": 11})
@@ -40,7 +40,7 @@ def test_scores_are_those_of_the_last_write() -> None:
     assert shown(meters) == {name.format("c2"): 1}
 
 
-def test_a_large_fleet_does_not_fill_the_memory() -> None:
+def test_number_of_score_series_is_limited() -> None:
     meters = ProviderMeters()
     for number in range(MANY + 10):
         meters.published("usage", f"c{number}", {"cpu": 1})
@@ -50,7 +50,7 @@ def test_a_large_fleet_does_not_fill_the_memory() -> None:
     assert len(shown(meters)) == MANY
 
 
-def test_reasons_that_are_made_up_do_not_either() -> None:
+def test_number_of_provider_reason_labels_is_limited() -> None:
     meters = ProviderMeters()
     for number in range(MANY + 10):
         meters.reading_failed("usage", reason=f"Reason{number}")
@@ -60,13 +60,13 @@ def test_reasons_that_are_made_up_do_not_either() -> None:
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
-def test_a_duration_that_makes_no_sense_costs_nothing(seconds: float) -> None:
+def test_invalid_reading_duration_is_dropped(seconds: float) -> None:
     meters = ProviderMeters()
     meters.reading("usage", seconds=seconds)
     assert shown(meters)['fairway_provider_readings_total{provider="usage"}'] == 1
 
 
-def test_it_counts_beside_the_controllers() -> None:
+def test_provider_meters_share_a_registry_with_controllers() -> None:
     controllers = Meters()
     ProviderMeters(controllers.registry).write("usage")
     assert values(controllers.expose())['fairway_provider_writes_total{provider="usage"}'] == 1

@@ -54,18 +54,18 @@ def as_before() -> Iterator[None]:
     traces.use(before)
 
 
-def test_without_a_tracer_nothing_happens() -> None:
+def test_span_without_tracer_does_nothing() -> None:
     with span("cycle", placement="p1") as nothing:
         nothing.set_attribute("clusters", 3)
     assert span("cycle") is span("write")
 
 
-def test_without_a_tracer_errors_pass() -> None:
+def test_span_without_tracer_propagates_errors() -> None:
     with pytest.raises(ValueError, match="boom"), span("cycle"):
         raise ValueError("boom")
 
 
-def test_a_span_has_its_name_and_attributes() -> None:
+def test_span_has_name_and_attributes() -> None:
     small = Small()
     traces.use(small)
     with span(
@@ -85,7 +85,7 @@ def test_a_span_has_its_name_and_attributes() -> None:
     assert found.ended
 
 
-def test_an_attribute_may_be_called_name() -> None:
+def test_span_attribute_may_be_called_name() -> None:
     small = Small()
     traces.use(small)
     with span("cycle", name="p1"):
@@ -93,7 +93,7 @@ def test_an_attribute_may_be_called_name() -> None:
     assert small.spans[0].attributes == {"name": "p1"}
 
 
-def test_an_error_is_recorded_and_passes() -> None:
+def test_span_records_and_propagates_error() -> None:
     small = Small()
     traces.use(small)
     with pytest.raises(ValueError, match="boom"), span("cycle"):
@@ -101,7 +101,7 @@ def test_an_error_is_recorded_and_passes() -> None:
     assert isinstance(small.spans[0].error, ValueError)
 
 
-def test_the_one_before_comes_back() -> None:
+def test_use_returns_the_previous_tracer() -> None:
     small = Small()
     assert traces.use(small) is None
     assert traces.use(None) is small
@@ -121,7 +121,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     ]
 
 
-def test_without_an_endpoint_nothing_is_set_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_endpoint_traces_are_not_exported(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     export = configure_from_environment({})
     assert (export.on, export.message) == (False, traces.NO_ENDPOINT)
@@ -130,12 +130,12 @@ def test_without_an_endpoint_nothing_is_set_up(caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize("variables", [{"OTEL_SDK_DISABLED": "True"}, {"OTEL_TRACES_EXPORTER": "none"}])
-def test_whoever_does_not_want_traces_gets_none(variables: dict[str, str]) -> None:
+def test_disabled_sdk_or_exporter_exports_no_traces(variables: dict[str, str]) -> None:
     export = configure_from_environment({ENDPOINT: "http://collector:4318", **variables})
     assert (export.on, export.message) == (False, traces.DISABLED)
 
 
-def test_a_missing_package_is_named(
+def test_missing_otel_package_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     absent(monkeypatch)
@@ -146,7 +146,7 @@ def test_a_missing_package_is_named(
     assert told(caplog) == [(logging.WARNING, export.message)]
 
 
-def test_a_protocol_that_is_not_spoken_is_named() -> None:
+def test_unsupported_otlp_protocol_is_named() -> None:
     export = configure_from_environment(
         {ENDPOINT: "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     )
@@ -225,7 +225,9 @@ class Installed:
         self.provider = provider
 
 
-def test_an_exporter_is_set_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_endpoint_sets_up_an_exporter(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     installed = Installed(monkeypatch)
     export = configure_from_environment({ENDPOINT: "https://me:secret@collector:4318/x"})
@@ -242,14 +244,14 @@ def test_an_exporter_is_set_up(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
     assert provider.ended
 
 
-def test_the_service_may_have_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otel_service_name_overrides_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = Installed(monkeypatch)
     configure_from_environment({ENDPOINT: "http://collector:4318", "OTEL_SERVICE_NAME": "other"})
     assert isinstance(installed.provider, Provider)
     assert "service.name" not in installed.provider.resource
 
 
-def test_a_provider_that_is_there_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_tracer_provider_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = Installed(monkeypatch)
     installed.provider = theirs = Provider(resource={})
     export = configure_from_environment({ENDPOINT: "http://collector:4318"})
@@ -290,7 +292,7 @@ class Collector:
         self.thread.join()
 
 
-def test_spans_reach_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spans_are_exported_to_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="needs fairway[otel]")
     messages: Any = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     with Collector() as collector:

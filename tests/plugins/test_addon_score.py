@@ -48,13 +48,13 @@ def late(name: str, value: int = 30, *, until: datetime = NOW - timedelta(second
         ),
     ],
 )
-def test_scores(scores: tuple[object, ...], expected: tuple[int, ...]) -> None:
+def test_addon_score_is_that_of_the_cluster(scores: tuple[object, ...], expected: tuple[int, ...]) -> None:
     found = seen(*scores)
     assert tuple(scores_of(found, NAME).values()) == expected
     assert found.status.code is Code.SUCCESS
 
 
-def test_the_last_of_scores_with_the_same_name_counts() -> None:
+def test_last_of_addon_scores_with_same_name_is_used() -> None:
     items = tuple(AddOnPlacementScoreItem(name="free", value=value) for value in (10, 20))
     twice = AddOnPlacementScore(
         metadata=ObjectMeta(name="default", namespace="c1"), status=AddOnPlacementScoreStatus(scores=items)
@@ -62,14 +62,14 @@ def test_the_last_of_scores_with_the_same_name_counts() -> None:
     assert scores_of(seen(twice), NAME)["c1"] == 20
 
 
-def test_a_score_is_good_up_to_and_including_the_moment_it_says() -> None:
+def test_addon_score_is_valid_up_to_and_including_valid_until() -> None:
     assert scores_of(seen(late("c1", until=NOW)), NAME)["c1"] == 30
     past = seen(late("c1", until=NOW - timedelta(microseconds=1)))
     assert scores_of(past, NAME)["c1"] == 0
     assert past.status.code is Code.WARNING
 
 
-def test_expired_scores_count_zero_and_are_named_in_a_warning() -> None:
+def test_expired_addon_scores_count_zero_and_are_named_in_warning() -> None:
     found = seen(late("c1"), score("c2", {"free": 40}), late("c3"))
     assert scores_of(found, NAME) == {"c1": 0, "c2": 40, "c3": 0}
     assert (found.status.code, found.status.plugin) == (Code.WARNING, NAME)
@@ -77,17 +77,17 @@ def test_expired_scores_count_zero_and_are_named_in_a_warning() -> None:
     assert found.outcome.selected == ["c2", "c1", "c3"]
 
 
-def test_an_expired_object_is_named_even_if_it_lacks_the_score() -> None:
+def test_expired_score_object_without_the_score_is_named() -> None:
     found = seen(score("c1", {"other": 1}, valid_until=NOW - timedelta(seconds=1)))
     assert found.error == "AddOnPlacementScores c1/default expired"
 
 
-def test_expired_scores_of_clusters_that_did_not_pass_are_nobodys_business() -> None:
+def test_expired_scores_of_rejected_clusters_cause_no_warning() -> None:
     found = look(cluster("c1"), cluster("out", member_of="elsewhere"), late("out"), late("gone"), spec=SPEC)
     assert found.status.code is Code.SUCCESS
 
 
-def test_of_several_prioritizers_that_warn_the_last_is_heard() -> None:
+def test_last_prioritizer_warning_is_kept() -> None:
     both = PlacementSpec(
         prioritizerPolicy=policy(addon("free"), addon("free", resource="other"), mode="Exact")
     )
@@ -96,7 +96,7 @@ def test_of_several_prioritizers_that_warn_the_last_is_heard() -> None:
     assert look(cluster("c1"), *scores, spec=both).error == "AddOnPlacementScores c1/other expired"
 
 
-def test_a_renewed_score_ends_the_warning() -> None:
+def test_renewed_score_ends_the_warning() -> None:
     world = hub(*THREE, late("c1"), spec=SPEC)
     assert world.look(KEY, now=NOW_MICROS).error is not None
     world.put(score("c1", {"free": 30}, valid_until=NOW + timedelta(seconds=5)))
@@ -105,7 +105,7 @@ def test_a_renewed_score_ends_the_warning() -> None:
     assert scores_of(world.look(KEY, now=NOW_MICROS), NAME)["c1"] == 0
 
 
-def test_until_is_the_first_moment_a_score_no_longer_counts() -> None:
+def test_until_is_the_first_instant_after_valid_until() -> None:
     later, latest = NOW + timedelta(seconds=5), NOW + timedelta(seconds=9)
     context = seen(late("c1"), late("c2", until=later), late("c3", until=latest)).outcome.context
     plugin = AddOnScore(resource="default", score="free")

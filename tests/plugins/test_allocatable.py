@@ -38,13 +38,13 @@ def with_cpu(*amounts: str) -> list[object]:
         pytest.param(("1Ki", "1024", "2Ki"), (-100, -100, 100), id="binary units"),
     ],
 )
-def test_where_a_cluster_stands_between_smallest_and_largest(
+def test_allocatable_score_is_scaled_between_smallest_and_largest(
     amounts: tuple[str, ...], expected: tuple[int, ...]
 ) -> None:
     assert tuple(scores(CPU, *with_cpu(*amounts)).values()) == expected
 
 
-def test_cpu_and_memory_are_different_things() -> None:
+def test_allocatable_cpu_and_memory_are_scored_separately() -> None:
     clusters = [
         cluster("c1", allocatable={"cpu": "1", "memory": "3Gi"}),
         cluster("c2", allocatable={"cpu": "3", "memory": "1Gi"}),
@@ -61,11 +61,11 @@ def test_cpu_and_memory_are_different_things() -> None:
         pytest.param(cluster("silent", capacity={"cpu": "500"}), id="allocatable missing"),
     ],
 )
-def test_a_cluster_that_does_not_report_both_has_no_score_and_moves_nobody(silent: object) -> None:
+def test_cluster_without_capacity_or_allocatable_has_no_score(silent: object) -> None:
     assert scores(CPU, *with_cpu("1", "2", "3"), silent) == {"c00": -100, "c01": 0, "c02": 100}
 
 
-def test_capacity_must_be_there_but_its_amount_does_not_matter() -> None:
+def test_allocatable_score_ignores_amount_of_capacity() -> None:
     clusters = [
         cluster("c1", allocatable={"cpu": "1"}, capacity={"cpu": "99"}),
         cluster("c2", allocatable={"cpu": "2"}, capacity={"cpu": "0"}),
@@ -73,34 +73,34 @@ def test_capacity_must_be_there_but_its_amount_does_not_matter() -> None:
     assert scores(CPU, *clusters) == {"c1": -100, "c2": 100}
 
 
-def test_no_scores_at_all_when_nobody_reports() -> None:
+def test_allocatable_score_without_reports_is_unknown() -> None:
     assert scores(CPU, cluster("c1"), cluster("c2")) == {}
 
 
-def test_having_no_score_counts_zero() -> None:
+def test_missing_allocatable_counts_zero() -> None:
     spec = PlacementSpec(prioritizerPolicy=policy(builtin(CPU, 2), mode="Exact"))
     found = look(*with_cpu("1", "2"), cluster("silent"), spec=spec)
     assert found.outcome.totals_by_name() == {"c00": -200, "c01": 200, "silent": 0}
     assert found.outcome.selected == ["c01", "silent", "c00"]
 
 
-def test_only_clusters_that_passed_the_filters_make_the_range() -> None:
+def test_allocatable_range_is_that_of_feasible_clusters() -> None:
     giant = cluster("giant", allocatable={"cpu": "1000"}, member_of="elsewhere")
     assert scores(CPU, *with_cpu("1", "2"), giant) == {"c00": -100, "c01": 100}
 
 
 @pytest.mark.parametrize("raw", [0.1, 0.2, 0.3, 0.7, 1 / 3, 0.9999999])
-def test_one_cluster_alone_is_scored_as_among_all(raw: float) -> None:
+def test_allocatable_score_of_single_host_equals_that_of_fleet(raw: float) -> None:
     plugin = Allocatable(name=CPU)
     extent = Extent(0.1, 1.0)
     assert plugin.normalize(raw, extent) == int(plugin.normalize_fleet(np.array([raw]), extent)[0])
 
 
 @pytest.mark.parametrize("amount", ["1e400", "-1e400", "0e400", "1e301", "-1e301"])
-def test_an_amount_that_no_cluster_can_have_counts_as_not_reported(amount: str) -> None:
+def test_excessive_allocatable_counts_as_not_reported(amount: str) -> None:
     """Such amounts, and their differences, are infinite or not a number as doubles."""
     assert scores(CPU, *with_cpu(amount, "1", "2")) == {"c01": -100, "c02": 100}
 
 
-def test_the_largest_amounts_that_count_are_told_apart() -> None:
+def test_largest_valid_allocatable_amounts_are_distinguished() -> None:
     assert scores(CPU, *with_cpu("-1e300", "0", "1e300")) == {"c00": -100, "c01": 0, "c02": 100}

@@ -31,9 +31,7 @@ THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
     ],
     ids=lambda value: str(value),
 )
-def test_the_score_of_a_count_is_cut_to_a_whole_number_before_it_is_doubled(
-    count: int, most: int, expected: int
-) -> None:
+def test_balance_score_is_truncated_before_doubling(count: int, most: int, expected: int) -> None:
     assert score_of(count, most) == expected
 
 
@@ -87,17 +85,19 @@ def scores(*objects: object) -> dict[str, int]:
         ),
     ],
 )
-def test_scores(decisions: tuple[object, ...], expected: tuple[int, ...]) -> None:
+def test_balance_scores_clusters_by_their_decisions(
+    decisions: tuple[object, ...], expected: tuple[int, ...]
+) -> None:
     assert tuple(scores(*decisions).values()) == expected
 
 
-def test_the_most_held_counts_even_when_it_is_no_candidate() -> None:
+def test_balance_maximum_includes_infeasible_clusters() -> None:
     busy = cluster("busy", member_of="elsewhere")
     held = decision("d", ["busy", "busy", "busy", "busy", "c1"], placement="p2")
     assert scores(busy, held) == {"c1": 50, "c2": 100, "c3": 100}
 
 
-def test_counts_follow_decisions_and_clusters_that_come_and_go() -> None:
+def test_balance_counts_follow_decisions_and_clusters() -> None:
     world = hub(*THREE, decision("d", ["c1", "c4"], placement="p2"))
 
     def now() -> dict[str, int]:
@@ -115,14 +115,14 @@ def test_counts_follow_decisions_and_clusters_that_come_and_go() -> None:
     assert set(now().values()) == {100}
 
 
-def test_its_basis_is_the_most_held_of_others() -> None:
+def test_balance_basis_is_the_maximum_of_other_placements() -> None:
     mine = Balance(owner=("ns1", "p1"))
     assert mine.basis(look(*THREE).outcome.context) == 0
     others, own = decision("d", ["c1", "c1"], placement="p2"), decision("e", ["c2"] * 5, placement="p1")
     assert mine.basis(look(*THREE, others, own).outcome.context) == 2
 
 
-def test_do_not_go_where_others_are_unless_already_there() -> None:
+def test_balance_and_steady_prefer_own_then_empty_clusters() -> None:
     """Balance 100 apart and Steady: the cluster that has the decision keeps it."""
     others = (
         decision("a", ["c1", "c2", "c3"], placement="x"),

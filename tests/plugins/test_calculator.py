@@ -22,7 +22,7 @@ def seen(name: str, *values: int) -> Verdict:
     return look(*THREE, *scores, spec=spec(name))
 
 
-def test_a_published_resource_ratio_is_read() -> None:
+def test_published_resource_ratio_is_the_score() -> None:
     """As the proposal of the API writes it."""
     published = decode(
         {
@@ -50,30 +50,30 @@ def test_a_published_resource_ratio_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["ResourceRatioCPU", "ResourceRatioMemory"])
-def test_the_well_known_names_need_no_published_score(name: str) -> None:
+def test_well_known_calculators_need_no_published_score(name: str) -> None:
     found = seen(name)
     assert found.status.code is Code.SUCCESS
     assert scores_of(found, name) == {}
     assert found.outcome.selected == ["c1", "c2", "c3"]
 
 
-def test_any_calculator_that_has_published_a_score_is_a_prioritizer() -> None:
+def test_any_published_calculator_is_a_prioritizer() -> None:
     assert scores_of(seen("ClusterHealth", 10, -20), "ClusterHealth") == {"c1": 10, "c2": -20}
 
 
 @pytest.mark.parametrize("name", ["Spread", "balance", "", "ResourceRatioGPU"])
-def test_a_name_nobody_has_published_a_score_for_is_a_mistake(name: str) -> None:
+def test_unpublished_calculator_is_misconfigured(name: str) -> None:
     found = seen(name)
     assert (found.status.code, found.status.plugin) == (Code.MISCONFIGURED, "")
     assert found.status.message == f"incorrect builtin prioritizer: {name}"
     assert found.outcome.selected == []
 
 
-def test_it_is_a_mistake_with_no_clusters_too() -> None:
+def test_unpublished_calculator_is_misconfigured_without_clusters() -> None:
     assert look(spec=spec("Unheard")).status.code is Code.MISCONFIGURED
 
 
-def test_the_mistake_mends_itself_with_the_first_score_and_comes_back_with_the_last() -> None:
+def test_calculator_is_valid_while_a_score_is_published() -> None:
     world = hub(*THREE, spec=spec("ClusterHealth"))
     assert world.look(KEY, now=NOW_MICROS).status.aborts
     world.put(cluster_score("c2", "ClusterHealth", 1))
@@ -96,26 +96,26 @@ def test_the_mistake_mends_itself_with_the_first_score_and_comes_back_with_the_l
         pytest.param((-(2**63), 0, 2**63 - 1), (0, 50, 100), id="the widest range there is"),
     ],
 )
-def test_amounts_beyond_the_range_are_stretched_over_it(
+def test_calculator_amounts_are_scaled_to_the_score_range(
     values: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
     assert tuple(scores_of(seen("ClusterHealth", *values), "ClusterHealth").values()) == expected
 
 
-def test_a_missing_score_counts_zero_and_does_not_move_the_range() -> None:
+def test_missing_calculator_score_counts_zero_outside_the_range() -> None:
     found = seen("ClusterHealth", 1000, 3000)
     assert scores_of(found, "ClusterHealth") == {"c1": 0, "c2": 100}
     assert found.outcome.totals_by_name() == {"c1": 0, "c2": 100, "c3": 0}
 
 
-def test_names_of_calculators_are_compared_without_case() -> None:
+def test_calculator_names_are_case_insensitive() -> None:
     shouted = structs.replace(
         cluster_score("c1", "clusterhealth", 7), metadata=ObjectMeta(name="c1-CLUSTERHEALTH", namespace="c1")
     )
     assert scores_of(look(*THREE, shouted, spec=spec("ClusterHealth")), "ClusterHealth") == {"c1": 7}
 
 
-def test_a_score_whose_name_does_not_start_with_its_cluster_is_nobodys() -> None:
+def test_calculator_score_without_cluster_prefix_is_ignored() -> None:
     stray = structs.replace(
         cluster_score("c1", "clusterhealth", 7), metadata=ObjectMeta(name="c2-clusterhealth", namespace="c1")
     )
@@ -129,14 +129,14 @@ def test_a_score_whose_name_does_not_start_with_its_cluster_is_nobodys() -> None
         pytest.param((2**63 - 1, -(2**63)), (100, 0), id="as far apart as can be"),
     ],
 )
-def test_amounts_at_the_limits_of_64_bits_are_compared(
+def test_calculator_amounts_at_64_bit_limits_are_compared(
     values: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
     found = seen("Latency", *values)
     assert scores_of(found, "Latency") == dict(zip(("c1", "c2"), expected, strict=True))
 
 
-def test_score_that_cannot_be_read_is_missing() -> None:
+def test_undecodable_calculator_score_is_missing() -> None:
     good, bad = cluster_score("c1", "Health", -50), cluster_score("c2", "Health", 0)
     bad = structs.replace(bad, metadata=bad.metadata.partial((UnreadableField("status.score", "bad"),)))
     assert scores_of(look(*THREE, good, bad, spec=spec("Health")), "Health") == {"c1": -50}

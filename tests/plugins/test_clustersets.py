@@ -122,11 +122,13 @@ def chosen(*objects: object, sets: tuple[str, ...] = ()) -> list[str]:
         ),
     ],
 )
-def test_who_is_in_reach(objects: tuple[object, ...], sets: tuple[str, ...], expected: list[str]) -> None:
+def test_bound_sets_determine_eligible_clusters(
+    objects: tuple[object, ...], sets: tuple[str, ...], expected: list[str]
+) -> None:
     assert chosen(*objects, sets=sets) == expected
 
 
-def test_a_binding_counts_by_its_own_name_not_by_the_set_it_speaks_of() -> None:
+def test_binding_binds_the_set_of_its_own_name() -> None:
     misnamed = ManagedClusterSetBinding(
         metadata=ObjectMeta(name="blue", namespace="ns1"),
         spec=ManagedClusterSetBindingSpec(clusterSet="green"),
@@ -134,7 +136,7 @@ def test_a_binding_counts_by_its_own_name_not_by_the_set_it_speaks_of() -> None:
     assert chosen(cluster_set("blue"), cluster_set("green"), misnamed) == ["blue-1", "blue-2"]
 
 
-def test_what_was_found_is_sorted_and_split_into_bound_and_wanted() -> None:
+def test_eligible_sets_are_sorted_by_bound_and_requested() -> None:
     world = World(
         [cluster_set("b"), cluster_set("a"), cluster_set("c"), binding("b"), binding("a"), binding("gone")]
     )
@@ -142,13 +144,13 @@ def test_what_was_found_is_sorted_and_split_into_bound_and_wanted() -> None:
     assert found == Found(bound=("a", "b"), eligible=("b",))
 
 
-def test_a_cluster_being_deleted_is_left_out_with_a_word() -> None:
+def test_deleted_cluster_is_rejected_with_message() -> None:
     found = look(cluster("going", deleting=NOW), cluster("staying"))
     assert found.outcome.selected == ["staying"]
     assert refusal(found, "going") == (NAME, BEING_DELETED)
 
 
-def test_words_for_clusters_out_of_reach() -> None:
+def test_message_for_cluster_outside_eligible_sets() -> None:
     found = hub(cluster("stranger", member_of="other")).look(KEY, now=NOW_MICROS)
     assert refusal(found, "stranger") == (NAME, NOT_A_MEMBER.format(sets="default"))
     unbound = World([cluster("stranger"), placement()]).look(KEY, now=NOW_MICROS)
@@ -188,7 +190,7 @@ BAD_OPERATOR = selector(requirement("vendor", "Like", "acme"))
         ),
     ],
 )
-def test_a_broken_set_freezes_the_placements_that_use_it_and_no_others(broken: object, error: str) -> None:
+def test_invalid_set_freezes_only_placements_that_use_it(broken: object, error: str) -> None:
     user = placement("user", spec=PlacementSpec(clusterSets=("odd",)))
     bystander = placement("bystander", spec=PlacementSpec(clusterSets=("blue",)))
     everyone = placement("everyone")
@@ -219,14 +221,14 @@ def test_a_broken_set_freezes_the_placements_that_use_it_and_no_others(broken: o
     assert world.decisions("ns1")["user-decision-1"] is old
 
 
-def test_a_mended_set_thaws_the_placement() -> None:
+def test_corrected_set_unfreezes_the_placement() -> None:
     world = World([*FLEET, cluster_set("blue", kind="ByMood"), binding("blue"), placement()])
     assert world.look(KEY, now=NOW_MICROS).frozen
     world.put(cluster_set("blue"))
     assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["blue-1", "blue-2"]
 
 
-def test_moving_a_cluster_to_another_set_moves_it_out_of_reach() -> None:
+def test_cluster_moved_to_another_set_is_not_eligible() -> None:
     world = hub(cluster("c1"))
     assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c1"]
     world.put(cluster("c1", member_of="other"))

@@ -45,13 +45,13 @@ NONE_MATCHED = ("False", "NoManagedClusterMatched", "No ManagedCluster matches a
 SCHEDULED = ("True", "AllDecisionsScheduled", "All cluster decisions scheduled")
 
 
-def test_no_binding_comes_before_everything() -> None:
+def test_missing_binding_condition_has_precedence() -> None:
     nothing = Found(bound=(), eligible=())
     broken = failed("broken")
     assert satisfied(asked=("x",), found=nothing, available=False, selected=0, status=broken) == NO_BINDINGS
 
 
-def test_sets_that_are_not_bound_are_listed_as_written() -> None:
+def test_unbound_sets_are_listed_in_condition() -> None:
     found = Found(bound=("a",), eligible=())
     assert satisfied(asked=("z", "y"), found=found, available=False, selected=0, status=failed("broken")) == (
         "False",
@@ -60,11 +60,11 @@ def test_sets_that_are_not_bound_are_listed_as_written() -> None:
     )
 
 
-def test_empty_sets_are_listed_sorted() -> None:
+def test_empty_sets_are_listed_sorted_in_condition() -> None:
     assert satisfied(available=False, selected=0, status=failed("broken")) == SETS_EMPTY
 
 
-def test_an_error_is_told_in_its_own_words() -> None:
+def test_condition_has_message_of_error() -> None:
     assert satisfied(selected=0, status=failed("it broke")) == (
         "False",
         "NotAllDecisionsScheduled",
@@ -80,16 +80,16 @@ def test_an_error_is_told_in_its_own_words() -> None:
         pytest.param(0, misconfigured("no"), id="misconfigured"),
     ],
 )
-def test_nobody_selected_is_nobody_matched(unscheduled: int, status: Status) -> None:
+def test_no_selected_cluster_is_no_matched_cluster_condition(unscheduled: int, status: Status) -> None:
     assert satisfied(selected=0, unscheduled=unscheduled, status=status) == NONE_MATCHED
 
 
 @pytest.mark.parametrize("status", [OK, WARNED, misconfigured("no")], ids=["fine", "warned", "misconfigured"])
-def test_all_selected(status: Status) -> None:
+def test_condition_when_all_clusters_are_selected(status: Status) -> None:
     assert satisfied(status=status) == SCHEDULED
 
 
-def test_some_are_missing() -> None:
+def test_condition_when_fewer_clusters_than_wanted_are_selected() -> None:
     assert satisfied(unscheduled=2) == (
         "False",
         "NotAllDecisionsScheduled",
@@ -106,7 +106,7 @@ PASS = Condition(
 
 
 @pytest.mark.parametrize("status", [OK, WARNED, failed("broke")], ids=["fine", "warned", "failed"])
-def test_only_a_mistake_is_a_misconfiguration(status: Status) -> None:
+def test_only_misconfiguration_sets_misconfigured_condition(status: Status) -> None:
     assert misconfigured_condition(status) == PASS
 
 
@@ -117,6 +117,6 @@ def test_only_a_mistake_is_a_misconfiguration(status: Status) -> None:
         pytest.param("", ":no such thing", id="of no plugin"),
     ],
 )
-def test_a_mistake_is_told_with_the_plugin_that_found_it(plugin: str, message: str) -> None:
+def test_misconfigured_condition_names_the_plugin(plugin: str, message: str) -> None:
     made = misconfigured_condition(misconfigured("no such thing", plugin=plugin))
     assert (made.status, made.reason, made.message) == ("True", "Misconfigured", message)

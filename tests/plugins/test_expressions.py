@@ -81,13 +81,13 @@ def holding(fleet: Fleet, *texts: str) -> list[str]:
     return [snapshot.hosts.names[row] for row in bitmap.rows_of(found).tolist()]
 
 
-def test_clusters_that_agree_on_what_is_read_are_asked_once(evaluations: Evaluations) -> None:
+def test_expression_is_evaluated_once_for_equal_reads(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "dev", "prod", "dev", "prod", "qa")
     assert holding(fleet, ENV) == ["c0", "c2", "c4"]
     assert len(evaluations) == 3
 
 
-def test_once_per_combination_of_values_when_several_are_read(evaluations: Evaluations) -> None:
+def test_expression_is_evaluated_once_per_combination_of_values(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "prod", "prod", "prod", "dev", "dev")
     assert holding(fleet, f"{ENV} && {VERSION}") == ["c0", "c1", "c2", "c3"]
     assert len(evaluations) == 4
@@ -101,28 +101,28 @@ def test_once_per_combination_of_values_when_several_are_read(evaluations: Evalu
         pytest.param(SCORED, id="its scores"),
     ],
 )
-def test_each_cluster_is_asked_when_what_is_read_is_its_own(text: str, evaluations: Evaluations) -> None:
+def test_expression_with_distinct_reads_is_evaluated_per_cluster(text: str, evaluations: Evaluations) -> None:
     holding(fleet_of("prod", "prod", "prod"), text)
     assert evaluations.of(text) == ["c0", "c1", "c2"]
 
 
-def test_the_first_expression_that_is_not_true_ends_it(evaluations: Evaluations) -> None:
+def test_first_false_expression_ends_evaluation(evaluations: Evaluations) -> None:
     assert holding(fleet_of("prod"), "1 / 0 == 1", "false", "true") == []
     assert evaluations.of("1 / 0 == 1") == ["c0"]
     assert evaluations.of("false") == evaluations.of("true") == []
 
 
-def test_no_expression_matches_everybody() -> None:
+def test_empty_expression_list_matches_every_cluster() -> None:
     assert holding(fleet_of("prod", "dev")) == ["c0", "c1"]
 
 
-def test_answers_are_kept(evaluations: Evaluations) -> None:
+def test_expression_results_are_cached(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "dev", "qa")
     assert holding(fleet, ENV) == holding(fleet, ENV) == ["c0"]
     assert len(evaluations) == 3
 
 
-def test_answers_are_shared_between_placements_that_ask_the_same(evaluations: Evaluations) -> None:
+def test_expression_results_are_shared_between_placements(evaluations: Evaluations) -> None:
     world = hub(cluster("c1", labels={"env": "prod"}), cluster("c2", labels={"env": "dev"}), spec=asking(ENV))
     world.put(placement("twin", spec=asking(ENV)))
     assert world.look(KEY, now=NOW_MICROS).outcome.selected == ["c1"]
@@ -130,7 +130,7 @@ def test_answers_are_shared_between_placements_that_ask_the_same(evaluations: Ev
     assert len(evaluations) == 2
 
 
-def test_only_rows_that_changed_in_what_is_read_are_asked_again(evaluations: Evaluations) -> None:
+def test_only_rows_with_changed_reads_are_evaluated_again(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "dev", "qa")
     holding(fleet, ENV)
     evaluations.made.clear()
@@ -142,7 +142,7 @@ def test_only_rows_that_changed_in_what_is_read_are_asked_again(evaluations: Eva
     assert evaluations.of(ENV) == ["c1"]
 
 
-def test_a_cluster_in_the_row_of_a_deleted_one_is_asked_anew(evaluations: Evaluations) -> None:
+def test_new_cluster_in_reused_row_is_evaluated(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "dev")
     holding(fleet, ENV)
     fleet.delete_cluster("c0")
@@ -165,7 +165,7 @@ def test_a_cluster_in_the_row_of_a_deleted_one_is_asked_anew(evaluations: Evalua
         ),
     ],
 )
-def test_a_change_of_what_is_read_is_noticed(text: str) -> None:
+def test_changed_read_changes_expression_result(text: str) -> None:
     """By cycles that share kept answers, and by those that go on from the last one."""
     dev, prod = cluster("c1", labels={"env": "dev"}), cluster("c1", labels={"env": "prod"})
     spec = structs.replace(asking(text), numberOfClusters=1)
@@ -178,7 +178,7 @@ def test_a_change_of_what_is_read_is_noticed(text: str) -> None:
         assert remembered.selected == expected
 
 
-def test_a_change_behind_a_held_snapshot_is_noticed() -> None:
+def test_change_after_a_held_snapshot_changes_expression_result() -> None:
     """The first to ask asks about the past; nobody watched what has changed since."""
     fleet = fleet_of("dev", "dev")
     held = fleet.snapshot()
@@ -195,7 +195,7 @@ def test_a_change_behind_a_held_snapshot_is_noticed() -> None:
         pytest.param(ANY_SCORED, "prod", id="by a name read from the cluster"),
     ],
 )
-def test_score_changes_are_followed(text: str, table: str, evaluations: Evaluations) -> None:
+def test_changed_score_changes_expression_result(text: str, table: str, evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "prod")
     assert holding(fleet, text) == []
     fleet.upsert_score(score("c1", {"free": 81}, name=table))
@@ -208,7 +208,7 @@ def test_score_changes_are_followed(text: str, table: str, evaluations: Evaluati
     assert evaluations.of(text).count("c0") == 1
 
 
-def test_a_score_of_another_name_costs_nothing(evaluations: Evaluations) -> None:
+def test_score_of_another_name_causes_no_evaluation(evaluations: Evaluations) -> None:
     fleet = fleet_of("prod", "prod")
     holding(fleet, SCORED)
     evaluations.made.clear()
@@ -217,16 +217,16 @@ def test_a_score_of_another_name_costs_nothing(evaluations: Evaluations) -> None
     assert evaluations.made == []
 
 
-def test_scores_count_beyond_the_time_they_are_valid() -> None:
+def test_expressions_read_expired_scores_by_default() -> None:
     expired = score("c1", {"free": 90}, valid_until=NOW - timedelta(hours=1))
     assert look(cluster("c1"), expired, spec=asking(SCORED)).outcome.selected == ["c1"]
 
 
-def test_the_limits_are_those_of_the_reference() -> None:
+def test_expression_limits_equal_the_reference() -> None:
     assert (expressions.COST_LIMIT, expressions.COST_BUDGET) == (1_000_000, 10_000_000)
 
 
-def test_the_cost_limit_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expression_above_cost_limit_does_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = asking("[1, 2, 3].all(x, x > 0)")
     assert look(cluster("c1"), spec=spec).outcome.selected == ["c1"]
     monkeypatch.setattr(expressions, "COST_LIMIT", 3)
@@ -239,7 +239,7 @@ def test_the_cost_limit_is_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_the_budget_is_for_all_expressions_of_a_predicate_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_budget_is_shared_by_expressions_of_a_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two label comparisons cost 5 each."""
     spec = asking(ENV, ENV)
     host = cluster("c1", labels={"env": "prod"})
@@ -251,7 +251,7 @@ def test_the_budget_is_for_all_expressions_of_a_predicate_together(monkeypatch: 
     assert refusal(found, "c1") == ("Predicate", expressions.OVER_BUDGET)
 
 
-def test_an_expression_that_does_not_compile_is_refused() -> None:
+def test_invalid_expression_is_rejected() -> None:
     with pytest.raises(ExpressionError, match=r"^compilation failed: ERROR: <input>:1:1:"):
         Expressions(("nowhere == 1",))
 
@@ -276,7 +276,7 @@ changes = st.lists(st.one_of(two_clusters, two_scores), min_size=1, max_size=3)
     text=st.sampled_from([ENV, f"{NAME} && {ENV}", f"{SCORED} || {ENV}", f"{WHOLE} && {ENV}", ANY_SCORED]),
 )
 @settings(max_examples=60)
-def test_kept_answers_are_those_every_cluster_would_give_now(steps: list[list[object]], text: str) -> None:
+def test_cached_expression_results_equal_fresh_ones(steps: list[list[object]], text: str) -> None:
     world = hub()
     workload = PlacementWorkload(placement(spec=asking(text)))
     for things in steps:
@@ -288,7 +288,7 @@ def test_kept_answers_are_those_every_cluster_would_give_now(steps: list[list[ob
         assert kept.selected == asked.selected
 
 
-def test_no_conditions_and_an_empty_list_of_them_are_told_apart() -> None:
+def test_missing_and_empty_conditions_are_distinguished_in_expressions() -> None:
     """They are ``null`` and ``[]`` to an expression."""
 
     def told(name: str, conditions: tuple[()] | None) -> ManagedCluster:

@@ -51,7 +51,9 @@ from strategies import NOW_MICROS
         pytest.param("1e999%", 5, None, id="a number beyond all is refused"),
     ],
 )
-def test_length_of_a_group(given: int | str | None, count: int, expected: int | None) -> None:
+def test_decision_group_length_from_number_or_percentage(
+    given: int | str | None, count: int, expected: int | None
+) -> None:
     if expected is not None:
         assert group_length(given, count) == expected
         return
@@ -151,19 +153,19 @@ def division(found: Verdict) -> list[tuple[int, str, list[str]]]:
         ),
     ],
 )
-def test_divisions(
+def test_clusters_are_divided_into_decision_groups(
     groups: tuple[DecisionGroup, ...], length: int | str | None, expected: list[tuple[int, str, list[str]]]
 ) -> None:
     assert division(seen(*groups, length=length)) == expected
 
 
-def test_nobody_chosen_is_one_empty_group() -> None:
+def test_empty_selection_is_one_empty_group() -> None:
     found = look()
     assert division(found) == [(0, "", [])]
     assert [(group.decisions, group.clusterCount) for group in found.groups] == [(("p1-decision-1",), 0)]
 
 
-def test_a_length_that_is_none_leaves_no_groups_and_deletes_every_page() -> None:
+def test_invalid_group_length_deletes_all_pages() -> None:
     strategy = GroupStrategy(clustersPerDecisionGroup="5")
     world = hub(
         *FOUR,
@@ -183,7 +185,7 @@ def test_a_length_that_is_none_leaves_no_groups_and_deletes_every_page() -> None
     ]
 
 
-def test_a_selector_that_is_wrong_keeps_the_groups_before_it() -> None:
+def test_invalid_group_selector_keeps_earlier_groups() -> None:
     wrong = selector(requirement("cloud", "Like", "A"))
     found = seen(named("azure", AZURE), named("wrong", wrong), named("amazon", AMAZON))
     assert division(found) == [(0, "azure", ["c3", "c4"])]
@@ -214,15 +216,15 @@ def scored(*, sort_by: str) -> list[list[str]]:
         ("Score", [["c4"], ["c3"], ["c2"], ["c1"]]),
     ],
 )
-def test_sorted_by_score_the_best_of_every_group_come_first(sort_by: str, expected: list[list[str]]) -> None:
+def test_sort_by_score_orders_each_group_by_score(sort_by: str, expected: list[list[str]]) -> None:
     assert scored(sort_by=sort_by) == expected
 
 
-def test_ties_in_score_go_by_name() -> None:
+def test_sort_by_score_orders_ties_by_name() -> None:
     assert division(seen(sort_by="Score")) == [(0, "", ["c1", "c2", "c3", "c4"])]
 
 
-def test_dividing_does_not_depend_on_the_order_of_the_clusters_given() -> None:
+def test_decision_groups_do_not_depend_on_input_order() -> None:
     snapshot = hub(*FOUR).fleet.snapshot()
     found = divide(snapshot, ["c4", "c2", "c3", "c1"], GroupStrategy(clustersPerDecisionGroup=2))
     assert found.groups == (Group("", ("c1", "c2")), Group("", ("c3", "c4")))

@@ -155,7 +155,7 @@ class TestSlices:
 
 
 class TestCounts:
-    def test_many_cheap_expressions_are_dear_together(self) -> None:
+    def test_work_of_many_cheap_expressions_is_limited_together(self) -> None:
         few = [f'managedCluster.metadata.name != "x{at}"' for at in range(1000)]
         spec = PlacementSpec(predicates=(make.predicate(cel=few),))
         outcome = place(fleet(600), PlacementWorkload(make.placement(spec=spec)))
@@ -165,7 +165,7 @@ class TestCounts:
             in outcome.status.message
         )
 
-    def test_so_many_predicates_or_expressions_are_refused_with_the_number(self) -> None:
+    def test_too_many_predicates_or_expressions_are_misconfigured(self) -> None:
         predicates = tuple(make.predicate(cel=["true"]) for _ in range(1001))
         expressions = (make.predicate(cel=["true"] * 600), make.predicate(cel=["true"] * 401))
         for given, field in ((predicates, "predicates "), (expressions, "celExpressions ")):
@@ -174,7 +174,7 @@ class TestCounts:
             assert status.code is Code.MISCONFIGURED
             assert f"{field}has 1001 entries" in status.message
 
-    def test_so_many_groups_are_refused_with_the_number(self) -> None:
+    def test_too_many_decision_groups_are_misconfigured(self) -> None:
         group = DecisionGroup(groupName="canary")
         strategy = GroupStrategy(decisionGroups=(group,) * 1001)
         found = divide(fleet(1).snapshot(), ["c0"], strategy)
@@ -183,7 +183,7 @@ class TestCounts:
 
 
 class TestPrioritizers:
-    def test_so_many_are_refused_with_the_number(self) -> None:
+    def test_too_many_list_items_are_misconfigured(self) -> None:
         many = [make.addon(f"s{at}") for at in range(MOST_PRIORITIZERS + 1)]
         workload = PlacementWorkload(make.placement(spec=PlacementSpec(prioritizerPolicy=make.policy(*many))))
         status = place(fleet(3), workload).status
@@ -191,7 +191,7 @@ class TestPrioritizers:
         assert f"has {MOST_PRIORITIZERS + 1} entries" in status.message
         assert f"at most {MOST_PRIORITIZERS}" in status.message
 
-    def test_the_most_that_are_allowed_are_all_counted(self) -> None:
+    def test_maximum_number_of_items_is_accepted(self) -> None:
         made = fleet(2)
         made.upsert_score(make.score("c1", {f"s{MOST_PRIORITIZERS - 1}": 7}))
         many = [make.addon(f"s{at}") for at in range(MOST_PRIORITIZERS)]
@@ -200,7 +200,7 @@ class TestPrioritizers:
         assert outcome.totals_by_name() == {"c0": 0, "c1": 7}
         assert outcome.selected == ["c1"]
 
-    def test_a_reason_names_as_many_as_fit(self) -> None:
+    def test_reason_lists_as_many_names_as_fit(self) -> None:
         many = [make.addon(f"s{at}") for at in range(200)]
         spec = PlacementSpec(prioritizerPolicy=make.policy(*many, mode="Exact"))
         ((_, reason, _),) = place(fleet(1), PlacementWorkload(make.placement(spec=spec))).reasons()

@@ -33,7 +33,7 @@ def labels(index: int = 0, name: str = "", placement: str = "p1") -> dict[str, s
     [(0, [0]), (1, [1]), (99, [99]), (100, [100]), (101, [100, 1]), (200, [100, 100]), (250, [100, 100, 50])],
     ids=str,
 )
-def test_a_page_holds_a_hundred(count: int, sizes: list[int]) -> None:
+def test_decision_page_has_at_most_100_clusters(count: int, sizes: list[int]) -> None:
     paper = pages(Group("", clusters(count)))
     assert [len(page.decisions) for page in paper.pages] == sizes
     assert tuple(name for page in paper.pages for name in page.clusters) == clusters(count)
@@ -42,7 +42,7 @@ def test_a_page_holds_a_hundred(count: int, sizes: list[int]) -> None:
     assert group.decisions == tuple(f"p1-decision-{at}" for at in range(1, len(sizes) + 1))
 
 
-def test_page_numbers_run_on_across_groups_and_start_at_one() -> None:
+def test_page_numbers_start_at_one_and_continue_across_groups() -> None:
     paper = pages(Group("canary", clusters(150)), Group("", clusters(3)), Group("", clusters(1)))
     assert [(page.name, page.labels) for page in paper.pages] == [
         ("p1-decision-1", labels(0, "canary")),
@@ -57,7 +57,7 @@ def test_page_numbers_run_on_across_groups_and_start_at_one() -> None:
     ]
 
 
-def test_pages_carry_score_and_reason() -> None:
+def test_pages_have_score_and_reason() -> None:
     (page,) = pages(Group("", ("c1",))).pages
     assert page.decisions == (ClusterDecision(clusterName="c1", reason="why c1", score=1),)
 
@@ -103,18 +103,18 @@ def deleted(name: str) -> Event:
     return Event("Normal", "DecisionDelete", "DecisionDeleted", words)
 
 
-def test_a_page_that_is_not_there_is_created_without_saying_scores() -> None:
+def test_created_page_has_no_score_event() -> None:
     paper = pages(Group("", clusters(101)))
     writes = planned(paper, scores={"c1": 5})
     assert writes == Writes(create=paper.pages, events=(created("p1-decision-1"), created("p1-decision-2")))
 
 
-def test_nobody_chosen_is_one_empty_page() -> None:
+def test_empty_selection_is_one_empty_page() -> None:
     writes = planned(pages(Group("", ())))
     assert [page.clusters for page in writes.create] == [()]
 
 
-def test_a_page_as_it_should_be_is_left_alone() -> None:
+def test_unchanged_page_is_not_written() -> None:
     """Whatever scores and reasons were recorded: those alone are no reason to write."""
     assert planned(pages(Group("", ("c1", "c2"))), there(1, ("c1", "c2"))) == Writes()
 
@@ -128,19 +128,19 @@ def test_a_page_as_it_should_be_is_left_alone() -> None:
         pytest.param((), id="none"),
     ],
 )
-def test_other_clusters_rewrite_the_page_and_tell_all_scores(held: tuple[str, ...]) -> None:
+def test_changed_clusters_update_page_with_score_event(held: tuple[str, ...]) -> None:
     paper = pages(Group("", ("c1", "c2")))
     writes = planned(paper, there(1, held), scores={"c2": 7, "c1": -3, "unchosen": 0})
     told = Event("Normal", "ScoreUpdate", "ScoreUpdated", "c1:-3 c2:7 unchosen:0 ")
     assert writes == Writes(rewrite=paper.pages, events=(updated("p1-decision-1"), told))
 
 
-def test_without_scores_there_is_no_score_event() -> None:
+def test_page_update_without_scores_has_no_score_event() -> None:
     writes = planned(pages(Group("", ())), there(1, ("c1",)))
     assert writes.events == (updated("p1-decision-1"),)
 
 
-def test_each_rewritten_page_tells_the_scores() -> None:
+def test_every_updated_page_has_a_score_event() -> None:
     writes = planned(pages(Group("", clusters(101))), there(1, ()), there(2, ()), scores={"c1": 1})
     assert [event.reason for event in writes.events] == ["DecisionUpdate", "ScoreUpdate"] * 2
 
@@ -154,12 +154,12 @@ def test_each_rewritten_page_tells_the_scores() -> None:
         pytest.param(decision("p1-decision-1", ["c1"]), id="no labels at all"),
     ],
 )
-def test_labels_alone_are_mended_without_an_event(page: PlacementDecision) -> None:
+def test_label_update_of_page_has_no_event(page: PlacementDecision) -> None:
     paper = pages(Group("", ("c1",)))
     assert planned(paper, page) == Writes(relabel=paper.pages)
 
 
-def test_clusters_come_before_labels_and_never_both_at_once() -> None:
+def test_page_clusters_are_written_before_labels() -> None:
     paper = pages(Group("canary", ("c1",)))
     first = planned(paper, there(1, ("c2",)))
     assert (first.rewrite, first.relabel) == (paper.pages, ())
@@ -167,7 +167,7 @@ def test_clusters_come_before_labels_and_never_both_at_once() -> None:
     assert (second.rewrite, second.relabel) == ((), paper.pages)
 
 
-def test_surplus_pages_are_deleted_in_order_of_their_names() -> None:
+def test_surplus_pages_are_deleted_by_name() -> None:
     paper = pages(Group("", ("c1",)))
     surplus = [there(number, ("x",)) for number in (10, 9, 2)]
     writes = planned(paper, there(1, ("c1",)), *surplus)
@@ -175,7 +175,7 @@ def test_surplus_pages_are_deleted_in_order_of_their_names() -> None:
     assert writes == Writes(delete=names, events=tuple(deleted(name) for name in names))
 
 
-def test_whatever_bears_the_placements_label_is_taken_for_its_own() -> None:
+def test_decisions_with_label_of_placement_belong_to_it() -> None:
     paper = pages(Group("", ("c1",)))
     mine = there(1, ("c1",))
     foreign = decision("somebody-made-this", ["c1"], placement="p1")
@@ -183,7 +183,7 @@ def test_whatever_bears_the_placements_label_is_taken_for_its_own() -> None:
     assert planned(paper, mine, foreign, *others).delete == ("somebody-made-this",)
 
 
-def test_shrinking_rewrites_the_first_page_and_deletes_the_rest() -> None:
+def test_smaller_selection_updates_first_page_and_deletes_others() -> None:
     everybody = clusters(128)
     before = (there(1, everybody[:100]), there(2, everybody[100:]))
     fewer = planned(pages(Group("", everybody[:10])), *before)
@@ -195,11 +195,11 @@ def test_shrinking_rewrites_the_first_page_and_deletes_the_rest() -> None:
     assert nobody.delete == ("p1-decision-2",)
 
 
-def test_no_groups_at_all_deletes_everything() -> None:
+def test_no_groups_delete_all_pages() -> None:
     assert planned(pages(), there(1, ("c1",))).delete == ("p1-decision-1",)
 
 
-def test_a_warning_is_added_to_updates_and_to_nothing_else() -> None:
+def test_warning_event_is_added_to_page_updates_only() -> None:
     status = warning(lambda: "AddOnPlacementScores c1/default expired", plugin="AddOn/default/free")
     paper = pages(Group("", clusters(101)))
     writes = planned(paper, there(1, ()), there(3, ()), status=status, scores={"c1": 0})
@@ -217,17 +217,17 @@ def test_a_warning_is_added_to_updates_and_to_nothing_else() -> None:
     )
 
 
-def test_a_mistake_is_not_a_warning() -> None:
+def test_misconfiguration_is_not_a_warning_event() -> None:
     writes = planned(pages(Group("", ())), there(1, ("c1",)), status=misconfigured("no"))
     assert writes.events == (updated("p1-decision-1"),)
 
 
-def test_scores_are_told_by_name() -> None:
+def test_score_event_lists_scores_by_name() -> None:
     assert score_text({"b": 1, "a": -20, "c": 0}) == "a:-20 b:1 c:0 "
     assert score_text({}) == ""
 
 
-def test_a_text_of_exactly_a_thousand_characters_is_whole() -> None:
+def test_event_message_of_1000_bytes_is_complete() -> None:
     scores = {f"c{at:02d}-": 10 for at in range(100)}
     scores = {f"{name}xx": value for name, value in scores.items()}
     text = score_text(scores)
@@ -237,19 +237,19 @@ def test_a_text_of_exactly_a_thousand_characters_is_whole() -> None:
     assert longer == text + "......"
 
 
-def test_a_longer_text_is_cut_before_the_first_that_does_not_fit() -> None:
+def test_longer_event_message_is_truncated_between_entries() -> None:
     scores = {f"cluster-{at:03d}": 100 for at in range(100)}
     text = score_text(scores)
     assert len(text) == 16 * 62 + 6
     assert text.endswith("cluster-061:100 ......")
 
 
-def test_the_length_is_counted_in_bytes() -> None:
+def test_event_message_length_is_in_bytes() -> None:
     assert score_text({"é" * 498: 1}) == "é" * 498 + ":1 "
     assert score_text({"é" * 499: 1}) == "......"
 
 
-def test_scores_and_warning_are_put_into_words_once_and_only_for_an_update() -> None:
+def test_score_message_is_formatted_once_and_only_for_updates() -> None:
     """A placement of 100,000 clusters has 1,000 pages, and a new cluster may move them all."""
     told: list[str] = []
 

@@ -97,7 +97,7 @@ def weights(given: PrioritizerPolicy | None) -> list[tuple[str, int]]:
         ),
     ],
 )
-def test_which_prioritizers_with_which_weights(
+def test_profile_has_prioritizers_with_weights_of_policy(
     given: PrioritizerPolicy | None, expected: list[tuple[str, int]]
 ) -> None:
     assert weights(given) == expected
@@ -119,7 +119,7 @@ NO_ADDON = PrioritizerConfig(scoreCoordinate=ScoreCoordinate(type="AddOn"), weig
     ],
 )
 @pytest.mark.parametrize("clusters", [(), (cluster("c1"),)], ids=["no clusters", "a cluster"])
-def test_a_policy_that_makes_no_sense(
+def test_invalid_prioritizer_policy_is_misconfigured(
     given: PrioritizerPolicy, message: str, clusters: tuple[object, ...]
 ) -> None:
     found = look(*clusters, spec=PlacementSpec(prioritizerPolicy=given))
@@ -137,7 +137,7 @@ def test_a_policy_that_makes_no_sense(
         pytest.param(PrioritizerConfig(scoreCoordinate=ScoreCoordinate(type="AddOn")), id="an empty add-on"),
     ],
 )
-def test_weight_zero_is_skipped_before_anything_is_checked(idle: PrioritizerConfig) -> None:
+def test_prioritizer_with_weight_zero_is_not_checked(idle: PrioritizerConfig) -> None:
     assert weights(policy(idle)) == DEFAULTS
 
 
@@ -167,17 +167,19 @@ THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
         pytest.param(-(2**31), [], 0, id="a very negative number too"),
     ],
 )
-def test_how_many(wanted: int | None, expected: list[str], unscheduled: int) -> None:
+def test_number_of_clusters_limits_the_selection(
+    wanted: int | None, expected: list[str], unscheduled: int
+) -> None:
     found = look(*THREE, spec=PlacementSpec(numberOfClusters=wanted))
     assert found.outcome.selected == expected
     assert found.outcome.unscheduled == unscheduled
 
 
-def test_names_are_compared_byte_by_byte() -> None:
+def test_equal_totals_are_ordered_by_bytes_of_name() -> None:
     assert selected(cluster("c10"), cluster("c2"), cluster("c-1")) == ["c-1", "c10", "c2"]
 
 
-def test_totals_are_weighted_sums_and_the_highest_come_first() -> None:
+def test_placement_ranks_by_weighted_sum() -> None:
     spec = PlacementSpec(
         numberOfClusters=2, prioritizerPolicy=policy(builtin("Balance", 3), builtin(CPU), addon("demo"))
     )
@@ -188,7 +190,7 @@ def test_totals_are_weighted_sums_and_the_highest_come_first() -> None:
     assert found.outcome.selected == ["c1", "c2"]
 
 
-def test_filters_in_order_and_a_spread_only_when_asked_for() -> None:
+def test_profile_has_ordered_filters_and_optional_spread() -> None:
     plain = profile_of(placement())
     assert [each.name for each in plain.pre_filters] == ["ClusterSets"]
     assert [each.name for each in plain.filters] == ["Predicate", "TaintToleration"]
@@ -213,12 +215,12 @@ DISABLE = "cluster.open-cluster-management.io/experimental-scheduling-disable"
         pytest.param({DISABLE: ""}, False, id="not even none"),
     ],
 )
-def test_a_placement_can_be_left_alone(annotations: dict[str, str], idle: bool) -> None:
+def test_annotation_disables_placement(annotations: dict[str, str], idle: bool) -> None:
     assert PlacementWorkload(placement(annotations=annotations)).idle is idle
 
 
 @pytest.mark.parametrize(("deleting", "idle"), [(None, False), (NOW, True)], ids=["there", "being deleted"])
-def test_a_placement_being_deleted_is_left_alone(deleting: datetime | None, idle: bool) -> None:
+def test_deleted_placement_is_not_scheduled(deleting: datetime | None, idle: bool) -> None:
     source = placement()
     source = structs.replace(source, metadata=structs.replace(source.metadata, deletionTimestamp=deleting))
     assert PlacementWorkload(source).idle is idle

@@ -95,13 +95,13 @@ def claims(key: str, operator: str, *values: str) -> ClusterPredicate:
         ),
     ],
 )
-def test_who_passes(predicates: tuple[ClusterPredicate, ...], expected: str) -> None:
+def test_predicates_select_matching_clusters(predicates: tuple[ClusterPredicate, ...], expected: str) -> None:
     found = look(*FLEET, spec=PlacementSpec(predicates=predicates))
     assert found.status.code is Code.SUCCESS
     assert sorted(found.outcome.selected) == expected.split()
 
 
-def test_the_last_of_duplicate_claims_counts() -> None:
+def test_last_of_duplicate_claims_is_matched() -> None:
     twice = cluster("twice")
     claims_given = (ClusterClaim(name="region", value="eu"), ClusterClaim(name="region", value="us"))
     twice = structs.replace(twice, status=structs.replace(twice.status, clusterClaims=claims_given))
@@ -133,7 +133,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("mistake", "message"), MISTAKES)
-def test_a_mistake_makes_the_placement_misconfigured(mistake: ClusterPredicate, message: str) -> None:
+def test_invalid_predicate_makes_placement_misconfigured(mistake: ClusterPredicate, message: str) -> None:
     found = look(*FLEET, spec=PlacementSpec(predicates=(PROD, mistake)))
     assert found.status.code is Code.MISCONFIGURED
     assert found.status.plugin == NAME
@@ -143,14 +143,12 @@ def test_a_mistake_makes_the_placement_misconfigured(mistake: ClusterPredicate, 
 
 
 @pytest.mark.parametrize(("mistake", "message"), MISTAKES)
-def test_a_mistake_is_not_reported_while_there_is_nobody_to_ask(
-    mistake: ClusterPredicate, message: str
-) -> None:
+def test_invalid_predicate_is_not_reported_without_clusters(mistake: ClusterPredicate, message: str) -> None:
     found = look(spec=PlacementSpec(predicates=(mistake,)))
     assert found.status.code is Code.SUCCESS
 
 
-def test_the_first_mistake_is_the_one_reported_label_before_claim_before_cel() -> None:
+def test_first_invalid_selector_is_reported() -> None:
     wrong = predicate(
         labels=selector(requirement("env", "Labels")),
         claims=[requirement("region", "Claims")],
@@ -165,7 +163,7 @@ def test_the_first_mistake_is_the_one_reported_label_before_claim_before_cel() -
     )
 
 
-def test_a_mistake_in_a_predicate_is_reported_before_one_in_the_prioritizers() -> None:
+def test_invalid_predicate_is_reported_before_invalid_prioritizer() -> None:
     spec = PlacementSpec(
         predicates=(labels("env", "Like"),), prioritizerPolicy=policy(builtin("Balance"), mode="Sometimes")
     )
@@ -209,7 +207,7 @@ def test_a_mistake_in_a_predicate_is_reported_before_one_in_the_prioritizers() -
         ),
     ],
 )
-def test_words_of_an_objection(predicates: tuple[ClusterPredicate, ...], words: str) -> None:
+def test_message_of_predicate_rejection(predicates: tuple[ClusterPredicate, ...], words: str) -> None:
     found = look(*FLEET, spec=PlacementSpec(predicates=predicates))
     assert refusal(found, "neither") == (NAME, words)
 
@@ -224,6 +222,6 @@ def test_words_of_an_objection(predicates: tuple[ClusterPredicate, ...], words: 
         pytest.param(labels("env", "In", "prod"), 'label "env" is "dev", needs "prod"', id="another value"),
     ],
 )
-def test_words_name_the_value_that_is_there(asked: ClusterPredicate, words: str) -> None:
+def test_message_of_predicate_names_actual_value(asked: ClusterPredicate, words: str) -> None:
     found = look(*FLEET, spec=PlacementSpec(predicates=(asked,)))
     assert refusal(found, "claim") == (NAME, words)

@@ -114,24 +114,24 @@ LOPSIDED = "a1:eu a2:eu a3:eu a4:eu b1:us c1:ap"
         ),
     ],
 )
-def test_who_is_taken(clusters: str, spec: PlacementSpec, expected: str) -> None:
+def test_spread_constraint_selects_clusters(clusters: str, spec: PlacementSpec, expected: str) -> None:
     assert selected(*fleet(clusters), spec=spec) == expected.split()
 
 
-def test_clusters_without_the_label_are_no_topology_that_the_others_could_be_ahead_of() -> None:
+def test_clusters_without_topology_do_not_count_for_skew() -> None:
     spec = spread(over("region", SOFT), wanted=4)
     regions = "a1:eu a2:eu a3:eu b1:us b2:us"
     assert selected(*fleet(regions), spec=spec) == ["a1", "a2", "b1", "b2"]
     assert selected(*fleet(f"{regions} z"), spec=spec) == ["a1", "a2", "b1", "b2"]
 
 
-def test_a_claim_can_be_the_topology() -> None:
+def test_claim_as_topology_of_spread() -> None:
     clusters = [cluster(name, claims={"zone": zone}) for name, zone in (("a", "1"), ("b", "1"), ("c", "2"))]
     assert selected(*clusters, spec=spread(over("zone", kind="Claim"), wanted=2)) == ["a", "c"]
     assert selected(*clusters, spec=spread(over("zone", kind="Label"), wanted=2)) == []
 
 
-def test_a_score_decides_within_the_limits_and_the_order_stays_that_of_the_ranking() -> None:
+def test_spread_selects_by_score_within_skew_in_rank_order() -> None:
     spec = structs.replace(
         spread(over("region"), wanted=3), prioritizerPolicy=policy(addon("free"), mode="Exact")
     )
@@ -139,7 +139,7 @@ def test_a_score_decides_within_the_limits_and_the_order_stays_that_of_the_ranki
     assert selected(*fleet("a1:eu a2:eu a3:eu b1:us"), *scores, spec=spec) == ["a3", "a2", "b1"]
 
 
-def test_topologies_are_those_of_clusters_that_passed_the_filters() -> None:
+def test_spread_topologies_are_those_of_feasible_clusters() -> None:
     spec = structs.replace(
         spread(over("region"), wanted=3), predicates=(predicate(labels=selector(labels={"env": "prod"})),)
     )
@@ -151,7 +151,7 @@ def two(name: str, region: str, tier: str) -> object:
     return cluster(name, labels={"region": region, "tier": tier})
 
 
-def test_the_earlier_of_two_soft_constraints_matters_more() -> None:
+def test_earlier_soft_spread_constraint_has_precedence() -> None:
     clusters = [two("a", "eu", "gold"), two("b", "eu", "lead"), two("c", "us", "gold")]
     regions_first = spread(over("region", SOFT), over("tier", SOFT), wanted=2)
     assert selected(*clusters, spec=regions_first) == ["a", "c"]
@@ -159,12 +159,12 @@ def test_the_earlier_of_two_soft_constraints_matters_more() -> None:
     assert selected(*clusters, spec=tiers_first) == ["a", "b"]
 
 
-def test_a_hard_constraint_wins_over_an_earlier_soft_one() -> None:
+def test_hard_spread_constraint_has_precedence_over_soft_one() -> None:
     clusters = [two("a", "eu", "gold"), two("b", "eu", "lead"), two("c", "us", "gold")]
     assert selected(*clusters, spec=spread(over("tier", SOFT), over("region"), wanted=2)) == ["a", "c"]
 
 
-def test_all_hard_constraints_must_hold_together() -> None:
+def test_all_hard_spread_constraints_hold_together() -> None:
     clusters = [
         two("a", "eu", "gold"),
         two("b", "eu", "lead"),
@@ -175,7 +175,7 @@ def test_all_hard_constraints_must_hold_together() -> None:
     assert selected(*clusters[:3], spec=spread(over("region"), over("tier"), wanted=3)) == ["a"]
 
 
-def test_words() -> None:
+def test_message_of_spread_rejection() -> None:
     found = look(*fleet("a1:eu a2:eu a3:eu b1:us z"), spec=spread(over("region"), wanted=4))
     assert found.outcome.selected == ["a1", "a2", "b1"]
     assert refusal(found, "z") == (NAME, "has no label region, over which the placement must be spread")
@@ -198,7 +198,7 @@ def test_cluster_passed_over_by_a_soft_constraint_names_the_constraint() -> None
     ]
 
 
-def test_cluster_without_the_topology_is_taken_last_and_told_so() -> None:
+def test_cluster_without_topology_is_selected_last_with_reason() -> None:
     found = look(*fleet("a1 b1:us"), spec=spread(over("region", SOFT), wanted=1))
     assert found.outcome.selected == ["b1"]
     assert trace(found, "a1").reason == TAKEN_LAST.format(kind="label", key="region")
@@ -216,7 +216,7 @@ constraints = st.lists(
 
 @given(topologies=topologies, constraints=constraints, wanted=st.one_of(st.none(), st.integers(0, 8)))
 @settings(max_examples=50)
-def test_every_feasible_cluster_that_is_left_out_gets_a_true_reason(
+def test_every_cluster_skipped_by_spread_has_a_true_reason(
     topologies: list[tuple[str, str]], constraints: list[SpreadConstraint], wanted: int | None
 ) -> None:
     clusters = [
@@ -242,7 +242,7 @@ def test_every_feasible_cluster_that_is_left_out_gets_a_true_reason(
             assert wanted is None or len(chosen) < wanted
 
 
-def test_a_soft_constraint_is_not_named_as_what_keeps_a_cluster_out() -> None:
+def test_soft_spread_constraint_is_not_named_for_unselected_cluster() -> None:
     found = look(*fleet("a1:eu a2:eu b1:us"), spec=spread(over("region", SOFT), wanted=1))
     assert found.outcome.selected == ["a1"]
     assert trace(found, "a2").reason == "passed every filter, but 1 better host fills the 1 wanted"
@@ -253,7 +253,7 @@ regions = st.lists(st.sampled_from(["eu", "us", "ap", ""]), max_size=9)
 
 @given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)), skew=st.integers(1, 3))
 @settings(max_examples=50)
-def test_a_hard_constraint_is_never_broken_and_leaves_out_nobody_it_need_not(
+def test_hard_spread_constraint_holds_and_selects_as_many_as_possible(
     regions: list[str], wanted: int | None, skew: int
 ) -> None:
     region_of = {f"c{at}": region for at, region in enumerate(regions)}
@@ -277,7 +277,7 @@ def test_a_hard_constraint_is_never_broken_and_leaves_out_nobody_it_need_not(
 
 @given(regions=regions, wanted=st.one_of(st.none(), st.integers(0, 9)))
 @settings(max_examples=30)
-def test_a_soft_constraint_never_costs_a_cluster(regions: list[str], wanted: int | None) -> None:
+def test_soft_spread_constraint_never_reduces_the_selection(regions: list[str], wanted: int | None) -> None:
     clusters = fleet(" ".join(f"c{at}:{region}" for at, region in enumerate(regions)))
     chosen = selected(*clusters, spec=spread(over("region", SOFT), wanted=wanted))
     assert len(chosen) == len(selected(*clusters, spec=spread(wanted=wanted)))
@@ -318,7 +318,7 @@ def one_by_one(
     data=st.data(),
 )
 @settings(max_examples=100)
-def test_choosing_is_as_if_everybody_was_looked_at_for_every_cluster(
+def test_spread_selection_equals_exhaustive_selection(
     topologies: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
     constraints = tuple(
@@ -345,7 +345,7 @@ def test_choosing_is_as_if_everybody_was_looked_at_for_every_cluster(
 
 @pytest.mark.parametrize("when", [HARD, SOFT])
 @pytest.mark.parametrize("wanted", [3_000, None])
-def test_looking_at_a_topology_again_takes_a_reason(
+def test_spread_examines_topology_again_only_after_a_change(
     when: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a topology for every cluster, looking at all for every cluster taken would be 16 million looks."""

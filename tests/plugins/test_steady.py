@@ -33,11 +33,11 @@ THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
         ),
     ],
 )
-def test_scores(decisions: tuple[object, ...], expected: tuple[int, ...]) -> None:
+def test_steady_scores_decided_clusters(decisions: tuple[object, ...], expected: tuple[int, ...]) -> None:
     assert tuple(scores_of(look(*THREE, *decisions), NAME).values()) == expected
 
 
-def test_a_decided_cluster_that_was_filtered_out_does_not_pass_its_head_start_on() -> None:
+def test_steady_score_of_filtered_cluster_is_not_transferred() -> None:
     out = cluster("c2", member_of="elsewhere")
     held = decision("d", ["c2", "c3"], placement="p1")
     found = look(cluster("c1"), out, cluster("c3"), cluster("c4"), held)

@@ -19,7 +19,7 @@ FLEET = (
 ASKED = policy(builtin(NAME), mode="Exact")
 
 
-def test_nobody_who_did_not_ask_notices_a_preference() -> None:
+def test_prefer_no_select_has_no_effect_without_taint_preference() -> None:
     assert selected(*FLEET, spec=PlacementSpec(numberOfClusters=1)) == ["a-two"]
 
 
@@ -39,17 +39,19 @@ def test_nobody_who_did_not_ask_notices_a_preference() -> None:
         ),
     ],
 )
-def test_scores(tolerations: tuple[Toleration, ...], expected: tuple[int, ...]) -> None:
+def test_taint_preference_scores_clusters_by_taints(
+    tolerations: tuple[Toleration, ...], expected: tuple[int, ...]
+) -> None:
     found = look(*FLEET, spec=PlacementSpec(tolerations=tolerations, prioritizerPolicy=ASKED))
     assert tuple(scores_of(found, NAME).values()) == expected
 
 
-def test_it_prefers_and_does_not_filter() -> None:
+def test_taint_preference_does_not_filter() -> None:
     spec = PlacementSpec(numberOfClusters=3, prioritizerPolicy=ASKED)
     assert selected(*FLEET, spec=spec) == ["c-none", "b-one", "a-two"]
 
 
-def test_only_preferences_count() -> None:
+def test_taint_preference_counts_only_prefer_no_select() -> None:
     hard = cluster("a", taints=unwanted("x", effect="NoSelectIfNew"))
     spec = PlacementSpec(tolerations=(Toleration(key="x", effect="NoSelectIfNew"),), prioritizerPolicy=ASKED)
     assert scores_of(look(hard, cluster("b"), spec=spec), NAME) == {"a": 100, "b": 100}

@@ -107,7 +107,9 @@ OTHER = tolerate("other", "Exists")
         ),
     ],
 )
-def test_who_passes(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], passes: bool) -> None:
+def test_tolerations_select_tainted_clusters(
+    taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], passes: bool
+) -> None:
     found = look(cluster("c1", taints=taints), cluster("free"), spec=tolerating(*tolerations))
     assert found.status.code is Code.SUCCESS
     assert ("c1" in found.outcome.selected) is passes
@@ -132,7 +134,7 @@ def test_who_passes(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ..
         pytest.param(PREFER, (), True, True, id="PreferNoSelect"),
     ],
 )
-def test_being_in_the_decision_already(
+def test_no_select_if_new_keeps_decided_clusters(
     effect: str, tolerations: tuple[Toleration, ...], decided_passes: bool, new_passes: bool, decided: bool
 ) -> None:
     """Ownership of the decision is not looked at, only its label."""
@@ -151,7 +153,7 @@ def test_being_in_the_decision_already(
         pytest.param(decision("d", ["c1"], placement="p1", namespace="ns2"), id="in another namespace"),
     ],
 )
-def test_the_decision_of_somebody_else_does_not_make_a_cluster_an_old_one(other: object) -> None:
+def test_decision_of_other_placement_does_not_exempt_from_no_select_if_new(other: object) -> None:
     assert look(cluster("c1", taints=[taint(effect=IF_NEW)]), other).outcome.selected == []
 
 
@@ -165,7 +167,7 @@ def test_the_decision_of_somebody_else_does_not_make_a_cluster_an_old_one(other:
         pytest.param(tolerate("", "Almost"), KEY_NEEDED, id="an unknown operator without a key"),
     ],
 )
-def test_a_toleration_that_makes_no_sense(mistake: Toleration, message: str) -> None:
+def test_invalid_toleration_is_misconfigured(mistake: Toleration, message: str) -> None:
     found = look(cluster("c1"), spec=tolerating(EXISTS, mistake))
     assert (found.status.code, found.status.plugin) == (Code.MISCONFIGURED, NAME)
     assert found.status.message == message
@@ -174,7 +176,7 @@ def test_a_toleration_that_makes_no_sense(mistake: Toleration, message: str) -> 
     assert look(spec=tolerating(mistake)).status.code is Code.SUCCESS
 
 
-def test_the_first_of_several_mistakes_is_reported() -> None:
+def test_first_invalid_toleration_is_reported() -> None:
     both = tolerate("gpu", "Exists", "v"), tolerate("")
     assert look(cluster("c1"), spec=tolerating(*both)).status.message == VALUE_UNWANTED
     assert look(cluster("c1"), spec=tolerating(*reversed(both))).status.message == KEY_NEEDED
@@ -209,30 +211,30 @@ TEN = tolerating(tolerate(seconds=10))
         pytest.param(["c1"], tolerating(tolerate(), tolerate(seconds=60)), None, id="which may have no end"),
     ],
 )
-def test_when_to_look_again(held: list[str], spec: PlacementSpec, seconds: int | None) -> None:
+def test_toleration_expiry_sets_wake_time(held: list[str], spec: PlacementSpec, seconds: int | None) -> None:
     found = look(*AGES, decision("p1-decision-1", held, placement="p1"), spec=spec)
     expected = None if seconds is None else NOW_MICROS + seconds * SECOND
     assert found.outcome.wake == expected
 
 
-def test_nothing_to_wake_for_when_another_taint_is_not_tolerated() -> None:
+def test_untolerated_taint_sets_no_wake_time() -> None:
     held = decision("p1-decision-1", ["c1"], placement="p1")
     tainted = cluster("c1", taints=[aged(8), taint("other")])
     assert look(tainted, held, spec=TEN).outcome.wake is None
 
 
-def test_a_taint_that_does_not_touch_decided_clusters_wakes_nobody() -> None:
+def test_taint_of_undecided_cluster_sets_no_wake_time() -> None:
     held = decision("p1-decision-1", ["c1"], placement="p1")
     assert look(cluster("c1", taints=[aged(8, IF_NEW)]), held, spec=TEN).outcome.wake is None
 
 
-def test_a_decided_cluster_out_of_reach_still_wakes() -> None:
+def test_taint_of_decided_cluster_outside_the_sets_sets_wake_time() -> None:
     held = decision("p1-decision-1", ["c1"], placement="p1")
     found = look(cluster("c1", taints=[aged(8)], member_of="other"), held, spec=TEN)
     assert found.outcome.wake == NOW_MICROS + 2 * SECOND
 
 
-def test_the_time_at_which_answers_change_is_that_of_the_soonest_end() -> None:
+def test_until_is_the_earliest_toleration_expiry() -> None:
     plugin = TaintToleration(tolerations=TEN.tolerations, owner=("ns1", "p1"))
     context = look(*AGES, cluster("free"), spec=TEN).outcome.context
     row_of = context.snapshot.hosts.row_of
@@ -277,12 +279,12 @@ def test_the_time_at_which_answers_change_is_that_of_the_soonest_end() -> None:
         ),
     ],
 )
-def test_words(tainted: Taint, tolerations: tuple[Toleration, ...], words: str) -> None:
+def test_message_of_taint_rejection(tainted: Taint, tolerations: tuple[Toleration, ...], words: str) -> None:
     found = look(cluster("c1", taints=[tainted]), spec=tolerating(*tolerations))
     assert refusal(found, "c1") == (NAME, words)
 
 
-def test_the_first_taint_not_tolerated_is_the_one_named() -> None:
+def test_first_untolerated_taint_is_named() -> None:
     found = look(cluster("c1", taints=[taint("a"), taint("b"), taint("c")]), spec=tolerating(tolerate("a")))
     assert refusal(found, "c1") == (NAME, "has taint b:NoSelect, which the placement does not tolerate")
 
@@ -296,11 +298,11 @@ def test_the_first_taint_not_tolerated_is_the_one_named() -> None:
         pytest.param(tolerate("k", "exists"), False, id="operators are case-sensitive"),
     ],
 )
-def test_one_toleration_and_one_taint(toleration: Toleration, expected: bool) -> None:
+def test_toleration_matches_taint(toleration: Toleration, expected: bool) -> None:
     assert matches(toleration, "k", "v", NO_SELECT) is expected
 
 
-def test_shapes_that_no_cluster_has_any_more_are_forgotten() -> None:
+def test_unused_taint_combinations_are_removed_from_cache() -> None:
     """Taint values may be anything, such as the time of an incident."""
     world = hub(cluster("c1"), spec=tolerating(EXISTS))
     workload = world.workload(KEY)
@@ -314,7 +316,7 @@ def test_shapes_that_no_cluster_has_any_more_are_forgotten() -> None:
     assert plugin.remembered < 100
 
 
-def test_a_taint_of_its_own_on_every_cluster_costs_no_bitmap_each() -> None:
+def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:
     """Tolerated for a time, not tolerated, and only by clusters that already have it."""
     kinds = (
         lambda at: taint("late", str(at), added=NOW - timedelta(seconds=at)),

@@ -88,13 +88,13 @@ def silent(made: AddOnPlacementScore) -> AddOnPlacementScore:
         ("Default/free=worst", Missing.ZERO),
     ],
 )
-def test_of_an_add_on_score(text: str, expected: Missing) -> None:
+def test_missing_score_policy_of_addon_score(text: str, expected: Missing) -> None:
     found = trust_of({MISSING_SCORE: text})
     assert found.addon("default", "free") is expected
     assert found.faults == ()
 
 
-def test_of_a_calculator_in_any_case() -> None:
+def test_missing_score_policy_of_calculator_is_case_insensitive() -> None:
     found = trust_of({MISSING_SCORE: "worst,resourceRatioCPU=exclude"})
     assert found.calculator("ResourceRatioCPU") is Missing.EXCLUDE
     assert found.calculator("Latency") is Missing.WORST
@@ -121,20 +121,20 @@ def test_of_a_calculator_in_any_case() -> None:
         ({EXPIRED_SCORES: "gone"}, ("'gone' is neither absent nor present",)),
     ],
 )
-def test_what_makes_no_sense_has_no_effect(annotations: dict[str, str], words: tuple[str, ...]) -> None:
+def test_invalid_score_annotation_has_no_effect(annotations: dict[str, str], words: tuple[str, ...]) -> None:
     found = trust_of(annotations)
     assert tuple(each.words for each in found.faults) == words
     assert found.default is Missing.ZERO
     assert not found.hides_expired
 
 
-def test_one_wrong_part_leaves_the_others_alone() -> None:
+def test_invalid_part_of_score_annotation_keeps_the_others() -> None:
     found = trust_of({MISSING_SCORE: "worst,default/free=bad"})
     assert found.addon("default", "free") is Missing.WORST
     assert len(found.faults) == 1
 
 
-def test_without_annotations_nothing_is_said() -> None:
+def test_placement_without_score_annotations_has_no_notes() -> None:
     assert trust_of({"example.com/other": "worst"}) is PLAIN
 
 
@@ -142,26 +142,26 @@ def test_without_annotations_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(("weight", "worst"), [(1, -100), (3, -100), (-1, 100), (-3, 100)])
-def test_the_worst_depends_on_the_weight(weight: int, worst: int) -> None:
+def test_worst_score_depends_on_sign_of_weight(weight: int, worst: int) -> None:
     found = seen(score("c1", {"free": 30}), late("c2"), says="worst", spec=by(addon("free", weight)))
     assert found.outcome.totals_by_name() == {"c1": 30 * weight, "c2": worst * weight, "c3": worst * weight}
     assert found.outcome.selected[0] == "c1"
 
 
-def test_an_object_without_the_score_and_a_silent_one_are_as_good_as_none() -> None:
+def test_silent_or_incomplete_score_object_counts_as_missing() -> None:
     found = seen(
         score("c1", {"other": 99}), silent(score("c2", {"free": -3})), score("c3", {"free": -3}), says="worst"
     )
     assert found.outcome.totals_by_name() == {"c1": -100, "c2": -100, "c3": -3}
 
 
-def test_a_silent_score_counts_as_written_for_others() -> None:
+def test_silent_score_counts_as_written_without_annotation() -> None:
     found = seen(silent(score("c1", {"free": -3})), says="zero")
     assert found.outcome.totals_by_name() == {"c1": -3, "c2": 0, "c3": 0}
 
 
 @pytest.mark.parametrize(("weight", "worst"), [(2, -100), (-2, 100)])
-def test_the_worst_of_a_calculator(weight: int, worst: int) -> None:
+def test_missing_calculator_score_counts_as_worst(weight: int, worst: int) -> None:
     found = seen(
         cluster_score("c1", "Latency", 1000),
         cluster_score("c2", "Latency", 3000),
@@ -171,12 +171,12 @@ def test_the_worst_of_a_calculator(weight: int, worst: int) -> None:
     assert found.outcome.totals_by_name() == {"c1": 0, "c2": 100 * weight, "c3": worst * weight}
 
 
-def test_the_worst_of_a_calculator_nobody_has_published() -> None:
+def test_unpublished_calculator_counts_as_worst() -> None:
     found = seen(says="worst", spec=by(builtin("ResourceRatioCPU")))
     assert found.outcome.totals_by_name() == {"c1": -100, "c2": -100, "c3": -100}
 
 
-def test_one_score_of_several_counts_as_the_worst() -> None:
+def test_annotation_applies_worst_to_one_of_several_scores() -> None:
     found = seen(
         score("c1", {"free": 1, "mem": 1}),
         says="default/mem=worst",
@@ -185,7 +185,7 @@ def test_one_score_of_several_counts_as_the_worst() -> None:
     assert found.outcome.totals_by_name() == {"c1": 2, "c2": -100, "c3": -100}
 
 
-def test_the_warning_says_what_they_count() -> None:
+def test_warning_names_what_expired_scores_count() -> None:
     found = seen(late("c1"), silent(score("c2", {"free": 1})), says="worst")
     assert found.status.code is Code.WARNING
     assert found.error == (
@@ -197,7 +197,7 @@ def test_the_warning_says_what_they_count() -> None:
 # Exclude
 
 
-def test_clusters_without_the_score_are_not_feasible() -> None:
+def test_exclude_policy_rejects_clusters_without_score() -> None:
     found = seen(
         score("c1", {"free": -100}),
         late("c2"),
@@ -224,25 +224,25 @@ def test_clusters_without_the_score_are_not_feasible() -> None:
     assert found.status.plugin == missing_score.NAME
 
 
-def test_whoever_never_had_a_score_is_no_news() -> None:
+def test_never_published_score_causes_no_warning() -> None:
     found = seen(score("c1", {"free": 5}), score("c2", {"mem": 5}, valid_until=LATE), says="exclude")
     assert found.outcome.selected == ["c1"]
     assert found.status.code is Code.SUCCESS
 
 
-def test_a_silent_score_excludes() -> None:
+def test_exclude_policy_rejects_clusters_with_silent_score() -> None:
     found = seen(silent(score("c1", {"free": 99})), score("c2", {"free": 1}), says="exclude")
     assert found.outcome.selected == ["c2"]
     assert "was marked silent" in Trace(found.outcome).host("c1").reason
 
 
-def test_a_calculator_excludes_too() -> None:
+def test_exclude_policy_applies_to_calculator() -> None:
     found = seen(cluster_score("c2", "Latency", 7), says="exclude", spec=by(builtin("Latency")))
     assert found.outcome.selected == ["c2"]
     assert Trace(found.outcome).host("c1").reason.startswith("there is no ManagedClusterScore Latency")
 
 
-def test_scores_without_a_weight_exclude_nobody() -> None:
+def test_exclude_policy_ignores_scores_without_weight() -> None:
     found = seen(says="exclude", spec=by(addon("free", 0), builtin("ResourceAllocatableCPU")))
     assert len(found.outcome.selected) == 3
     assert [each.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
@@ -252,13 +252,13 @@ def test_scores_without_a_weight_exclude_nobody() -> None:
 
 
 @pytest.mark.parametrize("says", ["worst", "exclude"])
-def test_the_next_look_is_when_a_score_runs_out(says: str) -> None:
+def test_exclude_policy_wakes_at_score_expiry(says: str) -> None:
     found = seen(late("c1", until=SOON), score("c2", {"free": 1}), late("c3"), says=says)
     assert found.outcome.until == NOW_MICROS + 5 * SECOND + 1
 
 
 @pytest.mark.parametrize("says", ["worst", "exclude"])
-def test_followed_until_then_and_from_scratch_after(says: str) -> None:
+def test_excluding_placement_is_followed_until_expiry(says: str) -> None:
     spec = by(addon("free"), number=1)
     world = hub(
         *THREE, late("c1", 90), late("c2", 10, until=SOON), spec=spec, annotations={MISSING_SCORE: says}
@@ -287,7 +287,7 @@ def test_followed_until_then_and_from_scratch_after(says: str) -> None:
 # What is told
 
 
-def test_a_trace_says_why_a_score_is_what_it_is() -> None:
+def test_trace_explains_replaced_addon_score() -> None:
     def notes(says: str, *scores: object) -> list[str]:
         trace = Trace(seen(*scores, says=says).outcome)
         return [trace.host(name).contributions[0].note for name in ("c1", "c2", "c3")]
@@ -307,7 +307,7 @@ def test_a_trace_says_why_a_score_is_what_it_is() -> None:
     ]
 
 
-def test_a_trace_of_a_calculator_says_it_too() -> None:
+def test_trace_explains_replaced_calculator_score() -> None:
     for says, what in (("zero", "0"), ("worst", "as the worst by annotation fairway.dev/missing-score")):
         trace = Trace(seen(says=says, spec=by(builtin("ResourceRatioCPU"))).outcome)
         (part,) = trace.host("c1").contributions
@@ -328,7 +328,7 @@ def chosen(*scores: object, says: str = "absent", cel: str = HAS_FREE, now: date
     return found
 
 
-def test_expressions_do_not_see_what_has_run_out() -> None:
+def test_expired_scores_are_hidden_from_expressions() -> None:
     found = chosen(late("c1"), late("c2", until=SOON), silent(score("c3", {"free": 5})))
     assert found.outcome.selected == ["c2"]
     assert Trace(found.outcome).host("c1").reason == (
@@ -339,35 +339,35 @@ def test_expressions_do_not_see_what_has_run_out() -> None:
 
 
 @pytest.mark.parametrize("says", ["present", "nonsense"])
-def test_they_do_unless_asked_not_to(says: str) -> None:
+def test_expired_scores_are_visible_to_expressions_by_default(says: str) -> None:
     assert chosen(late("c1"), says=says).outcome.selected == ["c1"]
     assert chosen(late("c1"), says=says).outcome.until == NEVER_CHANGES
 
 
-def test_a_score_is_seen_up_to_and_including_the_moment_it_says() -> None:
+def test_score_is_visible_to_expressions_up_to_valid_until() -> None:
     assert chosen(late("c1", until=NOW)).outcome.selected == ["c1"]
     assert chosen(late("c1", until=NOW), now=NOW + timedelta(microseconds=1)).outcome.selected == []
 
 
-def test_what_else_an_expression_says_still_counts() -> None:
+def test_expression_with_hidden_score_is_still_evaluated() -> None:
     either = f'managedCluster.metadata.name == "c1" || {HAS_FREE}'
     assert chosen(late("c1"), late("c2"), cel=either).outcome.selected == ["c1"]
 
 
-def test_a_name_that_is_worked_out() -> None:
+def test_hidden_score_with_computed_name() -> None:
     cel = 'managedCluster.scores(managedCluster.metadata.name == "c1" ? "default" : "other").size() > 0'
     found = chosen(late("c1"), score("c2", {"free": 1}, name="other", valid_until=SOON), cel=cel)
     assert found.outcome.selected == ["c2"]
     assert found.outcome.until == to_micros(SOON) + 1
 
 
-def test_the_next_look_is_when_what_an_expression_sees_runs_out() -> None:
+def test_expression_wakes_at_expiry_of_visible_score() -> None:
     later = SOON + timedelta(seconds=1)
     found = chosen(late("c1", until=later), late("c2", until=SOON), late("c3", -5, until=NOW))
     assert found.outcome.until == to_micros(SOON) + 1, "c3 is turned away for good"
 
 
-def test_answers_are_kept_by_what_a_cluster_has_lost() -> None:
+def test_expression_results_are_cached_by_hidden_scores() -> None:
     """Time that passes costs no evaluation where nothing runs out, and one where something does."""
     spec = PlacementSpec(numberOfClusters=3, predicates=(predicate(cel=[HAS_FREE]),))
     world = hub(
@@ -391,7 +391,7 @@ def test_answers_are_kept_by_what_a_cluster_has_lost() -> None:
     assert run(NOW) == ["c1", "c2"], "time may go back"
 
 
-def test_an_expression_may_ask_for_more_scores_than_can_be_told_apart() -> None:
+def test_expression_with_many_scores_hides_expired_ones() -> None:
     names = [f"score-{at}" for at in range(70)]
     cel = " || ".join(f'managedCluster.scores("{name}").size() > 0' for name in names)
     made = [score("c1", {"free": 1}, name=name, valid_until=LATE) for name in names]
@@ -399,7 +399,7 @@ def test_an_expression_may_ask_for_more_scores_than_can_be_told_apart() -> None:
     assert found.outcome.selected == ["c2"]
 
 
-def test_both_annotations_together() -> None:
+def test_missing_and_expired_score_annotations_combine() -> None:
     spec = PlacementSpec(
         predicates=(predicate(cel=[HAS_FREE]),), prioritizerPolicy=policy(addon("mem"), mode="Exact")
     )

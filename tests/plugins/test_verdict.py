@@ -35,7 +35,7 @@ def conditions(source: Placement) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in source.status.conditions}
 
 
-def test_score_and_reason_of_every_chosen_cluster_are_recorded() -> None:
+def test_decision_records_score_and_reason_of_every_cluster() -> None:
     spec = PlacementSpec(numberOfClusters=2, prioritizerPolicy=policy(addon("free", 2), builtin("Steady", 0)))
     world = hub(
         cluster("c1"),
@@ -53,12 +53,12 @@ def test_score_and_reason_of_every_chosen_cluster_are_recorded() -> None:
     ]
 
 
-def test_a_reason_without_prioritizers_is_the_rank() -> None:
+def test_reason_without_prioritizers_is_the_rank() -> None:
     found = look(cluster("c1"), spec=PlacementSpec(prioritizerPolicy=policy(mode="Exact")))
     assert [each.reason for page in found.pages for each in page.decisions] == ["Rank 1 of 1 with 0 points"]
 
 
-def test_a_new_decision_belongs_to_its_placement() -> None:
+def test_new_decision_is_owned_by_its_placement() -> None:
     world = hub(cluster("c1"))
     world.place(KEY, now=NOW_MICROS)
     (page,) = world.decisions("ns1").values()
@@ -82,7 +82,7 @@ def test_a_new_decision_belongs_to_its_placement() -> None:
         pytest.param(ObjectMeta(name="p1", namespace="ns1", deletionTimestamp=NOW), id="being deleted"),
     ],
 )
-def test_a_placement_to_be_left_alone_is_left_alone(meta: ObjectMeta) -> None:
+def test_disabled_placement_gets_no_writes(meta: ObjectMeta) -> None:
     old = decision("p1-decision-1", ["gone"], placement="p1")
     world = hub(cluster("c1"), old)
     world.put(Placement(metadata=meta))
@@ -92,7 +92,7 @@ def test_a_placement_to_be_left_alone_is_left_alone(meta: ObjectMeta) -> None:
 
 
 @pytest.mark.parametrize(("length", "frozen"), [(63, False), (64, True)])
-def test_a_name_that_does_not_fit_a_label_is_refused(length: int, frozen: bool) -> None:
+def test_placement_name_longer_than_a_label_is_an_error(length: int, frozen: bool) -> None:
     name = "p" * length
     world = hub(cluster("c1"), placement(name))
     found = world.place(("ns1", name), now=NOW_MICROS)
@@ -115,7 +115,7 @@ def test_a_name_that_does_not_fit_a_label_is_refused(length: int, frozen: bool) 
         ),
     ],
 )
-def test_the_status_says_how_many_and_whether_that_is_enough(
+def test_status_has_number_of_clusters_and_satisfied_condition(
     spec: PlacementSpec, selected: int, satisfied: tuple[str, str]
 ) -> None:
     world = hub(cluster("c1"), cluster("c2"), spec=spec)
@@ -139,7 +139,9 @@ def test_the_status_says_how_many_and_whether_that_is_enough(
         ),
     ],
 )
-def test_nothing_to_choose_from_still_writes_an_empty_page(objects: tuple[object, ...], reason: str) -> None:
+def test_placement_without_clusters_writes_an_empty_decision(
+    objects: tuple[object, ...], reason: str
+) -> None:
     world = World([*objects, placement()])
     found = world.place(KEY, now=NOW_MICROS)
     assert found.error is None
@@ -147,7 +149,7 @@ def test_nothing_to_choose_from_still_writes_an_empty_page(objects: tuple[object
     assert [page.status.decisions for page in world.decisions("ns1").values()] == [()]
 
 
-def test_a_mistake_empties_the_decision() -> None:
+def test_misconfigured_placement_empties_its_decision() -> None:
     wrong = PlacementSpec(tolerations=(Toleration(value="x"),))
     world = hub(
         cluster("c1"),
@@ -167,7 +169,7 @@ def test_a_mistake_empties_the_decision() -> None:
     }
 
 
-def test_a_warning_writes_as_usual_but_wants_another_look() -> None:
+def test_warning_writes_decision_and_requeues() -> None:
     spec = PlacementSpec(prioritizerPolicy=policy(addon("free")))
     world = hub(cluster("c1"), score("c1", {"free": 1}, valid_until=NOW - timedelta(seconds=1)), spec=spec)
     found = world.place(KEY, now=NOW_MICROS)
@@ -183,7 +185,7 @@ def with_conditions(*given: Condition) -> Placement:
     return structs.replace(placement(), status=PlacementStatus(conditions=given))
 
 
-def test_conditions_of_others_stay_and_ours_come_behind_in_order() -> None:
+def test_foreign_conditions_are_kept_before_own_ones() -> None:
     world = hub(cluster("c1"))
     foreign = Condition(type="Reviewed", status="True", reason="ByHand", lastTransitionTime=NOW)
     world.put(with_conditions(foreign))
@@ -197,7 +199,7 @@ def test_conditions_of_others_stay_and_ours_come_behind_in_order() -> None:
     ]
 
 
-def test_the_time_of_a_condition_moves_only_with_its_status() -> None:
+def test_condition_transition_time_changes_only_with_status() -> None:
     world = hub(cluster("c1"), spec=PlacementSpec(numberOfClusters=2))
 
     def satisfied() -> tuple[str, str, float]:
@@ -218,7 +220,7 @@ def test_the_time_of_a_condition_moves_only_with_its_status() -> None:
     assert satisfied() == ("True", "All cluster decisions scheduled", 20)
 
 
-def test_looking_changes_nothing() -> None:
+def test_verdict_does_not_change_its_inputs() -> None:
     world = hub(cluster("c1"))
     generation = world.fleet.generation
     found = world.look(KEY, now=NOW_MICROS)
@@ -227,7 +229,7 @@ def test_looking_changes_nothing() -> None:
     assert world.fleet.generation == generation
 
 
-def test_what_was_just_written_keeps_its_clusters_in_the_next_round() -> None:
+def test_written_decision_is_stable_in_the_next_cycle() -> None:
     """Steady is worth 100: a newcomer of the same balance does not push the incumbent out."""
     world = hub(cluster("c5"), spec=PlacementSpec(numberOfClusters=1))
     assert world.place(KEY, now=NOW_MICROS).outcome.selected == ["c5"]

@@ -25,7 +25,7 @@ def talk(hub: Hub, folder: Path) -> Talk:
     return Talk(url=url, context=tls, token=token)
 
 
-async def test_a_hub_in_this_loop(tmp_path: Path) -> None:
+async def test_embedded_hub_runs_in_the_event_loop(tmp_path: Path) -> None:
     async with embedded_hub() as hub, talk(hub, tmp_path) as administrator:
         code, _ = await administrator.call(
             "GET", "/apis/cluster.open-cluster-management.io/v1beta1/placements"
@@ -33,14 +33,14 @@ async def test_a_hub_in_this_loop(tmp_path: Path) -> None:
         assert code == 200
 
 
-async def test_other_definitions(tmp_path: Path) -> None:
+async def test_embedded_hub_serves_given_definitions(tmp_path: Path) -> None:
     async with embedded_hub(definitions=()) as hub, talk(hub, tmp_path) as administrator:
         code, groups = await administrator.call("GET", "/apis")
         assert code == 200
         assert not [each for each in groups["groups"] if "open-cluster" in each["name"]]
 
 
-async def test_hubs_know_nothing_of_each_other(tmp_path: Path) -> None:
+async def test_two_embedded_hubs_are_independent(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     async with (
@@ -54,7 +54,7 @@ async def test_hubs_know_nothing_of_each_other(tmp_path: Path) -> None:
         assert (await second.call("GET", f"{NAMESPACES}/mine"))[0] == 404
 
 
-async def test_static_tokens_and_a_folder(tmp_path: Path) -> None:
+async def test_embedded_hub_accepts_static_tokens_and_a_data_folder(tmp_path: Path) -> None:
     tokens, folder = tmp_path / "tokens", tmp_path / "hub"
     tokens.write_text("let-me-in,robot,1,system:masters\n")
     for code in (201, 409):  # the second time it is there already
@@ -65,7 +65,7 @@ async def test_static_tokens_and_a_folder(tmp_path: Path) -> None:
                 assert answer[0] == code
 
 
-async def test_a_hub_in_a_thread_serves_this_loop_too(tmp_path: Path) -> None:
+async def test_hub_in_thread_serves_the_event_loop(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with hub_in_thread(folder=tmp_path) as hub:
         async with Client.from_kubeconfig(hub.kubeconfig) as client:
@@ -77,7 +77,7 @@ async def test_a_hub_in_a_thread_serves_this_loop_too(tmp_path: Path) -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_what_keeps_it_from_starting_is_raised_here(tmp_path: Path) -> None:
+def test_hub_in_thread_raises_its_start_error(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     with (
         hub_in_thread(folder=tmp_path, data=tmp_path / "data"),

@@ -48,7 +48,7 @@ def enabled(pytester: pytest.Pytester) -> None:
     pytester.makeconftest('pytest_plugins = ["fairway.testing.plugin"]')
 
 
-def test_every_test_has_a_hub_of_its_own(pytester: pytest.Pytester) -> None:
+def test_fixture_starts_an_empty_hub_for_every_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TWO_TESTS)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
 
@@ -78,12 +78,12 @@ def test_plugin_is_not_loaded_unless_enabled(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_examples_on_the_pages_pass(example: str, pytester: pytest.Pytester) -> None:
+def test_pytest_examples_in_docs_pass(example: str, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(example)
     result = pytester.runpytest_subprocess("-q")
     assert result.parseoutcomes().get("passed", 0) >= 1
     assert not {"failed", "errors"} & set(result.parseoutcomes())
 
 
-def test_pages_have_examples() -> None:
+def test_docs_pages_have_pytest_examples() -> None:
     assert len(EXAMPLES) >= 3

@@ -79,7 +79,7 @@ def words(edits: tuple[Edit, ...]) -> list[str]:
     return [each.describe() for each in edits]
 
 
-def test_a_label_is_all_that_is_missing() -> None:
+def test_missing_label_is_the_counterfactual() -> None:
     where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1", labels={"env": "dev"}))
     found = ask(where, "c1")
     assert found.state is State.FOUND
@@ -97,7 +97,7 @@ def test_a_label_is_all_that_is_missing() -> None:
         ("DoesNotExist", (), {"k": "x"}, SetLabel(cluster="c1", key="k", value=None, old="x")),
     ],
 )
-def test_every_operator_of_a_selector(
+def test_counterfactual_for_every_selector_operator(
     operator: str, values: tuple[str, ...], labels: dict[str, str], expected: SetLabel
 ) -> None:
     requirement = builders.requirement("k", operator, *values)
@@ -110,19 +110,19 @@ def test_every_operator_of_a_selector(
     assert ask(where, "c1").edits == (expected,)
 
 
-def test_a_value_that_any_other_will_do_for_is_invented_when_no_cluster_has_one() -> None:
+def test_default_value_is_suggested_when_no_cluster_has_the_label() -> None:
     predicate = builders.predicate(claims=(builders.requirement("zone", "Exists"),))
     where = world(spec(number=None, predicates=(predicate,)), builders.cluster("c1"))
     assert words(ask(where, "c1").edits) == ["give cluster c1 the claim zone=true"]
 
 
-def test_claims() -> None:
+def test_missing_claim_is_the_counterfactual() -> None:
     predicate = builders.predicate(claims=(builders.requirement("full", "In", "false"),))
     where = world(spec(number=None, predicates=(predicate,)), builders.cluster("c1", claims={"full": "true"}))
     assert ask(where, "c1").edits == (SetClaim(cluster="c1", key="full", value="false", old="true"),)
 
 
-def test_a_contradiction_has_no_answer_and_says_what_was_tried() -> None:
+def test_contradiction_has_no_counterfactual_and_lists_tried_edits() -> None:
     both = (builders.requirement("k", "Exists"), builders.requirement("k", "DoesNotExist"))
     predicate = builders.predicate(labels=builders.selector(*both))
     found = ask(world(spec(number=None, predicates=(predicate,)), builders.cluster("c1")), "c1")
@@ -131,13 +131,13 @@ def test_a_contradiction_has_no_answer_and_says_what_was_tried() -> None:
     assert found.tried == ("give cluster c1 the label k=true",)
 
 
-def test_of_several_predicates_the_nearest_is_met() -> None:
+def test_counterfactual_meets_the_nearest_predicate() -> None:
     far = builders.predicate(labels=builders.selector(labels={"a": "1", "b": "2"}))
     where = world(spec(number=None, predicates=(far, ENV_PROD)), builders.cluster("c1"))
     assert words(ask(where, "c1").edits) == ["give cluster c1 the label env=prod"]
 
 
-def test_a_taint_is_tolerated_rather_than_removed() -> None:
+def test_tolerating_a_taint_is_preferred_to_removing_it() -> None:
     where = world(spec(number=None), builders.cluster("c1", taints=(GPU,)))
     found = ask(where, "c1")
     assert found.edits == (Tolerate(placement=KEY, key="gpu", value="true", effect="NoSelect"),)
@@ -146,20 +146,20 @@ def test_a_taint_is_tolerated_rather_than_removed() -> None:
     assert words(found.alternatives[0]) == ["remove the taint gpu=true:NoSelect from cluster c1"]
 
 
-def test_a_toleration_that_ran_out() -> None:
+def test_counterfactual_for_expired_toleration() -> None:
     taint = Taint(key="gpu", value="true", effect="NoSelect", timeAdded=NOW - timedelta(hours=1))
     ran_out = Toleration(key="gpu", operator="Exists", tolerationSeconds=60)
     where = world(spec(number=None, tolerations=(ran_out,)), builders.cluster("c1", taints=(taint,)))
     assert [type(each) for each in ask(where, "c1").edits] == [Tolerate]
 
 
-def test_two_taints_need_two_edits() -> None:
+def test_counterfactual_for_two_taints_has_two_edits() -> None:
     other = Taint(key="maint", effect="NoSelect")
     found = ask(world(spec(number=None), builders.cluster("c1", taints=(GPU, other))), "c1")
     assert [type(each) for each in found.edits] == [Tolerate, Tolerate]
 
 
-def test_sets_are_named_joined_or_bound() -> None:
+def test_counterfactual_names_joins_or_binds_a_set() -> None:
     where = world(
         spec(number=None, sets=("prod",)),
         builders.cluster("c1", member_of="dev"),
@@ -175,7 +175,7 @@ def test_sets_are_named_joined_or_bound() -> None:
     ]
 
 
-def test_a_namespace_without_bindings() -> None:
+def test_counterfactual_for_namespace_without_bindings() -> None:
     where = world(spec(number=None), builders.cluster("c1"), builders.cluster_set("default"), bound=())
     found = ask(where, "c1")
     assert found.edits == (Bind(namespace="ns1", set="default"),)
@@ -185,14 +185,14 @@ def test_a_namespace_without_bindings() -> None:
     assert where.look(KEY, now=MICROS).outcome.selected == []
 
 
-def test_a_namespace_bound_to_the_wrong_set_only_and_a_cluster_of_none() -> None:
+def test_counterfactual_for_wrong_binding_and_cluster_without_set() -> None:
     where = world(spec(number=None), builders.cluster("c1", member_of=""), bound=("prod",))
     assert words(ask(where, "c1").edits) == [
         f"move cluster c1 to cluster set prod (label {CLUSTER_SET_LABEL})"
     ]
 
 
-def test_a_set_that_selects_by_label() -> None:
+def test_counterfactual_for_set_with_label_selector() -> None:
     where = world(
         spec(number=None, sets=("gold",)),
         builders.cluster("c1", member_of=""),
@@ -212,7 +212,7 @@ def scored(*values: int, weight: int = 1, number: int = 1) -> World:
     )
 
 
-def test_points_to_pass_the_last_one_chosen_and_a_tie_by_name() -> None:
+def test_counterfactual_score_passes_last_selected_cluster_and_ties() -> None:
     found = ask(scored(40, 70), "c1")
     assert words(found.edits) == ["raise score default/cpu of cluster c1 by 30 points, from 40 to 70"]
     assert found.displaced == ("c2",)
@@ -225,17 +225,17 @@ def test_points_to_pass_the_last_one_chosen_and_a_tie_by_name() -> None:
     ]
 
 
-def test_a_negative_weight_wants_a_lower_score() -> None:
+def test_counterfactual_lowers_score_with_negative_weight() -> None:
     assert words(ask(scored(12, 41, weight=-1), "c2").edits) == [
         "lower score default/cpu of cluster c2 by 30 points, from 41 to 11"
     ]
 
 
-def test_scores_end_at_one_hundred() -> None:
+def test_counterfactual_score_is_at_most_one_hundred() -> None:
     assert ask(scored(100, 99), "c2").edits == (WantMore(placement=KEY, old=1, value=2),)
 
 
-def test_a_missing_score_is_published() -> None:
+def test_counterfactual_publishes_missing_score() -> None:
     where = world(
         spec(builders.addon("cpu")),
         builders.cluster("c1"),
@@ -251,7 +251,7 @@ def test_a_missing_score_is_published() -> None:
     assert {each.name: each.value for each in published.status.scores} == {"mem": 5, "cpu": 6}
 
 
-def test_a_score_that_ran_out_is_published_again_without_what_else_counts() -> None:
+def test_counterfactual_renews_expired_score_alone() -> None:
     where = world(
         spec(builders.addon("cpu"), builders.addon("mem"), number=1),
         builders.cluster("c1"),
@@ -271,7 +271,7 @@ def test_a_score_that_ran_out_is_published_again_without_what_else_counts() -> N
     assert {each.name: each.value for each in published.status.scores} == {"disk": 1, "cpu": 6}
 
 
-def test_a_managed_cluster_score_in_points_and_in_amounts() -> None:
+def test_counterfactual_of_managed_cluster_score_in_points_and_amounts() -> None:
     def calculated(*values: int) -> World:
         names = [f"c{at}" for at in range(1, len(values) + 1)]
         return world(
@@ -292,7 +292,7 @@ def test_a_managed_cluster_score_in_points_and_in_amounts() -> None:
     assert edit.value > 3_000_000
 
 
-def test_a_managed_cluster_score_nobody_has_published_for_the_cluster() -> None:
+def test_counterfactual_publishes_missing_managed_cluster_score() -> None:
     where = world(
         spec(builders.builtin("Latency")),
         builders.cluster("c1"),
@@ -304,7 +304,7 @@ def test_a_managed_cluster_score_nobody_has_published_for_the_cluster() -> None:
     ]
 
 
-def test_allocatable_cpu_and_memory() -> None:
+def test_counterfactual_of_allocatable_cpu_and_memory() -> None:
     large, small = {"cpu": "64", "memory": "256Gi"}, {"cpu": "16", "memory": "64Gi"}
     for resource, expected in (
         ("CPU", "cpu of cluster c2 from 16 to"),
@@ -325,7 +325,7 @@ def test_allocatable_cpu_and_memory() -> None:
         assert status.capacity[edit.resource] == status.allocatable[edit.resource] == edit.amount
 
 
-def test_an_amount_that_is_not_reported() -> None:
+def test_counterfactual_of_unreported_amount() -> None:
     where = world(
         spec(builders.builtin("ResourceAllocatableCPU")),
         builders.cluster("c1", allocatable={"cpu": "4"}),
@@ -334,7 +334,7 @@ def test_an_amount_that_is_not_reported() -> None:
     assert words(ask(where, "c2").edits) == ["let cluster c2 report 5 of allocatable cpu"]
 
 
-def test_feasible_first_then_points_against_everybody_the_edit_lets_in() -> None:
+def test_counterfactual_becomes_feasible_and_outranks_clusters_of_the_same_edit() -> None:
     where = world(
         spec(builders.addon("cpu")),
         *(builders.cluster(name, taints=(GPU,)) for name in ("c2", "c3")),
@@ -346,7 +346,7 @@ def test_feasible_first_then_points_against_everybody_the_edit_lets_in() -> None
     assert found.edits == (RemoveTaint(cluster="c2", key="gpu", value="true", effect="NoSelect"),)
 
 
-def test_preferred_taints_count_where_the_placement_says_so() -> None:
+def test_counterfactual_removes_taint_only_with_taint_preference() -> None:
     soft = Taint(key="old", effect="PreferNoSelect")
     where = world(
         spec(builders.builtin("TaintPreference")),
@@ -356,13 +356,13 @@ def test_preferred_taints_count_where_the_placement_says_so() -> None:
     assert words(ask(where, "c1").edits) == ["let placement ns1/p1 tolerate the taint old:PreferNoSelect"]
 
 
-def test_a_placement_that_wants_none() -> None:
+def test_counterfactual_of_placement_with_zero_clusters() -> None:
     found = ask(scored(1, 2, number=0), "c1")
     assert found.edits == (WantMore(placement=KEY, old=0, value=2),)
     assert found.displaced == ()
 
 
-def test_spread_over_regions() -> None:
+def test_counterfactual_with_spread_constraint() -> None:
     constraint = SpreadConstraint(
         topologyKey="region", topologyKeyType="Label", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
     )
@@ -380,7 +380,7 @@ def test_spread_over_regions() -> None:
     assert words(ask(where, "c5").edits) == ["give cluster c5 the label region=us"]
 
 
-def test_spread_by_points_within_the_topology() -> None:
+def test_counterfactual_score_within_topology_of_spread() -> None:
     constraint = SpreadConstraint(
         topologyKey="zone", topologyKeyType="Claim", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
     )
@@ -424,7 +424,7 @@ def test_spread_by_points_within_the_topology() -> None:
         ('!("old" in managedCluster.metadata.labels)', "remove the label old from cluster c1"),
     ],
 )
-def test_plain_comparisons_in_cel(expression: str, expected: str) -> None:
+def test_counterfactual_from_cel_comparison(expression: str, expected: str) -> None:
     where = world(
         spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
         builders.cluster("c1", labels={"old": "1"}),
@@ -432,7 +432,7 @@ def test_plain_comparisons_in_cel(expression: str, expected: str) -> None:
     assert words(ask(where, "c1").edits) == [expected]
 
 
-def test_two_comparisons_in_one_expression() -> None:
+def test_counterfactual_from_two_cel_comparisons() -> None:
     labels = "managedCluster.metadata.labels"
     expression = f'{labels}["env"] == "prod" && {labels}["tier"] == "gold"'
     where = world(
@@ -444,7 +444,7 @@ def test_two_comparisons_in_one_expression() -> None:
     ]
 
 
-def test_a_literal_that_is_more_than_enough() -> None:
+def test_counterfactual_minimizes_literal_of_expression() -> None:
     expression = 'managedCluster.scores("default").exists(s, s.name == "cpu" && s.value * 2 > 40)'
     where = world(
         spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
@@ -456,7 +456,7 @@ def test_a_literal_that_is_more_than_enough() -> None:
     ]
 
 
-def test_cel_that_no_edit_reaches() -> None:
+def test_cel_expression_without_counterfactual_is_an_obstacle() -> None:
     expression = 'managedCluster.status.version.kubernetes == "v1.30.0"'
     where = world(
         spec(number=None, predicates=(builders.predicate(cel=(expression,)),)),
@@ -468,12 +468,12 @@ def test_cel_that_no_edit_reaches() -> None:
     assert found.tried == ()
 
 
-def test_a_cluster_that_goes_cannot_win() -> None:
+def test_deleted_cluster_has_no_counterfactual() -> None:
     found = ask(world(spec(number=None), builders.cluster("c1", deleting=NOW)), "c1")
     assert (found.state, found.obstacle) == (State.BLOCKED, CLUSTER_GOES)
 
 
-def test_a_misconfigured_placement_names_the_field_to_mend() -> None:
+def test_misconfigured_placement_names_the_field_to_correct() -> None:
     bad = builders.predicate(labels=builders.selector(builders.requirement("k", "In")))
     for what, field in (
         (spec(predicates=(bad,)), "spec.predicates"),
@@ -485,7 +485,7 @@ def test_a_misconfigured_placement_names_the_field_to_mend() -> None:
         assert found.obstacle.endswith(f"correct {field}")
 
 
-def test_a_broken_set_must_be_mended_first() -> None:
+def test_invalid_set_is_the_obstacle_of_a_counterfactual() -> None:
     broken = builders.cluster_set("default", kind="Nonsense")
     found = ask(
         World([broken, builders.binding("default"), builders.cluster("c1"), builders.placement()]), "c1"
@@ -494,14 +494,14 @@ def test_a_broken_set_must_be_mended_first() -> None:
     assert found.obstacle.endswith("correct spec.clusterSelector of the ManagedClusterSet")
 
 
-def test_a_placement_that_is_left_alone() -> None:
+def test_disabled_placement_has_no_counterfactual() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
     found = ask(World([builders.cluster("c1"), placement]), "c1")
     assert found.state is State.BLOCKED
     assert found.obstacle == "scheduling is disabled by annotation, so nothing changes its decisions"
 
 
-def test_chosen_already_with_the_margin() -> None:
+def test_selected_cluster_has_a_margin() -> None:
     assert ask(scored(70, 40), "c1") == Counterfactual(
         KEY, "c1", State.SELECTED, margin=Margin(points=30, runner_up="c2")
     )
@@ -509,7 +509,7 @@ def test_chosen_already_with_the_margin() -> None:
     assert ask(scored(70), "c1").margin == Margin(points=None)
 
 
-def test_unknown_names() -> None:
+def test_counterfactual_of_unknown_name_raises() -> None:
     where = scored(1)
     with pytest.raises(KeyError):
         ask(where, "nobody")
@@ -517,7 +517,7 @@ def test_unknown_names() -> None:
         counterfactual(where, ("ns1", "nobody"), "c1", now=MICROS)
 
 
-def test_the_search_ends_when_its_budget_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counterfactual_search_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_RUNS", 1)
     where = world(spec(number=None, predicates=(ENV_PROD,)), builders.cluster("c1"))
     found = ask(where, "c1")
@@ -526,7 +526,7 @@ def test_the_search_ends_when_its_budget_does(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("answer", range(1, 51))
-def test_least_finds_the_first_that_works(answer: int) -> None:
+def test_least_finds_the_smallest_working_number(answer: int) -> None:
     asked: list[int] = []
 
     def works(number: int) -> bool:
@@ -538,7 +538,7 @@ def test_least_finds_the_first_that_works(answer: int) -> None:
     assert 0 not in asked
 
 
-def test_a_failing_edit_leaves_the_world_as_it_was() -> None:
+def test_failing_edit_reverts_the_earlier_edits() -> None:
     where = scored(1)
     before = cluster_of(where, "c1")
     edits = (SetLabel(cluster="c1", key="a", value="b"), SetLabel(cluster="nobody", key="a", value="b"))
@@ -547,7 +547,7 @@ def test_a_failing_edit_leaves_the_world_as_it_was() -> None:
     assert cluster_of(where, "c1") is before
 
 
-def test_edits_for_programs() -> None:
+def test_edit_documents_have_kind_and_fields() -> None:
     edit = WantMore(placement=KEY, old=1, value=2)
     assert edit.document() == {
         "kind": "WantMore",
@@ -562,7 +562,7 @@ def test_edits_for_programs() -> None:
     assert replace(score, value=9).turned(5).value == 8
 
 
-def test_numbers_are_written_as_people_write_them() -> None:
+def test_amounts_are_formatted_with_units() -> None:
     amounts = [
         Allocate(cluster="c", resource=resource, old=None, base=0, step=step, count=3).amount
         for resource, step in (
@@ -576,7 +576,7 @@ def test_numbers_are_written_as_people_write_them() -> None:
     assert amounts == ["3", "300m", "3Gi", "3Mi", "15"]
 
 
-def test_every_numeric_edit_counts_its_steps() -> None:
+def test_numeric_edits_count_steps() -> None:
     edits: list[NumericEdit] = [
         WantMore(placement=KEY, old=-3, value=4),
         PublishScore(cluster="c", resource="r", score="s", base=10, value=14),
@@ -588,7 +588,7 @@ def test_every_numeric_edit_counts_its_steps() -> None:
 
 
 @pytest.mark.parametrize("odd", ["1e400", "plenty"])
-def test_amounts_past_all_reason_count_as_not_reported(odd: str) -> None:
+def test_excessive_amount_counts_as_not_reported(odd: str) -> None:
     spec = PlacementSpec(
         numberOfClusters=1,
         prioritizerPolicy=builders.policy(builders.builtin("ResourceAllocatableCPU"), mode="Exact"),

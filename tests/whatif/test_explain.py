@@ -57,7 +57,7 @@ def about(world: World, cluster: str | None = None) -> Explanation:
     return explain(world, KEY, now=MICROS, cluster=cluster)
 
 
-def test_why_these_and_why_not_the_others() -> None:
+def test_explanation_lists_selected_ranked_and_rejected_clusters() -> None:
     found = about(fleet(by_cpu()))
     assert [(each.host, each.rank, each.total) for each in found.chosen] == [
         ("best", 1, 180),
@@ -82,7 +82,7 @@ def test_why_these_and_why_not_the_others() -> None:
     assert found.cluster is None
 
 
-def test_why_not_one_that_was_turned_away() -> None:
+def test_explanation_of_rejected_cluster() -> None:
     answer = about(fleet(by_cpu()), "tainted").cluster
     assert answer is not None
     assert answer.trace.rejected_by == "TaintToleration"
@@ -95,7 +95,7 @@ def test_why_not_one_that_was_turned_away() -> None:
     assert answer.counterfactual.state is State.FOUND
 
 
-def test_why_not_one_that_ranked_lower() -> None:
+def test_explanation_of_lower_ranked_cluster() -> None:
     answer = about(fleet(by_cpu()), "fair").cluster
     assert answer is not None
     assert answer.comparison is not None
@@ -103,7 +103,7 @@ def test_why_not_one_that_ranked_lower() -> None:
     assert all(check.passed for check in answer.checks)
 
 
-def test_why_that_one() -> None:
+def test_explanation_of_selected_cluster() -> None:
     answer = about(fleet(by_cpu()), "best").cluster
     assert answer is not None
     assert answer.trace.selected
@@ -111,7 +111,7 @@ def test_why_that_one() -> None:
     assert answer.counterfactual.state is State.SELECTED
 
 
-def test_what_a_spread_policy_passed_over_is_told_in_its_words() -> None:
+def test_explanation_of_cluster_skipped_by_spread_policy() -> None:
     constraint = SpreadConstraint(
         topologyKey="region", topologyKeyType="Label", maxSkew=1, whenUnsatisfiable="DoNotSchedule"
     )
@@ -129,7 +129,7 @@ def test_what_a_spread_policy_passed_over_is_told_in_its_words() -> None:
     ("annotation", "score"),
     [pytest.param("", 0, id="counts 0"), pytest.param("worst", -100, id="counts as the worst")],
 )
-def test_score_that_no_provider_publishes_is_not_known(annotation: str, score: int) -> None:
+def test_explanation_shows_unpublished_score_as_unknown(annotation: str, score: int) -> None:
     placement = builders.placement(
         "p1", spec=by_cpu(), annotations={MISSING_SCORE: annotation} if annotation else {}
     )
@@ -139,7 +139,7 @@ def test_score_that_no_provider_publishes_is_not_known(annotation: str, score: i
     assert part.note.startswith("there is no AddOnPlacementScore default, which counts ")
 
 
-def test_expired_score_is_not_known_and_a_published_zero_is() -> None:
+def test_explanation_shows_expired_score_as_unknown_and_zero_as_known() -> None:
     old = builders.score("old", {"cpu": 50}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
     clusters = (builders.cluster("old"), builders.cluster("zero"))
     scores = (old, builders.score("zero", {"cpu": 0}))
@@ -148,7 +148,7 @@ def test_expired_score_is_not_known_and_a_published_zero_is() -> None:
     assert {each.host: each.contributions[0].known for each in found.chosen} == {"old": False, "zero": True}
 
 
-def test_a_placement_that_is_left_alone_is_explained_as_if_it_were_not() -> None:
+def test_disabled_placement_is_explained_as_if_enabled() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
     found = about(World([*BOUND, builders.cluster("c1"), placement]))
     assert found.left_alone == advice.DISABLED
@@ -163,7 +163,7 @@ def advised(*objects: object, spec: PlacementSpec | None = None, name: str = "p1
     return advise(placement, world.look(("ns1", name), now=MICROS))
 
 
-def test_advice_for_every_way_to_be_unsatisfied() -> None:
+def test_advice_for_every_unsatisfied_reason() -> None:
     cluster = builders.cluster("c1")
     no_binding = advised(builders.cluster_set("default"), cluster)
     assert no_binding == (
@@ -204,7 +204,7 @@ def test_advice_for_every_way_to_be_unsatisfied() -> None:
     assert advised(*BOUND, cluster) == ()
 
 
-def test_advice_for_what_is_wrong() -> None:
+def test_advice_for_misconfigured_placements() -> None:
     cluster = builders.cluster("c1")
     (mode,) = advised(*BOUND, cluster, spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="Odd")))
     assert (mode.kind, mode.remedy) == (advice.MISCONFIGURED, "correct spec.prioritizerPolicy")
@@ -217,13 +217,13 @@ def test_advice_for_what_is_wrong() -> None:
     assert expired == Advice(advice.WARNING, "AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN)
 
 
-def test_what_is_wrong_with_decision_groups() -> None:
+def test_advice_for_invalid_decision_groups() -> None:
     groups = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup="odd"))
     (found,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=groups))
     assert (found.kind, found.remedy) == (advice.MISCONFIGURED, f"correct {advice.GROUPS}")
 
 
-def test_long_messages_are_cut_at_a_word() -> None:
+def test_long_advice_is_truncated_at_a_word() -> None:
     text = "word " * 100
     short = Advice(advice.WARNING, text, "").brief
     assert short == f"{'word ' * 48}…"
@@ -234,7 +234,7 @@ def test_long_messages_are_cut_at_a_word() -> None:
     assert Advice(advice.WARNING, "few\n words", "").brief == "few words"
 
 
-def test_names_are_found_or_suggested() -> None:
+def test_names_are_resolved_or_suggested() -> None:
     world = World([builders.cluster("apps-fra"), builders.placement("web"), builders.placement("db")])
     world.put(builders.placement("db", namespace="ns2"))
     assert find_placement(world, "ns1/web") == ("ns1", "web")
@@ -281,7 +281,7 @@ def test_advice_about_annotations_on_scores() -> None:
     ]
 
 
-def test_a_long_list_of_what_ran_out_is_cut_short() -> None:
+def test_long_list_of_expired_scores_is_truncated() -> None:
     names = " ".join(f"c{at}/default" for at in range(20))
     for ending in ("", " and count as the worst, by annotation fairway.dev/missing-score"):
         long = Advice(advice.WARNING, f"AddOnPlacementScores {names} expired{ending}", "")
@@ -290,7 +290,7 @@ def test_a_long_list_of_what_ran_out_is_cut_short() -> None:
         )
 
 
-def test_what_would_make_a_cluster_win_that_is_left_out_for_its_score() -> None:
+def test_counterfactual_of_cluster_excluded_for_missing_score() -> None:
     def asked(says: str, *scores: object) -> tuple[str, ...]:
         made = builders.placement(spec=by_cpu(number=1, weight=1), annotations={MISSING_SCORE: says})
         known = builders.score("c1", {"cpu": -40})

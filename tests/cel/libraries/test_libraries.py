@@ -138,14 +138,14 @@ FAILS = {
 
 
 @pytest.mark.parametrize("text", [text for texts in TRUE.values() for text in texts])
-def test_true(text: str) -> None:
+def test_library_expression_is_true(text: str) -> None:
     outcome = cluster_environment().compile(text).evaluate({})
     assert outcome.error is None
     assert outcome.value is True
 
 
 @pytest.mark.parametrize(("text", "message"), [case for cases in FAILS.values() for case in cases])
-def test_fails(text: str, message: str) -> None:
+def test_library_expression_fails(text: str, message: str) -> None:
     outcome = cluster_environment().compile(text).evaluate({"managedCluster": {"metadata": {"name": "x"}}})
     assert message in str(outcome.error)
 
@@ -160,6 +160,6 @@ def test_fails(text: str, message: str) -> None:
         "semver('1.2.3', true)",
     ],
 )
-def test_libraries_the_reference_lacks_are_refused(text: str) -> None:
+def test_function_that_the_reference_lacks_does_not_compile(text: str) -> None:
     with pytest.raises(CompileError):
         cluster_environment().compile(text)

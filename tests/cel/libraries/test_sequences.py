@@ -26,7 +26,7 @@ def outcome(text: str) -> Outcome:
         "[duration('2s'), duration('1s')].sort() == [duration('1s'), duration('2s')]",
     ],
 )
-def test_parts_and_order_of_lists(text: str) -> None:
+def test_list_extension_function_returns_expected_list(text: str) -> None:
     answer = outcome(text)
     assert answer.error is None, answer.error
     assert answer.value is True
@@ -42,7 +42,7 @@ def test_parts_and_order_of_lists(text: str) -> None:
         ("[{'a': 1}, {'b': 2}].map(x, dyn(x)).sort()", "no such overload"),
     ],
 )
-def test_what_cannot_be_done(text: str, message: str) -> None:
+def test_list_extension_rejects_invalid_arguments(text: str, message: str) -> None:
     assert message in str(outcome(text).error)
 
 
@@ -55,5 +55,5 @@ def test_what_cannot_be_done(text: str, message: str) -> None:
         "lists.range(600000).sort().size() > 0",
     ],
 )
-def test_nothing_grows_without_end(text: str) -> None:
+def test_list_extension_limits_length_of_result(text: str) -> None:
     assert isinstance(outcome(text).error, CostLimitExceeded | WorkLimitExceeded)

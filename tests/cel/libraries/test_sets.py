@@ -23,11 +23,11 @@ def value(text: str) -> object:
         ("sets.intersects(['a'], [])", False),
     ],
 )
-def test_lists_as_sets(text: str, answer: bool) -> None:
+def test_set_functions_on_lists(text: str, answer: bool) -> None:
     assert value(text) is answer
 
 
-def test_every_pair_is_paid_for_before_it_is_compared() -> None:
+def test_set_functions_charge_every_pair_before_comparing() -> None:
     program = rule_environment().compile("sets.contains(lists.range(3000), lists.range(3000))")
     outcome = program.evaluate({}, cost_limit=1_000_000)
     assert str(outcome.error) == "operation cancelled: actual cost limit exceeded"

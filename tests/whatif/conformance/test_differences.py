@@ -23,11 +23,13 @@ from fairway.whatif.conformance.differences import Difference, differences
         ("x", "y", [Difference("", '"x"', '"y"')]),
     ],
 )
-def test_differences(expected: object, got: object, found: list[Difference]) -> None:
+def test_differences_list_every_differing_field(
+    expected: object, got: object, found: list[Difference]
+) -> None:
     assert list(differences(expected, got)) == found
 
 
-def test_long_values_are_cut() -> None:
+def test_long_values_of_differences_are_truncated() -> None:
     (difference,) = differences("x" * 1000, "")
     assert len(difference.expected) == 300
     (difference,) = differences(1, object())

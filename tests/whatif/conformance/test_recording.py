@@ -23,13 +23,13 @@ def echo(rows: Iterable[Row], /) -> Iterator[Result]:
         yield Result(name=row["name"], differences=tuple(differences(row["expected"], row["got"])))
 
 
-def test_every_quantity_the_reference_answered() -> None:
+def test_every_recorded_quantity_matches() -> None:
     results = list(open_recording(str(GOLDEN / "quantity.jsonl")).run())
     assert len(results) == 134
     assert [result for result in results if not result.passed] == []
 
 
-def test_a_wrong_quantity_is_found(tmp_path: Path) -> None:
+def test_wrong_quantity_is_a_difference(tmp_path: Path) -> None:
     rows = [{"text": "1Ki", "valid": True, "float": 1000}, {"text": "abc", "valid": True, "float": 1}]
     file = write(tmp_path / "x", *rows)
     first, second = open_recording(file).run()
@@ -40,7 +40,7 @@ def test_a_wrong_quantity_is_found(tmp_path: Path) -> None:
     assert ("valid", "true", "false") in [(d.path, d.expected, d.got) for d in second.differences]
 
 
-def test_every_cel_expression_the_reference_answered() -> None:
+def test_every_recorded_cel_expression_matches() -> None:
     results = list(open_recording(str(GOLDEN / "cel.jsonl")).run())
     assert len(results) == 204
     assert [result for result in results if not result.passed] == []
@@ -114,12 +114,16 @@ CLUSTERS = {
         ),
     ],
 )
-def test_what_must_match_of_an_expression(tmp_path: Path, row: Row, found: list[str]) -> None:
+def test_difference_in_each_recorded_field_of_an_expression_is_found(
+    tmp_path: Path, row: Row, found: list[str]
+) -> None:
     (result,) = open_recording(write(tmp_path / "x", CLUSTERS, row)).run()
     assert [difference.path for difference in result.differences] == found
 
 
-def test_a_crash_is_one_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crash_of_the_implementation_is_one_failed_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [{"text": text, "valid": True, "float": 1} for text in ("1", "2")]
 
     def crash(text: str) -> Row:
@@ -133,7 +137,7 @@ def test_a_crash_is_one_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert second.passed
 
 
-def test_the_family_is_told_by_content_whatever_the_name(tmp_path: Path) -> None:
+def test_recording_family_is_detected_by_content(tmp_path: Path) -> None:
     file = tmp_path / "placement.yaml"
     file.write_bytes(gzip.compress((GOLDEN / "quantity.jsonl").read_bytes()))
     recording = open_recording(str(file))
@@ -150,13 +154,15 @@ def test_the_family_is_told_by_content_whatever_the_name(tmp_path: Path) -> None
         ({"case": {}, "expected": {}}, "pod-scheduling"),
     ],
 )
-def test_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row, family: str) -> None:
+def test_first_row_identifies_the_recording_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Row, family: str
+) -> None:
     monkeypatch.setattr(recording, "echo", echo, raising=False)
     monkeypatch.setitem(recording.RUNNERS, family, "fairway.whatif.conformance.recording:echo")
     assert open_recording(write(tmp_path / "x", row)).family == family
 
 
-def test_a_family_without_a_runner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_family_without_runner_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(recording.RUNNERS, "pod-requests", raising=False)
     with pytest.raises(ConformanceError, match="pod-requests: this version has no implementation to check"):
         open_recording(write(tmp_path / "x", {"pod": {}, "requests": {}}))
@@ -173,26 +179,28 @@ def test_a_family_without_a_runner_is_refused(tmp_path: Path, monkeypatch: pytes
         (b"\x1f\x8bxx", "cannot be read"),
     ],
 )
-def test_content_that_is_no_recording(tmp_path: Path, content: bytes, message: str) -> None:
+def test_invalid_recording_is_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "x"
     file.write_bytes(content)
     with pytest.raises(ConformanceError, match=message):
         open_recording(str(file))
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_missing_recording_is_rejected() -> None:
     with pytest.raises(ConformanceError, match=r"nowhere: cannot be read: No such file"):
         open_recording("nowhere")
 
 
-def test_devices_and_directories_are_refused_unread(tmp_path: Path) -> None:
+def test_devices_and_directories_are_rejected_unread(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match=r"/dev/zero: cannot be read: it is a device, not a file"):
         open_recording("/dev/zero")
     with pytest.raises(ConformanceError, match="it is a directory; name the files in it"):
         open_recording(str(tmp_path))
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recording_that_unpacks_to_too_much_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "large.gz"
     file.write_bytes(gzip.compress(b" " * 4096))
     monkeypatch.setattr(recording, "MOST_BYTES", 4095)
@@ -200,7 +208,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch:
         open_recording(str(file))
 
 
-def test_later_lines_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+def test_invalid_line_of_recording_is_named(tmp_path: Path) -> None:
     good = {"text": "1", "valid": True, "float": 1}
     with pytest.raises(ConformanceError, match=":2: the row has no 'valid'"):
         list(open_recording(write(tmp_path / "x", good, {"text": "1"})).run())

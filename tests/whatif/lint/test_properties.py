@@ -170,7 +170,7 @@ def index(path: str, *, last: bool = False) -> int:
 
 @SETTINGS
 @given(fleets(), few(predicates, 3))
-def test_no_cluster_matches_exactly_when_the_filter_rejects_all(
+def test_no_match_is_reported_exactly_when_filter_rejects_all(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     found = findings(fleet, placement(predicates=given_predicates), "no-cluster-matches")
@@ -179,7 +179,7 @@ def test_no_cluster_matches_exactly_when_the_filter_rejects_all(
 
 @SETTINGS
 @given(fleets(), few(predicates, 3))
-def test_a_predicate_that_matches_nothing_lets_nobody_through(
+def test_predicate_reported_as_matching_nothing_passes_no_cluster(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     source = placement(predicates=given_predicates)
@@ -191,7 +191,7 @@ def test_a_predicate_that_matches_nothing_lets_nobody_through(
 
 @SETTINGS
 @given(fleets(), few(predicates, 3))
-def test_predicates_that_add_nothing_can_be_removed(
+def test_removing_redundant_predicate_changes_nothing(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     source = placement(predicates=given_predicates)
@@ -202,7 +202,7 @@ def test_predicates_that_add_nothing_can_be_removed(
 
 @SETTINGS
 @given(fleets(), few(predicates, 2))
-def test_contradictions_match_nothing(
+def test_contradicting_requirements_match_no_cluster(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     for each in findings(fleet, placement(predicates=given_predicates), "selector-contradiction"):
@@ -211,7 +211,7 @@ def test_contradictions_match_nothing(
 
 @SETTINGS
 @given(fleets(), few(predicates, 2))
-def test_expressions_that_are_always_true_can_be_removed(
+def test_removing_always_true_expression_changes_nothing(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     source = placement(predicates=given_predicates)
@@ -226,7 +226,7 @@ def test_expressions_that_are_always_true_can_be_removed(
 
 @SETTINGS
 @given(fleets(), few(predicates, 2))
-def test_expressions_that_are_never_true_let_nobody_through(
+def test_expression_reported_as_never_true_passes_no_cluster(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     rules = ("expression-always-false", "expression-always-fails", "expression-not-boolean")
@@ -236,7 +236,7 @@ def test_expressions_that_are_never_true_let_nobody_through(
 
 @SETTINGS
 @given(fleets(), few(predicates, 2))
-def test_an_expression_and_the_selector_instead_of_it_agree(
+def test_suggested_selector_matches_like_the_expression(
     fleet: list[object], given_predicates: tuple[ClusterPredicate, ...]
 ) -> None:
     replaced = {
@@ -261,7 +261,7 @@ def test_an_expression_and_the_selector_instead_of_it_agree(
 
 @SETTINGS
 @given(fleets(), few(tolerations, 4))
-def test_shadowed_tolerations_can_be_removed(
+def test_removing_shadowed_toleration_changes_nothing(
     fleet: list[object], given_tolerations: tuple[Toleration, ...]
 ) -> None:
     source = placement(tolerations=given_tolerations)
@@ -272,7 +272,7 @@ def test_shadowed_tolerations_can_be_removed(
 
 @SETTINGS
 @given(fleets(), few(tolerations, 4))
-def test_time_limits_that_end_nothing_can_be_shortened(
+def test_shortening_ineffective_toleration_seconds_changes_nothing(
     fleet: list[object], given_tolerations: tuple[Toleration, ...]
 ) -> None:
     source = placement(tolerations=given_tolerations)
@@ -285,7 +285,7 @@ def test_time_limits_that_end_nothing_can_be_shortened(
 
 @SETTINGS
 @given(fleets(), few(tolerations, 4))
-def test_tolerations_without_a_taint_can_be_removed(
+def test_removing_toleration_without_taint_changes_nothing(
     fleet: list[object], given_tolerations: tuple[Toleration, ...]
 ) -> None:
     source = placement(tolerations=given_tolerations)

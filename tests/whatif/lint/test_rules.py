@@ -131,14 +131,14 @@ def every_case() -> tuple[Case, ...]:
     return tuple(cases())
 
 
-def test_an_ordinary_world_has_no_findings() -> None:
+def test_ordinary_world_has_no_findings() -> None:
     assert found({}) == ()
 
 
 @pytest.mark.parametrize(
     "case", every_case(), ids=lambda case: f"{case.rule}-{'good' if case.good else 'bad'}"
 )
-def test_rule(case: Case) -> None:
+def test_rule_finds_its_mistake_and_accepts_correct_objects(case: Case) -> None:
     findings = [each for each in found(case.world) if each.rule == case.rule]
     if case.good:
         assert findings == []
@@ -149,12 +149,12 @@ def test_rule(case: Case) -> None:
     assert findings[0].remedy
 
 
-def test_every_rule_has_a_case_of_either_kind() -> None:
+def test_every_rule_has_a_bad_and_a_good_case() -> None:
     for good in (False, True):
         assert {case.rule for case in every_case() if case.good is good} == set(RULES)
 
 
-def test_only_the_rules_asked_for_are_applied() -> None:
+def test_only_selected_rules_are_applied() -> None:
     world = {"placement": {"clusterSets": ["none"], "numberOfClusters": 0}}
     objects = objects_of(world)
     assert {each.rule for each in lint(objects, now=NOW)} == {
@@ -165,7 +165,7 @@ def test_only_the_rules_asked_for_are_applied() -> None:
     assert {each.rule for each in lint(objects, now=NOW, only=["none-wanted"])} == {"none-wanted"}
 
 
-def test_findings_come_in_the_order_of_the_objects() -> None:
+def test_findings_have_the_order_of_the_objects() -> None:
     world = {
         "clusters": {"c1": {"resources": {"cpu": ["9", "8"]}, "labels": {f"{GROUP}/clusterset": "gone"}}},
         "placement": {"numberOfClusters": -1, "sortBy": "Name"},
@@ -180,7 +180,7 @@ def test_findings_come_in_the_order_of_the_objects() -> None:
     ]
 
 
-def test_a_percentage_that_doubles_round_up() -> None:
+def test_percentage_that_doubles_round_up_is_reported() -> None:
     world = {
         "clusters": {f"c{at:03}": {} for at in range(100)},
         "scores": {},
@@ -193,12 +193,12 @@ def test_a_percentage_that_doubles_round_up() -> None:
     )
 
 
-def test_severities_are_ordered() -> None:
+def test_severities_are_ordered_by_rank() -> None:
     assert [each for each in Severity if each.reaches(Severity.WARNING)] == [Severity.ERROR, Severity.WARNING]
     assert [each for each in Severity if each.reaches(Severity.ERROR)] == [Severity.ERROR]
 
 
-def test_long_lists_stay_short() -> None:
+def test_long_lists_of_names_are_truncated() -> None:
     world = {
         "clusters": {f"c{at}": {"taints": [{"key": "old", "effect": "PreferNoSelect"}]} for at in range(6)},
         "scores": {},

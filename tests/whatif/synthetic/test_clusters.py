@@ -30,12 +30,12 @@ def of(fleet: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [document for document in fleet if document["kind"] == kind]
 
 
-def test_the_same_seed_is_the_same_fleet_and_another_is_not() -> None:
+def test_seed_determines_the_fleet() -> None:
     assert list(generate(clusters=50, seed=1)) == list(generate(clusters=50, seed=1))
     assert list(generate(clusters=50, seed=1)) != list(generate(clusters=50, seed=2))
 
 
-def test_a_larger_fleet_begins_with_the_smaller_one() -> None:
+def test_larger_fleet_starts_with_the_smaller_one() -> None:
     small = list(generate(clusters=20, seed=3, placements=0))
     large = list(generate(clusters=60, seed=3, placements=0))
     assert large[: len(small)] == small
@@ -53,12 +53,12 @@ def digest(hash_seed: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_fleet_does_not_depend_on_pythons_hash_seed() -> None:
+def test_fleet_does_not_depend_on_hash_seed_of_python() -> None:
     here = hashlib.sha256(msgspec.json.encode(list(generate(clusters=30, seed=5)))).hexdigest()
     assert digest("1") == digest("2") == here
 
 
-def test_objects_are_complete_and_distinct(fleet: list[dict[str, Any]]) -> None:
+def test_generated_objects_decode_and_have_unique_names(fleet: list[dict[str, Any]]) -> None:
     identities = Counter(
         (document["kind"], document["metadata"].get("namespace"), document["metadata"]["name"])
         for document in fleet
@@ -71,7 +71,7 @@ def test_objects_are_complete_and_distinct(fleet: list[dict[str, Any]]) -> None:
     }  # fmt: skip
 
 
-def test_clusters_look_like_real_ones(fleet: list[dict[str, Any]]) -> None:
+def test_generated_clusters_have_realistic_sizes_and_labels(fleet: list[dict[str, Any]]) -> None:
     clusters = of(fleet, "ManagedCluster")
     sizes = [len(msgspec.json.encode(cluster)) for cluster in clusters]
     assert 2500 < sum(sizes) / len(sizes) < 4500
@@ -88,7 +88,7 @@ def test_clusters_look_like_real_ones(fleet: list[dict[str, Any]]) -> None:
         assert ("nvidia.com/gpu" in status["capacity"]) == ("gpu" in labels)
 
 
-def test_taints_go_with_availability(fleet: list[dict[str, Any]]) -> None:
+def test_unavailable_clusters_have_taints(fleet: list[dict[str, Any]]) -> None:
     clusters = of(fleet, "ManagedCluster")
     tainted = [cluster for cluster in clusters if "taints" in cluster["spec"]]
     assert 0.03 < len(tainted) / len(clusters) < 0.12
@@ -103,7 +103,7 @@ def test_taints_go_with_availability(fleet: list[dict[str, Any]]) -> None:
         assert ("unavailable" in keys) == (available == "False")
 
 
-def test_scores_are_mostly_valid_some_expired_some_missing(fleet: list[dict[str, Any]]) -> None:
+def test_some_generated_scores_are_expired_or_missing(fleet: list[dict[str, Any]]) -> None:
     usage = [
         score
         for score in of(fleet, "AddOnPlacementScore")
@@ -129,7 +129,7 @@ def published(score: dict[str, Any]) -> dict[str, int]:
     return {item["name"]: item["value"] for item in score["status"]["scores"]}
 
 
-def test_hosting_clusters_publish_what_their_claims_and_sizes_say(fleet: list[dict[str, Any]]) -> None:
+def test_scores_of_hosting_clusters_match_claims_and_sizes(fleet: list[dict[str, Any]]) -> None:
     clusters = {cluster["metadata"]["name"]: cluster["status"] for cluster in of(fleet, "ManagedCluster")}
     hosts = [score for score in of(fleet, "AddOnPlacementScore") if score["metadata"]["name"] == HOSTED]
     assert len(hosts) > 20
@@ -144,13 +144,13 @@ def test_hosting_clusters_publish_what_their_claims_and_sizes_say(fleet: list[di
     assert published(busiest)["hostedClustersCount"] > published(idlest)["hostedClustersCount"]
 
 
-def test_placements_are_bound_to_something(fleet: list[dict[str, Any]]) -> None:
+def test_generated_placements_have_bound_sets(fleet: list[dict[str, Any]]) -> None:
     bound = {document["metadata"]["namespace"] for document in of(fleet, "ManagedClusterSetBinding")}
     assert bound == set(NAMESPACES)
     assert {document["metadata"]["namespace"] for document in of(fleet, "Placement")} == bound
 
 
-def test_time_moves_with_now() -> None:
+def test_generated_times_are_relative_to_now() -> None:
     later = datetime(2030, 6, 1, tzinfo=UTC)
     assert all(
         "2026" not in str(document["metadata"]) for document in generate(clusters=0, seed=0, now=later)
