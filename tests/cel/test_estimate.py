@@ -44,6 +44,8 @@ def cost(text: str) -> int:
         ("'a' in self.list", 2 + 10),
         ("self.n > 1 ? self.text == 'a' : self.text.contains('b')", 3 + max(3, 2 + 10)),
         ("self.map.all(k, self.map[k] == 'x')", 2 + 1 + 5 * (2 + 1 + 3 + 1 + 1)),
+        ("{'k': self.text}.all(k, k == self.text)", 40),
+        ("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", 10),
     ],
 )
 def test_estimated_cost_follows_sizes_of_inputs(text: str, most: int) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairway.cel import CompileError, Environment, EvaluationError, cluster_environment
+from fairway.cel.source import Issue, Source
 from fairway.cel.types import DYN, INT, STRING, list_of, map_of
 
 
@@ -47,6 +48,11 @@ def test_compile_error_lists_every_problem_with_its_position() -> None:
         " | ...．..^",
     ]
     assert (caught.value.line, caught.value.column) == (1, 1)
+
+
+def test_compile_errors_at_the_same_position_keep_their_order() -> None:
+    error = Source("a").error([Issue(0, "second by name"), Issue(0, "first by name")])
+    assert (error.message, error.line, error.column) == ("second by name", 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def test_grown_column_keeps_its_cells() -> None:
     code = column.code("eu")
     assert code is not None
     assert bitmap.rows_of(column.bitmap(code)).tolist() == [0, 2, 100]
+    assert [column.value(row) for row in (0, 1, 3, 100)] == ["eu", "us", None, "eu"]
 
 
 def test_unreported_number_is_nan() -> None:

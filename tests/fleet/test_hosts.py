@@ -120,3 +120,6 @@ def test_forked_hosts_are_independent() -> None:
     assert fork.row_of == {"b": 1, "c": 0}
     assert by_rank(index) == ["a", "b"]
     assert by_rank(fork) == ["b", "c"]
+    index.remove("a")
+    fork = index.fork()
+    assert (fork.add("c", "C"), index.add("d", "D")) == (0, 0)

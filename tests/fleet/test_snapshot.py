@@ -227,6 +227,17 @@ def test_held_snapshot_keeps_deleted_score_table(loaded: bool) -> None:
         assert view.scores == then
 
 
+def test_every_held_snapshot_keeps_the_scores_of_its_time() -> None:
+    made = fleet()
+    held = [made.snapshot()]
+    for value in (8, 9):
+        made.upsert_score(score("a", {"free": value}))
+        made.upsert_cluster_score(cluster_score("a", "Health", value))
+        held.append(made.snapshot())
+    for view, free, health in zip(held, (7, 8, 9), (5, 8, 9), strict=True):
+        assert (view.score_column(FREE).values[0], view.score_column(HEALTH).values[0]) == (free, health)
+
+
 def test_namespace_without_bindings_is_removed() -> None:
     made = fleet()
     made.delete_binding("ns1", "default")

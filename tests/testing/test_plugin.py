@@ -8,13 +8,13 @@ import pytest
 pytest_plugins = ["pytester"]
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = [
-    pytest.param(example, id=f"{page}-{number}")
+EXAMPLES = {
+    f"test_{Path(page).stem}_{number}": example
     for page in ("how-to/hub.md", "reference/client.md")
     for number, example in enumerate(
         re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
     )
-]
+}
 
 TWO_TESTS = """
 from kubernetes import client, config
@@ -42,23 +42,27 @@ def test_another_starts_with_an_empty_hub(fairway_hub):
 """
 
 
-@pytest.fixture(autouse=True)
-def enabled(pytester: pytest.Pytester) -> None:
-    """As the page says."""
-    pytester.makeconftest('pytest_plugins = ["fairway.testing.plugin"]')
+ENABLED = 'pytest_plugins = ["fairway.testing.plugin"]'
 
 
-def test_fixture_starts_an_empty_hub_for_every_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(TWO_TESTS)
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+def test_fixture_starts_an_empty_hub_for_every_test_and_docs_examples_pass(pytester: pytest.Pytester) -> None:
+    """One process for all of them, because a process with a hub takes seconds to start."""
+    assert len(EXAMPLES) >= 3
+    pytester.makeconftest(ENABLED)
+    pytester.makepyfile(test_two=TWO_TESTS, **EXAMPLES)
+    outcomes = pytester.runpytest_subprocess("-q").parseoutcomes()
+    assert outcomes["passed"] >= 2 + len(EXAMPLES)
+    assert not {"failed", "errors", "skipped"} & set(outcomes)
 
 
 def test_fixture_list_describes_the_hub(pytester: pytest.Pytester) -> None:
-    shown = pytester.runpytest_subprocess("--fixtures", "-q")
+    pytester.makeconftest(ENABLED)
+    shown = pytester.runpytest_inprocess("--fixtures", "-q", "-p", "no:asyncio")
     shown.stdout.fnmatch_lines(["fairway_hub -- *", "*A running hub: *"])
 
 
 def test_run_without_the_fixture_does_not_import_the_hub(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(ENABLED)
     pytester.makepyfile(
         """
         import sys
@@ -72,18 +76,5 @@ def test_run_without_the_fixture_does_not_import_the_hub(pytester: pytest.Pytest
 
 
 def test_plugin_is_not_loaded_unless_enabled(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("")
     pytester.makepyfile("def test_hub(fairway_hub): pass")
-    pytester.runpytest_subprocess("-q").assert_outcomes(errors=1)
-
-
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_pytest_examples_in_docs_pass(example: str, pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(example)
-    result = pytester.runpytest_subprocess("-q")
-    assert result.parseoutcomes().get("passed", 0) >= 1
-    assert not {"failed", "errors"} & set(result.parseoutcomes())
-
-
-def test_docs_pages_have_pytest_examples() -> None:
-    assert len(EXAMPLES) >= 3
+    pytester.runpytest_inprocess("-q", "-p", "no:asyncio").assert_outcomes(errors=1)

@@ -182,7 +182,6 @@ class _Estimator:
         local = _Local(self._path(node.init), self._size(node.init), self._entry(node.init))
         with self._bound(node.accumulator, local):
             cost += self.cost(node.result)
-            self._keep(node, self._size(node.result), self._entry(node.result))
         return capped(cost)
 
     def _fold(self, node: Comprehension) -> int:
