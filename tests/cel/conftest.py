@@ -1,4 +1,4 @@
-"""The recorded clusters and scores, in the form expressions see them."""
+"""The recorded clusters and scores, converted for expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairway.cel import Environment, cluster_environment
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cel.jsonl"
 
-# Fields the reference leaves out of a converted cluster when they are empty.
+# Fields that the reference omits from a converted cluster if they are empty.
 _OMITTED_WHEN_EMPTY = (
     ("metadata", "labels"),
     ("spec", "leaseDurationSeconds"),

@@ -1,4 +1,4 @@
-"""What the dialect of validation rules adds: typed objects, stricter literals, comparisons of mixed numbers."""
+"""The dialect of validation rules: typed objects, stricter literals, comparisons of mixed numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Estimates of cost; more of them, as recorded, in tests/hub/schemas/test_cel_validation.py."""
+"""Cost estimates; recorded ones are in tests/hub/schemas/test_cel_validation.py."""
 
 import pytest
 

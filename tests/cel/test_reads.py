@@ -56,7 +56,7 @@ def test_reads_list_the_names_of_scores() -> None:
     assert compiled("true").score_reads == frozenset()
 
 
-# --- the law -----------------------------------------------------------------------------------------------------
+# --- property ----------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b", "c"])
 LEAVES = st.one_of(
@@ -90,7 +90,7 @@ EXPRESSIONS = st.recursive(
 
 
 def seen(variables: dict[str, Any], path: tuple[str, ...]) -> tuple[int, object]:
-    """How far the path leads, and what is there: the value, or what kind of thing lacks the next name."""
+    """Return how far the path leads, and the value there, or the type of the value that lacks the next name."""
     value: Any = variables
     for depth, name in enumerate(path):
         if not isinstance(value, dict):
@@ -107,7 +107,7 @@ def test_equal_reads_give_equal_outcomes(text: str, one: dict[str, Any], other: 
     assume(program.reads is not None)
     assert program.reads is not None
     first = {MC: one}
-    # Carry over what the expression reads, so that agreement is common rather than lucky.
+    # Copy the values at the reads, so that both inputs often agree.
     second = {MC: {**other, **{path[1]: one[path[1]] for path in program.reads if path[1] in one}}}
     for path in program.reads:
         if path[1] not in one:

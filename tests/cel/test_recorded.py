@@ -1,8 +1,8 @@
-"""Every recorded answer: compile outcome and position, type, value or error, and cost.
+"""Every recorded expression: compile result and position, type, value or error, and cost.
 
-tests/golden/cel.jsonl and data/oracle.jsonl hold answers of the reference environment (cel-go 0.29, the Kubernetes
-CEL libraries 0.35 and OCM's functions). They are data recorded from running it, not code. The reference iterates
-maps in random order; where that shows in a cost, any possible order's cost is accepted.
+tests/golden/cel.jsonl and data/oracle.jsonl have results of the reference environment (cel-go 0.29, the Kubernetes CEL
+libraries 0.35 and OCM's functions). They were recorded by running it. The reference iterates maps in random order; if
+that affects a cost, the cost of any order is accepted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_evaluation_matches_recorded_result_and_cost(
         outcome = program.evaluate(variables, context=scores)
         assert (outcome.error is not None) == ("error" in expected), outcome
         if "value" in expected:
-            # JSON does not tell a large double from an integer.
+            # JSON does not distinguish a large double from an integer.
             value = expected["value"]
             assert outcome.value == (float(value) if isinstance(outcome.value, float) else value)
             assert isinstance(outcome.value, bool) == isinstance(expected["value"], bool)

@@ -1,4 +1,4 @@
-"""Hostile expressions end with an error, not with a stall or a crash."""
+"""Hostile expressions end with an error, without a stall or crash."""
 
 from __future__ import annotations
 

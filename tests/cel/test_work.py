@@ -1,7 +1,6 @@
-"""The work that is counted is the work that is done: generated expressions, with every function and hostile sizes.
+"""Counted work bounds actual work, for generated expressions with every function and hostile sizes.
 
-Time would be a poor witness on a busy machine. Two others are the same on every machine: the number of calls the
-interpreter makes, and the bytes it holds.
+Actual work is the number of calls of the interpreter and its maximum memory, which do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fairway.cel.work import PRICES
 
 WORK_LIMIT = 20_000
 CALLS_PER_UNIT = 10
-"""A plain step is two or three calls; what a library does in a call, some more."""
+"""A plain step is two or three calls, a call of a library some more."""
 CALLS_BESIDE = 3_000
 BYTES_PER_UNIT = 2_000
 BYTES_BESIDE = 1_000_000
@@ -130,7 +129,7 @@ _TRUTHS = st.recursive(
 
 
 def effort(text: str) -> tuple[Outcome, int, int]:
-    """The outcome, the calls it took, and the bytes it held at most."""
+    """Return the outcome, the number of calls, and the maximum memory in bytes."""
     program = ENVIRONMENT.compile(text)
     calls = 0
 

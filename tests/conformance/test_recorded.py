@@ -1,9 +1,9 @@
-"""Every recorded placement scenario, answered as the reference answered it.
+"""The result of every recorded placement scenario equals that of the reference.
 
-``golden/placement.jsonl.gz`` holds 330 hub states of one to twelve steps each, and what the placement controller of
-Open Cluster Management (commit 00f84c32b of 2026-08-11, its own scheduler and controller over an in-memory client)
-made of them: decisions, their order, labels and pages, status, conditions, events, filter and prioritizer results.
-The recorded quantities and CEL expressions are checked beside the code that reads them, in whatif/test_conformance.py.
+``golden/placement.jsonl.gz`` has 330 hub states of one to twelve steps each, with the results of the placement
+controller of Open Cluster Management (commit 00f84c32b of 2026-08-11, its own scheduler and controller with an
+in-memory client): decisions, their order, labels and pages, status, conditions, events, filter and prioritizer
+results. Recorded quantities and CEL expressions are checked in whatif/conformance/test_recording.py.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Every recorded pod asks for what the reference says it asks for.
+"""The requests of every recorded pod equal those of the reference.
 
-``golden/pod-requests.jsonl`` holds 200 pods and what the effective-request helper of the Kubernetes 1.37 tree made of
-them: containers, init containers, sidecars, overhead, resources of the pod as a whole.
+``golden/pod-requests.jsonl`` has 200 pods and their effective requests by the helper of Kubernetes 1.37, with
+containers, init containers, sidecars, overhead and pod-level resources.
 """
 
 from pathlib import Path

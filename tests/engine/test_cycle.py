@@ -13,7 +13,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 def run(profile: Profile, *, wanted: int | None = None, names: tuple[str, ...] = NAMES) -> Outcome:
-    """Both ways of computing a cycle must say the same."""
+    """Run a cycle per host and over the whole fleet, and check that both agree."""
     snapshot = fleet_of(*names).snapshot()
     slow = cycle.run(snapshot, Work(wanted), profile, now=0, whole_fleet=False)
     fast = cycle.run(snapshot, Work(wanted), profile, now=0)
@@ -210,7 +210,7 @@ def test_cycle_selects_the_wanted_number(wanted: int | None, expected: list[str]
 
 
 class Share(Points):
-    """Normalised to thousandths of the highest raw score; notes the extents it was given."""
+    """Normalises to thousandths of the highest raw score, and records the extents."""
 
     def __init__(self, points: dict[str, int]) -> None:
         super().__init__(points, "Share")
@@ -260,7 +260,7 @@ def test_cycle_wakes_at_the_earliest_time() -> None:
 
 
 class OnlyOdd:
-    """Answers for the whole fleet."""
+    """A whole-fleet filter."""
 
     name = "OnlyOdd"
 

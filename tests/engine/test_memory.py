@@ -1,4 +1,4 @@
-"""Remembered cycles: they follow single rows, and start over when they must."""
+"""Incremental cycles: they follow changed rows, or start over."""
 
 from datetime import timedelta
 
@@ -53,7 +53,7 @@ def workload_of(wanted: int | None = 2) -> PlacementWorkload:
 
 
 class Cycles:
-    """Runs every cycle twice, remembered and from scratch, and compares."""
+    """Runs every cycle incrementally and from scratch, and compares the outcomes."""
 
     def __init__(self, world: World, workload: PlacementWorkload) -> None:
         self.world = world
@@ -243,7 +243,7 @@ def test_following_agrees_with_starting_over(
 
 
 def test_clock_that_steps_back_starts_over() -> None:
-    """A clock that is set back makes true again what had run out."""
+    """A clock that steps back makes expired results valid again."""
     spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy(addon("cpu"), mode="Exact"))
     world = World([cluster_set("default"), binding("default"), cluster("c1"), cluster("c2")])
     world.put(score("c2", {"cpu": 9}, valid_until=NOW))
@@ -275,7 +275,7 @@ def test_deleted_host_is_followed_by_profile_without_reads() -> None:
 
 
 def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
-    """A basis may take as long as the fleet is large."""
+    """Computing a basis may take time proportional to the fleet."""
     asked: list[str] = []
 
     class Based(Timeless):
@@ -317,7 +317,7 @@ def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
 
 
 def test_the_best_rows_in_order_count_as_memory() -> None:
-    """A placement that wants nearly all clusters keeps nearly all of them in order, however it got there."""
+    """A placement that wants nearly all clusters keeps nearly all of them in order."""
     world = world_of(0)
     memory = Memory(limit=60_000)
     workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))

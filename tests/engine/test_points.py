@@ -65,7 +65,7 @@ class MakeRoom:
 
 
 class Books:
-    """Reserves and gives back."""
+    """Reserves and unreserves."""
 
     name = "Books"
 
@@ -77,7 +77,7 @@ class Books:
 
 
 class HalfReserve:
-    """Forgets how to give back, so it is no Reserve plugin."""
+    """Lacks unreserve, so it is not a Reserve plugin."""
 
     name = "HalfReserve"
 
@@ -106,7 +106,7 @@ class Binder:
 
 
 class WholeFleet(Timeless):
-    """Both forms of Filter and Score, and everything a cycle may remember."""
+    """Both forms of Filter and Score, and all methods for caching."""
 
     name = "WholeFleet"
 

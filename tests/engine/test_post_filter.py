@@ -1,4 +1,4 @@
-"""PostFilter: asked when the filters leave nobody, and only then."""
+"""PostFilter plugins run only if no host passes the filters."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from fairway.whatif.world import World
 
 
 class Only:
-    """Lets one host pass."""
+    """A filter that passes one host."""
 
     name = "Only"
 

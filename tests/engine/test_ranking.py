@@ -10,11 +10,11 @@ from fairway.engine.ranking import ABSENT, TOTAL_BOUND, Front
 from fairway.fleet.hosts import RANK_BITS
 
 LAST_RANK = (1 << RANK_BITS) - 2
-"""The highest a host is ever given: always between two neighbours, or short of the last number."""
+"""The highest possible rank of a host."""
 
 
 def best(totals: list[int], *, wanted: int | None, ranks: list[int] | None = None) -> list[int]:
-    """Rows are 10, 11, 12, …; ranks are ascending unless given."""
+    """Return the best of the rows 10, 11, 12, …; ranks are ascending by default."""
     count = len(totals)
     found = ranking.best(
         np.arange(10, 10 + count),
@@ -97,7 +97,7 @@ def test_best_equals_sorting_for_any_totals(hosts: list[tuple[int, int]], wanted
 
 
 def front_of(count: int, *, wanted: int) -> Front:
-    """Row n has key 10 n."""
+    """Return a front in which row n has key 10 n."""
     return Front(np.arange(count), np.arange(count) * 10, wanted=wanted)
 
 
@@ -148,7 +148,7 @@ def test_best_of_zero_rows_is_empty() -> None:
 
 
 class FrontMachine(RuleBasedStateMachine):
-    """The law of the front: it answers what sorting everybody would, or that it does not know."""
+    """A front returns the result of sorting all rows, or that it is unknown."""
 
     @initialize(keys=st.lists(st.integers(0, 60), max_size=12, unique=True), wanted=st.integers(0, 6))
     def start(self, keys: list[int], wanted: int) -> None:
@@ -185,7 +185,7 @@ class NarrowFront(Front):
 
 
 class NarrowFrontMachine(FrontMachine):
-    """With next to no slack, so that rows leave and enter the front all the time."""
+    """With minimal slack, so that rows often leave and enter the front."""
 
     def made(self) -> Front:
         return NarrowFront(rows(*self.keys), rows(*self.keys.values()), wanted=self.wanted)

@@ -1,4 +1,4 @@
-"""When a cycle has to be run again though nothing has changed."""
+"""The time at which an outcome expires without a change."""
 
 from datetime import UTC, datetime, timedelta
 

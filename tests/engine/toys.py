@@ -1,4 +1,4 @@
-"""Small plugins and a small workload, to see what the engine does with them."""
+"""Small plugins and a small workload for tests of the engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Admit:
 
 @dataclass
 class Refuse:
-    """A per-host Filter that refuses the named hosts, and notes whom it was asked about."""
+    """A per-host Filter that rejects the named hosts, and records its calls."""
 
     names: Sequence[str] = ()
     name: str = "Refuse"
@@ -79,7 +79,7 @@ class Points:
 
 @dataclass
 class Prepared(Points):
-    """With a PreScore that answers as told."""
+    """A Score with a PreScore of a given status."""
 
     status: Status = OK
     seen: list[list[str]] = field(default_factory=list)

@@ -14,7 +14,7 @@ def codes(*values: str | None) -> CodeColumn:
 
 
 def rows(column: CodeColumn, value: str | None) -> list[int]:
-    """Rows that hold a value, by its bitmap, among the first four."""
+    """Return the rows of a value by its bitmap, among the first four."""
     code = 0 if value is None else column.code(value)
     assert code is not None
     return [row for row in bitmap.rows_of(column.bitmap(code)).tolist() if row < 4]
@@ -189,7 +189,7 @@ def test_column_rows_of_no_codes_are_empty() -> None:
 
 
 def test_query_of_many_codes_caches_no_bitmaps() -> None:
-    """One for each of 100,000 values of 100,000 hosts would fill the memory."""
+    """A bitmap for each of 100,000 values of 100,000 hosts would exhaust the memory."""
     column = codes(*(f"v{row}" for row in range(60)))
     column.bitmap_of([code for _, code in column.items()])
     assert column.kept == 0

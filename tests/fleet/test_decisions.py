@@ -1,4 +1,4 @@
-"""Who holds what, by name and by row."""
+"""Clusters of decisions, by name and by row."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_decision_counts_are_summed_over_pages() -> None:
 
 
 def test_repeated_decision_query_counts_nothing_again() -> None:
-    """Filters and prioritizers ask for every row they are asked about."""
+    """Per-host filters and prioritizers query it for every row."""
     held = Decisions()
     held.put("ns1", "d1", Holding(MINE, ("a",)))
     first = held.counted(MINE)

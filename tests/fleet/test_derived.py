@@ -9,7 +9,7 @@ ENV: Key = (cells.LABEL, "env")
 
 
 class Question:
-    """Whether a cluster is in production; notes whom it was asked about."""
+    """Computes whether a cluster is in production, and records its calls."""
 
     def __init__(self, *, reads: frozenset[Key] | None = frozenset({ENV})) -> None:
         self.derived = Derived(reads=reads)

@@ -1,4 +1,4 @@
-"""What a write reports: the rows and columns it changed, which is what others go by to look again."""
+"""The changes that a write reports: rows and columns, which determine what is computed again."""
 
 from datetime import timedelta
 

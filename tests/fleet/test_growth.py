@@ -14,7 +14,7 @@ PATH: Key = (cells.PATH, "metadata", "labels", "env")
 
 
 def touch(view: Snapshot) -> None:
-    """Makes the columns and a bitmap of each code column, so that growing has something to keep."""
+    """Create the columns and a bitmap of each code column, so that growth has to keep them."""
     for key in (ENV, PATH, cells.TAINTS, cells.DELETING):
         view.codes(key).bitmap(1)
     view.numbers(CPU)

@@ -85,7 +85,7 @@ def test_snapshots_without_changes_share_all_data() -> None:
 
 
 def parts(made: Fleet) -> dict[str, object]:
-    """What holds the data now. The snapshot looked through is gone when this returns."""
+    """Return the current data structures. The snapshot used for it is released at the end."""
     view = made.snapshot()
     return {
         "live": view.live,

@@ -1,4 +1,4 @@
-"""One record, one line, in either form, whatever the record holds."""
+"""Every record is one line, in both formats."""
 
 import io
 import json
@@ -29,8 +29,8 @@ class Unspeakable:
 
 
 @pytest.fixture(autouse=True)
-def nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hub that other tests share may go on in a thread of this process, and log."""
+def without_shared_hub_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore logs of a shared hub that runs in a thread of this process."""
     ours, handler = threading.get_ident(), logging.Handler.filter
     monkeypatch.setattr(
         logs.Lines, "filter", lambda self, record: record.thread == ours and handler(self, record)
@@ -53,7 +53,7 @@ def lines(form: Format, message: object, *args: object, **options: Any) -> list[
     root = logging.getLogger()
     root.handlers[:] = [
         each for each in root.handlers if isinstance(each, logs.Lines)
-    ]  # pytest's are particular
+    ]  # the handlers of pytest are special
     logging.getLogger("fairway.test").error(message, *args, **options)
     text = stream.getvalue()
     assert text.endswith("\n")

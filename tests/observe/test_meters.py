@@ -1,4 +1,4 @@
-"""What is counted, in which names, and that counting never gets in the way of the work."""
+"""Names and values of metrics, and that recording never raises."""
 
 import math
 import re
@@ -25,7 +25,7 @@ def shown(meters: Meters) -> dict[str, float]:
 
 
 def used() -> Meters:
-    """With something counted under every name."""
+    """Return meters with a value in every metric."""
     meters = Meters()
     queue = meters.queue("placement")
     queue.added(depth=1)
@@ -195,15 +195,15 @@ def test_number_of_reason_labels_is_limited() -> None:
     )
 
 
-# The names and the document
+# Names and documentation
 
 
 Told = tuple[str, str, tuple[str, ...]]
-"""Type, meaning, labels in the order of the alphabet."""
+"""Type, meaning, and sorted labels."""
 
 
 def families() -> dict[str, Told]:
-    """Fairway's own metrics, parsed from the exposition."""
+    """Return Fairway's own metrics, parsed from the exposition."""
     found: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
     for family in text_string_to_metric_families("\n".join(line.decode() for line in exposed)):

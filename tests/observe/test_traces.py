@@ -1,4 +1,4 @@
-"""Spans: none without OpenTelemetry, and with it what it takes."""
+"""Spans with and without OpenTelemetry."""
 
 import logging
 import sys
@@ -16,7 +16,7 @@ from fairway.observe.traces import ENDPOINT, Span, Value, configure_from_environ
 
 
 class Recorded:
-    """A span of a provider as small as can be."""
+    """A minimal span."""
 
     def __init__(self, name: str, attributes: Mapping[str, Value]) -> None:
         self.name = name
@@ -108,10 +108,10 @@ def test_use_returns_the_previous_tracer() -> None:
 
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if OpenTelemetry were not installed, whether it is or not."""
+    """Hide an installed OpenTelemetry."""
     for name in [each for each in sys.modules if each.partition(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, name)
-    nothing: Any = None  # which makes an import fail
+    nothing: Any = None  # makes an import fail
     monkeypatch.setitem(sys.modules, "opentelemetry", nothing)
 
 
@@ -164,7 +164,7 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, **content: object) -> Non
 
 
 class Proxy:
-    """What stands there until somebody sets up a provider."""
+    """The provider before one is configured."""
 
 
 class Provider:
@@ -187,7 +187,7 @@ class Resource:
 
 
 class Installed:
-    """A stand-in for OpenTelemetry, with the few things that are asked of it."""
+    """A minimal OpenTelemetry."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.provider: object = Proxy()
@@ -261,11 +261,11 @@ def test_existing_tracer_provider_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
     assert not theirs.ended
 
 
-# With the real thing, where it is installed
+# With the real OpenTelemetry, if installed
 
 
 class Collector:
-    """Takes what is exported."""
+    """Receives exported spans."""
 
     def __init__(self) -> None:
         received: list[tuple[str, bytes]] = []
@@ -298,7 +298,7 @@ def test_spans_are_exported_to_a_collector(monkeypatch: pytest.MonkeyPatch) -> N
     with Collector() as collector:
         environment = {
             ENDPOINT: f"http://127.0.0.1:{collector.server.server_port}",
-            # Milliseconds and seconds: all at the end and once, however slow the machine is.
+            # In milliseconds and seconds: export once at the end, also on a slow machine.
             "OTEL_BSP_SCHEDULE_DELAY": "3600000",
             "OTEL_EXPORTER_OTLP_TIMEOUT": "120",
         }

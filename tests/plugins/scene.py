@@ -1,4 +1,4 @@
-"""A small hub with one bound set, and what Fairway makes of one placement on it."""
+"""A small hub with one bound set, and the verdict for one placement."""
 
 from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
@@ -13,12 +13,12 @@ KEY = ("ns1", "p1")
 
 
 def hub(*objects: object, spec: PlacementSpec | None = None) -> World:
-    """The set ``default`` is bound to ``ns1``, where the placement ``p1`` is."""
+    """Return a hub with the set ``default`` bound to ``ns1``, the namespace of placement ``p1``."""
     return World([cluster_set("default"), binding("default"), *objects, placement(spec=spec)])
 
 
 def look(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_MICROS) -> Verdict:
-    """Every look is taken twice: asking cluster by cluster must lead to the same as asking about all at once."""
+    """Return the verdict, and check that per-host and whole-fleet evaluation agree."""
     world = hub(*objects, spec=spec)
     found = world.look(KEY, now=now)
     workload = world.workload(KEY)
@@ -33,7 +33,7 @@ def selected(*objects: object, spec: PlacementSpec | None = None, now: Micros = 
 
 
 def scores_of(found: Verdict, plugin: str) -> dict[str, int]:
-    """One prioritizer's scores, without the clusters it knows nothing of."""
+    """Return one prioritizer's known scores."""
     details = found.outcome.details
     names = found.outcome.snapshot.hosts.names
     (scored,) = [each for each in details.scored if each.plugin == plugin]
@@ -49,6 +49,6 @@ def trace(found: Verdict, host: str) -> HostTrace:
 
 
 def refusal(found: Verdict, host: str) -> tuple[str, str]:
-    """Which plugin turned the host away, and in which words."""
+    """Return the plugin that rejected the host, and its message."""
     seen = trace(found, host)
     return seen.rejected_by, seen.reason

@@ -98,7 +98,7 @@ def test_allocatable_score_of_single_host_equals_that_of_fleet(raw: float) -> No
 
 @pytest.mark.parametrize("amount", ["1e400", "-1e400", "0e400", "1e301", "-1e301"])
 def test_excessive_allocatable_counts_as_not_reported(amount: str) -> None:
-    """Such amounts, and their differences, are infinite or not a number as doubles."""
+    """As doubles, such amounts or their differences are infinite or NaN."""
     assert scores(CPU, *with_cpu(amount, "1", "2")) == {"c01": -100, "c02": 100}
 
 

@@ -123,7 +123,7 @@ def test_balance_basis_is_the_maximum_of_other_placements() -> None:
 
 
 def test_balance_and_steady_prefer_own_then_empty_clusters() -> None:
-    """Balance 100 apart and Steady: the cluster that has the decision keeps it."""
+    """With Balance scores 100 apart, Steady keeps the decided cluster."""
     others = (
         decision("a", ["c1", "c2", "c3"], placement="x"),
         decision("b", ["c2"], placement="y"),

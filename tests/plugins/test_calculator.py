@@ -23,7 +23,7 @@ def seen(name: str, *values: int) -> Verdict:
 
 
 def test_published_resource_ratio_is_the_score() -> None:
-    """As the proposal of the API writes it."""
+    """The example of the API proposal."""
     published = decode(
         {
             "apiVersion": "cluster.open-cluster-management.io/v1alpha1",

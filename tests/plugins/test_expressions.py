@@ -29,7 +29,7 @@ ANY_SCORED = 'managedCluster.scores(managedCluster.metadata.labels["env"]).exist
 
 
 class Evaluations:
-    """Which clusters were asked which expression, in order."""
+    """Records the clusters that each expression was evaluated for, in order."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, str]] = []
@@ -166,7 +166,7 @@ def test_new_cluster_in_reused_row_is_evaluated(evaluations: Evaluations) -> Non
     ],
 )
 def test_changed_read_changes_expression_result(text: str) -> None:
-    """By cycles that share kept answers, and by those that go on from the last one."""
+    """With a shared cache, and with followed cycles."""
     dev, prod = cluster("c1", labels={"env": "dev"}), cluster("c1", labels={"env": "prod"})
     spec = structs.replace(asking(text), numberOfClusters=1)
     world = hub(dev, score("c1", {"free": 90}), spec=spec)
@@ -179,7 +179,7 @@ def test_changed_read_changes_expression_result(text: str) -> None:
 
 
 def test_change_after_a_held_snapshot_changes_expression_result() -> None:
-    """The first to ask asks about the past; nobody watched what has changed since."""
+    """The first query is for an old snapshot, so changes since then were not tracked."""
     fleet = fleet_of("dev", "dev")
     held = fleet.snapshot()
     fleet.upsert_cluster(cluster("c0", labels={"env": "prod"}))
@@ -289,7 +289,7 @@ def test_cached_expression_results_equal_fresh_ones(steps: list[list[object]], t
 
 
 def test_missing_and_empty_conditions_are_distinguished_in_expressions() -> None:
-    """They are ``null`` and ``[]`` to an expression."""
+    """Expressions read ``null`` and ``[]``."""
 
     def told(name: str, conditions: tuple[()] | None) -> ManagedCluster:
         bare = cluster(name)

@@ -1,4 +1,4 @@
-"""What one placement may cost the others."""
+"""Limits on the work of one placement."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from fairway.testing import builders as make
 
 _TEN = "[1,2,3,4,5,6,7,8,9,10]"
 COSTLY = f'{_TEN}.all(a, {_TEN}.all(b, {_TEN}.all(c, managedCluster.metadata.name != "x")))'
-"""About 8,000 units for every cluster, as each has another name: below what one cluster may take."""
+"""About 8,000 units per cluster, as every name differs: below the limit of one cluster."""
 TOO_COSTLY = f'{_TEN}.all(z, {COSTLY}) && managedCluster.metadata.name != ""'
 
 

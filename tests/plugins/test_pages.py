@@ -115,7 +115,7 @@ def test_empty_selection_is_one_empty_page() -> None:
 
 
 def test_unchanged_page_is_not_written() -> None:
-    """Whatever scores and reasons were recorded: those alone are no reason to write."""
+    """Changed scores and reasons alone do not cause a write."""
     assert planned(pages(Group("", ("c1", "c2"))), there(1, ("c1", "c2"))) == Writes()
 
 
@@ -250,7 +250,7 @@ def test_event_message_length_is_in_bytes() -> None:
 
 
 def test_score_message_is_formatted_once_and_only_for_updates() -> None:
-    """A placement of 100,000 clusters has 1,000 pages, and a new cluster may move them all."""
+    """A placement of 100,000 clusters has 1,000 pages, and a new cluster may change them all."""
     told: list[str] = []
 
     class Scores(dict[str, int]):

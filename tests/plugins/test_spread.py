@@ -26,7 +26,7 @@ def spread(*constraints: SpreadConstraint, wanted: int | None = None) -> Placeme
 
 
 def fleet(text: str) -> list[object]:
-    """``a:eu b:us c``: clusters with their regions, in order of preference."""
+    """Return clusters with regions from ``a:eu b:us c``, in order of preference."""
     found: list[object] = []
     for word in text.split():
         name, _, region = word.partition(":")
@@ -286,7 +286,7 @@ def test_soft_spread_constraint_never_reduces_the_selection(regions: list[str], 
 def one_by_one(
     topologies: list[tuple[int, ...]], constraints: tuple[Constraint, ...], wanted: int
 ) -> list[int]:
-    """What the words of the module say, taken literally: look at everybody for every cluster taken."""
+    """Select by examining every cluster for every selection, as the module docstring defines it."""
     counts: list[Counter[int]] = [
         Counter({each[at]: 0 for each in topologies if each[at]}) for at in range(len(constraints))
     ]
@@ -348,7 +348,7 @@ def test_spread_selection_equals_exhaustive_selection(
 def test_spread_examines_topology_again_only_after_a_change(
     when: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a topology for every cluster, looking at all for every cluster taken would be 16 million looks."""
+    """With a topology per cluster, examining all for every selection would be 16 million steps."""
     looks = 0
     broken = Tally.broken
 

@@ -137,7 +137,7 @@ def test_tolerations_select_tainted_clusters(
 def test_no_select_if_new_keeps_decided_clusters(
     effect: str, tolerations: tuple[Toleration, ...], decided_passes: bool, new_passes: bool, decided: bool
 ) -> None:
-    """Ownership of the decision is not looked at, only its label."""
+    """Only the label of the decision counts, not its owner."""
     objects: list[object] = [cluster("c1", taints=[taint(effect=effect)])]
     if decided:
         objects.append(decision("whatever", ["c1"], placement="p1"))
@@ -303,7 +303,7 @@ def test_toleration_matches_taint(toleration: Toleration, expected: bool) -> Non
 
 
 def test_unused_taint_combinations_are_removed_from_cache() -> None:
-    """Taint values may be anything, such as the time of an incident."""
+    """Taint values are arbitrary, such as the time of an incident."""
     world = hub(cluster("c1"), spec=tolerating(EXISTS))
     workload = world.workload(KEY)
     plugin = workload.profile.filters[1]
@@ -317,7 +317,7 @@ def test_unused_taint_combinations_are_removed_from_cache() -> None:
 
 
 def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:
-    """Tolerated for a time, not tolerated, and only by clusters that already have it."""
+    """Tolerated for a time, not tolerated, and tolerated only by decided clusters."""
     kinds = (
         lambda at: taint("late", str(at), added=NOW - timedelta(seconds=at)),
         lambda at: taint("bad", str(at)),

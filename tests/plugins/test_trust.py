@@ -1,4 +1,4 @@
-"""Placements that say what a missing score counts, and whether expressions still see one that has run out."""
+"""Annotations for what a missing score counts, and whether expressions read expired scores."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -73,7 +73,7 @@ def silent(made: AddOnPlacementScore) -> AddOnPlacementScore:
     return structs.replace(made, status=structs.replace(made.status, conditions=(condition,)))
 
 
-# What the annotations say
+# Parsing of annotations
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_exclude_policy_ignores_scores_without_weight() -> None:
     assert [each.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
 
 
-# In time
+# Expiry
 
 
 @pytest.mark.parametrize("says", ["worst", "exclude"])
@@ -284,7 +284,7 @@ def test_excluding_placement_is_followed_until_expiry(says: str) -> None:
     assert memory.followed == 3
 
 
-# What is told
+# Messages
 
 
 def test_trace_explains_replaced_addon_score() -> None:
@@ -368,7 +368,7 @@ def test_expression_wakes_at_expiry_of_visible_score() -> None:
 
 
 def test_expression_results_are_cached_by_hidden_scores() -> None:
-    """Time that passes costs no evaluation where nothing runs out, and one where something does."""
+    """Time causes an evaluation only if a score expires."""
     spec = PlacementSpec(numberOfClusters=3, predicates=(predicate(cel=[HAS_FREE]),))
     world = hub(
         *THREE,

@@ -230,7 +230,7 @@ def test_verdict_does_not_change_its_inputs() -> None:
 
 
 def test_written_decision_is_stable_in_the_next_cycle() -> None:
-    """Steady is worth 100: a newcomer of the same balance does not push the incumbent out."""
+    """Steady adds 100 points, so a new cluster with the same balance does not replace a decided one."""
     world = hub(cluster("c5"), spec=PlacementSpec(numberOfClusters=1))
     assert world.place(KEY, now=NOW_MICROS).outcome.selected == ["c5"]
     world.put(cluster("c1"))

@@ -1,4 +1,4 @@
-"""Hubs for tests: each of its own, in this loop or in a thread, and none left behind."""
+"""Embedded hubs for tests, in the event loop or in a thread."""
 
 import ssl
 import threading
@@ -57,7 +57,7 @@ async def test_two_embedded_hubs_are_independent(tmp_path: Path) -> None:
 async def test_embedded_hub_accepts_static_tokens_and_a_data_folder(tmp_path: Path) -> None:
     tokens, folder = tmp_path / "tokens", tmp_path / "hub"
     tokens.write_text("let-me-in,robot,1,system:masters\n")
-    for code in (201, 409):  # the second time it is there already
+    for code in (201, 409):  # the second time the folder exists
         async with embedded_hub(folder=folder, tokens=tokens) as hub:
             trust = ssl.create_default_context(cadata=hub.authority_pem)
             async with Talk(url=hub.url, context=trust, token="let-me-in") as robot:

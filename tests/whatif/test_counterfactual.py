@@ -180,7 +180,7 @@ def test_counterfactual_for_namespace_without_bindings() -> None:
     found = ask(where, "c1")
     assert found.edits == (Bind(namespace="ns1", set="default"),)
     assert words(found.edits) == ["bind cluster set default to namespace ns1"]
-    # It was only tried.
+    # The edit was reverted.
     assert ask(where, "c1") == found
     assert where.look(KEY, now=MICROS).outcome.selected == []
 
@@ -203,7 +203,7 @@ def test_counterfactual_for_set_with_label_selector() -> None:
 
 
 def scored(*values: int, weight: int = 1, number: int = 1) -> World:
-    """c1, c2, … with these scores."""
+    """Return a world with clusters c1, c2, … that have these scores."""
     names = [f"c{at}" for at in range(1, len(values) + 1)]
     return world(
         spec(builders.addon("cpu", weight), number=number),
@@ -286,7 +286,7 @@ def test_counterfactual_of_managed_cluster_score_in_points_and_amounts() -> None
     assert words(ask(calculated(30, 10), "c2").edits) == [
         "raise ManagedClusterScore Latency of cluster c2 by 21 points, from 10 to 31"
     ]
-    # Amounts are stretched over the candidates, so many of them are the same score.
+    # Amounts are scaled over the candidates, so many amounts have the same score.
     (edit,) = ask(calculated(3_000_000, 1_000_000, 0), "c2").edits
     assert isinstance(edit, PublishClusterScore)
     assert edit.value > 3_000_000
@@ -321,7 +321,7 @@ def test_counterfactual_of_allocatable_cpu_and_memory() -> None:
         assert edit.describe().startswith(f"change allocatable {expected}")
         with applied(where, (edit,)):
             status = cluster_of(where, "c2").status
-        # What can be allocated is there.
+        # Capacity is at least the allocatable amount.
         assert status.capacity[edit.resource] == status.allocatable[edit.resource] == edit.amount
 
 
@@ -342,7 +342,7 @@ def test_counterfactual_becomes_feasible_and_outranks_clusters_of_the_same_edit(
         *(builders.score(name, {"cpu": value}) for name, value in (("c1", 1), ("c2", 2), ("c3", 50))),
     )
     found = ask(where, "c2")
-    # Tolerating the taint would let c3 in as well; removing it lets in nobody else, and is enough by itself.
+    # Tolerating the taint would also admit c3; removing it admits no other cluster, and is sufficient.
     assert found.edits == (RemoveTaint(cluster="c2", key="gpu", value="true", effect="NoSelect"),)
 
 

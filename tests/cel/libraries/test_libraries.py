@@ -1,4 +1,4 @@
-"""One line of behaviour per function; the recorded answers cover the corners."""
+"""One example per function; recorded results cover the edge cases."""
 
 from __future__ import annotations
 

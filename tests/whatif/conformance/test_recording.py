@@ -18,7 +18,7 @@ def write(path: Path, *rows: object) -> str:
 
 
 def echo(rows: Iterable[Row], /) -> Iterator[Result]:
-    """A runner for tests: it answers what the row says it would."""
+    """Return the result that the row contains."""
     for row in rows:
         yield Result(name=row["name"], differences=tuple(differences(row["expected"], row["got"])))
 

@@ -1,4 +1,4 @@
-"""What a finding says is so: acting on it changes no decision, and what is said to match nothing matches nothing."""
+"""Findings are true: removing a redundant part changes no decision, and what is reported to match nothing does not."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -147,7 +147,7 @@ def chosen(fleet: list[object], source: Placement) -> list[str]:
 
 
 def passing(fleet: list[object], *only: ClusterPredicate) -> list[str]:
-    """Clusters the Predicate filter lets through, asked one by one."""
+    """Return the clusters that pass the Predicate filter, evaluated one by one."""
     world = World([*fleet, placement()])
     context = Context(snapshot=world.fleet.snapshot(), workload=world.workload(KEY), now=NOW)
     plugin = Predicate(predicates=only)

@@ -1,6 +1,6 @@
-"""Every rule finds its mistake in a small world that has it, and nothing in one that does not.
+"""Every rule reports its mistake in a bad case, and nothing in a good one.
 
-The worlds are in cases/*.yaml. What a case leaves out comes from ORDINARY, a world without any finding.
+The cases are in cases/*.yaml. Missing parts come from ORDINARY, which has no findings.
 """
 
 from collections.abc import Iterator
