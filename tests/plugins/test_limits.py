@@ -9,14 +9,16 @@ from fairway.engine.status import Code
 from fairway.fleet import Fleet
 from fairway.placement.groups import divide
 from fairway.placement.workload import MOST_PRIORITIZERS, PlacementWorkload
-from fairway.plugins.expressions import ExpressionError, Expressions, compiled
+from fairway.plugins.expressions import ExpressionError, Expressions, _Programs, compiled
 from fairway.plugins.work_budget import (
     CLUSTER_WORK,
     COMPILE_WORK,
     EXPRESSION_WORK,
     FLEET_WORK,
     PLACEMENT_COMPILE_WORK,
+    Pace,
     Paused,
+    WorkBudget,
     shortened,
 )
 from fairway.testing import builders as make
@@ -94,6 +96,24 @@ class TestExpressions:
         assert "take more than" in outcome.status.message
         assert "labels first" in outcome.status.message
         assert not outcome.selected
+
+    def test_cycle_per_host_is_misconfigured_by_the_same_expression(self) -> None:
+        made, workload = fleet(1), with_cel(TOO_COSTLY)
+        single = cycle.run(made.snapshot(), workload, workload.profile, now=0, whole_fleet=False).status
+        assert (single.code, single.message) == (Code.MISCONFIGURED, place(made, workload).status.message)
+
+    def test_evaluation_of_one_cluster_is_charged_to_the_budget(self) -> None:
+        pace = Pace()
+        matcher = Expressions(('managedCluster.metadata.name == "c0"',))
+        assert matcher.holds_for(fleet(1).snapshot(), 0, WorkBudget(1, pace))
+        assert 0 < pace.used < CLUSTER_WORK
+
+    def test_single_program_larger_than_the_cache_is_kept(self) -> None:
+        programs, program = _Programs(1), compiled("true")
+        programs.keep("first", program, 5)
+        assert programs.find("first") is program
+        programs.keep("second", program, 5)
+        assert (programs.find("first"), programs.find("second")) == (None, program)
 
     def test_refused_expression_is_not_evaluated_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = fleet(2)

@@ -159,6 +159,12 @@ def test_counterfactual_for_two_taints_has_two_edits() -> None:
     assert [type(each) for each in found.edits] == [Tolerate, Tolerate]
 
 
+def test_counterfactual_has_at_most_four_edits() -> None:
+    taints = tuple(Taint(key=f"t{number}", effect="NoSelect") for number in range(5))
+    assert len(ask(world(spec(number=None), builders.cluster("c1", taints=taints[:4])), "c1").edits) == 4
+    assert ask(world(spec(number=None), builders.cluster("c1", taints=taints)), "c1").edits == ()
+
+
 def test_counterfactual_names_joins_or_binds_a_set() -> None:
     where = world(
         spec(number=None, sets=("prod",)),

@@ -165,6 +165,12 @@ def test_only_selected_rules_are_applied() -> None:
     assert {each.rule for each in lint(objects, now=NOW, only=["none-wanted"])} == {"none-wanted"}
 
 
+def test_unknown_set_is_reported_at_the_first_of_its_clusters() -> None:
+    labels = {"labels": {f"{GROUP}/clusterset": "gone"}}
+    findings = found({"clusters": {"c2": labels, "c1": labels, "c3": labels}})
+    assert [each.name for each in findings if each.kind == "ManagedCluster"] == ["c1"]
+
+
 def test_findings_have_the_order_of_the_objects() -> None:
     world = {
         "clusters": {"c1": {"resources": {"cpu": ["9", "8"]}, "labels": {f"{GROUP}/clusterset": "gone"}}},

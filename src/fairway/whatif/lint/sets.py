@@ -163,9 +163,8 @@ def _clusters(scene: Scene) -> Iterator[Finding]:
         name = str(value)
         if not name or name in scene.snapshot.sets:
             continue
-        members = bitmap.rows_of(column.bitmap(code)).tolist()
         clusters = scene.names(column.bitmap(code))
-        first = scene.snapshot.cluster(min(members, key=lambda row: scene.snapshot.hosts.names[row]))
+        first = scene.snapshot.cluster(scene.snapshot.hosts.row_of[clusters[0]])
         yield CLUSTER_SET_UNKNOWN.at(
             first,
             f"metadata.labels[{CLUSTER_SET_LABEL}]",
