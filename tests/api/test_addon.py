@@ -57,11 +57,11 @@ OFFER = document(
 
 
 @pytest.mark.parametrize("given", [TEMPLATE, OFFER], ids=["template", "offer"])
-def test_nothing_is_lost_in_a_round_trip(given: dict[str, Any]) -> None:
+def test_add_on_objects_survive_a_round_trip(given: dict[str, Any]) -> None:
     assert encode(decode(given)) == given
 
 
-def test_what_a_hub_fills_in() -> None:
+def test_add_on_defaults_are_applied() -> None:
     add_on = apply_defaults(document("ManagedClusterAddOn"), ManagedClusterAddOn)
     assert add_on["spec"]["installNamespace"] == INSTALL_NAMESPACE
     config = apply_defaults(document("AddOnDeploymentConfig"), AddOnDeploymentConfig)
@@ -70,7 +70,7 @@ def test_what_a_hub_fills_in() -> None:
     assert offer["spec"]["installStrategy"] == {"type": "Manual"}
 
 
-def test_an_empty_namespace_is_not_the_default_one() -> None:
+def test_empty_install_namespace_is_not_defaulted() -> None:
     """It means: where the template says."""
     given = document("AddOnDeploymentConfig", agentInstallNamespace="")
     config = decode(apply_defaults(given, AddOnDeploymentConfig))
@@ -111,11 +111,11 @@ def test_an_empty_namespace_is_not_the_default_one() -> None:
         ),
     ],
 )
-def test_mistakes_are_found_in_files(kind: type[Any], spec: dict[str, Any], path: str) -> None:
+def test_add_on_mistakes_are_reported(kind: type[Any], spec: dict[str, Any], path: str) -> None:
     assert path in [problem.path for problem in check(document(kind.__name__, **spec), kind=kind)]
 
 
-def test_where_they_are_served() -> None:
+def test_add_on_resources_have_their_paths() -> None:
     paths = [
         each.path(namespace="c1" if each.namespaced else None)
         for each in (

@@ -38,7 +38,7 @@ def test_durations_are_formatted_as_kubectl_does(seconds: int, told: str) -> Non
     assert age.format_age(seconds) == told
 
 
-def test_age_of_a_timestamp() -> None:
+def test_age_of_invalid_timestamp_is_unknown() -> None:
     now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     assert age.since("2026-01-01T00:00:00Z", now=now) == "60s"
     for nothing in (None, "", "yesterday", 5, "2026-01-01T00:00:00"):

@@ -12,17 +12,17 @@ RECORDED = Path(__file__).parent / "recorded" / "clusters.jsonl"
 
 
 @pytest.mark.parametrize("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
-def test_as_recorded(row: dict[str, Any]) -> None:
+def test_cluster_as_json_matches_recorded_answers(row: dict[str, Any]) -> None:
     cluster = decode(row["cluster"])
     assert isinstance(cluster, ManagedCluster)
     assert cluster_as_json(cluster) == row["seen"]
 
 
-def test_what_is_no_quantity_stays_visible() -> None:
+def test_invalid_quantity_stays_in_cluster_json() -> None:
     cluster = ManagedCluster(status=ManagedClusterStatus(capacity={"cpu": "lots", "memory": "1024Mi"}))
     assert cluster_as_json(cluster)["status"]["capacity"] == {"cpu": "lots", "memory": "1Gi"}
 
 
-def test_extreme_capacity_is_shown_in_short() -> None:
+def test_extreme_capacity_is_abbreviated_in_cluster_json() -> None:
     cluster = ManagedCluster(status=ManagedClusterStatus(capacity={"cpu": "1.99999999999999999998e99999"}))
     assert cluster_as_json(cluster)["status"]["capacity"] == {"cpu": "1999999999999999999980e99978"}

@@ -35,7 +35,7 @@ OTHER = request((NameOID.COMMON_NAME, "somebody-else"))
 MIDDLE = b"".join(PLAIN.splitlines()[1:-1])
 
 
-def test_what_it_asks_for() -> None:
+def test_requested_identity_is_read_from_the_csr() -> None:
     found = read(PLAIN)
     assert (found.user, found.groups, found.hosts, found.plain) == (
         "user",
@@ -50,7 +50,7 @@ def test_what_it_asks_for() -> None:
 
 
 @pytest.mark.parametrize("form", [b"\n" + PLAIN + b"\n", PLAIN.replace(b"\n", b"\r\n"), PLAIN.strip()])
-def test_white_space_around_it_does_not_matter(form: bytes) -> None:
+def test_whitespace_around_a_csr_is_ignored(form: bytes) -> None:
     assert read(form).user == "user"
 
 
@@ -75,13 +75,13 @@ def test_white_space_around_it_does_not_matter(form: bytes) -> None:
         + b"-----END CERTIFICATE REQUEST-----\n",
     ],
 )
-def test_what_two_could_read_differently_is_no_request(form: bytes) -> None:
+def test_ambiguous_csr_is_rejected(form: bytes) -> None:
     with pytest.raises(InvalidRequest):
         read(form)
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
-def test_nothing_around_it_makes_another_of_it(before: bytes, after: bytes) -> None:
+def test_text_around_a_csr_is_rejected(before: bytes, after: bytes) -> None:
     try:
         found = read(before + PLAIN + after)
     except InvalidRequest:
@@ -90,7 +90,7 @@ def test_nothing_around_it_makes_another_of_it(before: bytes, after: bytes) -> N
     assert not (before + after).strip()
 
 
-def test_only_one_user_counts_and_nothing_beside() -> None:
+def test_csr_with_several_users_or_other_attributes_is_not_plain() -> None:
     assert read(request(USER, (NameOID.COMMON_NAME, "admin"))).user == ""
     assert read(request(USER, USER)).user == ""
     assert read(request(GROUP)).user == ""
@@ -102,7 +102,7 @@ def test_only_one_user_counts_and_nothing_beside() -> None:
         assert not read(request(USER, (oid, "x"))).plain
 
 
-def test_hosts_and_nothing_else_may_be_asked_for_besides() -> None:
+def test_csr_may_request_only_dns_names_besides_the_subject() -> None:
     names = x509.SubjectAlternativeName([x509.DNSName("a.example")])
     found = read(request(USER, extensions=(names,)))
     assert found.plain
@@ -132,5 +132,5 @@ def test_hosts_and_nothing_else_may_be_asked_for_besides() -> None:
         ("g:" + "a" * 254, ""),
     ],
 )
-def test_agents_have_plain_names(user: str, agent: str) -> None:
+def test_agent_names_have_only_plain_characters(user: str, agent: str) -> None:
     assert agent_of(user, group="g") == agent

@@ -17,11 +17,11 @@ def defaulted_spec(**spec: Any) -> Any:
     return filled["spec"]
 
 
-def test_defaults_of_absent_objects_are_not_made_up() -> None:
+def test_absent_objects_get_no_defaults() -> None:
     assert defaulted_spec() == {"sortBy": "ClusterName", "scoreRateLimit": "1m"}
 
 
-def test_defaults_inside_present_objects() -> None:
+def test_present_objects_get_defaults() -> None:
     spec = defaulted_spec(
         sortBy="Score",
         prioritizerPolicy={"configurations": [{"scoreCoordinate": {"builtIn": "Steady"}}, {"weight": 0}]},
@@ -43,14 +43,14 @@ def test_defaults_inside_present_objects() -> None:
     }
 
 
-def test_null_is_absent_unless_nullable() -> None:
+def test_null_is_defaulted_unless_nullable() -> None:
     assert defaulted_spec(sortBy=None, clusterSets=None) == {"sortBy": "ClusterName", "scoreRateLimit": "1m"}
     taint = {"key": "a", "effect": "NoSelect", "timeAdded": None}
     filled = apply_defaults({"metadata": {"name": "c"}, "spec": {"taints": [taint]}}, ManagedCluster)
     assert filled["spec"] == {"taints": [taint], "leaseDurationSeconds": 60}
 
 
-def test_whole_objects_by_default_are_not_shared() -> None:
+def test_default_objects_are_not_shared() -> None:
     wanted = {"clusterSelector": {"selectorType": "ExclusiveClusterSetLabel"}}
     first = apply_defaults({"metadata": {"name": "s"}}, ManagedClusterSet)
     assert first["spec"] == wanted
@@ -58,7 +58,7 @@ def test_whole_objects_by_default_are_not_shared() -> None:
     assert apply_defaults({"metadata": {"name": "s"}}, ManagedClusterSet)["spec"] == wanted
 
 
-def test_what_the_schema_does_not_know_is_left_alone() -> None:
+def test_unknown_fields_are_kept_by_defaulting() -> None:
     document = {
         "metadata": {"name": "p", "x": None},
         "spec": {"unknown": None, "tolerations": "all", "predicates": [1]},
@@ -69,7 +69,7 @@ def test_what_the_schema_does_not_know_is_left_alone() -> None:
     assert filled["spec"]["predicates"] == [1]
 
 
-def test_a_defaulted_document_is_good_and_the_original_untouched() -> None:
+def test_defaulting_returns_a_valid_copy() -> None:
     document = {"apiVersion": f"{GROUP}/v1beta1", "kind": "Placement", "metadata": {"name": "p"}, "spec": {}}
     filled = apply_defaults(document, Placement)
     assert document["spec"] == {}

@@ -142,7 +142,7 @@ def test_v1alpha1_placement_becomes_v1beta1() -> None:
     ]
 
 
-def test_older_cluster_sets_and_bindings() -> None:
+def test_older_cluster_sets_and_bindings_are_upgraded() -> None:
     spec = {"clusterSelector": {"selectorType": "LegacyClusterSetLabel"}}
     old_set = decode(document("ManagedClusterSet", "v1beta1", spec=spec))
     assert isinstance(old_set, ManagedClusterSet)
@@ -153,7 +153,7 @@ def test_older_cluster_sets_and_bindings() -> None:
     assert (binding.apiVersion, binding.spec.clusterSet) == (f"{GROUP}/v1beta2", "x")
 
 
-def test_absent_means_the_zero_value_not_the_default_of_the_schema() -> None:
+def test_absent_field_decodes_to_the_zero_value() -> None:
     spec = {"prioritizerPolicy": {"configurations": [{"scoreCoordinate": {"builtIn": "Steady"}}]}}
     placement = decode(document("Placement", "v1beta1", spec=spec))
     assert isinstance(placement, Placement)
@@ -209,7 +209,9 @@ def test_unknown_enum_values_can_be_read() -> None:
         ),
     ],
 )
-def test_refusals(broken: dict[str, Any], path: str, message: str, remedy: str) -> None:
+def test_invalid_document_is_rejected_with_its_field(
+    broken: dict[str, Any], path: str, message: str, remedy: str
+) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(broken)
     assert caught.value.path == path
@@ -218,7 +220,7 @@ def test_refusals(broken: dict[str, Any], path: str, message: str, remedy: str) 
     assert caught.value.identity == identity_of(broken)
 
 
-def test_wire_refusals_name_the_object() -> None:
+def test_decode_error_names_the_object() -> None:
     raw = b'{"kind": "ManagedCluster", "metadata": {"name": "c1"}, "spec": 3}'
     with pytest.raises(DecodeError, match=r"ManagedCluster c1 at spec: .*write a mapping there"):
         decode_json(raw, ManagedCluster)
@@ -228,7 +230,7 @@ def test_wire_refusals_name_the_object() -> None:
         decode_json(b'{"metadata":', ManagedCluster)
 
 
-def test_identity() -> None:
+def test_identity_of_a_document() -> None:
     assert (
         identity_of({"kind": "Placement", "metadata": {"name": "p1", "namespace": "ns1"}})
         == "Placement ns1/p1"
@@ -246,7 +248,7 @@ def test_every_version_of_every_crd_can_be_decoded() -> None:
             assert type(decoded) in get_args(KubeObject)
 
 
-def test_every_kind_keeps_the_collector_and_the_reader_quick() -> None:
+def test_every_kind_is_frozen_and_without_gc() -> None:
     for struct in {*KINDS.values(), *get_args(KubeObject)}:
         config = struct.__struct_config__
         assert config.frozen
@@ -254,7 +256,7 @@ def test_every_kind_keeps_the_collector_and_the_reader_quick() -> None:
         assert not config.gc
 
 
-def test_empty_fields_the_wire_demands_are_written() -> None:
+def test_required_empty_fields_are_encoded() -> None:
     assert encode(ClusterDecision(clusterName="c1")) == {"clusterName": "c1", "reason": ""}
     assert encode(DecisionGroupStatus()) == {
         "decisionGroupIndex": 0,
@@ -265,6 +267,6 @@ def test_empty_fields_the_wire_demands_are_written() -> None:
     assert msgspec.json.encode(ClusterDecision()) == b'{"clusterName":"","reason":""}'
 
 
-def test_score_name() -> None:
+def test_managed_cluster_score_name_is_derived() -> None:
     name = managed_cluster_score_name(cluster="cluster1", calculator="ResourceAllocatableMemory")
     assert name == "cluster1-resourceallocatablememory"

@@ -40,7 +40,7 @@ POD = {
 }
 
 
-def test_a_pod_as_served() -> None:
+def test_pod_is_decoded() -> None:
     pod = decode_json(msgspec.json.encode(POD), Pod)
     assert (pod.metadata.name, pod.spec.nodeName, pod.terminating, pod.finished) == (
         "web-0",
@@ -51,7 +51,7 @@ def test_a_pod_as_served() -> None:
     assert effective_requests(pod) == {"cpu": 1000}
 
 
-def test_a_pod_has_ended_in_one_of_two_ways() -> None:
+def test_pod_is_finished_when_succeeded_or_failed() -> None:
     ended = {
         "Pending": False,
         "Running": False,
@@ -78,13 +78,13 @@ def node(labels: dict[str, str], *conditions: tuple[str, str]) -> Node:
     return decode_json(msgspec.json.encode(document), Node)
 
 
-def test_a_node_is_ready_only_if_it_says_so() -> None:
+def test_node_is_ready_only_with_a_true_condition() -> None:
     assert node({}, ("MemoryPressure", "False"), ("Ready", "True")).ready
     assert not node({}, ("MemoryPressure", "True"), ("Ready", "Unknown")).ready
     assert not node({}).ready
 
 
-def test_a_node_of_the_control_plane_has_the_label_of_today_or_of_long_ago() -> None:
+def test_control_plane_node_has_the_current_or_the_old_label() -> None:
     assert node({"node-role.kubernetes.io/control-plane": ""}).control_plane
     assert node({"node-role.kubernetes.io/master": "true"}).control_plane
     assert not node({"node-role.kubernetes.io/worker": ""}).control_plane

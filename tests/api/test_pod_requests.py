@@ -125,18 +125,18 @@ PODS = st.fixed_dictionaries(
 
 
 @given(document=PODS)
-def test_a_pod_asks_for_what_the_rule_says(document: dict[str, Any]) -> None:
+def test_effective_requests_match_the_oracle(document: dict[str, Any]) -> None:
     found = effective_requests(msgspec.convert(document, Pod))
     assert {name: amount for name, amount in found.items() if amount} == requests_of(document)
 
 
 @given(document=PODS)
-def test_what_can_be_read_is_read(document: dict[str, Any]) -> None:
+def test_readable_requests_match_the_oracle(document: dict[str, Any]) -> None:
     decoded = msgspec.convert(document, Pod)
     assert readable_requests(decoded) == (effective_requests(decoded), ())
 
 
-def test_the_rule_of_this_test_is_the_reference_s() -> None:
+def test_pod_request_oracle_matches_recorded_answers() -> None:
     rows = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     assert len(rows) == 200
     for row in rows:
@@ -147,7 +147,7 @@ def test_the_rule_of_this_test_is_the_reference_s() -> None:
         assert found.get("nvidia.com/gpu", 0) == expected["gpu"]
 
 
-def test_a_sidecar_runs_beside_what_comes_after_it_only() -> None:
+def test_sidecar_counts_beside_later_init_containers() -> None:
     spec = {
         "initContainers": [
             asking("before", {"cpu": "4"}),
@@ -161,7 +161,7 @@ def test_a_sidecar_runs_beside_what_comes_after_it_only() -> None:
     assert requests(spec) == {"cpu": 4500}
 
 
-def test_what_the_pod_as_a_whole_asks_for_replaces_only_what_can_be_asked_for_so() -> None:
+def test_pod_level_requests_replace_only_supported_resources() -> None:
     spec = {
         "containers": [asking("app", {"cpu": "4", "memory": "1Gi", "nvidia.com/gpu": "2"})],
         "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "4Mi", "nvidia.com/gpu": "8"}},
@@ -186,13 +186,13 @@ AS_IT_WAS = {"name": "app", "allocatedResources": {"cpu": "2"}, "resources": {"r
     ],
     ids=["accepted", "deferred", "infeasible", "infeasible and running", "shrinking", "of another"],
 )
-def test_a_resize_holds_both_until_it_is_done(
+def test_resize_in_progress_counts_the_larger_request(
     conditions: list[dict[str, str]], statuses: list[dict[str, Any]], milli: int
 ) -> None:
     assert requests(RESIZED, {"conditions": conditions, "containerStatuses": statuses}) == {"cpu": milli}
 
 
-def test_the_status_of_a_whole_pod_includes_its_overhead() -> None:
+def test_pod_level_status_includes_the_overhead() -> None:
     spec = {
         "containers": [asking("app")],
         "resources": {"requests": {"cpu": "1"}},
@@ -202,12 +202,12 @@ def test_the_status_of_a_whole_pod_includes_its_overhead() -> None:
     assert requests(spec, status) == {"cpu": 3000}
 
 
-def test_fractions_are_summed_before_they_are_rounded() -> None:
+def test_fractional_requests_are_summed_before_rounding() -> None:
     spec = {"containers": [asking(f"c{number}", {"cpu": "400u", "memory": "500m"}) for number in range(5)]}
     assert requests(spec) == {"cpu": 2, "memory": 3}
 
 
-def test_amounts_have_an_end() -> None:
+def test_request_amounts_are_capped() -> None:
     assert amount_of("memory", "1e100") == amount_of("cpu", "1.99999999999999999999e99999") == 2**63 - 1
     assert amounts_of({"cpu": "12Ei", "pods": 110, "memory": 1.5}) == {
         "cpu": 2**63 - 1,
@@ -216,7 +216,7 @@ def test_amounts_have_an_end() -> None:
     }
 
 
-def test_what_is_no_quantity_is_told_with_its_resource_and_the_rest_is_read() -> None:
+def test_invalid_request_quantity_is_reported_and_the_rest_is_read() -> None:
     bad = pod({"containers": [asking("app", {"cpu": "lots", "memory": "1Gi"}), asking("b", {"cpu": "2"})]})
     with pytest.raises(
         QuantityError, match=r'^cpu: quantity "lots" does not start with a number; write digits'

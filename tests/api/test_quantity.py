@@ -47,7 +47,7 @@ def parsed(text: str) -> Quantity | None:
 
 
 @pytest.mark.parametrize("row", rows(GOLDEN), ids=lambda row: row["text"])
-def test_golden_value(row: dict[str, Any]) -> None:
+def test_quantity_matches_golden_value(row: dict[str, Any]) -> None:
     quantity = parsed(row["text"])
     assert (quantity is not None) is row["valid"]
     if quantity is not None:
@@ -57,7 +57,7 @@ def test_golden_value(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", rows(RECORDED), ids=lambda row: f"{row['left']} {row['right']}")
-def test_recorded_answers(row: dict[str, Any]) -> None:
+def test_quantity_matches_recorded_answers(row: dict[str, Any]) -> None:
     left, right = parsed(row["left"]), parsed(row["right"])
     assert (answer(left) if left else None) == row["leftAnswer"]
     assert (answer(right) if right else None) == row["rightAnswer"]
@@ -87,7 +87,9 @@ def value(quantity: Quantity) -> Fraction:
 
 
 @given(exact_quantities, exact_quantities)
-def test_arithmetic_and_order_are_exact(left: tuple[str, Fraction], right: tuple[str, Fraction]) -> None:
+def test_quantity_arithmetic_and_order_are_exact(
+    left: tuple[str, Fraction], right: tuple[str, Fraction]
+) -> None:
     a, b = Quantity.parse(left[0]), Quantity.parse(right[0])
     assert value(a) == left[1]
     assert value(a + b) == left[1] + right[1]
@@ -100,7 +102,7 @@ def test_arithmetic_and_order_are_exact(left: tuple[str, Fraction], right: tuple
 
 
 @given(exact_quantities)
-def test_printing_keeps_the_value(pair: tuple[str, Fraction]) -> None:
+def test_quantity_survives_printing(pair: tuple[str, Fraction]) -> None:
     assert value(Quantity.parse(str(Quantity.parse(pair[0])))) == pair[1]
 
 
@@ -108,7 +110,7 @@ def test_printing_keeps_the_value(pair: tuple[str, Fraction]) -> None:
     st.decimals(allow_nan=False, allow_infinity=False, places=14, min_value=-(10**6), max_value=10**6),
     st.sampled_from(["", "m", "k", "Ki", "Gi"]),
 )
-def test_rounds_away_from_zero_to_nano(number: Any, suffix: str) -> None:
+def test_quantity_rounds_away_from_zero_to_nano(number: Any, suffix: str) -> None:
     text = f"{number:f}"
     exact = Fraction(text) * SUFFIXES[suffix]
     rounded = value(Quantity.parse(text + suffix))
@@ -148,7 +150,7 @@ def order(one: int, other: int) -> int:
 )
 @example("1e5000", "-1e-9", "1e5000")
 @example("1e5000", "1e0", "1e5000")
-def test_sums_of_far_apart_numbers_compare_as_exact_ones(one: str, other: str, third: str) -> None:
+def test_sums_of_quantities_far_apart_compare_exactly(one: str, other: str, third: str) -> None:
     a, b, c = Quantity.parse(one), Quantity.parse(other), Quantity.parse(third)
     exact = {text: in_billionths(text) for text in (one, other, third)}
     assert a.compare(b) == order(exact[one], exact[other])
@@ -159,7 +161,7 @@ def test_sums_of_far_apart_numbers_compare_as_exact_ones(one: str, other: str, t
 
 
 @given(numbers(digits=40, exponent=20))
-def test_in_units_rounds_away_from_zero_and_stops_at_the_largest(text: str) -> None:
+def test_quantity_in_units_rounds_away_from_zero_and_is_capped(text: str) -> None:
     exact, most = in_billionths(text), 10**24
     assert Quantity.parse(text).in_units(-9, most=most) == max(-most, min(most, exact))
     thousandths = Quantity.parse(text).in_units(-3, most=most)
@@ -184,7 +186,7 @@ def largest_allocation(operation: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("text", EXTREME, ids=lambda text: text[:30])
-def test_no_operation_writes_out_the_digits_of_an_exponent(text: str) -> None:
+def test_huge_quantity_exponents_are_never_expanded(text: str) -> None:
     """10^99999 alone takes 41 kB."""
     others = [Quantity.parse(each) for each in EXTREME]
 
@@ -203,14 +205,14 @@ def test_no_operation_writes_out_the_digits_of_an_exponent(text: str) -> None:
     "text",
     ["0" * 3999 + "x", "9" * 3999 + "x", "0." + "0" * 3997 + "x", "1" + "e" * 3998 + "x", "1" * 1_000_000],
 )
-def test_long_text_that_is_no_quantity_is_refused_in_one_pass(text: str) -> None:
+def test_long_invalid_quantity_is_rejected_in_one_pass(text: str) -> None:
     with pytest.raises(QuantityError) as caught:
         Quantity.parse(text)
     assert len(str(caught.value)) < 400
 
 
 @given(st.text(alphabet="0123456789.+-eEinumkKMGTP ", max_size=12))
-def test_fast_path_agrees(text: str) -> None:
+def test_fast_quantity_parser_agrees_with_the_exact_one(text: str) -> None:
     quantity = parsed(text)
     if quantity is None:
         with pytest.raises(QuantityError):
@@ -222,7 +224,7 @@ def test_fast_path_agrees(text: str) -> None:
 @pytest.mark.parametrize(
     ("number", "text"), [(4, "4"), (0, "0"), (-3, "-3"), (1.5, "1500m"), (1e21, "1e+21")]
 )
-def test_bare_json_numbers(number: float, text: str) -> None:
+def test_quantity_accepts_json_numbers(number: float, text: str) -> None:
     assert str(Quantity.parse(number)) == text
     assert quantity_float(number) == number
 
@@ -244,12 +246,12 @@ def test_bare_json_numbers(number: float, text: str) -> None:
         (float("nan"), "nan is not a quantity"),
     ],
 )
-def test_refusals_say_what_is_wrong_and_what_is_right(text: str | float, refusal: str) -> None:
+def test_invalid_quantity_error_names_fault_and_remedy(text: str | float, refusal: str) -> None:
     with pytest.raises(QuantityError) as caught:
         Quantity.parse(text)
     assert refusal in str(caught.value)
     assert str(caught.value).endswith(QUANTITY_REMEDY)
 
 
-def test_equality_with_other_types() -> None:
+def test_quantity_differs_from_other_types() -> None:
     assert Quantity.parse("1") != 1

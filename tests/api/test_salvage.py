@@ -159,7 +159,7 @@ def changes(section: str) -> st.SearchStrategy[tuple[type[Struct], tuple[str | i
 
 
 @given(st.lists(changes("status"), min_size=1, max_size=4))
-def test_no_status_changes_what_is_read_of_metadata_and_spec(
+def test_unreadable_status_does_not_affect_metadata_and_spec(
     written: list[tuple[type[Struct], tuple[str | int, ...], Any]],
 ) -> None:
     struct = written[0][0]
@@ -177,7 +177,7 @@ def test_no_status_changes_what_is_read_of_metadata_and_spec(
 
 
 @given(changes("status") | changes("spec"))
-def test_reading_what_was_salvaged_and_written_again_gives_the_same(
+def test_salvaged_object_survives_a_round_trip(
     change: tuple[type[Struct], tuple[str | int, ...], Any],
 ) -> None:
     """So whatever counts in place of a field is valid, and can be written back by a controller."""
@@ -190,7 +190,7 @@ def test_reading_what_was_salvaged_and_written_again_gives_the_same(
     assert structs.replace(found, metadata=again.metadata) == again
 
 
-def test_honest_documents_are_read_alike_by_both_ways() -> None:
+def test_valid_documents_decode_the_same_with_salvage() -> None:
     for struct, document in DOCUMENTS.items():
         raw = json.dumps(document).encode()
         assert salvage.salvage(raw, struct) == msgspec.json.decode(raw, type=struct)

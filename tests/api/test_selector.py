@@ -26,7 +26,7 @@ RECORDED = Path(__file__).parent / "recorded" / "selectors.jsonl"
 
 
 @pytest.mark.parametrize("row", [json.loads(line) for line in RECORDED.read_text().splitlines()])
-def test_recorded_answers(row: dict[str, Any]) -> None:
+def test_selector_matches_recorded_answers(row: dict[str, Any]) -> None:
     selector = msgspec.convert(row["selector"], LabelSelector | None)
     if row["error"] is not None:
         with pytest.raises(SelectorError) as caught:
@@ -55,7 +55,7 @@ requirements = st.builds(
     st.dictionaries(keys, values, max_size=2),
     st.dictionaries(keys, values),
 )
-def test_matches_as_the_words_say(
+def test_selector_operators_match_labels(
     expressions: list[LabelSelectorRequirement], match_labels: dict[str, str], labels: dict[str, str]
 ) -> None:
     def met(each: LabelSelectorRequirement) -> bool:
@@ -76,7 +76,7 @@ def test_matches_as_the_words_say(
     assert selector.matches(labels) is wanted
 
 
-def test_no_selector_and_an_empty_one_differ() -> None:
+def test_missing_selector_selects_nothing_and_empty_one_everything() -> None:
     assert compile_selector(None) is SELECT_NOTHING
     assert compile_selector(LabelSelector()) == SELECT_EVERYTHING
     assert not SELECT_NOTHING.matches({})
@@ -84,7 +84,7 @@ def test_no_selector_and_an_empty_one_differ() -> None:
     assert SELECT_NOTHING.explain({}) == "no label selector is given, so nothing is selected"
 
 
-def test_requirements_in_the_order_of_the_document() -> None:
+def test_selector_requirements_keep_their_order() -> None:
     selector = LabelSelector(
         matchLabels={"z": "1", "a": "2"},
         matchExpressions=(LabelSelectorRequirement(key="m", operator="Exists"),),
@@ -108,7 +108,9 @@ def test_requirements_in_the_order_of_the_document() -> None:
         ("Exists", (), {"env": ""}, None),
     ],
 )
-def test_explains(operator: str, chosen: tuple[str, ...], labels: dict[str, str], words: str | None) -> None:
+def test_selector_explains_the_first_unmet_requirement(
+    operator: str, chosen: tuple[str, ...], labels: dict[str, str], words: str | None
+) -> None:
     selector = compile_requirements([LabelSelectorRequirement(key="env", operator=operator, values=chosen)])
     assert selector.explain(labels, noun="claim") == words
 
@@ -134,7 +136,9 @@ def test_explains(operator: str, chosen: tuple[str, ...], labels: dict[str, str]
         ),
     ],
 )
-def test_refusals(requirement: LabelSelectorRequirement, refusal: str) -> None:
+def test_invalid_selector_is_rejected_with_kubernetes_message(
+    requirement: LabelSelectorRequirement, refusal: str
+) -> None:
     with pytest.raises(SelectorError) as caught:
         compile_requirements([requirement])
     assert str(caught.value).startswith(refusal)
@@ -149,5 +153,5 @@ def test_refusals(requirement: LabelSelectorRequirement, refusal: str) -> None:
         ("\u200b\U000e0001", r'"\u200b\U000e0001"'),
     ],
 )
-def test_quotes_like_the_reference(text: str, quoted: str) -> None:
+def test_quote_matches_go(text: str, quoted: str) -> None:
     assert quote(text) == quoted

@@ -78,7 +78,7 @@ GOOD: list[tuple[dict[str, Any], type[Struct]]] = [
 
 
 @pytest.mark.parametrize(("document", "kind"), GOOD)
-def test_nothing_to_say(document: dict[str, Any], kind: type[Struct]) -> None:
+def test_valid_document_has_no_problems(document: dict[str, Any], kind: type[Struct]) -> None:
     assert check(document, kind=kind) == ()
 
 
@@ -280,7 +280,7 @@ BAD: list[tuple[dict[str, Any], type[Struct], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "kind", "path", "message", "remedy"), BAD)
-def test_exactly_one_problem(
+def test_invalid_document_has_exactly_one_problem(
     document: dict[str, Any], kind: type[Struct], path: str, message: str, remedy: str
 ) -> None:
     (problem,) = check(document, kind=kind)
@@ -290,7 +290,7 @@ def test_exactly_one_problem(
     assert str(problem) == f"{path}: {problem.message}; {problem.remedy}"
 
 
-def test_all_problems_are_reported() -> None:
+def test_every_problem_of_a_document_is_reported() -> None:
     document = placement(numberOfCluster=1, sortBy="x", tolerations=[{"effect": "y", "keys": 1}])
     assert [problem.path for problem in check(document, kind=Placement)] == [
         "spec.numberOfCluster",
@@ -300,14 +300,14 @@ def test_all_problems_are_reported() -> None:
     ]
 
 
-def test_the_old_placement_has_its_own_schema() -> None:
+def test_v1alpha1_placement_has_its_own_schema() -> None:
     old = placement(prioritizerPolicy={"configurations": [{"name": "Steady"}]})
     assert check(old, kind=PlacementV1Alpha1) == ()
     (problem,) = check(placement(sortBy="Score"), kind=PlacementV1Alpha1)
     assert problem.message == f'"sortBy" {UNKNOWN_FIELD} PlacementSpec'
 
 
-def test_a_document_that_is_no_mapping() -> None:
+def test_document_that_is_not_a_mapping_is_a_problem() -> None:
     not_a_document: Any = ["Placement"]
     (problem,) = check(not_a_document, kind=Placement)
     assert problem == Problem("", "is a list, must be a mapping", "write its fields below it, indented")
@@ -319,7 +319,7 @@ def test_every_kind_can_be_checked() -> None:
         assert [problem.path for problem in check({}, kind=kind) if problem.path == "metadata.name"]
 
 
-def test_every_rule_of_the_schemas_is_one_the_check_knows() -> None:
+def test_every_schema_keyword_is_checked() -> None:
     known = {
         "type", "properties", "items", "additionalProperties", "required", "description", "default", "enum",
         "pattern", "format", "minimum", "maximum", "minLength", "maxLength", "maxItems", "nullable", "anyOf",

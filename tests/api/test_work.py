@@ -35,7 +35,7 @@ def work(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_manifests_are_kept_as_they_are() -> None:
+def test_manifests_of_a_work_are_kept_unchanged() -> None:
     document = work(workload={"manifests": [ODD]})
     assert check(document, kind=ManifestWork) == ()
     found = decode(apply_defaults(document, ManifestWork))
@@ -45,7 +45,7 @@ def test_manifests_are_kept_as_they_are() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=ManifestWork) == found
 
 
-def test_the_defaults_of_the_crd() -> None:
+def test_work_crd_defaults_are_applied() -> None:
     config = {"resourceIdentifier": {"resource": "configmaps", "name": "a"}, "updateStrategy": {}}
     filled = apply_defaults(work(deleteOption={}, manifestConfigs=[config]), ManifestWork)
     assert filled["spec"]["deleteOption"] == {"propagationPolicy": FOREGROUND}
@@ -99,11 +99,11 @@ def test_the_defaults_of_the_crd() -> None:
         ),
     ],
 )
-def test_mistakes(spec: dict[str, Any], problem: Problem) -> None:
+def test_work_mistakes_are_reported(spec: dict[str, Any], problem: Problem) -> None:
     assert check(work(**spec), kind=ManifestWork) == (problem,)
 
 
-def test_what_the_wire_demands_is_written() -> None:
+def test_required_work_fields_are_encoded() -> None:
     assert encode(ManifestCondition()) == {"resourceMeta": {"ordinal": 0}, "conditions": []}
     assert encode(FeedbackValue(name="n", fieldValue=FieldValue(type="Integer", integer=0))) == {
         "name": "n",
@@ -114,7 +114,7 @@ def test_what_the_wire_demands_is_written() -> None:
     assert CREATE_ONLY in str(decode(work(manifestConfigs=[{"updateStrategy": {"type": CREATE_ONLY}}])))
 
 
-def test_a_claim_needs_a_value() -> None:
+def test_cluster_claim_needs_a_value() -> None:
     claim = {"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim"}
     named = {**claim, "metadata": {"name": "id.k8s.io"}}
     assert check({**named, "spec": {"value": "one"}}, kind=ClusterClaim) == ()

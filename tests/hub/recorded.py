@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairway.hub import builtin
-from fairway.hub.builtin.canonical import written
+from fairway.hub.builtin.canonical import encode_fields
 from fairway.hub.patches import fieldset
 from fairway.hub.patches.fieldset import FieldSet
 from fairway.hub.resource import Document
@@ -37,7 +37,7 @@ def kind(name: str, schema: dict[str, Any] | None = None) -> Kind:
         return Kind(parse(schema))
     group = "apps" if name == "Deployment" else ""
     made = builtin.kind(group, "v1", name)
-    return Kind(made.node, written(made, {}))
+    return Kind(made.node, encode_fields(made, {}))
 
 
 def ignored(case: Document) -> FieldSet:

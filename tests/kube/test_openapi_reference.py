@@ -141,14 +141,14 @@ def bare_schemas(document: Document) -> Document:
 
 
 @pytest.mark.parametrize(("group", "version"), VERSIONS)
-def test_schemas_are_the_same(real_hub: RealHub, group: str, version: str) -> None:
+def test_openapi_schemas_match_the_real_hub(real_hub: RealHub, group: str, version: str) -> None:
     theirs = bare_schemas(ask(real_hub, f"/openapi/v3/{path_of(group, version)}"))
     ours = bare_schemas(documents.document(group, version, builtin.resources()))
     assert ours == {name: theirs.get(name) for name in ours}
 
 
 @pytest.mark.parametrize(("group", "version"), VERSIONS)
-def test_operations_have_the_same_names_and_kinds(real_hub: RealHub, group: str, version: str) -> None:
+def test_openapi_operations_match_the_real_hub(real_hub: RealHub, group: str, version: str) -> None:
     theirs = ask(real_hub, f"/openapi/v3/{path_of(group, version)}")["paths"]
     for path, item in documents.document(group, version, builtin.resources())["paths"].items():
         for method in item.keys() - {"parameters"}:
@@ -162,7 +162,7 @@ def test_operations_have_the_same_names_and_kinds(real_hub: RealHub, group: str,
             }
 
 
-async def test_custom_resources_are_published_alike(real_hub: RealHub) -> None:
+async def test_openapi_of_custom_resources_matches_the_real_hub(real_hub: RealHub) -> None:
     created = ask(real_hub, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=DEFINITION)
     assert created["kind"] == "CustomResourceDefinition", created
     where = f"/openapi/v3/apis/{GROUP}/v1"
@@ -204,7 +204,7 @@ def discovered(hub: RealHub) -> dict[tuple[str, str, str], Any]:
     }
 
 
-def test_resources_have_the_same_names_and_verbs(real_hub: RealHub) -> None:
+def test_discovery_matches_the_real_hub(real_hub: RealHub) -> None:
     theirs = discovered(real_hub)
     for resource in builtin.resources():
         found = theirs[resource.group, resource.version, resource.plural]
@@ -229,7 +229,7 @@ LISTED = [each for each in builtin.resources() if "list" in each.verbs]
 
 
 @pytest.mark.parametrize("resource", LISTED, ids=lambda each: each.key)
-def test_printed_columns_are_the_same(real_hub: RealHub, resource: Resource) -> None:
+def test_printer_columns_match_the_real_hub(real_hub: RealHub, resource: Resource) -> None:
     path = f"/{path_of(resource.group, resource.version)}/{resource.plural}?limit=1"
     told = ("name", "type", "format", "priority")
     theirs = [
@@ -240,7 +240,7 @@ def test_printed_columns_are_the_same(real_hub: RealHub, resource: Resource) -> 
 
 
 @pytest.mark.parametrize("resource", LISTED, ids=lambda each: each.key)
-def test_field_selectors_are_known(real_hub: RealHub, resource: Resource) -> None:
+def test_field_selectors_match_the_real_hub(real_hub: RealHub, resource: Resource) -> None:
     for name in resource.selectable:
         path = f"/{path_of(resource.group, resource.version)}/{resource.plural}?fieldSelector={name}%3Dx"
         assert ask(real_hub, path)["kind"] == resource.list_kind, name
@@ -258,7 +258,7 @@ def test_field_selectors_are_known(real_hub: RealHub, resource: Resource) -> Non
         {"spec": {"containers": [{"ports": [{"protocol": 1}]}]}},
     ],
 )
-def test_malformed_objects_are_refused_in_the_same_words(real_hub: RealHub, document: Document) -> None:
+def test_malformed_objects_get_the_real_hub_message(real_hub: RealHub, document: Document) -> None:
     theirs = ask(
         real_hub,
         "/api/v1/namespaces/default/pods?dryRun=All",

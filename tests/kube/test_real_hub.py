@@ -85,15 +85,13 @@ async def who_is(hub: RealHub, pair: Pair) -> tuple[str, list[str]]:
     return user["username"], user["groups"]
 
 
-async def test_the_server_is_the_release_the_tools_were_built_for(
-    kube_tools: Tools, real_hub: RealHub
-) -> None:
+async def test_real_hub_is_of_the_release_of_the_tools(kube_tools: Tools, real_hub: RealHub) -> None:
     ran = await run(kube_tools, real_hub.kubeconfig, "version", "--output=json")
     versions = json.loads(ran.output)
     assert versions["serverVersion"]["gitVersion"] == versions["clientVersion"]["gitVersion"]
 
 
-async def test_a_client_needs_the_ca_and_a_token(real_hub: RealHub) -> None:
+async def test_real_hub_client_needs_ca_and_token(real_hub: RealHub) -> None:
     tls = ssl.create_default_context(cafile=real_hub.ca_file)
     headers = {"Authorization": f"Bearer {real_hub.token}"}
     async with aiohttp.ClientSession() as session:
@@ -105,7 +103,7 @@ async def test_a_client_needs_the_ca_and_a_token(real_hub: RealHub) -> None:
             await session.get(f"{real_hub.url}/api/v1/namespaces", headers=headers)
 
 
-async def test_alice_has_no_rights(kube_tools: Tools, real_hub: RealHub) -> None:
+async def test_real_hub_user_alice_has_no_rights(kube_tools: Tools, real_hub: RealHub) -> None:
     ran = await kubectl(kube_tools, "get", "namespaces", kubeconfig=real_hub.kubeconfig_for(ALICE))
     assert ran.status == 1
     assert 'User "alice" cannot list resource "namespaces"' in ran.errors
@@ -113,12 +111,12 @@ async def test_alice_has_no_rights(kube_tools: Tools, real_hub: RealHub) -> None
         real_hub.kubeconfig_for("bob")
 
 
-async def test_a_client_certificate_says_who_and_in_which_groups(real_hub: RealHub) -> None:
+async def test_real_hub_client_certificate_names_user_and_groups(real_hub: RealHub) -> None:
     pair = real_hub.authority.issue("carol", groups=("ops", "night-shift"))
     assert await who_is(real_hub, pair) == ("carol", ["ops", "night-shift", "system:authenticated"])
 
 
-async def test_the_hub_takes_every_kind_of_ours(kube_tools: Tools, real_hub: RealHub) -> None:
+async def test_real_hub_accepts_every_fairway_kind(kube_tools: Tools, real_hub: RealHub) -> None:
     documents = [dict(each) for each in crds()]
     given = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     admin = real_hub.kubeconfig
@@ -128,7 +126,7 @@ async def test_the_hub_takes_every_kind_of_ours(kube_tools: Tools, real_hub: Rea
     await run(kube_tools, admin, "wait", WAITS, "--for=condition=Established", *names)
 
 
-async def test_a_crash_of_the_server_loses_nothing(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_real_hub_keeps_its_data_after_a_crash(kube_tools: Tools, tmp_path: Path) -> None:
     async with start(kube_tools, folder=tmp_path / "hub") as hub:
         await run(kube_tools, hub.kubeconfig, "create", "namespace", "kept")
         before = hub.pids
@@ -138,7 +136,7 @@ async def test_a_crash_of_the_server_loses_nothing(kube_tools: Tools, tmp_path: 
         await run(kube_tools, hub.kubeconfig, "get", "namespace", "kept")
 
 
-async def test_a_server_that_can_not_start_shows_its_log(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_real_hub_that_cannot_start_shows_its_log(kube_tools: Tools, tmp_path: Path) -> None:
     with pytest.raises(
         StartFailed, match=r"(?s)kube-apiserver ended with status 1 .*unknown flag: --nonsense"
     ):
@@ -146,7 +144,7 @@ async def test_a_server_that_can_not_start_shows_its_log(kube_tools: Tools, tmp_
             raise AssertionError("started")
 
 
-async def test_controllers_make_service_accounts(
+async def test_real_hub_controllers_create_service_accounts(
     kube_tools: Tools, real_hub: RealHub, tmp_path: Path
 ) -> None:
     async with controller_manager(
@@ -162,7 +160,7 @@ async def test_controllers_make_service_accounts(
         assert user["username"] == "system:serviceaccount:controlled:default"
 
 
-async def test_controllers_sign_what_is_approved(
+async def test_real_hub_controllers_sign_approved_csrs(
     kube_tools: Tools, real_hub: RealHub, tmp_path: Path
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
@@ -201,7 +199,7 @@ async def test_controllers_sign_what_is_approved(
     assert await who_is(real_hub, pair) == ("dave", ["system:authenticated"])
 
 
-async def test_simulated_nodes_get_ready_and_run_what_is_bound_to_them(
+async def test_simulated_nodes_become_ready_and_run_bound_pods(
     kube_tools: Tools, real_hub: RealHub, tmp_path: Path
 ) -> None:
     admin = real_hub.kubeconfig
@@ -213,7 +211,7 @@ async def test_simulated_nodes_get_ready_and_run_what_is_bound_to_them(
         await run(kube_tools, admin, "delete", "pod/bound", "node/simulated", WAITS)
 
 
-async def test_all_of_it_at_once_on_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_real_hub_runs_with_controllers_and_nodes(kube_tools: Tools, tmp_path: Path) -> None:
     taints = ("get", "node", "simulated", "--output=jsonpath={.spec.taints}")
     async with start(
         kube_tools,
@@ -237,7 +235,7 @@ async def test_all_of_it_at_once_on_a_hub_of_its_own(kube_tools: Tools, tmp_path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel doesn't kill orphans")
-def test_nothing_outlives_a_killed_test(kube_tools: Tools, tmp_path: Path) -> None:
+def test_real_hub_processes_end_with_a_killed_test(kube_tools: Tools, tmp_path: Path) -> None:
     kube_tools.require(CONTROLLER_MANAGER, KWOK)
     command = [sys.executable, "-c", HOLDS_ONE, str(kube_tools.folder), str(tmp_path / "hub")]
     tests = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}

@@ -91,7 +91,7 @@ def finished(process: "subprocess.Popen[str]") -> tuple[str, str]:
     return output.strip(), errors
 
 
-def test_a_build_says_how_it_goes_and_where_the_programs_are(go: Go) -> None:
+def test_tool_build_reports_progress_and_folder(go: Go) -> None:
     building = go.start()
     go.wait()
     go.go_on()
@@ -106,7 +106,7 @@ def test_a_build_says_how_it_goes_and_where_the_programs_are(go: Go) -> None:
     assert Tools.find(*names, environ=go.environ).folder.resolve() == folder.resolve()
 
 
-def test_what_is_built_is_not_built_again(go: Go) -> None:
+def test_tools_are_not_built_twice(go: Go) -> None:
     building = go.start()
     go.wait()
     go.go_on()
@@ -116,7 +116,7 @@ def test_what_is_built_is_not_built_again(go: Go) -> None:
     assert go.calls == calls
 
 
-def test_a_killed_build_leaves_nothing_that_could_be_taken_for_programs(go: Go) -> None:
+def test_killed_tool_build_leaves_no_programs(go: Go) -> None:
     building = go.start()
     compiler = go.wait()
     building.kill()
@@ -134,7 +134,7 @@ def test_a_killed_build_leaves_nothing_that_could_be_taken_for_programs(go: Go) 
     assert not list(go.cache.glob(f"*{build.UNFINISHED}"))
 
 
-def test_a_second_build_waits_for_the_first_and_builds_nothing(go: Go) -> None:
+def test_second_tool_build_waits_for_the_first(go: Go) -> None:
     first = go.start()
     go.wait()
     second = go.start()
@@ -145,14 +145,14 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(go: Go) -> None:
     assert go.calls.count("build") == len(build.PROGRAMS)
 
 
-def test_a_build_that_fails_names_the_program(go: Go) -> None:
+def test_failed_tool_build_names_the_program(go: Go) -> None:
     (go.folder / "breaks").touch()
     with pytest.raises(build.BuildError, match=r"^etcd could not be built: .* ended with 1$"):
         build.build(environ=go.environ)
     assert build.built(environ=go.environ) is None
 
 
-def test_another_recipe_is_another_folder(tmp_path: Path) -> None:
+def test_changed_tool_versions_use_another_folder(tmp_path: Path) -> None:
     for folder in {program.folder for program in build.PROGRAMS}:
         (tmp_path / folder).mkdir()
         for name in ("go.mod", "go.sum"):
@@ -164,7 +164,7 @@ def test_another_recipe_is_another_folder(tmp_path: Path) -> None:
     assert build.stamp().startswith("v1.36.3-")
 
 
-def test_every_staging_module_is_of_the_release() -> None:
+def test_every_kubernetes_staging_module_is_of_the_release() -> None:
     text = (build.HERE / "kubernetes" / "go.mod").read_text(encoding="utf-8")
     release = next(each for each in build.PROGRAMS if each.name == "kubectl").version(modules=build.HERE)
     replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", text, re.MULTILINE)
@@ -175,7 +175,7 @@ def test_every_staging_module_is_of_the_release() -> None:
 @pytest.mark.parametrize(
     ("arguments", "ci", "status"), [([], "", 1), (["--optional"], "", 0), (["--optional"], "true", 1)]
 )
-def test_without_go_it_says_so(
+def test_missing_go_is_reported(
     arguments: list[str],
     ci: str,
     status: int,
@@ -194,7 +194,7 @@ def test_without_go_it_says_so(
     assert build.NO_GO in capsys.readouterr().err
 
 
-def test_programs_somebody_else_provides_come_first(
+def test_kubebuilder_assets_take_precedence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
@@ -208,12 +208,12 @@ def test_programs_somebody_else_provides_come_first(
     assert str(missing.value) == f"kwok, kube-controller-manager not found in {tmp_path}; {ASSETS_REMEDY}"
 
 
-def test_what_is_missing_from_the_cache_has_another_remedy(tmp_path: Path) -> None:
+def test_missing_cached_tools_have_their_own_remedy(tmp_path: Path) -> None:
     with pytest.raises(ToolsMissing, match=re.escape(CACHE_REMEDY)):
         Tools.find("etcd", environ={"FAIRWAY_KUBE_CACHE": str(tmp_path)})
 
 
-def test_the_cache_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache({}) == tmp_path / ".cache" / "fairway" / "kube"
     assert cache({"XDG_CACHE_HOME": "/there"}) == Path("/there/fairway/kube")
@@ -221,7 +221,7 @@ def test_the_cache_follows_the_environment(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("ci", "verdict"), [("", "skipped"), ("true", "error")])
-def test_without_programs_tests_are_skipped_at_a_desk_and_fail_in_ci(
+def test_missing_tools_skip_kube_tests_locally_and_fail_them_in_ci(
     ci: str, verdict: str, tmp_path: Path
 ) -> None:
     environ = {**os.environ, "CI": ci, "KUBEBUILDER_ASSETS": str(tmp_path)}
@@ -233,7 +233,7 @@ def test_without_programs_tests_are_skipped_at_a_desk_and_fail_in_ci(
     assert run.returncode == (1 if ci else 0)
 
 
-def test_what_uses_a_real_hub_is_marked_by_that() -> None:
+def test_tests_that_use_a_real_hub_are_marked_kube() -> None:
     command = [
         sys.executable,
         "-m",

@@ -47,7 +47,7 @@ def program(code: str, *arguments: object, log: Path) -> Process:
 
 @only_linux
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
+def test_child_process_dies_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-c", STARTS_ONE, str(tmp_path / "log")]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
@@ -62,7 +62,7 @@ def test_a_child_dies_with_its_parent(tmp_path: Path, number: signal.Signals) ->
 
 
 @only_linux
-async def test_the_child_is_the_program_itself(tmp_path: Path) -> None:
+async def test_child_process_is_the_program_itself(tmp_path: Path) -> None:
     """Its pid is for measuring and killing, so nothing may stand between."""
     process = program(FOREVER, log=tmp_path / "log")
     try:
@@ -73,7 +73,7 @@ async def test_the_child_is_the_program_itself(tmp_path: Path) -> None:
         await process.stop()
 
 
-async def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+async def test_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     process = program(DEAF, log=tmp_path / "log")
     async with asyncio.timeout(PATIENCE):
         while "deaf" not in process.tail():
@@ -83,7 +83,7 @@ async def test_one_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     assert process.status == -signal.SIGKILL
 
 
-async def test_it_is_killed_if_the_wait_for_its_end_is_cancelled(tmp_path: Path) -> None:
+async def test_process_is_killed_when_stopping_is_cancelled(tmp_path: Path) -> None:
     process = program(DEAF, log=tmp_path / "log")
     async with asyncio.timeout(PATIENCE):
         while "deaf" not in process.tail():
@@ -94,14 +94,14 @@ async def test_it_is_killed_if_the_wait_for_its_end_is_cancelled(tmp_path: Path)
     assert not process.alive
 
 
-async def test_what_ended_can_be_stopped_again(tmp_path: Path) -> None:
+async def test_ended_process_can_be_stopped_again(tmp_path: Path) -> None:
     process = program(FOREVER, log=tmp_path / "log")
     await process.stop()
     await process.stop()
     assert not process.alive
 
 
-async def test_a_restart_is_the_same_command_on_the_same_log(tmp_path: Path) -> None:
+async def test_restarted_process_uses_the_same_command_and_log(tmp_path: Path) -> None:
     with Port() as port:
         process = program(SERVES, port, 200, log=tmp_path / "log")
         try:
@@ -115,7 +115,7 @@ async def test_a_restart_is_the_same_command_on_the_same_log(tmp_path: Path) -> 
             await process.stop()
 
 
-async def test_who_ends_too_early_is_shown_with_its_log(tmp_path: Path) -> None:
+async def test_process_that_ends_early_is_reported_with_its_log(tmp_path: Path) -> None:
     process = program("import sys; sys.exit('out of luck')", log=tmp_path / "log")
     with (
         pytest.raises(StartFailed, match=r"(?s)^python.* ended with status 1 before .*out of luck"),
@@ -124,7 +124,7 @@ async def test_who_ends_too_early_is_shown_with_its_log(tmp_path: Path) -> None:
         await ready(f"http://{LOOPBACK}:{port}", process)
 
 
-async def test_so_is_one_that_another_needs(tmp_path: Path) -> None:
+async def test_dependency_that_ends_early_is_reported_with_its_log(tmp_path: Path) -> None:
     asked = program(FOREVER, log=tmp_path / "asked")
     needed = program("import sys; sys.exit('out of luck')", log=tmp_path / "needed")
     try:
@@ -134,7 +134,7 @@ async def test_so_is_one_that_another_needs(tmp_path: Path) -> None:
         await asked.stop()
 
 
-async def test_one_that_is_never_ready_is_shown_with_its_last_answer(tmp_path: Path) -> None:
+async def test_process_that_is_never_ready_is_reported_with_its_last_answer(tmp_path: Path) -> None:
     with Port() as port:
         process = program(SERVES, port, 503, log=tmp_path / "log")
         try:
@@ -149,7 +149,7 @@ async def test_one_that_is_never_ready_is_shown_with_its_last_answer(tmp_path: P
 
 
 @only_linux
-def test_a_port_stays_ours_while_a_child_listens() -> None:
+def test_reserved_port_stays_reserved_while_a_child_listens() -> None:
     with Port() as port, socket.socket() as child, socket.socket() as other:
         child.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         child.bind((LOOPBACK, port.number))
@@ -158,7 +158,7 @@ def test_a_port_stays_ours_while_a_child_listens() -> None:
             other.bind((LOOPBACK, port.number))
 
 
-def test_ports_differ() -> None:
+def test_reserved_ports_differ() -> None:
     ports = [Port() for _ in range(50)]
     try:
         assert len({port.number for port in ports}) == 50
@@ -178,7 +178,7 @@ async def noting(seen: list[str], *, fails: bool = False) -> AsyncIterator[str]:
     seen.append("left")
 
 
-def test_an_asynchronous_context_without_a_loop() -> None:
+def test_background_context_runs_without_a_loop() -> None:
     seen: list[str] = []
     with background(noting(seen)) as value:
         assert value == "value"
@@ -186,20 +186,20 @@ def test_an_asynchronous_context_without_a_loop() -> None:
     assert seen == ["entered", "left"]
 
 
-async def test_an_asynchronous_context_while_another_loop_runs() -> None:
+async def test_background_context_runs_beside_another_loop() -> None:
     seen: list[str] = []
     with background(noting(seen)):
         pass
     assert seen == ["entered", "left"]
 
 
-def test_what_goes_wrong_inside_leaves_the_context_too() -> None:
+def test_background_context_is_left_after_an_error() -> None:
     seen: list[str] = []
     with pytest.raises(ZeroDivisionError), background(noting(seen)):
         raise ZeroDivisionError
     assert seen == ["entered", "left"]
 
 
-def test_a_context_that_can_not_be_entered_says_why() -> None:
+def test_background_context_that_fails_to_enter_raises() -> None:
     with pytest.raises(StartFailed, match="no"), background(noting([], fails=True)):
         raise AssertionError("entered")

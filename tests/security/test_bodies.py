@@ -28,13 +28,13 @@ async def put_up(place: Place, namespace: str, body: bytes, type_: str = "applic
 # Size
 
 
-async def test_bodies_have_a_size(hub: Place) -> None:
+async def test_large_body_is_rejected_with_413(hub: Place) -> None:
     large = b'{"metadata":{"name":"x"},"data":{"a":"' + b"x" * (LIMIT + 1) + b'"}}'
     answer = await put_up(hub, "default", large)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
 
 
-async def test_so_have_bodies_that_don_t_say_it(hub: Place) -> None:
+async def test_large_chunked_body_is_rejected_with_413(hub: Place) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -46,7 +46,7 @@ async def test_so_have_bodies_that_don_t_say_it(hub: Place) -> None:
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
 
 
-async def test_sizes_beyond_any_memory_are_refused_at_once(embedded: Place) -> None:
+async def test_huge_content_length_is_rejected_before_the_body(embedded: Place) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -64,7 +64,7 @@ REVIEW = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
 @pytest.mark.parametrize(
     ("type_", "limit"), [("application/json", SMALL), (YAML, SMALL), (PROTOBUF, SMALL_PROTOBUF)]
 )
-async def test_review_beyond_its_limit_is_refused_unread(embedded: Place, type_: str, limit: int) -> None:
+async def test_large_review_is_rejected_before_the_body(embedded: Place, type_: str, limit: int) -> None:
     """Any user may post one, so the hub answers before the body arrives."""
     head = request(
         "POST",
@@ -76,7 +76,7 @@ async def test_review_beyond_its_limit_is_refused_unread(embedded: Place, type_:
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {limit}")
 
 
-async def test_refused_write_is_answered_unread(hub: Place) -> None:
+async def test_forbidden_write_is_rejected_before_the_body(hub: Place) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -100,7 +100,7 @@ async def test_refused_write_is_answered_unread(hub: Place) -> None:
         (b"{a: &a [1,1,1,1], b: [" + b"*a," * (SMALL_VALUES // 4) + b"1]}", YAML),
     ],
 )
-async def test_review_has_a_bounded_number_of_values(embedded: Place, body: bytes, type_: str) -> None:
+async def test_review_with_too_many_values_is_rejected(embedded: Place, body: bytes, type_: str) -> None:
     answer = await ask(embedded, "POST", REVIEWS, user=ALICE, body=body, type_=type_)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {SMALL_VALUES} values")
 
@@ -113,7 +113,7 @@ async def test_review_within_its_limits_is_answered(embedded: Place) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, gzip"])
-async def test_bodies_don_t_unpack_themselves(hub: Place, encoding: str) -> None:
+async def test_compressed_body_is_rejected(hub: Place, encoding: str) -> None:
     packed = zlib.compress(b" " * 30_000_000) if encoding == "deflate" else gzip.compress(b" " * 30_000_000)
     answer = await ask(
         hub,
@@ -125,7 +125,7 @@ async def test_bodies_don_t_unpack_themselves(hub: Place, encoding: str) -> None
     assert answer.code == 400
 
 
-async def test_objects_don_t_outgrow_a_request(hub: Place, room: str) -> None:
+async def test_patches_cannot_grow_an_object_beyond_the_request_limit(hub: Place, room: str) -> None:
     """Each of many small changes adds to what is there."""
     target = MAPS.format(room)
     assert (await ask(hub, "POST", target, body={"metadata": {"name": "x"}})).code == 201
@@ -145,20 +145,20 @@ def nested(depth: int, opened: bytes = b"[", closed: bytes = b"]") -> bytes:
 
 @pytest.mark.parametrize("depth", [20_000, 1_000_000])
 @pytest.mark.parametrize("opened", [b"[", b'{"a":'])
-async def test_depth_has_an_end(hub: Place, depth: int, opened: bytes) -> None:
+async def test_deeply_nested_body_is_rejected(hub: Place, depth: int, opened: bytes) -> None:
     closed = b"]" if opened == b"[" else b"}"
     body = nested(depth // len(opened), opened, b"1" + closed)
     assert (await put_up(hub, "default", body)).code in (400, 413)
 
 
-async def test_what_is_no_depth_is_none(embedded: Place) -> None:
+async def test_nesting_below_the_limit_and_brackets_in_strings_are_accepted(embedded: Place) -> None:
     deep = nested(DEPTH - 1)
     texts = b'{"metadata":{"name":"x"},"data":{"a":"' + b"[{" * 100_000 + b'\\"' * 1_000 + b'"}}'
     for body in (deep, texts):
         assert (await put_up(embedded, "default", body)).code == 201
 
 
-async def test_a_text_without_an_end_is_read_once(embedded: Place) -> None:
+async def test_unterminated_string_is_rejected_in_one_pass(embedded: Place) -> None:
     answer = await put_up(embedded, "default", b'{"' + b'\\"[]' * 700_000)
     assert answer.code == 400
 
@@ -173,7 +173,7 @@ async def test_a_text_without_an_end_is_read_once(embedded: Place) -> None:
     ],
     ids=["lists", "numbers", "texts", "labels"],
 )
-async def test_values_are_counted(embedded: Place, body: bytes) -> None:
+async def test_body_with_too_many_values_is_rejected(embedded: Place, body: bytes) -> None:
     answer = await put_up(embedded, "default", body)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {VALUES} values")
 
@@ -199,7 +199,7 @@ async def test_values_are_counted(embedded: Place, body: bytes) -> None:
     ],
     ids=lambda value: str(value[:12]),
 )
-async def test_what_isn_t_json_is_refused(embedded: Place, value: bytes) -> None:
+async def test_invalid_json_is_rejected(embedded: Place, value: bytes) -> None:
     answer = await put_up(embedded, "default", b'{"metadata":{"name":"x"},"x":%s}' % value)
     assert answer.code == 400
 
@@ -221,7 +221,7 @@ async def test_what_isn_t_json_is_refused(embedded: Place, value: bytes) -> None
         ("deletionGracePeriodSeconds", b'"x"'),
     ],
 )
-async def test_metadata_is_held_to_its_kind(hub: Place, field: str, value: bytes) -> None:
+async def test_metadata_of_a_wrong_type_is_rejected(hub: Place, field: str, value: bytes) -> None:
     body = b'{"metadata":{"name":"x","%s":%s}}' % (field.encode(), value)
     if field == "name":
         body = b'{"metadata":{"name":%s}}' % value
@@ -231,12 +231,12 @@ async def test_metadata_is_held_to_its_kind(hub: Place, field: str, value: bytes
 
 
 @pytest.mark.parametrize("name", ["a" * 1_000_000, "a-." * 300_000 + "!", "x\x00y", "../x", "%2e", "é", ""])
-async def test_names_are_names(hub: Place, name: str) -> None:
+async def test_invalid_name_is_rejected(hub: Place, name: str) -> None:
     answer = await put_up(hub, "default", json.dumps({"metadata": {"name": name}}).encode())
     assert answer.code == 422
 
 
-async def test_keys_that_come_twice_are_told(hub: Place) -> None:
+async def test_duplicate_keys_are_reported(hub: Place) -> None:
     pairs = b",".join(b'"k%d":"v"' % number for number in range(30_000))
     body = b'{"metadata":{"name":"x"},"data":{"k1":"","k1":"",' + pairs + b"}}"
     answer = await ask(hub, "POST", MAPS.format("default") + "?fieldValidation=Strict&dryRun=All", body=body)
@@ -244,7 +244,7 @@ async def test_keys_that_come_twice_are_told(hub: Place) -> None:
     assert 'duplicate field "data.k1"' in answer.message or '"data[k1]"' in answer.message
 
 
-async def test_of_many_faults_some_are_told(hub: Place) -> None:
+async def test_number_of_reported_unknown_fields_is_limited(hub: Place) -> None:
     unknown = {f"k{number}": 1 for number in range(3_000)}
     answer = await ask(
         hub,
@@ -255,7 +255,7 @@ async def test_of_many_faults_some_are_told(hub: Place) -> None:
     assert (answer.code, answer.message.count("unknown field")) == (400, 100)
 
 
-async def test_lists_of_faults_have_an_end(embedded: Place) -> None:
+async def test_number_of_reported_causes_is_limited(embedded: Place) -> None:
     labels = {f"k{number}!": "v" for number in range(20_000)}
     body = {"metadata": {"name": "x", "labels": labels}}
     answer = await ask(embedded, "POST", MAPS.format("default"), body=body)
@@ -285,7 +285,9 @@ async def test_lists_of_faults_have_an_end(embedded: Place) -> None:
         ),
     ],
 )
-async def test_what_must_differ_is_looked_up(embedded: Place, target: str, body: dict[str, Any]) -> None:
+async def test_uniqueness_of_many_items_is_checked_in_linear_time(
+    embedded: Place, target: str, body: dict[str, Any]
+) -> None:
     body["metadata"] = {"name": "wide", **body.get("metadata", {})}
     answer = await ask(embedded, "POST", f"{target}?dryRun=All", body=body)
     assert answer.code in (201, 422)
@@ -336,7 +338,7 @@ def aliases(levels: int, width: int) -> bytes:
     ],
     ids=lambda value: str(value[:16]) if isinstance(value, bytes) else None,
 )
-async def test_yaml_can_t_run_away(embedded: Place, body: bytes, code: int) -> None:
+async def test_hostile_yaml_is_rejected(embedded: Place, body: bytes, code: int) -> None:
     answer = await put_up(embedded, "default", body, YAML)
     assert answer.code == code
 
@@ -356,7 +358,7 @@ async def test_yaml_can_t_run_away(embedded: Place, body: bytes, code: int) -> N
     ],
     ids=lambda text: text[:12],
 )
-async def test_texts_in_yaml_stay_texts(embedded: Place, text: str) -> None:
+async def test_yaml_strings_stay_strings(embedded: Place, text: str) -> None:
     answer = await put_up(embedded, "default", f"metadata: {{name: x}}\ndata: {{a: {text}}}".encode(), YAML)
     assert answer.code == 201
     assert isinstance(answer.document["data"]["a"], str)
@@ -377,7 +379,7 @@ async def test_texts_in_yaml_stay_texts(embedded: Place, text: str) -> None:
         ("<<: [{a: x}, {a: z, b: z}]", {"a": "x", "b": "z"}),
     ],
 )
-async def test_yaml_means_what_kubernetes_takes_it_for(
+async def test_yaml_scalars_are_read_as_kubernetes_does(
     hub: Place, text: str, kept: dict[str, str] | None
 ) -> None:
     answer = await put_up(hub, "default", f"metadata: {{name: x}}\ndata:\n  {text}\n".encode(), YAML)
@@ -417,11 +419,11 @@ def _varint(value: int) -> bytes:
     ],
     ids=range(9),
 )
-async def test_protobuf_can_t_run_away(embedded: Place, data: bytes) -> None:
+async def test_hostile_protobuf_is_rejected(embedded: Place, data: bytes) -> None:
     assert (await put_up(embedded, "default", b"k8s\x00" + data, PROTOBUF)).code in (400, 422)
 
 
-async def test_json_inside_of_protobuf_is_counted_too(embedded: Place) -> None:
+async def test_json_inside_protobuf_with_too_many_values_is_rejected(embedded: Place) -> None:
     """managedFields hold JSON as bytes."""
     inner = field(1, b'{"f:x":' + b'{"f:a":' * 400 + b"{}" + b"}" * 401)
     entry = field(1, b"m") + field(2, b"Update") + field(3, b"v1") + field(6, b"FieldsV1") + field(7, inner)
@@ -466,12 +468,12 @@ async def wide(embedded: Place, cell: str) -> str:
     ],
     ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
 )
-async def test_json_patches_can_t_run_away(embedded: Place, wide: str, body: object, code: int) -> None:
+async def test_hostile_json_patch_is_rejected(embedded: Place, wide: str, body: object, code: int) -> None:
     answer = await ask(embedded, "PATCH", wide, body=body, type_=JSON_PATCH)
     assert answer.code == code
 
 
-async def test_patches_don_t_dig_deeper_and_deeper(embedded: Place, cell: str) -> None:
+async def test_patches_cannot_nest_an_object_beyond_the_limit(embedded: Place, cell: str) -> None:
     """Each adds to the depth that the one before it left, here of something kept as it is: managedFields."""
     target = MAPS.format(cell)
     entry = {
@@ -518,14 +520,16 @@ async def test_patches_don_t_dig_deeper_and_deeper(embedded: Place, cell: str) -
     ],
     ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
 )
-async def test_strategic_patches_can_t_run_away(embedded: Place, wide: str, body: object, code: int) -> None:
+async def test_hostile_strategic_patch_is_rejected(
+    embedded: Place, wide: str, body: object, code: int
+) -> None:
     """A 500 without a reason is how kube-apiserver, too, calls most faults of such a patch; the hub doesn't fail."""
     answer = await ask(embedded, "PATCH", wide, body=body, type_=STRATEGIC)
     assert answer.code == code
     assert answer.document.get("reason") != "InternalError"
 
 
-async def test_applied_objects_can_t_run_away(embedded: Place, cell: str) -> None:
+async def test_hostile_apply_patch_is_rejected(embedded: Place, cell: str) -> None:
     target = MAPS.format(cell) + "/x?fieldManager="
     data = {f"k{number}": "v" for number in range(30_000)}
 
@@ -562,7 +566,9 @@ async def test_applied_objects_can_t_run_away(embedded: Place, cell: str) -> Non
     ],
     ids=str,
 )
-async def test_odd_owners_of_fields_harm_nothing(embedded: Place, cell: str, fields: dict[str, Any]) -> None:
+async def test_odd_managed_fields_are_rejected_or_ignored(
+    embedded: Place, cell: str, fields: dict[str, Any]
+) -> None:
     target = MAPS.format(cell)
     entry = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     body = {"metadata": {"name": "x", "managedFields": [{**entry, "fieldsV1": fields}]}, "data": {"a": "1"}}
@@ -614,7 +620,7 @@ async def test_odd_owners_of_fields_harm_nothing(embedded: Place, cell: str, fie
     ],
     ids=str,
 )
-async def test_what_isn_t_kept_is_held_to_its_kind_as_well(
+async def test_options_and_reviews_of_a_wrong_type_are_rejected(
     hub: Place, method: str, target: str, body: dict[str, Any]
 ) -> None:
     answer = await ask(hub, method, target, body=body)
@@ -623,7 +629,7 @@ async def test_what_isn_t_kept_is_held_to_its_kind_as_well(
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b"5", b'"x"', b"true", b"", b" ", b"{", b"}"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-async def test_bodies_that_are_no_objects_are_refused(hub: Place, method: str, body: bytes) -> None:
+async def test_body_that_is_not_an_object_is_rejected(hub: Place, method: str, body: bytes) -> None:
     target = MAPS.format("default") if method == "POST" else MAPS.format("default") + "/x"
     type_ = MERGE if method == "PATCH" else "application/json"
     answer = await ask(hub, method, target, body=body, type_=type_)
@@ -631,7 +637,7 @@ async def test_bodies_that_are_no_objects_are_refused(hub: Place, method: str, b
 
 
 @pytest.mark.parametrize("name", ["a\r\nX-Forged: yes", "a\x00b", "\x7f", "é☃", "x" * 50_000, '"\\'])
-async def test_what_is_warned_of_stays_in_its_header(hub: Place, name: str) -> None:
+async def test_warning_cannot_inject_a_header(hub: Place, name: str) -> None:
     answer = await ask(
         hub, "POST", MAPS.format("default") + "?dryRun=All", body={"metadata": {"name": "x"}, name: 1}
     )
@@ -640,7 +646,7 @@ async def test_what_is_warned_of_stays_in_its_header(hub: Place, name: str) -> N
     assert answer.document["metadata"]["name"] == "x"
 
 
-async def test_warnings_have_an_end(hub: Place) -> None:
+async def test_size_of_warnings_is_limited(hub: Place) -> None:
     unknown = {f"k{number}": 1 for number in range(5_000)}
     target = MAPS.format("default") + "?dryRun=All"
     sent = request("POST", target, token=hub.tokens[ADMIN], body={"metadata": {"name": "x"}, **unknown})

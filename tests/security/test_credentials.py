@@ -70,23 +70,23 @@ async def shown(place: Place, *headers: str, target: str = "/api/v1/namespaces")
         "/HEALTHZ",
     ],
 )
-async def test_strangers_see_nothing(hub: Place, target: str) -> None:
+async def test_anonymous_reads_are_rejected(hub: Place, target: str) -> None:
     answer = await shown(hub, target=target)
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_strangers_do_nothing(hub: Place, method: str) -> None:
+async def test_anonymous_writes_are_rejected(hub: Place, method: str) -> None:
     answer = await ask(hub, method, f"{REVIEWS}", user="", body={"spec": {}})
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/livez", "/readyz", "/version"])
-async def test_strangers_see_whether_the_hub_is_well(hub: Place, target: str) -> None:
+async def test_anonymous_users_can_read_health_endpoints(hub: Place, target: str) -> None:
     assert (await shown(hub, target=target)).code == 200
 
 
-async def test_strangers_write_nothing_to_what_they_see(hub: Place) -> None:
+async def test_anonymous_users_cannot_write_to_health_endpoints(hub: Place) -> None:
     assert (await ask(hub, "POST", "/version", user="", body={})).code in (401, 403)
 
 
@@ -118,7 +118,7 @@ async def test_strangers_write_nothing_to_what_they_see(hub: Place) -> None:
         "Impersonate-User: system:admin\r\nImpersonate-Group: system:masters",
     ],
 )
-async def test_what_is_no_credential_lets_nobody_in(hub: Place, header: str) -> None:
+async def test_malformed_authorization_header_is_rejected(hub: Place, header: str) -> None:
     token = hub.tokens[ADMIN]
     basic = base64.b64encode(f"{ADMIN}:{token}".encode()).decode()
     answer = await shown(hub, header.format(token=token, basic=basic))
@@ -126,23 +126,23 @@ async def test_what_is_no_credential_lets_nobody_in(hub: Place, header: str) -> 
 
 
 @pytest.mark.parametrize("name", ["token", "access_token", "bearer", "authorization", "id_token"])
-async def test_tokens_in_the_query_count_for_nothing(hub: Place, name: str) -> None:
+async def test_token_in_the_query_is_ignored(hub: Place, name: str) -> None:
     answer = await shown(hub, target=f"/api/v1/namespaces?{name}={hub.tokens[ADMIN]}")
     assert answer.code == 401
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/version"])
-async def test_a_wrong_token_is_refused_even_where_none_is_needed(hub: Place, target: str) -> None:
+async def test_wrong_token_is_rejected_on_anonymous_paths(hub: Place, target: str) -> None:
     assert (await shown(hub, "Authorization: Bearer nope", target=target)).code == 401
 
 
-async def test_of_two_tokens_the_first_counts(hub: Place) -> None:
+async def test_first_of_two_tokens_is_used(hub: Place) -> None:
     good, bad = f"Authorization: Bearer {hub.tokens[ADMIN]}", "Authorization: Bearer nope"
     assert (await shown(hub, good, bad)).code == 200
     assert (await shown(hub, bad, good)).code == 401
 
 
-async def test_a_token_counts_for_its_own_request_alone(hub: Place) -> None:
+async def test_token_authenticates_one_request_of_a_connection_only(hub: Place) -> None:
     first = request("GET", "/api/v1/namespaces", token=hub.tokens[ADMIN], last=False)
     answers = await send(hub, first + request("GET", "/api/v1/namespaces"))
     assert [answer.code for answer in answers] == [200, 401]
@@ -183,7 +183,7 @@ async def until_forgotten(place: Place, token: str) -> None:
         pass
 
 
-async def test_tokens_of_the_hub_are_known(hub: Place, room: str) -> None:
+async def test_valid_service_account_token_is_accepted(hub: Place, room: str) -> None:
     robot = await account(hub, room)
     assert await knows(hub, await own_token(hub, room))
     assert await knows(hub, signed(claims_of(room, robot), read_key(hub.account_key)))
@@ -202,7 +202,7 @@ async def test_tokens_of_the_hub_are_known(hub: Place, room: str) -> None:
         {"alg": ["ES256"]},
     ],
 )
-async def test_a_token_doesn_t_choose_how_it_is_checked(
+async def test_token_with_another_algorithm_is_rejected(
     hub: Place, room: str, header: dict[str, Any]
 ) -> None:
     robot = await account(hub, room)
@@ -211,7 +211,7 @@ async def test_a_token_doesn_t_choose_how_it_is_checked(
     assert not await knows(hub, token.rpartition(".")[0] + ".")
 
 
-async def test_tokens_signed_with_another_key_are_refused(hub: Place, room: str) -> None:
+async def test_token_signed_with_another_key_is_rejected(hub: Place, room: str) -> None:
     robot, key = await account(hub, room), new_key()
     known = decoded((await own_token(hub, room)).partition(".")[0])
     numbers = key.public_key().public_numbers()
@@ -222,7 +222,7 @@ async def test_tokens_signed_with_another_key_are_refused(hub: Place, room: str)
         assert not await knows(hub, signed(claims_of(room, robot), key, header)), header
 
 
-async def test_a_signature_is_of_one_token_alone(hub: Place, room: str) -> None:
+async def test_signature_of_another_token_is_rejected(hub: Place, room: str) -> None:
     robot = await account(hub, room)
     header, _, signature = (await own_token(hub, room)).split(".")
     mightier = claims_of("kube-system", robot, sub="system:serviceaccount:kube-system:default")
@@ -242,18 +242,18 @@ async def test_a_signature_is_of_one_token_alone(hub: Place, room: str) -> None:
     ],
     ids=str,
 )
-async def test_claims_that_don_t_hold_are_refused(hub: Place, room: str, changes: dict[str, Any]) -> None:
+async def test_token_with_invalid_claims_is_rejected(hub: Place, room: str, changes: dict[str, Any]) -> None:
     robot = await account(hub, room)
     token = signed(claims_of(room, robot, **changes), read_key(hub.account_key))
     assert not await knows(hub, token)
 
 
 @pytest.mark.parametrize("token", ["a.b.c", "..", "e30.e30.e30", "x" * 20_000, "a" * 15_000 + ".b.c", "{}"])
-async def test_what_only_looks_like_a_token_is_refused(hub: Place, token: str) -> None:
+async def test_malformed_token_is_rejected(hub: Place, token: str) -> None:
     assert not await knows(hub, token)
 
 
-async def test_tokens_go_with_their_account(hub: Place, room: str) -> None:
+async def test_token_of_a_deleted_account_is_rejected(hub: Place, room: str) -> None:
     await account(hub, room)
     token = await own_token(hub, room)
     assert await knows(hub, token)
@@ -278,7 +278,7 @@ async def let_in(place: Place, certificate: Path) -> bool:
     return [answer.code for answer in answers] == [201]
 
 
-async def test_certificates_of_the_hub_s_authority_let_in(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Place, tmp_path: Path) -> None:
     assert await let_in(hub, Certificates.of(hub, tmp_path).client())
 
 
@@ -291,27 +291,29 @@ async def test_certificates_of_the_hub_s_authority_let_in(hub: Place, tmp_path: 
     ],
     ids=["expired", "not yet", "for servers"],
 )
-async def test_flawed_certificates_don_t(hub: Place, tmp_path: Path, flaw: dict[str, Any]) -> None:
+async def test_flawed_client_certificate_is_rejected(
+    hub: Place, tmp_path: Path, flaw: dict[str, Any]
+) -> None:
     assert not await let_in(hub, Certificates.of(hub, tmp_path).client(**flaw))
 
 
-async def test_an_expired_certificate_is_answered_as_such(hub: Place, tmp_path: Path) -> None:
+async def test_expired_client_certificate_gets_its_own_message(hub: Place, tmp_path: Path) -> None:
     certificate = Certificates.of(hub, tmp_path).client(end=-HOUR)
     (answer,) = await send(hub, request("GET", "/api"), certificate=certificate)
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
-async def test_certificates_of_another_authority_don_t(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_of_another_authority_is_rejected(hub: Place, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
     assert not await let_in(hub, Certificates.stranger(tmp_path, like=ours.certificate).client())
 
 
-async def test_a_client_is_no_authority(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_cannot_sign_certificates(hub: Place, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
     assert not await let_in(hub, ours.below(ours.client("alice", group="")).client("root"))
 
 
-async def test_a_good_certificate_isn_t_spoilt_by_a_bad_token(hub: Place, tmp_path: Path) -> None:
+async def test_valid_certificate_beats_an_invalid_token(hub: Place, tmp_path: Path) -> None:
     certificate = Certificates.of(hub, tmp_path).client()
     (answer,) = await send(hub, request("GET", "/api", token="nope"), certificate=certificate)
     assert answer.code == 200

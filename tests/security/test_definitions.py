@@ -79,12 +79,12 @@ def deep(levels: int) -> dict[str, Any]:
     return schema
 
 
-async def test_schemas_have_a_depth(things: Things) -> None:
+async def test_deeply_nested_schema_is_rejected(things: Things) -> None:
     answer = await things.define(deep(115))
     assert (answer.code, "exceeded max depth" in answer.message) == (400, True)
 
 
-async def test_schemas_have_a_size(things: Things) -> None:
+async def test_large_schema_is_rejected(things: Things) -> None:
     fields = {f"p{number}": {"type": "string"} for number in range(60_000)}
     assert (await things.define(of_spec({"type": "object", "properties": fields}))).code == 413
 
@@ -97,7 +97,9 @@ def doubled(times: int, junctor: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("junctor", "value"), [("allOf", 1), ("anyOf", -1), ("oneOf", 1)])
-async def test_alternatives_of_alternatives_have_an_end(things: Things, junctor: str, value: int) -> None:
+async def test_nested_alternatives_are_validated_within_a_budget(
+    things: Things, junctor: str, value: int
+) -> None:
     """Two to the tenth of them, for each of a thousand items; with each value all of them must be tried."""
     items = {"type": "integer", **doubled(10, junctor)}
     assert (await things.define(of_spec({"type": "array", "items": items}))).code == 201
@@ -106,7 +108,7 @@ async def test_alternatives_of_alternatives_have_an_end(things: Things, junctor:
     assert "too many alternatives" in answer.message
 
 
-async def test_so_have_many_alternatives_of_many_values(things: Things) -> None:
+async def test_many_alternatives_of_many_values_are_validated_within_a_budget(things: Things) -> None:
     branches = [{"items": {"minimum": number}} for number in range(2_000)]
     schema = {"type": "array", "items": {"type": "integer"}, "allOf": branches}
     assert (await things.define(of_spec(schema))).code == 201
@@ -114,14 +116,14 @@ async def test_so_have_many_alternatives_of_many_values(things: Things) -> None:
     assert (await things.write([5_000] * 50_000)).code == 400
 
 
-async def test_defaults_don_t_multiply(things: Things) -> None:
+async def test_defaults_of_many_items_are_limited(things: Things) -> None:
     item = {"type": "object", "properties": {"a": {"type": "string", "default": "x" * 200_000}}}
     assert (await things.define(of_spec({"type": "array", "items": item}))).code == 201
     assert (await things.write([{}] * 3)).code == 201
     assert (await things.write([{}] * 50_000)).code == 413
 
 
-async def test_nor_do_defaults_within_defaults(things: Things) -> None:
+async def test_nested_defaults_are_limited(things: Things) -> None:
     schema: dict[str, Any] = {"type": "string", "default": "x"}
     for _ in range(10):
         entry = {"type": "object", "properties": {"a": schema, "b": schema}}
@@ -145,14 +147,14 @@ async def test_nor_do_defaults_within_defaults(things: Things) -> None:
     ],
     ids=lambda text: text[:16],
 )
-async def test_patterns_have_a_size(things: Things, pattern: str) -> None:
+async def test_large_pattern_is_rejected(things: Things, pattern: str) -> None:
     answer = await things.define(of_spec({"type": "string", "pattern": pattern}))
     assert answer.code in (201, 422)
     assert (answer.code == 201) == (pattern == "(?<n>") or answer.code == 422
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){20}"])
-async def test_patterns_take_the_time_of_their_text(things: Things, pattern: str) -> None:
+async def test_pattern_is_matched_in_linear_time(things: Things, pattern: str) -> None:
     assert (await things.define(of_spec({"type": "string", "pattern": pattern}))).code == 201
     assert (await things.write("a" * 100_000 + "!")).code in (201, 422)
 
@@ -185,11 +187,11 @@ NESTED = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, a + 
     ],
     ids=lambda text: text[:16],
 )
-async def test_rules_have_a_size(things: Things, rule: str) -> None:
+async def test_large_cel_rule_is_rejected(things: Things, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 422
 
 
-async def test_rules_have_a_cost_when_they_are_written(things: Things) -> None:
+async def test_cel_rule_with_excessive_estimated_cost_is_rejected(things: Things) -> None:
     unbounded = {"type": "array", "items": INTEGER}
     answer = await things.define(ruled(unbounded, "self.all(x, self.all(y, self.all(z, x + y > z)))"))
     assert (answer.code, "exceeds budget" in answer.message) == (422, True)
@@ -206,13 +208,13 @@ async def test_rules_have_a_cost_when_they_are_written(things: Things) -> None:
     ],
     ids=["nested", "list", "sum", "join", "text"],
 )
-async def test_rules_have_a_limit_when_they_are_evaluated(things: Things, rule: str) -> None:
+async def test_cel_rule_is_stopped_at_its_cost_limit(things: Things, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 201
     answer = await things.write(1)
     assert (answer.code, "exceeded" in answer.message) == (422, True), answer.message
 
 
-async def test_all_rules_of_an_object_share_one_budget(
+async def test_cel_rules_of_an_object_share_one_budget(
     things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them is within its own, and all together are what a definition may have."""
@@ -241,7 +243,7 @@ async def test_all_rules_of_an_object_share_one_budget(
     ],
     ids=lambda text: text[:12] + text[-6:],
 )
-async def test_columns_can_t_run_away(embedded: Place, things: Things, path: str) -> None:
+async def test_hostile_printer_columns_do_no_harm(embedded: Place, things: Things, path: str) -> None:
     columns = [{"name": "a", "type": "string", "jsonPath": path}]
     defined = await things.define(FREE, additionalPrinterColumns=columns)
     assert defined.code in (201, 422)
@@ -259,7 +261,7 @@ async def test_columns_can_t_run_away(embedded: Place, things: Things, path: str
         assert table.document["rows"][0]["cells"][0] == "x"
 
 
-async def test_the_hub_calls_nobody_to_convert(hub: Place) -> None:
+async def test_conversion_webhook_is_never_called(hub: Place) -> None:
     """A webhook would be a request of the hub's own, to wherever its author says."""
     plural = f"x{uuid.uuid4().hex[:10]}"
     body = definition(plural, FREE)
@@ -274,7 +276,7 @@ async def test_the_hub_calls_nobody_to_convert(hub: Place) -> None:
     assert answer.code == 422
 
 
-async def test_many_definitions_are_served(embedded: Place) -> None:
+async def test_many_crds_are_served(embedded: Place) -> None:
     plurals = [f"x{uuid.uuid4().hex[:10]}" for _ in range(120)]
     for plural in plurals:
         made = await ask(embedded, "POST", DEFINITIONS, body=definition(plural, FREE))
@@ -288,7 +290,7 @@ async def test_many_definitions_are_served(embedded: Place) -> None:
     assert {answer.code for answer in removed} == {200}
 
 
-async def test_names_are_free_once_their_owner_goes(hub: Place) -> None:
+async def test_names_of_a_deleted_crd_can_be_reused(hub: Place) -> None:
     """Whoever takes a name first keeps others from being served, but not for ever."""
     first, second = (f"x{uuid.uuid4().hex[:10]}" for _ in range(2))
     late = definition(second, FREE)

@@ -53,7 +53,7 @@ async def may(place: Place, verb: str, resource: str, namespace: str) -> bool:
 
 
 @pytest.mark.parametrize("rules", [[ANYTHING], [rule("get", "secrets")], [rule("list", "configmaps")]])
-async def test_nobody_writes_a_role_they_don_t_hold(
+async def test_role_with_more_rights_than_its_author_is_rejected(
     hub: Place, room: str, rules: list[dict[str, Any]]
 ) -> None:
     await grant(
@@ -82,7 +82,7 @@ async def test_nobody_writes_a_role_they_don_t_hold(
     assert held.code == 201
 
 
-async def test_nobody_binds_a_role_they_don_t_hold(hub: Place, room: str) -> None:
+async def test_binding_to_more_rights_than_its_author_has_is_rejected(hub: Place, room: str) -> None:
     await grant(hub, room, rule("create update patch", "rolebindings", group=GROUP))
     bindings = f"{RBAC}/namespaces/{room}/rolebindings"
     made = [
@@ -101,7 +101,7 @@ async def test_nobody_binds_a_role_they_don_t_hold(hub: Place, room: str) -> Non
     assert moved.code in (403, 422)
 
 
-async def test_nobody_joins_a_binding_of_more_than_they_hold(hub: Place, room: str) -> None:
+async def test_adding_a_subject_to_a_binding_of_more_rights_is_rejected(hub: Place, room: str) -> None:
     await grant(hub, room, rule("update patch", "rolebindings", group=GROUP))
     bindings = f"{RBAC}/namespaces/{room}/rolebindings"
     others = {**binding("others", "cluster-admin"), "subjects": []}
@@ -113,7 +113,7 @@ async def test_nobody_joins_a_binding_of_more_than_they_hold(hub: Place, room: s
 
 
 @pytest.mark.parametrize(("verb", "part"), [("escalate", "roles"), ("bind", "clusterroles")])
-async def test_two_rights_allow_it_and_nothing_like_them(hub: Place, room: str, verb: str, part: str) -> None:
+async def test_only_escalate_and_bind_allow_escalation(hub: Place, room: str, verb: str, part: str) -> None:
     await grant(
         hub,
         room,
@@ -128,7 +128,7 @@ async def test_two_rights_allow_it_and_nothing_like_them(hub: Place, room: str, 
     assert [made.code, bound.code] == ([201, 403] if verb == "escalate" else [403, 201])
 
 
-async def test_aggregation_gives_nobody_more_than_they_hold(hub: Place, own: str) -> None:
+async def test_aggregated_role_cannot_escalate(hub: Place, own: str) -> None:
     await grant(hub, "", rule("create update patch", "clusterroles", group=GROUP), name=own)
     labels = {f"{GROUP}/aggregate-to-view": "true"}
     gathered = {"metadata": {"name": f"{own}-part", "labels": labels}, "rules": [ANYTHING, PATHS]}
@@ -143,7 +143,7 @@ async def test_aggregation_gives_nobody_more_than_they_hold(hub: Place, own: str
     assert grown.code == 403
 
 
-async def test_rights_end_with_their_binding(hub: Place, room: str) -> None:
+async def test_rights_end_when_the_binding_is_deleted(hub: Place, room: str) -> None:
     await grant(hub, room, rule("get", "configmaps"))
     target = f"/api/v1/namespaces/{room}/configmaps/x"
     assert (await ask(hub, "GET", target, user=MALLORY)).code == 404
@@ -176,7 +176,9 @@ async def acting(place: Place, *headers: str, user: str = MALLORY) -> Answer:
         ("Impersonate-User: system:serviceaccount:kube-system:default",),
     ],
 )
-async def test_nobody_acts_for_whom_they_may_not(hub: Place, own: str, headers: tuple[str, ...]) -> None:
+async def test_impersonation_without_the_right_is_rejected(
+    hub: Place, own: str, headers: tuple[str, ...]
+) -> None:
     await grant(
         hub,
         "",
@@ -190,13 +192,13 @@ async def test_nobody_acts_for_whom_they_may_not(hub: Place, own: str, headers: 
     assert 'User "mallory" cannot impersonate' in answer.message
 
 
-async def test_who_acts_for_another_has_that_one_s_rights_alone(hub: Place, own: str) -> None:
+async def test_impersonated_request_has_only_the_impersonated_rights(hub: Place, own: str) -> None:
     await grant(hub, "", rule("impersonate", "users", "bob"), rule("list", "namespaces"), name=own)
     answer = await acting(hub, "Impersonate-User: bob")
     assert (answer.code, 'User "bob" cannot list' in answer.message) == (403, True)
 
 
-async def test_groups_alone_are_nobody(hub: Place) -> None:
+async def test_impersonation_of_groups_without_a_user_is_rejected(hub: Place) -> None:
     answer = await acting(hub, "Impersonate-Group: system:masters", user=ADMIN)
     assert answer.code == 400
     assert "without impersonating a user name" in answer.message
@@ -205,7 +207,7 @@ async def test_groups_alone_are_nobody(hub: Place) -> None:
 # Service accounts
 
 
-async def test_tokens_of_accounts_need_a_right_of_their_own(hub: Place, room: str) -> None:
+async def test_token_request_needs_its_own_right(hub: Place, room: str) -> None:
     accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
     await grant(hub, room, rule("get list create update patch", "serviceaccounts"))
     assert (await ask(hub, "POST", accounts, body={"metadata": {"name": "mighty"}})).code == 201
@@ -213,7 +215,7 @@ async def test_tokens_of_accounts_need_a_right_of_their_own(hub: Place, room: st
     assert answer.code == 403
 
 
-async def test_a_right_to_one_account_s_tokens_is_none_to_another_s(hub: Place, room: str) -> None:
+async def test_token_right_is_limited_to_the_named_account(hub: Place, room: str) -> None:
     accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
     await grant(hub, room, rule("create", "serviceaccounts/token", "mine"))
     for name in ("mine", "mighty"):
@@ -226,7 +228,7 @@ async def test_a_right_to_one_account_s_tokens_is_none_to_another_s(hub: Place, 
     assert (await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={})).code == 403
 
 
-async def test_token_secrets_are_for_accounts_of_their_own_namespace(hub: Place, room: str) -> None:
+async def test_token_secret_of_another_namespace_is_not_filled(hub: Place, room: str) -> None:
     """Who may make secrets where they are may have tokens of accounts there, and of none elsewhere."""
     await grant(hub, room, rule("create get", "secrets"))
     secrets = f"/api/v1/namespaces/{room}/secrets"
@@ -257,7 +259,7 @@ def asked(name: str, group: str, *, signer: str = CLIENTS) -> dict[str, Any]:
     }
 
 
-async def test_nobody_gets_a_certificate_for_the_masters(hub: Place, own: str) -> None:
+async def test_csr_for_system_masters_is_rejected(hub: Place, own: str) -> None:
     await grant(hub, "", rule("create", "certificatesigningrequests", group="certificates.k8s.io"), name=own)
     for user in (MALLORY, ADMIN):
         answer = await ask(hub, "POST", REQUESTS, user=user, body=asked(own, "system:masters"))
@@ -272,7 +274,7 @@ async def test_nobody_gets_a_certificate_for_the_masters(hub: Place, own: str) -
     assert "system:masters" not in answer.document["spec"]["groups"]
 
 
-async def test_approving_needs_a_right_to_the_signer(hub: Place, own: str) -> None:
+async def test_csr_approval_needs_a_right_to_the_signer(hub: Place, own: str) -> None:
     await grant(
         hub,
         "",

@@ -51,7 +51,7 @@ def behind(place: Place) -> bytes:
     ],
     ids=str,
 )
-async def test_doubtful_lengths_are_refused_with_all_that_follows(
+async def test_ambiguous_length_is_rejected_and_closes_the_connection(
     hub: Place, headers: tuple[str, ...]
 ) -> None:
     data = chunked(BODY) if any("chunked" in each for each in headers) else BODY
@@ -70,7 +70,7 @@ async def test_doubtful_lengths_are_refused_with_all_that_follows(
     ],
     ids=str,
 )
-async def test_the_embedded_hub_refuses_even_what_a_real_one_makes_sense_of(
+async def test_embedded_hub_rejects_odd_framing_that_a_real_hub_accepts(
     embedded: Place, headers: tuple[str, ...]
 ) -> None:
     data = chunked(BODY) if any(each.startswith("Transfer") for each in headers) else BODY
@@ -78,18 +78,18 @@ async def test_the_embedded_hub_refuses_even_what_a_real_one_makes_sense_of(
     assert [answer.code for answer in answers] == [400]
 
 
-async def test_lines_end_as_they_should(embedded: Place) -> None:
+async def test_header_lines_need_crlf(embedded: Place) -> None:
     sent = request("GET", "/version", token=embedded.tokens[ADMIN])
     assert [answer.code for answer in await send(embedded, sent.replace(b"\r\n", b"\n"))] == [400]
 
 
 @pytest.mark.parametrize("version", ["0.9", "2.0", "3.0"])
-async def test_other_versions_of_http_are_refused(hub: Place, version: str) -> None:
+async def test_other_http_versions_are_rejected(hub: Place, version: str) -> None:
     sent = post(hub, f"Content-Length: {len(BODY)}", version=version) + BODY + behind(hub)
     assert [answer.code for answer in await send(hub, sent)] in ([400], [505])
 
 
-async def test_bodies_in_pieces_are_read(hub: Place) -> None:
+async def test_chunked_body_is_read(hub: Place) -> None:
     """As a measure of the above: nothing is wrong with chunks as such."""
     answers = await send(hub, post(hub, "Transfer-Encoding: chunked") + chunked(BODY) + behind(hub))
     assert [answer.code for answer in answers] == [201, 200]
@@ -104,7 +104,7 @@ async def test_bodies_in_pieces_are_read(hub: Place) -> None:
         "_method: DELETE",
     ],
 )
-async def test_the_method_is_the_method(hub: Place, room: str, header: str) -> None:
+async def test_method_override_headers_are_ignored(hub: Place, room: str, header: str) -> None:
     answer = await ask(hub, "GET", f"/api/v1/namespaces/{room}?_method=DELETE", headers=[header])
     assert answer.code == 200
     found = (await ask(hub, "GET", f"/api/v1/namespaces/{room}")).document
@@ -115,12 +115,12 @@ async def test_the_method_is_the_method(hub: Place, room: str, header: str) -> N
 @pytest.mark.parametrize(
     "target", ["/api/v1/namespaces/default", "/api/v1/namespaces?watch=1&timeoutSeconds=1"]
 )
-async def test_other_methods_do_nothing(hub: Place, method: str, target: str) -> None:
+async def test_unknown_methods_are_rejected(hub: Place, method: str, target: str) -> None:
     (answer,) = await send(hub, request(method, target, token=hub.tokens[ADMIN]))
     assert answer.code == 405
 
 
-async def test_nothing_follows_the_head_of_an_answer_without_a_body(hub: Place) -> None:
+async def test_response_without_a_body_has_no_body(hub: Place) -> None:
     """A body there would be taken for the next answer."""
     first = request(
         "HEAD", "/api/v1/namespaces?watch=1&timeoutSeconds=1", token=hub.tokens[ADMIN], last=False
@@ -132,7 +132,7 @@ async def test_nothing_follows_the_head_of_an_answer_without_a_body(hub: Place) 
     assert heads[0].endswith(b"\r\n\r\n")
 
 
-async def test_the_name_of_the_server_doesn_t_matter(hub: Place) -> None:
+async def test_host_header_is_ignored(hub: Place) -> None:
     sent = request("GET", "/api/v1/namespaces/default", token=hub.tokens[ADMIN])
     for host in (b"evil.example", b"kubernetes.default.svc", b"127.0.0.1:1"):
         (answer,) = await send(hub, sent.replace(b"Host: hub", b"Host: " + host))
@@ -156,12 +156,12 @@ async def test_the_name_of_the_server_doesn_t_matter(hub: Place) -> None:
         b"G\xc3\x89T / HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-async def test_what_isn_t_http_is_turned_away(embedded: Place, data: bytes) -> None:
+async def test_non_http_bytes_are_rejected(embedded: Place, data: bytes) -> None:
     for answer in await send(embedded, data):
         assert (answer.code, answer.body in (b"Bad Request\n", b"")) == (400, True) or answer.code == 505
 
 
-async def test_what_the_parser_says_isn_t_told(embedded: Place) -> None:
+async def test_parser_messages_are_not_disclosed(embedded: Place) -> None:
     """Its words quote the line it couldn't read, whatever that holds."""
     sent = request("GET", "/version", headers=["Authorization: Bearer \x01 something-secret"])
     (answer,) = await send(embedded, sent)
@@ -169,13 +169,13 @@ async def test_what_the_parser_says_isn_t_told(embedded: Place) -> None:
 
 
 @pytest.mark.parametrize("count", [200, 5_000])
-async def test_heads_of_requests_have_a_size(embedded: Place, count: int) -> None:
+async def test_large_request_head_is_rejected(embedded: Place, count: int) -> None:
     sent = request("GET", "/version", headers=[f"X-{number}: {'y' * 100}" for number in range(count)])
     assert [answer.code for answer in await send(embedded, sent)] in ([400], [])
     assert (await ask(embedded, "GET", "/version")).code == 200
 
 
-async def test_a_head_without_an_end_isn_t_listened_to(embedded: Place) -> None:
+async def test_endless_request_head_is_cut_off(embedded: Place) -> None:
     """None of its lines is too long, and there are never too many of them."""
     line = b"X: " + b"y" * 30_000 + b"\r\n"
     answers = await send(embedded, b"GET /version HTTP/1.1\r\nHost: x\r\n" + line * 100)
@@ -185,7 +185,7 @@ async def test_a_head_without_an_end_isn_t_listened_to(embedded: Place) -> None:
 
 @pytest.mark.parametrize("value", ["\xff\xfe", "a\xffb", "\xe2\x28\xa1"])
 @pytest.mark.parametrize("header", ["User-Agent", "Impersonate-User", "Impersonate-Group", "Accept", "X-Any"])
-async def test_headers_that_are_no_text_harm_nothing(hub: Place, header: str, value: str) -> None:
+async def test_binary_header_values_do_no_harm(hub: Place, header: str, value: str) -> None:
     sent = request("GET", "/api/v1/namespaces/default", token=hub.tokens[ADMIN])
     odd = f"{header}: {value}\r\n".encode("latin-1")
     (answer,) = await send(hub, sent.replace(b"Connection:", odd + b"Connection:"))
@@ -195,7 +195,7 @@ async def test_headers_that_are_no_text_harm_nothing(hub: Place, header: str, va
 
 
 @pytest.mark.parametrize("kind", ["websocket", "h2c", "SPDY/3.1", "TLS/1.0"])
-async def test_nothing_becomes_another_protocol(hub: Place, kind: str) -> None:
+async def test_protocol_upgrade_is_ignored(hub: Place, kind: str) -> None:
     first = request(
         "GET",
         "/api/v1/namespaces/default",

@@ -45,7 +45,7 @@ async def open_watches(place: Place, count: int) -> list[tuple[asyncio.StreamRea
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the hub's memory")
-async def test_many_watches_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_watches_use_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 16 * 1024)  # ours count as well
     data = tmp_path / "data"
     tokens = write_tokens(tmp_path)

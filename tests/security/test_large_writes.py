@@ -10,7 +10,7 @@ from security.wire import Place, ask
 MERGE = "application/merge-patch+json"
 
 
-async def test_large_patch_keeps_what_others_write_between_its_slices(
+async def test_large_patch_keeps_concurrent_writes(
     hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slicing, "SLICE", 0.0)
@@ -29,7 +29,7 @@ async def test_large_patch_keeps_what_others_write_between_its_slices(
     assert (len(found["data"]), len(found["metadata"]["labels"])) == (2000, written)
 
 
-async def test_large_creates_of_one_name_make_one_object(
+async def test_concurrent_large_creates_of_one_name_make_one_object(
     hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slicing, "SLICE", 0.0)

@@ -58,7 +58,7 @@ async def others(place: Place) -> str:
         "/api/v1/namespaces/{mine}/secrets/s/../../../{theirs}/secrets/s",
     ],
 )
-async def test_no_way_to_write_a_path_leads_elsewhere(hub: Place, room: str, target: str) -> None:
+async def test_no_spelling_of_a_path_bypasses_authorization(hub: Place, room: str, target: str) -> None:
     theirs = await others(hub)
     await grant(hub, room, rule("*", "*"), rule("*", "*", group="*"))
     answers = await send(
@@ -92,11 +92,11 @@ async def test_no_way_to_write_a_path_leads_elsewhere(hub: Place, room: str, tar
         ("/version/", 200),
     ],
 )
-async def test_odd_paths_are_answered_alike(hub: Place, target: str, code: int) -> None:
+async def test_odd_paths_get_the_same_answer_from_both_hubs(hub: Place, target: str, code: int) -> None:
     assert (await ask(hub, "GET", target)).code == code
 
 
-async def test_a_path_can_be_too_long(embedded: Place) -> None:
+async def test_too_long_path_is_rejected(embedded: Place) -> None:
     answer = await ask(embedded, "GET", "/api/v1/namespaces/default/pods/" + "a" * 100_000)
     assert (answer.code, answer.body) == (400, b"Bad Request\n")
 
@@ -105,7 +105,7 @@ async def test_a_path_can_be_too_long(embedded: Place) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-async def test_a_body_doesn_t_choose_its_namespace(hub: Place, room: str, method: str) -> None:
+async def test_body_with_another_namespace_is_rejected(hub: Place, room: str, method: str) -> None:
     theirs = await others(hub)
     await grant(hub, room, rule("*", "configmaps"))
     maps = f"/api/v1/namespaces/{room}/configmaps"
@@ -123,7 +123,7 @@ async def test_a_body_doesn_t_choose_its_namespace(hub: Place, room: str, method
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_nor_its_name(hub: Place, room: str, method: str) -> None:
+async def test_body_with_another_name_is_rejected(hub: Place, room: str, method: str) -> None:
     await grant(hub, room, rule("create update patch get", "configmaps", "mine"))
     maps = f"/api/v1/namespaces/{room}/configmaps"
     for name in ("mine", "theirs"):
@@ -143,7 +143,7 @@ async def test_nor_its_name(hub: Place, room: str, method: str) -> None:
     assert found["data"] == {"a": "1"}
 
 
-async def test_a_right_to_make_one_name_is_none_to_make_any(hub: Place, room: str) -> None:
+async def test_create_right_with_a_resource_name_allows_no_create(hub: Place, room: str) -> None:
     """Nobody knows the name of what is created before it is read, so such a right is none."""
     await grant(hub, room, rule("create", "configmaps", "mine"))
     maps = f"/api/v1/namespaces/{room}/configmaps"
@@ -152,7 +152,7 @@ async def test_a_right_to_make_one_name_is_none_to_make_any(hub: Place, room: st
         assert answer.code == 403, metadata
 
 
-async def test_a_kind_doesn_t_choose_its_resource(hub: Place, room: str) -> None:
+async def test_body_of_another_kind_is_rejected(hub: Place, room: str) -> None:
     await grant(hub, room, rule("create", "configmaps"))
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
     answer = await ask(hub, "POST", f"/api/v1/namespaces/{room}/configmaps", user=ALICE, body=secret)
@@ -160,7 +160,7 @@ async def test_a_kind_doesn_t_choose_its_resource(hub: Place, room: str) -> None
     assert (await ask(hub, "GET", f"/api/v1/namespaces/{room}/secrets/s")).code == 404
 
 
-async def test_pages_stay_where_they_began(hub: Place, room: str) -> None:
+async def test_continue_token_is_bound_to_its_list(hub: Place, room: str) -> None:
     """A token of one list is no way into another."""
     theirs = await others(hub)
     await grant(hub, room, rule("list", "configmaps secrets"))

@@ -125,7 +125,7 @@ def told(policy: str, message: str) -> str:
         ),
     ],
 )
-async def test_a_refusal_tells_policy_and_reason(
+async def test_denial_names_policy_and_reason(
     hub: Place, room: str, force: Force, validation: dict[str, Any], code: int, reason: str, message: str
 ) -> None:
     half = [{"name": "half", "expression": "1 / (object.data.size == '2' ? 0 : 1)"}]
@@ -145,7 +145,7 @@ async def test_a_refusal_tells_policy_and_reason(
     assert answer.code == code
 
 
-async def test_every_way_of_writing_is_asked(hub: Place, room: str, force: Force) -> None:
+async def test_policy_applies_to_every_kind_of_write(hub: Place, room: str, force: Force) -> None:
     await force(
         {"expression": "request.operation != 'DELETE' || oldObject.data.size != '3'", "message": "gone"},
         {"expression": "object == null || object.data.size in ['1', '3']", "message": "size"},
@@ -186,7 +186,7 @@ async def test_every_way_of_writing_is_asked(hub: Place, room: str, force: Force
         assert answer.code == 200, answer
 
 
-async def test_what_a_policy_knows_of_a_request(hub: Place, room: str, force: Force) -> None:
+async def test_policy_sees_request_attributes(hub: Place, room: str, force: Force) -> None:
     """All of it in one message."""
     spoken = (
         "[request.operation, request.kind.kind, request.resource.resource, request.requestResource.version, "
@@ -204,7 +204,7 @@ async def test_what_a_policy_knows_of_a_request(hub: Place, room: str, force: Fo
     ]  # fmt: skip
 
 
-async def test_a_subresource_is_its_own_endpoint(hub: Place, room: str, force: Force) -> None:
+async def test_policy_matches_subresources_separately(hub: Place, room: str, force: Force) -> None:
     """A policy about scales sees scales; one about deployments isn't asked about them."""
     both = [
         {
@@ -239,7 +239,7 @@ async def test_a_subresource_is_its_own_endpoint(hub: Place, room: str, force: F
     ).code == 200
 
 
-async def test_bindings_and_evictions_of_pods_are_asked_about(hub: Place, room: str, force: Force) -> None:
+async def test_policy_applies_to_pod_bindings_and_evictions(hub: Place, room: str, force: Force) -> None:
     parts = [
         {
             "apiGroups": [""],
@@ -288,7 +288,9 @@ async def test_bindings_and_evictions_of_pods_are_asked_about(hub: Place, room: 
     await ask(hub, "DELETE", f"{elsewhere}/{other}")
 
 
-async def test_conditions_and_rights_decide(hub: Place, room: str, force: Force) -> None:
+async def test_match_conditions_and_authorizer_checks_are_evaluated(
+    hub: Place, room: str, force: Force
+) -> None:
     await grant(hub, room, rule("create", "configmaps"), rule("sail", "boats", "gull", group="sea.example"))
     await force(
         {
@@ -315,7 +317,7 @@ async def test_conditions_and_rights_decide(hub: Place, room: str, force: Force)
 @pytest.mark.parametrize(
     ("failing", "code"), [({"failurePolicy": "Ignore"}, 201), ({"failurePolicy": "Fail"}, 422)]
 )
-async def test_a_policy_that_fails_refuses_unless_it_says_otherwise(
+async def test_failing_policy_follows_its_failure_policy(
     hub: Place, room: str, force: Force, failing: dict[str, Any], code: int
 ) -> None:
     await force(
@@ -324,7 +326,7 @@ async def test_a_policy_that_fails_refuses_unless_it_says_otherwise(
     assert (await ask(hub, "POST", maps(room), body=boat(size="1"))).code == code
 
 
-async def test_parameters(hub: Place, room: str, force: Force) -> None:
+async def test_policy_is_evaluated_with_each_parameter_object(hub: Place, room: str, force: Force) -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     limits = await ask(
         hub,
@@ -361,7 +363,7 @@ async def test_parameters(hub: Place, room: str, force: Force) -> None:
     assert (missing.code, missing.document["reason"]) == (422, "Invalid")
 
 
-async def test_a_warning_instead_of_a_refusal(hub: Place, room: str, force: Force) -> None:
+async def test_warn_action_returns_a_warning(hub: Place, room: str, force: Force) -> None:
     binding = {"validationActions": ["Warn", "Audit"]}
     name = await force({"expression": "object.data.size == '1'", "message": "small?"}, binding=binding)
     answer = await ask(hub, "POST", maps(room), body=boat(size="2"))
@@ -486,7 +488,7 @@ async def test_a_warning_instead_of_a_refusal(hub: Place, room: str, force: Forc
         ),
     ],
 )
-async def test_a_policy_must_be_valid(
+async def test_invalid_policy_is_rejected(
     hub: Place, spec: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     answer = await ask(hub, "POST", POLICIES, body={"metadata": {"name": "bad"}, "spec": spec})
@@ -541,14 +543,14 @@ def causes_of(answer: Answer) -> list[tuple[str, str]]:
         ),
     ],
 )
-async def test_a_binding_must_be_valid(
+async def test_invalid_policy_binding_is_rejected(
     hub: Place, spec: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     answer = await ask(hub, "POST", BINDINGS, body={"metadata": {"name": "bad"}, "spec": spec})
     assert (answer.code, causes_of(answer)) == (422, causes)
 
 
-async def test_what_is_left_out_is_filled_in(hub: Place) -> None:
+async def test_policy_defaults_are_set(hub: Place) -> None:
     rules = [{**MAPS, "operations": ["CREATE"]}]
     spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "true"}]}
     bound = {"policyName": "no-such", "validationActions": ["Deny"], "matchResources": {}}
@@ -572,7 +574,7 @@ async def test_what_is_left_out_is_filled_in(hub: Place) -> None:
     ]
 
 
-async def test_a_status_is_for_those_who_look_at_types(hub: Place, room: str, force: Force) -> None:
+async def test_policy_status_is_written_by_its_own_subresource(hub: Place, room: str, force: Force) -> None:
     name = await force()
     checked = {
         "apiVersion": f"{GROUP}/v1",
@@ -588,7 +590,7 @@ async def test_a_status_is_for_those_who_look_at_types(hub: Place, room: str, fo
     assert answer.document["metadata"]["generation"] == 1
 
 
-async def test_nobody_reads_by_parameters_what_they_may_not_read(hub: Place, room: str) -> None:
+async def test_policy_author_needs_read_access_to_parameters(hub: Place, room: str) -> None:
     """A policy can tell in its refusals what is in its parameters."""
     policies = "validatingadmissionpolicies validatingadmissionpolicybindings"
     await grant(hub, "", rule("create delete", policies, group=GROUP), name=f"policies-{room}")
@@ -625,7 +627,7 @@ async def test_nobody_reads_by_parameters_what_they_may_not_read(hub: Place, roo
         assert (await ask(hub, "DELETE", f"{path}/{name}", user=MALLORY)).code == 200
 
 
-async def test_a_policy_cannot_protect_itself(hub: Place, room: str, force: Force) -> None:
+async def test_policies_do_not_apply_to_policies(hub: Place, room: str, force: Force) -> None:
     everything = [
         {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]},
     ]

@@ -48,7 +48,7 @@ def token(**parts: Any) -> str:
     ],
     ids=lambda text: text[:40],
 )
-async def test_nonsense_is_refused(hub: Place, query: str, words: str) -> None:
+async def test_invalid_query_parameters_are_rejected(hub: Place, query: str, words: str) -> None:
     answer = await ask(hub, "GET", f"{SPACES}?{query}")
     assert answer.code == 400
     assert words in answer.message
@@ -67,7 +67,7 @@ async def test_nonsense_is_refused(hub: Place, query: str, words: str) -> None:
         ("resourceVersion=9000000000000000", 504),
     ],
 )
-async def test_forged_positions_lead_nowhere(
+async def test_forged_continue_token_is_rejected(
     hub: Place, query: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_AHEAD_SECONDS", 0.1)
@@ -78,7 +78,7 @@ async def test_forged_positions_lead_nowhere(
 
 
 @pytest.mark.parametrize("term", ["!z{}", "z{}!=x", "z{} notin (x)"])
-async def test_many_terms_are_asked_one_by_one(embedded: Place, cell: str, term: str) -> None:
+async def test_selector_with_many_terms_is_evaluated(embedded: Place, cell: str, term: str) -> None:
     for number in range(20):
         body = {"metadata": {"name": f"c{number}"}}
         made = await ask(embedded, "POST", f"{SPACES}/{cell}/configmaps", body=body)
@@ -91,7 +91,7 @@ async def test_many_terms_are_asked_one_by_one(embedded: Place, cell: str, term:
     assert page.document["metadata"]["continue"]
 
 
-async def test_pages_with_a_selector_tell_everything_once(embedded: Place, cell: str) -> None:
+async def test_paged_list_with_a_selector_returns_each_object_once(embedded: Place, cell: str) -> None:
     for number in range(12):
         labels = {"odd": str(number % 2)}
         body = {"metadata": {"name": f"c{number:02}", "labels": labels}}
@@ -121,7 +121,7 @@ async def test_pages_with_a_selector_tell_everything_once(embedded: Place, cell:
     ],
     ids=lambda text: text[:24],
 )
-async def test_options_are_judged_before_anything_is_done(
+async def test_invalid_options_are_rejected_before_the_write(
     hub: Place, room: str, method: str, query: str
 ) -> None:
     target = f"{SPACES}/{room}/configmaps"

@@ -73,7 +73,9 @@ def refused(verb: str, resource: str, *, name: str = "", group: str = "", namesp
         ),
     ],
 )
-async def test_every_verb_needs_its_right(hub: Place, method: str, target: str, words: str) -> None:
+async def test_every_verb_on_a_resource_needs_its_right(
+    hub: Place, method: str, target: str, words: str
+) -> None:
     answer = await ask(hub, method, target, user=ALICE, body={})
     assert (answer.code, answer.document["reason"]) == (403, "Forbidden")
     assert answer.message == words
@@ -91,7 +93,9 @@ async def test_every_verb_needs_its_right(hub: Place, method: str, target: str, 
         ("GET", "/healthz/../metrics", 'forbidden: User "alice" cannot get path "/healthz/../metrics"'),
     ],
 )
-async def test_so_does_every_path(hub: Place, method: str, target: str, words: str) -> None:
+async def test_every_verb_on_a_nonresource_path_needs_its_right(
+    hub: Place, method: str, target: str, words: str
+) -> None:
     answer = await ask(hub, method, target, user=ALICE, body={})
     assert (answer.code, answer.message) == (403, words)
 
@@ -113,7 +117,9 @@ async def test_so_does_every_path(hub: Place, method: str, target: str, words: s
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
-async def test_refusals_don_t_tell_what_is_there(hub: Place, method: str, there: str, not_there: str) -> None:
+async def test_forbidden_response_does_not_reveal_existence(
+    hub: Place, method: str, there: str, not_there: str
+) -> None:
     answers = [
         await ask(hub, method, target, user=ALICE, body={"kind": "x"}) for target in (there, not_there)
     ]
@@ -129,7 +135,7 @@ async def test_refusals_don_t_tell_what_is_there(hub: Place, method: str, there:
 # Names
 
 
-async def test_a_right_to_one_name_is_a_right_to_list_that_name(hub: Place, room: str) -> None:
+async def test_right_to_one_name_allows_listing_that_name(hub: Place, room: str) -> None:
     await grant(hub, room, rule("list watch get", "secrets", "mine"))
     secrets = f"/api/v1/namespaces/{room}/secrets"
     for name in ("mine", "theirs"):
@@ -154,7 +160,7 @@ async def test_a_right_to_one_name_is_a_right_to_list_that_name(hub: Place, room
     assert answer.document["items"] == []
 
 
-async def test_a_right_to_get_is_none_to_list_watch_or_delete(hub: Place, room: str) -> None:
+async def test_get_right_does_not_allow_list_watch_or_delete(hub: Place, room: str) -> None:
     await grant(hub, room, rule("get", "secrets", "mine"))
     secrets = f"/api/v1/namespaces/{room}/secrets"
     named = "fieldSelector=metadata.name%3Dmine"
@@ -165,7 +171,7 @@ async def test_a_right_to_get_is_none_to_list_watch_or_delete(hub: Place, room: 
     assert (await ask(hub, "DELETE", f"{secrets}?{named}", user=ALICE)).code == 403
 
 
-async def test_a_right_to_list_is_none_to_delete_a_collection_by_name(hub: Place, room: str) -> None:
+async def test_list_right_does_not_allow_deletecollection_by_name(hub: Place, room: str) -> None:
     await grant(hub, room, rule("list deletecollection", "secrets", "mine"))
     answer = await ask(
         hub,
@@ -192,7 +198,7 @@ LEASES = "/apis/coordination.k8s.io/v1"
         ("PUT", LEASES, "leases", "Lease", "application/json", "?dryRun=All"),
     ],
 )
-async def test_whoever_may_only_change_can_t_make(
+async def test_update_right_does_not_allow_create(
     hub: Place, room: str, method: str, base: str, part: str, kind: str, type_: str, query: str
 ) -> None:
     group = "" if base == "/api/v1" else base.split("/")[2]
@@ -209,7 +215,7 @@ async def test_whoever_may_only_change_can_t_make(
     assert (await ask(hub, method, target + query, body=body, type_=type_)).code == 201
 
 
-async def test_parts_of_objects_need_their_own_right(hub: Place, room: str) -> None:
+async def test_subresource_needs_its_own_right(hub: Place, room: str) -> None:
     await grant(
         hub,
         room,
@@ -232,7 +238,7 @@ async def test_parts_of_objects_need_their_own_right(hub: Place, room: str) -> N
         assert (await ask(hub, method, target, user=ALICE, body={})).code == 403, target
 
 
-async def test_a_part_changes_no_other(hub: Place, room: str) -> None:
+async def test_subresource_write_changes_only_its_part(hub: Place, room: str) -> None:
     await grant(hub, room, rule("update patch", "pods/status"))
     pods = f"/api/v1/namespaces/{room}/pods"
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}

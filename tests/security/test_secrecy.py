@@ -119,7 +119,7 @@ async def stir(place: Place) -> list[str]:
     return [WORD, CODED, token, *token.split(".")[1:], *TOKENS.values()]
 
 
-async def test_the_audit_log_tells_what_policies_note(attentive: Place) -> None:
+async def test_audit_log_has_policy_annotations(attentive: Place) -> None:
     rules = [
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     ]
@@ -140,7 +140,7 @@ async def test_the_audit_log_tells_what_policies_note(attentive: Place) -> None:
     assert noted == [{"note/size": "1", "validation.policy.admission.k8s.io/validation_failure": failure}]
 
 
-async def test_nothing_secret_is_logged(attentive: Place, heard: Heard) -> None:
+async def test_secrets_are_not_logged(attentive: Place, heard: Heard) -> None:
     hidden = await stir(attentive)
     lines = await audited_until(attentive, "the-end")
     assert len(lines) > 15
@@ -151,7 +151,7 @@ async def test_nothing_secret_is_logged(attentive: Place, heard: Heard) -> None:
         assert [word for word in hidden if word in text] == []
 
 
-async def test_not_even_when_the_hub_fails(
+async def test_secrets_are_not_logged_when_the_hub_fails(
     attentive: Place, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **parts: object) -> None:
@@ -173,7 +173,7 @@ async def test_not_even_when_the_hub_fails(
     assert WORD not in json.dumps(lines)
 
 
-async def test_nor_when_it_runs_as_a_program(tmp_path: Path) -> None:
+async def test_secrets_are_not_logged_by_the_command(tmp_path: Path) -> None:
     data, tokens = tmp_path / "data", write_tokens(tmp_path)
     with served(tmp_path, "--data", data, "--token-file", tokens, "--no-crds", "--verbose") as hub:
         place = place_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
@@ -183,7 +183,7 @@ async def test_nor_when_it_runs_as_a_program(tmp_path: Path) -> None:
     assert [word for word in hidden if word in told] == []
 
 
-async def test_refusals_don_t_quote_what_they_refuse(hub: Place, room: str) -> None:
+async def test_rejections_do_not_quote_secret_values(hub: Place, room: str) -> None:
     """A fault in one part of a secret says nothing of the others."""
     target = f"/api/v1/namespaces/{room}/secrets"
     for body in (
@@ -205,7 +205,7 @@ async def test_refusals_don_t_quote_what_they_refuse(hub: Place, room: str) -> N
     ["\xff\xfe", "x\xffy", "{forged}", "a" * 20_000, "\\n\\u000a"],
     ids=["bytes", "mixed", "json", "long", "escapes"],
 )
-async def test_nobody_gets_around_the_audit_log(attentive: Place, agent: str) -> None:
+async def test_every_request_is_audited(attentive: Place, agent: str) -> None:
     forged = json.dumps({"kind": "Event", "verb": "forged", "user": {"username": "innocent"}})
     sent = request(
         "POST",
@@ -224,7 +224,7 @@ async def test_nobody_gets_around_the_audit_log(attentive: Place, agent: str) ->
     assert not any(each["verb"] == "forged" for each in lines)
 
 
-async def test_paths_can_t_forge_lines_either(attentive: Place, heard: Heard) -> None:
+async def test_path_cannot_forge_audit_lines(attentive: Place, heard: Heard) -> None:
     for target in (
         "/api/v1/namespaces/a%0d%0a%7B%22verb%22:%22forged%22%7D/secrets",
         "/%0aERROR%20everything%20is%20lost",
@@ -235,7 +235,7 @@ async def test_paths_can_t_forge_lines_either(attentive: Place, heard: Heard) ->
     assert not any(line.startswith("ERROR everything") for line in heard.text.splitlines())
 
 
-async def test_acting_for_another_is_told(attentive: Place) -> None:
+async def test_impersonation_is_audited(attentive: Place) -> None:
     headers = ["Impersonate-User: bob", "Impersonate-Group: x", "User-Agent: actor"]
     await ask(attentive, "GET", "/api", headers=headers)
     lines = await audited_until(attentive, "the-end")
@@ -253,7 +253,7 @@ def labelled(text: str) -> set[str]:
     }
 
 
-async def test_strangers_make_no_metrics(embedded: Place) -> None:
+async def test_invented_names_create_no_metric_series(embedded: Place) -> None:
     """Whatever is made up by somebody must not be kept, let alone for each time."""
 
     async def everything() -> set[str]:
@@ -283,7 +283,7 @@ async def test_strangers_make_no_metrics(embedded: Place) -> None:
     assert await everything() == before
 
 
-async def test_strangers_aren_t_told_what_ails_the_hub(
+async def test_readiness_details_are_hidden_from_anonymous_users(
     attentive: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Store, "read_only", f"{attentive.folder}/hub.db: disk I/O error")
@@ -297,7 +297,7 @@ async def test_strangers_aren_t_told_what_ails_the_hub(
 # Files
 
 
-async def test_files_are_their_owner_s_alone(attentive: Place) -> None:
+async def test_data_files_are_private(attentive: Place) -> None:
     await audited_until(attentive, "the-end")
     data = attentive.folder.parent
     assert {path.name for path in data.iterdir()} >= {"hub.db", "audit.log", "pki"}
@@ -306,7 +306,7 @@ async def test_files_are_their_owner_s_alone(attentive: Place) -> None:
         assert (path, mode & 0o077) == (path, 0)
 
 
-async def test_so_they_are_in_a_folder_that_is_everybody_s(tmp_path: Path) -> None:
+async def test_data_files_are_private_in_a_shared_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     data.chmod(0o777)

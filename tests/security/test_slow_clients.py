@@ -104,7 +104,7 @@ async def filled(place: Place, *, objects: int, size: int) -> None:
 # Slow to send
 
 
-async def test_a_handshake_that_doesn_t_end_is_ended(tmp_path: Path) -> None:
+async def test_unfinished_tls_handshake_is_ended(tmp_path: Path) -> None:
     with limited(SHORT, HANDSHAKE), started(tmp_path) as place:
         for sent in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 20):
             reader, writer = await asyncio.open_connection(place.host, place.port)
@@ -113,7 +113,7 @@ async def test_a_handshake_that_doesn_t_end_is_ended(tmp_path: Path) -> None:
             writer.close()
 
 
-async def test_a_head_that_trickles_is_cut_off(place: Place) -> None:
+async def test_slow_request_head_is_cut_off(place: Place) -> None:
     with limited(SHORT, HEADER):
         reader, writer = await connect(place)
         dripping = asyncio.create_task(drip(writer, b"GET /version HTTP/1.1\r\nX: " + b"a" * 10_000))
@@ -122,14 +122,14 @@ async def test_a_head_that_trickles_is_cut_off(place: Place) -> None:
         writer.transport.abort()
 
 
-async def test_so_is_one_that_never_begins(place: Place) -> None:
+async def test_connection_without_a_request_is_cut_off(place: Place) -> None:
     with limited(SHORT, HEADER):
         reader, writer = await connect(place)
         assert await told(reader) == b""
         writer.transport.abort()
 
 
-async def test_so_is_a_second_one(place: Place) -> None:
+async def test_slow_second_request_head_is_cut_off(place: Place) -> None:
     reader, writer = await connect(place)
     writer.write(request("HEAD", "/version", token=place.tokens[ADMIN], last=False))
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -139,7 +139,7 @@ async def test_so_is_a_second_one(place: Place) -> None:
     writer.transport.abort()
 
 
-async def test_a_body_that_trickles_is_answered(place: Place) -> None:
+async def test_slow_body_is_answered_with_408(place: Place) -> None:
     reader, writer = await connect(place)
     head = request(
         "POST",
@@ -177,7 +177,7 @@ async def test_incomplete_bodies_delay_no_other_write(tmp_path: Path) -> None:
             writer.transport.abort()
 
 
-async def test_bodies_held_at_once_have_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sum_of_held_bodies_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = traffic.Traffic(bodies=300_000)
     monkeypatch.setattr(server, "Traffic", lambda: made)
     with limited(LONG, BODY), started(tmp_path) as place:
@@ -207,7 +207,7 @@ async def test_bodies_held_at_once_have_a_sum(tmp_path: Path, monkeypatch: pytes
 # Slow to read
 
 
-async def test_a_list_nobody_reads_is_dropped(place: Place) -> None:
+async def test_unread_list_is_dropped(place: Place) -> None:
     await filled(place, objects=40, size=200_000)
     with limited(SHORT, STALLED):
         async with unread(place, request("GET", MAPS, token=place.tokens[ADMIN])):
@@ -216,7 +216,7 @@ async def test_a_list_nobody_reads_is_dropped(place: Place) -> None:
     assert answer.code == 200
 
 
-async def test_a_watch_nobody_reads_is_dropped(place: Place) -> None:
+async def test_unread_watch_is_dropped(place: Place) -> None:
     await filled(place, objects=1, size=10)
     with limited(SHORT, STALLED):
         async with unread(place, request("GET", f"{MAPS}?watch=1", token=place.tokens[ADMIN])):
@@ -237,7 +237,7 @@ async def test_a_watch_nobody_reads_is_dropped(place: Place) -> None:
             await left_alone(place)
 
 
-async def test_many_requests_whose_answers_nobody_reads_are_dropped(place: Place) -> None:
+async def test_connection_with_unread_responses_is_dropped(place: Place) -> None:
     await filled(place, objects=2, size=200_000)
     one = request("GET", f"{MAPS}/c1", token=place.tokens[ADMIN], last=False)
     with limited(SHORT, STALLED):
@@ -245,7 +245,7 @@ async def test_many_requests_whose_answers_nobody_reads_are_dropped(place: Place
             await left_alone(place)
 
 
-async def test_unread_answers_have_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sum_of_unread_responses_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = traffic.Traffic(answers=10_000_000)
     monkeypatch.setattr(server, "Traffic", lambda: made)
     with limited(LONG, STALLED, ANSWER), started(tmp_path) as place:
@@ -263,7 +263,7 @@ async def test_unread_answers_have_a_sum(tmp_path: Path, monkeypatch: pytest.Mon
         assert (await ask(place, "GET", MAPS)).code == 200
 
 
-async def test_watches_get_what_there_is_in_pieces(embedded: Place, cell: str) -> None:
+async def test_initial_events_of_a_watch_are_sent_in_pieces(embedded: Place, cell: str) -> None:
     """Nothing is lost between them, nor told twice."""
     maps = f"/api/v1/namespaces/{cell}/configmaps"
     names = [f"c{number:03}" for number in range(60)]
@@ -289,7 +289,7 @@ async def test_watches_get_what_there_is_in_pieces(embedded: Place, cell: str) -
 # Many
 
 
-async def test_idle_connections_come_to_an_end(place: Place) -> None:
+async def test_idle_connection_is_closed(place: Place) -> None:
     for more in (b"", b"GET /vers"):
         answer = b""
         while not answer:

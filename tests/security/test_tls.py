@@ -17,7 +17,7 @@ async def handshake(place: Place, context: ssl.SSLContext) -> ssl.SSLObject:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
-async def test_old_versions_are_refused(hub: Place, version: ssl.TLSVersion) -> None:
+async def test_old_tls_versions_are_rejected(hub: Place, version: ssl.TLSVersion) -> None:
     context = hub.tls()
     with warnings.catch_warnings(action="ignore"):  # Python itself advises against them
         context.minimum_version = context.maximum_version = version
@@ -27,7 +27,7 @@ async def test_old_versions_are_refused(hub: Place, version: ssl.TLSVersion) -> 
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_newer_ones_are_spoken(hub: Place, version: ssl.TLSVersion) -> None:
+async def test_new_tls_versions_are_accepted(hub: Place, version: ssl.TLSVersion) -> None:
     context = hub.tls()
     context.minimum_version = context.maximum_version = version
     secured = await handshake(hub, context)
@@ -38,7 +38,7 @@ async def test_newer_ones_are_spoken(hub: Place, version: ssl.TLSVersion) -> Non
 
 
 @pytest.mark.parametrize("ciphers", ["NULL:@SECLEVEL=0", "aNULL:@SECLEVEL=0"])
-async def test_weak_ciphers_are_refused(embedded: Place, ciphers: str) -> None:
+async def test_weak_ciphers_are_rejected(embedded: Place, ciphers: str) -> None:
     context = embedded.tls()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -49,7 +49,7 @@ async def test_weak_ciphers_are_refused(embedded: Place, ciphers: str) -> None:
         await handshake(embedded, context)
 
 
-async def test_nothing_is_said_without_tls(embedded: Place) -> None:
+async def test_plain_http_gets_no_answer(embedded: Place) -> None:
     reader, writer = await asyncio.open_connection(embedded.host, embedded.port)
     writer.write(request("GET", "/version"))
     try:
@@ -60,7 +60,7 @@ async def test_nothing_is_said_without_tls(embedded: Place) -> None:
     writer.close()
 
 
-async def test_clients_can_tell_the_hub_from_another(embedded: Place) -> None:
+async def test_clients_reject_a_hub_of_another_authority(embedded: Place) -> None:
     """Its certificate is no other's, and for no other name."""
     with pytest.raises(ssl.SSLCertVerificationError):
         await handshake(embedded, ssl.create_default_context())

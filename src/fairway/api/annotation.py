@@ -43,7 +43,7 @@ class Field:
     validations: tuple[tuple[str, str], ...] = ()
     """CEL rules over several fields, each with its error message. ``check`` implements them by Struct."""
 
-    def over(self, inner: "Field") -> "Field":
+    def override(self, inner: "Field") -> "Field":
         """Merge both; this one takes precedence."""
         said = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
         return replace(inner, **said)

@@ -133,7 +133,7 @@ MISSING: Final = object()
 
 
 def _or_missing(value: Any) -> Any:
-    """Return whether Go's ``omitempty`` omits the value."""
+    """Return the value, or ``MISSING`` where Go's ``omitempty`` omits it."""
     return value or MISSING
 
 

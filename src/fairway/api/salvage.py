@@ -76,7 +76,7 @@ class _Report:
         return tuple(self._found.values())
 
     def begin(self, *, limit: int | None = MOST_FIELDS) -> None:
-        """At most ``limit`` fields of what is read from now on are dropped one by one."""
+        """Allow at most ``limit`` dropped fields from now on."""
         self._left = limit
 
     def drop(self, path: Path, reason: str) -> None:
@@ -95,7 +95,7 @@ class _Report:
             self._found[field] = structs.replace(first, count=first.count + 1)
 
     def forget(self, path: Path) -> None:
-        """What was dropped below ``path``, because all of it is."""
+        """Remove the entries below ``path``, because the whole of it is dropped."""
         for field in [each for each in self._found if each[: len(path)] == path]:
             del self._found[field]
         self._left = None
@@ -335,7 +335,7 @@ def _reason(error: Exception) -> str:
 
 
 def _safe(key: str) -> str:
-    """A key of a map as a path may show it; the writer of the object chose it."""
+    """Shorten and escape a map key for a path; the writer of the object chose it."""
     short = key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}…"
     short = short.replace("[", "?").replace("]", "?")
     return short if short.isprintable() else ascii(short)[1:-1]

@@ -56,7 +56,7 @@ def _node(annotation: object, outer: Field) -> Node:
         annotation, *notes = get_args(annotation)
         for note in reversed(notes):
             if isinstance(note, Field):
-                outer = outer.over(note)
+                outer = outer.override(note)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _union(tuple(each for each in arguments if each is not types.NoneType), outer)

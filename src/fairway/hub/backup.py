@@ -107,7 +107,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _add(file: Path, keys: Mapping[str, bytes]) -> None:
-    with _connected(file, "rw") as connection:
+    with _connect(file, "rw") as connection:
         # Without a write-ahead log beside it, the backup is one file.
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = FULL")
@@ -121,7 +121,7 @@ def _add(file: Path, keys: Mapping[str, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _connected(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
+def _connect(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
     try:
         address = f"{file.absolute().as_uri()}?mode={mode}"
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
@@ -142,12 +142,12 @@ def key_problems(path: Path) -> list[str]:
             for each in sorted((path / PKI).glob("*.pem"))
             if not each.stat().st_size
         ]
-    return [KEY_DAMAGED.format(name=f"{PKI}/{name}") for name, _, good in _kept(path) if not good]
+    return [KEY_DAMAGED.format(name=f"{PKI}/{name}") for name, _, good in _read_keys(path) if not good]
 
 
-def _kept(file: Path) -> list[tuple[str, bytes, bool]]:
+def _read_keys(file: Path) -> list[tuple[str, bytes, bool]]:
     """Read the keys in a backup: name, content, and whether the checksum matches."""
-    with _connected(file, "ro") as connection:
+    with _connect(file, "ro") as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone():
             return []
         rows = connection.execute("SELECT name, sum, content FROM keys ORDER BY name").fetchall()
@@ -166,7 +166,7 @@ def load(file: Path, folder: Path, *, force: bool) -> Outcome:
         if start.read(len(_MAGIC)) != _MAGIC:
             raise NoData(NO_BACKUP.format(path=file))
     keys = {}
-    for name, content, good in _kept(file):
+    for name, content, good in _read_keys(file):
         if not good or Path(name).name != name:
             raise Damaged(file, detail=KEY_DAMAGED.format(name=f"{PKI}/{name}"))
         keys[name] = content
@@ -174,11 +174,11 @@ def load(file: Path, folder: Path, *, force: bool) -> Outcome:
         summary = archive.restore(file, folder, force=force)
         (folder / FILE).chmod(0o600)
         if keys:
-            _put(keys, folder)
+            _write_keys(keys, folder)
     return Outcome(objects=summary, keys=tuple(keys))
 
 
-def _put(keys: Mapping[str, bytes], folder: Path) -> None:
+def _write_keys(keys: Mapping[str, bytes], folder: Path) -> None:
     try:
         lock = Lock(folder)
         try:

@@ -69,7 +69,7 @@ def _with_configurations(document: Document, change: Callable[[Document], Docume
     return {**document, "spec": {**document["spec"], "prioritizerPolicy": changed}}
 
 
-def unified(resource: Resource) -> Resource:
+def with_conversion(resource: Resource) -> Resource:
     """Add the conversion to a resource that needs one: events of events.k8s.io are stored as core events."""
     if (resource.group, resource.plural) == ("events.k8s.io", "events"):
         return replace(resource, stored_as="events", conversion=EVENTS)

@@ -32,7 +32,7 @@ from fairway.hub.controllers.garbage_collector import GarbageCollector
 from fairway.hub.controllers.namespaces import NamespaceController
 from fairway.hub.controllers.role_aggregation import RoleAggregation
 from fairway.hub.controllers.service_accounts import ServiceAccountController, TokenController
-from fairway.hub.crd.definitions import established, resources_of
+from fairway.hub.crd.definitions import is_established, resources_of
 from fairway.hub.crd.kind import DEFINITIONS
 from fairway.hub.json_decoder import decode_object as _decode
 from fairway.hub.kinds import priorities
@@ -98,7 +98,7 @@ class Hub:
     ) -> None:
         self._settings = settings
         self.store, self.certificates = store, certificates
-        self.registry = Registry(conversion.unified(each) for each in builtin.resources())
+        self.registry = Registry(conversion.with_conversion(each) for each in builtin.resources())
         facts = StoreReader(store=store)
         self.authorizer = Authorizer(facts)
         self.issuer = Issuer(key=token_key, objects=facts)
@@ -228,11 +228,11 @@ class Hub:
             self._serve_crd(change.key[2], _decode(change.raw))
 
     def _serve_crd(self, name: str, definition: Document) -> None:
-        if not established(definition):
+        if not is_established(definition):
             self.registry.forget(name)
             return
         try:
-            served = [conversion.unified(each) for each in resources_of(definition)]
+            served = [conversion.with_conversion(each) for each in resources_of(definition)]
             self.registry.define(name, served)
         except Exception as error:
             log.error(
@@ -261,9 +261,9 @@ class Hub:
         await self._ensure([(DEFINITIONS, dict(each)) for each in definitions])
         if any(each["metadata"]["name"] == cluster_acceptance.CLUSTERS for each in definitions):
             await self._ensure(list(cluster_acceptance.documents()))
-            await self._ensure_where_accepted(list(bootstrap_account.documents()))
+            await self._ensure_unless_refused(list(bootstrap_account.documents()))
 
-    async def _ensure_where_accepted(self, wanted: Sequence[tuple[str, Document]]) -> None:
+    async def _ensure_unless_refused(self, wanted: Sequence[tuple[str, Document]]) -> None:
         """Create objects and ignore refusals, such as in a namespace that is being deleted."""
         for refused in await asyncio.gather(
             *(self._ensure_one(key, document) for key, document in wanted), return_exceptions=True
@@ -277,7 +277,7 @@ class Hub:
         assert address.hostname
         assert address.port
         with contextlib.suppress(ReadOnly):
-            await self._ensure_where_accepted(
+            await self._ensure_unless_refused(
                 list(kubernetes_service.documents(address=address.hostname, port=address.port))
             )
 
@@ -288,14 +288,14 @@ class Hub:
         resource = self.registry.of_key(key)
         assert resource is not None, key
         metadata = document["metadata"]
-        kept = self.store.get((key, metadata.get("namespace", ""), metadata["name"]))
+        stored = self.store.get((key, metadata.get("namespace", ""), metadata["name"]))
         request = WriteRequest(
             user=User(name="system:fairway-hub", groups=(MASTERS,)), options=Write(manager="fairway-hub")
         )
-        if kept is None:
+        if stored is None:
             await self.writer.create(resource, metadata.get("namespace", ""), document, request)
             return
-        changed = _upgraded(resource, _decode(kept.raw), document)
+        changed = _upgrade(resource, _decode(stored.raw), document)
         if changed is not None:
             with contextlib.suppress(Refusal):
                 await self.writer.update(
@@ -332,25 +332,25 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _upgraded(resource: Resource, kept: Document, wanted: Document) -> Document | None:
+def _upgrade(resource: Resource, stored: Document, wanted: Document) -> Document | None:
     """Return the stored object with what this Fairway version adds or changes; None if nothing."""
     if resource.group == "rbac.authorization.k8s.io":
-        return default_roles.reconciled(kept, wanted)
+        return default_roles.reconcile(stored, wanted)
     if resource.group == ADMISSION:
-        return cluster_acceptance.reconciled(kept, wanted)
+        return cluster_acceptance.reconcile(stored, wanted)
     if resource.key in kubernetes_service.KEYS:
-        return kubernetes_service.reconciled(kept, wanted)
+        return kubernetes_service.reconcile(stored, wanted)
     if resource.key == DEFINITIONS and any(
-        kept.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
+        stored.get("spec", {}).get(k) != v for k, v in wanted["spec"].items()
     ):
-        return copy.deepcopy(kept) | {"spec": {**kept["spec"], **wanted["spec"]}}
+        return copy.deepcopy(stored) | {"spec": {**stored["spec"], **wanted["spec"]}}
     return None
 
 
 async def _open_keys(settings: Settings, store: Store) -> tuple[Certificates, TokenKey]:
     """Open the keys that belong to the data: clients would reject others. Raises CertificateFault."""
     folder = None if settings.folder is None else settings.folder / PKI
-    expected, trusted = not store.empty, store.noted
+    expected, trusted = not store.empty, store.read_note
     certificates = Certificates.open(
         folder,
         names=[settings.host, *settings.names],

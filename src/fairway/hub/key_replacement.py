@@ -50,9 +50,9 @@ def replace_keys(data: Path, *, everything: bool) -> tuple[str, ...]:
             if unusable:
                 replaced.append(KEY_FILE)
             for name in replaced:
-                _put_aside(folder / name)
+                _rename_old(folder / name)
             if AUTHORITY_FILE in replaced:
-                _put_aside(folder / AUTHORITY_CERTIFICATE_FILE)
+                _rename_old(folder / AUTHORITY_CERTIFICATE_FILE)
             log.note(NOTED_AUTHORITY, Certificates.open(folder).fingerprint)
             log.note(NOTED_TOKEN_KEY, Key.open(folder).id)
     finally:
@@ -60,6 +60,6 @@ def replace_keys(data: Path, *, everything: bool) -> tuple[str, ...]:
     return tuple(replaced)
 
 
-def _put_aside(path: Path) -> None:
+def _rename_old(path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.replace(path.with_name(path.name + OLD))

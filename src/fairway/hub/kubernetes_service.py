@@ -54,16 +54,16 @@ def _named(labels: dict[str, str]) -> Document:
     return {"metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels}}
 
 
-def brought(document: Document) -> bool:
+def is_default(document: Document) -> bool:
     metadata = document["metadata"]
     return (metadata.get("namespace"), metadata["name"]) == (NAMESPACE, NAME)
 
 
-def reconciled(kept: Document, wanted: Document) -> Document | None:
+def reconcile(stored: Document, wanted: Document) -> Document | None:
     """Return the stored object with the hub's present address, or None if it is up to date."""
     parts = {name: value for name, value in wanted.items() if name != "metadata"}
     if "spec" in parts:
-        parts["spec"] = {**(kept.get("spec") or {}), **parts["spec"]}
-    if all(kept.get(name) == value for name, value in parts.items()):
+        parts["spec"] = {**(stored.get("spec") or {}), **parts["spec"]}
+    if all(stored.get(name) == value for name, value in parts.items()):
         return None
-    return kept | parts
+    return stored | parts

@@ -109,20 +109,20 @@ def is_local(document: Document) -> bool:
         case "v1", "ConfigMap":
             return bool(metadata["name"] == ROOT_CA)
         case "v1", "ServiceAccount":
-            return bool(metadata["name"] == "default") or bootstrap_account.brought(document)
+            return bool(metadata["name"] == "default") or bootstrap_account.is_default(document)
         case (("v1" | "discovery.k8s.io/v1"), ("Service" | "Endpoints" | "EndpointSlice")):
-            return kubernetes_service.brought(document)
+            return kubernetes_service.is_default(document)
         case "v1", "Secret":
             return document.get("type") == ACCOUNT_TOKEN
         case "scheduling.k8s.io/v1", "PriorityClass":
             return metadata["name"] in _PRIORITIES
         case "admissionregistration.k8s.io/v1", _:
-            return cluster_acceptance.brought(document)
+            return cluster_acceptance.is_managed(document)
         case (("v1" | "coordination.k8s.io/v1" | "certificates.k8s.io/v1"), _) if kind in _PASSING:
             return True
     if api != _RBAC:
         return False
-    return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap_account.brought(document)
+    return _BOOTSTRAPPING in (metadata.get("labels") or {}) or bootstrap_account.is_default(document)
 
 
 def _forget_uid(job: Document) -> None:

@@ -48,7 +48,7 @@ async def in_slices(
     step = _Step(work, loop, clock)
     step.start()
     try:
-        while not step.proceed():
+        while not step.run_slice():
             await give_way()
     except BaseException:
         step.cancel()
@@ -57,7 +57,7 @@ async def in_slices(
         return step.error.value  # type: ignore[no-any-return]
     if step.error is not None:
         raise step.error
-    return await _Rest(work, step.awaited)
+    return await _Remainder(work, step.awaited)
 
 
 class _Step(threading.Thread):
@@ -88,7 +88,7 @@ class _Step(threading.Thread):
             self._done = True
             self._paused.release()
 
-    def proceed(self) -> bool:
+    def run_slice(self) -> bool:
         """Compute for a slice while the event loop waits; returns whether the step is done."""
         _steps.add(self)
         try:
@@ -102,7 +102,7 @@ class _Step(threading.Thread):
     def cancel(self) -> None:
         self._cancelled = True
         while not self._done:
-            self.proceed()
+            self.run_slice()
 
     def check(self) -> None:
         if self._cancelled:
@@ -114,7 +114,7 @@ class _Step(threading.Thread):
                 raise asyncio.CancelledError
 
 
-class _Rest(Generic[T]):
+class _Remainder(Generic[T]):
     """A coroutine from its first await on."""
 
     def __init__(self, work: Coroutine[Any, Any, T], awaited: Any) -> None:

@@ -86,7 +86,7 @@ async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
     for document in found:
         metadata = document["metadata"]
         own = metadata["name"] in ("default", "kube-root-ca.crt") and document["apiVersion"] == "v1"
-        system = "kubernetes.io/bootstrapping" in metadata.get("labels", {}) or bootstrap_account.brought(
+        system = "kubernetes.io/bootstrapping" in metadata.get("labels", {}) or bootstrap_account.is_default(
             document
         )
         own |= bootstrap_account.NAMESPACE in (metadata["name"], metadata.get("namespace"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairway.hub.admission.cluster_acceptance import AUTO_UPDATE, NAME, brought, documents, reconciled
+from fairway.hub.admission.cluster_acceptance import AUTO_UPDATE, NAME, documents, is_managed, reconcile
 from fairway.hub.admission.control import BINDINGS, POLICIES
 from fairway.hub.hub import Hub
 from fairway.hub.options import Write
@@ -71,9 +71,9 @@ async def test_hub_start_restores_the_policy_unless_annotated(
 def test_additions_to_the_policy_are_kept() -> None:
     [(_, policy), _] = documents()
     more = {**policy, "spec": {**policy["spec"], "matchConditions": [{"name": "a", "expression": "true"}]}}
-    assert reconciled(more, policy) is None
+    assert reconcile(more, policy) is None
     fewer = {**policy, "spec": {**policy["spec"], "validations": policy["spec"]["validations"][:1]}}
-    restored = reconciled(fewer, policy)
+    restored = reconcile(fewer, policy)
     assert restored is not None
     assert restored["spec"] == policy["spec"]
 
@@ -87,4 +87,4 @@ def test_additions_to_the_policy_are_kept() -> None:
     ],
 )
 def test_annotated_policy_is_not_managed_by_the_hub(metadata: Document, own: bool) -> None:
-    assert brought({"metadata": metadata}) is own
+    assert is_managed({"metadata": metadata}) is own

@@ -36,7 +36,7 @@ CHECK = "authorizer.group('').resource('pods').check('get').allowed()"
 class World:
     def __init__(self) -> None:
         self.kept = FakeObjects()
-        self.registry = Registry(conversion.unified(each) for each in builtin.resources())
+        self.registry = Registry(conversion.with_conversion(each) for each in builtin.resources())
         self.admission = Admission(
             objects=self.kept, registry=self.registry, authorizer=Authorizer(self.kept)
         )

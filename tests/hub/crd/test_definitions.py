@@ -181,7 +181,7 @@ def test_a_definition_is_established_at_once() -> None:
     ]
     assert document["status"]["acceptedNames"] == document["spec"]["names"]
     assert document["status"]["storedVersions"] == ["v1"]
-    assert definitions.established(document)
+    assert definitions.is_established(document)
     assert not definitions.establish(document, definitions.resources_of(document), now="2027-01-01T00:00:00Z")
     assert {c["lastTransitionTime"] for c in document["status"]["conditions"]} == {NOW}
 
@@ -222,9 +222,9 @@ def test_names_in_use_are_not_accepted(other: dict[str, Any], reason: str, messa
         ("NamesAccepted", "False", reason, message),
         ("Established", "False", "NotAccepted", "not all names are accepted"),
     ]
-    assert not definitions.established(document)
+    assert not definitions.is_established(document)
     assert definitions.establish(document, (), now="2027-01-01T00:00:00Z")
-    assert definitions.established(document)
+    assert definitions.is_established(document)
     assert document["status"]["acceptedNames"] == document["spec"]["names"]
 
 
@@ -235,7 +235,7 @@ def test_other_groups_may_have_the_same_names() -> None:
         group="lake.example", version="v1", kind="Boat", plural="boats", namespaced=True, node=Node()
     )
     definitions.establish(document, [elsewhere], now=NOW)
-    assert definitions.established(document)
+    assert definitions.is_established(document)
 
 
 def test_what_is_served_stays_established_when_a_new_name_is_taken() -> None:

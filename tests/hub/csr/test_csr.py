@@ -385,7 +385,7 @@ def authority() -> Authority:
 
 def sign(document: Document, authority: Authority) -> x509.Certificate:
     before = copy.deepcopy(document)
-    answer = signing.signed(document, authority=authority, now=NOW)
+    answer = signing.sign(document, authority=authority, now=NOW)
     assert document == before
     assert answer is not None
     assert "certificate" in answer["status"], answer["status"]
@@ -394,7 +394,7 @@ def sign(document: Document, authority: Authority) -> x509.Certificate:
 
 
 def failure(document: Document, authority: Authority) -> str:
-    answer = signing.signed(document, authority=authority, now=NOW)
+    answer = signing.sign(document, authority=authority, now=NOW)
     assert answer is not None
     assert "certificate" not in answer["status"]
     failed = answer["status"]["conditions"][-1]
@@ -403,7 +403,7 @@ def failure(document: Document, authority: Authority) -> str:
         "True",
         "SignerValidationFailure",
     )
-    assert signing.signed(answer, authority=authority, now=NOW) is None
+    assert signing.sign(answer, authority=authority, now=NOW) is None
     return str(failed["message"])
 
 
@@ -509,14 +509,14 @@ class TestSigning:
     )
     def test_only_approved_csr_is_signed(self, authority: Authority, conditions: list[Document]) -> None:
         document = created(csr()) | {"status": {"conditions": conditions}}
-        assert signing.signed(document, authority=authority, now=NOW) is None
+        assert signing.sign(document, authority=authority, now=NOW) is None
 
     def test_not_twice_and_not_for_others(self, authority: Authority) -> None:
-        done = signing.signed(approved(csr()), authority=authority, now=NOW)
+        done = signing.sign(approved(csr()), authority=authority, now=NOW)
         assert done is not None
-        assert signing.signed(done, authority=authority, now=NOW) is None
+        assert signing.sign(done, authority=authority, now=NOW) is None
         other = approved(csr(signerName="example.com/mine"))
-        assert signing.signed(other, authority=authority, now=NOW) is None
+        assert signing.sign(other, authority=authority, now=NOW) is None
 
 
 NODE = ("system:node:n1", "system:nodes")

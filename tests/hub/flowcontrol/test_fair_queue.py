@@ -92,4 +92,4 @@ def test_idle_flows_are_removed() -> None:
         name = f"user-{number}"
         queue.put(name, name)
         serve(queue, {name: 0.001})
-    assert queue.known <= 2 * FLOWS
+    assert queue.flow_count <= 2 * FLOWS

@@ -332,7 +332,7 @@ def test_old_updates_of_different_versions_are_merged_apart() -> None:
         )
         for n in range(12)
     ]
-    kept = managed_fields.capped({entry.key: entry for entry in entries})
+    kept = managed_fields.cap_updates({entry.key: entry for entry in entries})
     assert {key[0:1] + key[2:] for key in kept} == {
         (ANCIENT, "v0", ""),
         (ANCIENT, "v1", ""),
@@ -351,7 +351,7 @@ def test_the_merged_entry_is_not_merged_into_itself() -> None:
         )
         for name in ("aaa", ANCIENT, *(f"m{n:02}" for n in range(9)))
     ]
-    kept = managed_fields.capped({entry.key: entry for entry in entries})
+    kept = managed_fields.cap_updates({entry.key: entry for entry in entries})
     assert len(kept) == 10
     assert kept[ANCIENT, "Update", "v1", ""].fields == fieldset.of((ANCIENT,), ("m00",))
 
@@ -364,7 +364,7 @@ def test_apply_entries_are_not_limited() -> None:
         for n in range(12)
     ]
     managers = {entry.key: entry for entry in entries}
-    assert managed_fields.capped(managers) == managers
+    assert managed_fields.cap_updates(managers) == managers
 
 
 def test_a_schema_that_became_atomic() -> None:
@@ -384,16 +384,16 @@ def test_settle_takes_changed_times_back_if_nothing_else_changed() -> None:
     old = written(None, thing({"number": 1}))
     new = copy.deepcopy(old)
     new["metadata"]["managedFields"][0]["time"] = "2"
-    managed_fields.settle(old, new)
+    managed_fields.restore_times(old, new)
     assert new == old
     changed = copy.deepcopy(old)
     changed["metadata"]["managedFields"][0]["time"] = "2"
     changed["spec"]["number"] = 2
-    managed_fields.settle(old, changed)
+    managed_fields.restore_times(old, changed)
     assert changed["metadata"]["managedFields"][0]["time"] == "2"
     taken = copy.deepcopy(old)
     taken["metadata"]["managedFields"][0] |= {"time": "2", "manager": "o"}
-    managed_fields.settle(old, taken)
+    managed_fields.restore_times(old, taken)
     assert taken["metadata"]["managedFields"][0]["time"] == "2"
 
 

@@ -215,21 +215,21 @@ WANTED: Document = {
 
 class TestReconciling:
     def test_complete_default_role_is_left_alone(self) -> None:
-        assert default_roles.reconciled(WANTED, WANTED) is None
+        assert default_roles.reconcile(WANTED, WANTED) is None
         more = WANTED | {"rules": [rule("*", "*", "*")]}
-        assert default_roles.reconciled(more, WANTED) is None
+        assert default_roles.reconcile(more, WANTED) is None
 
     def test_what_is_missing_is_added_and_what_was_added_stays(self) -> None:
         kept = {
             "metadata": {"name": "r", "resourceVersion": "5"},
             "rules": [rule("get", "core", "pods secrets")],
         }
-        found = default_roles.reconciled(kept, WANTED)
+        found = default_roles.reconcile(kept, WANTED)
         assert found == {
             "metadata": {"name": "r", "resourceVersion": "5", "labels": {"a": "b"}},
             "rules": [rule("get", "core", "pods secrets"), rule("list", "core", "pods")],
         }
-        assert default_roles.reconciled(found, WANTED) is None
+        assert default_roles.reconcile(found, WANTED) is None
 
     def test_missing_subjects_of_default_binding_are_added(self) -> None:
         wanted: Document = {
@@ -238,12 +238,12 @@ class TestReconciling:
             "subjects": [user("a"), user("b")],
         }
         kept: Document = wanted | {"subjects": [user("c"), user("a")]}
-        found = default_roles.reconciled(kept, wanted)
+        found = default_roles.reconcile(kept, wanted)
         assert found is not None
         assert found["subjects"] == [user("c"), user("a"), user("b")]
 
     def test_default_role_with_autoupdate_off_is_left_alone(self) -> None:
         marked = {"metadata": {"name": "r", "annotations": {default_roles.AUTO_UPDATE: "false"}}, "rules": []}
-        assert default_roles.reconciled(marked, WANTED) is None
+        assert default_roles.reconcile(marked, WANTED) is None
         binding: Document = {"metadata": {"name": "b"}, "roleRef": {"name": "mine"}}
-        assert default_roles.reconciled(binding, binding | {"roleRef": {"name": "default"}}) is None
+        assert default_roles.reconcile(binding, binding | {"roleRef": {"name": "default"}}) is None

@@ -41,17 +41,17 @@ def refused(
     acting: Impersonation, *named: tuple[str, str], asked: Attributes = PODS, who: User = ALICE
 ) -> str:
     with pytest.raises(status.Refusal) as caught:
-        acting.become(who, named, asked)
+        acting.impersonate(who, named, asked)
     assert caught.value.code == 403
     return caught.value.message
 
 
 class TestHeaders:
     def test_no_impersonate_headers_name_no_user(self, acting: Impersonation) -> None:
-        assert acting.become(ALICE, [("Accept", "*/*"), ("X-Impersonate-User", "root")], PODS) is ALICE
+        assert acting.impersonate(ALICE, [("Accept", "*/*"), ("X-Impersonate-User", "root")], PODS) is ALICE
 
     def test_impersonate_headers_name_user_groups_uid_and_extra(self) -> None:
-        named = impersonation.wanted(
+        named = impersonation.requested_user(
             [
                 ("impersonate-user", "bob"),
                 ("IMPERSONATE-GROUP", "a"),
@@ -81,7 +81,7 @@ class TestHeaders:
         self, given: list[tuple[str, str]], shown: str
     ) -> None:
         with pytest.raises(status.Refusal) as caught:
-            impersonation.wanted(given)
+            impersonation.requested_user(given)
         assert caught.value.code == 400
         assert (
             caught.value.message
@@ -112,11 +112,11 @@ class TestWho:
     def test_impersonated_user_gets_implied_groups(
         self, acting: Impersonation, named: list[tuple[str, str]], groups: tuple[str, ...]
     ) -> None:
-        assert acting.become(ROOT, named, PODS).groups == groups
+        assert acting.impersonate(ROOT, named, PODS).groups == groups
 
     def test_nothing_of_oneself_is_left(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))
-        assert acting.become(ALICE, headers("bob"), PODS) == User(
+        assert acting.impersonate(ALICE, headers("bob"), PODS) == User(
             name="bob", groups=("system:authenticated",)
         )
 
@@ -131,7 +131,7 @@ class TestOldMode:
         ]
         named = headers("bob", "x", uid="7", scopes="s")
         may(kept, *parts)
-        became = acting.become(ALICE, named, PODS)
+        became = acting.impersonate(ALICE, named, PODS)
         assert (became.uid, became.extra) == ("7", {"scopes": ("s",)})
         for index in range(len(parts)):
             may(kept, *parts[:index], *parts[index + 1 :])
@@ -139,7 +139,7 @@ class TestOldMode:
 
     def test_masters_cannot_be_had_with_users_alone(self, kept: FakeObjects, acting: Impersonation) -> None:
         may(kept, rule("impersonate", "core", "users"))
-        acting.become(ALICE, headers("bob"), PODS)
+        acting.impersonate(ALICE, headers("bob"), PODS)
         assert refused(acting, *headers("bob", "system:masters")) == (
             'groups "system:masters" is forbidden: User "alice" cannot impersonate resource "groups" in API group "" '
             "at the cluster scope"
@@ -149,7 +149,7 @@ class TestOldMode:
         kept.role("ns", "edit", rule("impersonate", "core", "serviceaccounts"))
         kept.bind("edit", user("alice"), namespace="ns", kind="Role")
         assert (
-            acting.become(ALICE, headers("system:serviceaccount:ns:sa"), PODS).name
+            acting.impersonate(ALICE, headers("system:serviceaccount:ns:sa"), PODS).name
             == "system:serviceaccount:ns:sa"
         )
         refused(acting, *headers("system:serviceaccount:kube-system:sa"))
@@ -180,7 +180,7 @@ class TestConstrainedModes:
             may(kept, *rules)
             refused(acting, *headers(name))
         may(kept, being, doing)
-        assert acting.become(ALICE, headers(name), PODS).name == name
+        assert acting.impersonate(ALICE, headers(name), PODS).name == name
         refused(acting, *headers(name), asked=Attributes(verb="delete", resource="pods", namespace="default"))
         refused(
             acting, *headers(name), asked=Attributes(verb="list", resource="secrets", namespace="default")
@@ -194,7 +194,10 @@ class TestConstrainedModes:
             rule("impersonate:user-info", AUTHENTICATION, "users groups"),
             rule("impersonate-on:user-info:list", "core", "pods"),
         )
-        assert acting.become(ALICE, headers("bob", "devs"), PODS).groups == ("devs", "system:authenticated")
+        assert acting.impersonate(ALICE, headers("bob", "devs"), PODS).groups == (
+            "devs",
+            "system:authenticated",
+        )
         assert impersonation.MASTERS_GROUP in refused(acting, *headers("bob", "system:masters"))
         assert impersonation.EMPTY_GROUP in refused(acting, *headers("bob", ""))
 
@@ -218,7 +221,7 @@ class TestConstrainedModes:
             rule("impersonate-on:associated-node:list", "core", "pods"),
         )
         kept.bind("agent", user(agent.name))
-        became = acting.become(agent, headers("system:node:n1"), PODS)
+        became = acting.impersonate(agent, headers("system:node:n1"), PODS)
         assert (became.name, became.groups) == ("system:node:n1", ("system:nodes", "system:authenticated"))
         refused(acting, *headers("system:node:n2"), who=agent)
         stranger = User(name=agent.name)
@@ -268,7 +271,7 @@ class TestWords:
         self, kept: FakeObjects, acting: Impersonation
     ) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))
-        acting.become(ALICE, headers("bob"), PODS)
+        acting.impersonate(ALICE, headers("bob"), PODS)
         assert refused(acting, *headers("carol")) == (
             'users "carol" is forbidden: User "alice" cannot impersonate resource "users" in API group "" '
             "at the cluster scope"
@@ -279,5 +282,5 @@ class TestWords:
     ) -> None:
         monkeypatch.setattr(impersonation, "_CACHE_SIZE", 3)
         for index in range(9):
-            acting.become(User(name=f"u{index}", groups=("system:masters",)), headers("bob"), PODS)
+            acting.impersonate(User(name=f"u{index}", groups=("system:masters",)), headers("bob"), PODS)
         assert len(acting._last) <= 3

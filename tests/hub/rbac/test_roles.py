@@ -60,7 +60,7 @@ ASKED = everything_asked()
 
 def allowed(held: list[Rule], asked: tuple[str, ...]) -> bool:
     if len(asked) == 2:
-        return any(each.opens(*asked) for each in held)
+        return any(each.permits_path(*asked) for each in held)
     verb, group, resource, sub, name = asked
     return any(
         each.permits(verb, group, resource, sub) and (not each.names or name in each.names) for each in held
@@ -78,12 +78,12 @@ def test_who_lacks_nothing_may_do_all_of_it(held: list[Rule], wanted: list[Rule]
 @given(st.lists(rules(), max_size=3))
 def test_everybody_holds_their_own_rules(held: list[Rule]) -> None:
     assert roles.missing(held, held) == []
-    assert roles.missing(held, [single for each in held for single in each.singles()]) == []
+    assert roles.missing(held, [single for each in held for single in each.split()]) == []
 
 
 @given(rules())
 def test_single_rules_cover_the_whole_rule(written: Rule) -> None:
-    singles = list(written.singles())
+    singles = list(written.split())
     assert len(singles) == roles.permissions([written])
     assert [a for a in ASKED if allowed([written], a)] == [a for a in ASKED if allowed(singles, a)]
 
@@ -125,7 +125,7 @@ class TestRule:
         ],
     )
     def test_rule_matches_non_resource_urls(self, url: str, path: str, expected: bool) -> None:
-        assert Rule.of(paths("get", url)).opens("get", path) is expected
+        assert Rule.of(paths("get", url)).permits_path("get", path) is expected
 
     def test_odd_rules_cover_nothing_more(self) -> None:
         """Validation rejects these; a stored one must grant nothing."""

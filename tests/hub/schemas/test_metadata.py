@@ -6,7 +6,7 @@ from fairway.api import naming
 from fairway.hub.schema import Node, object_meta
 from fairway.hub.schemas import metadata, structural
 from fairway.hub.schemas.metadata import check_changed, check_new, finalizer_warnings
-from fairway.hub.schemas.object_meta import malformed
+from fairway.hub.schemas.object_meta import decoding_error
 from hub.answers import answers, told
 
 _, CASES = answers("metadata")
@@ -16,7 +16,7 @@ CHECKER = structural.compile(Node(type="object", properties={"metadata": object_
 @pytest.mark.parametrize("case", CASES, ids=[str(n) for n in range(len(CASES))])
 def test_metadata_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
     document = {"metadata": case["metadata"]}
-    assert malformed(case["metadata"]) == case.get("malformed")
+    assert decoding_error(case["metadata"]) == case.get("malformed")
     if "malformed" in case:
         return
     assert CHECKER.prune(document) == case["unknown"]

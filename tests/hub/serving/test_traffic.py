@@ -2,13 +2,13 @@
 
 import pytest
 
-from fairway.hub.serving.traffic import Held
+from fairway.hub.serving.traffic import HeldBytes
 from fairway.hub.status import Refusal
 
 
 def test_one_user_leaves_three_quarters_to_others() -> None:
-    held = Held(400)
-    with held.room("greedy") as first, held.room("greedy") as second, held.room("other") as other:
+    held = HeldBytes(400)
+    with held.reserve("greedy") as first, held.reserve("greedy") as second, held.reserve("other") as other:
         first.take(60)
         second.take(40)
         with pytest.raises(Refusal) as refused:
@@ -19,16 +19,16 @@ def test_one_user_leaves_three_quarters_to_others() -> None:
 
 
 def test_single_request_may_exceed_the_share_of_its_user() -> None:
-    held = Held(400)
-    with held.room("user") as room, held.room("user") as another:
+    held = HeldBytes(400)
+    with held.reserve("user") as room, held.reserve("user") as another:
         room.take(300)
         with pytest.raises(Refusal):
             another.take(1)
 
 
 def test_administrators_are_exempt_from_the_memory_share() -> None:
-    held = Held(400)
-    with held.room("") as first, held.room("") as second:
+    held = HeldBytes(400)
+    with held.reserve("") as first, held.reserve("") as second:
         first.take(200)
         second.take(150)
         with pytest.raises(Refusal):

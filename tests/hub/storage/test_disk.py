@@ -242,11 +242,11 @@ async def test_cancelled_open_releases_the_folder(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     opening.cancel()
     with mock.patch.object(
-        group_commit.Disk, "let_go", autospec=True, side_effect=group_commit.Disk.let_go
-    ) as let_go:
+        group_commit.Disk, "close", autospec=True, side_effect=group_commit.Disk.close
+    ) as close:
         with pytest.raises(asyncio.CancelledError):
             await opening
-        while not let_go.called:
+        while not close.called:
             await asyncio.sleep(0)
     async with await Store.open(tmp_path) as store:
         assert store.revision == 1

@@ -302,8 +302,8 @@ async def test_failing_listener_does_not_fail_the_write(store: Store) -> None:
 
 
 async def test_a_revision_can_be_waited_for(store: Store) -> None:
-    await store.reached(1)
-    second, third, never = (asyncio.create_task(store.reached(revision)) for revision in (2, 3, 9))
+    await store.wait_for_revision(1)
+    second, third, never = (asyncio.create_task(store.wait_for_revision(revision)) for revision in (2, 3, 9))
     await put(store, pod("a"))
     await second
     assert not third.done()

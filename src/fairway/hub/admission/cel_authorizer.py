@@ -45,7 +45,7 @@ class _Receiver(Opaque):
 
 
 @dataclass(frozen=True, slots=True)
-class Asker(_Receiver):
+class AuthorizerValue(_Receiver):
     """The user whose permissions are checked."""
 
     cel_type = AUTHORIZER
@@ -60,7 +60,7 @@ class Asker(_Receiver):
     def group(self, group: str) -> "GroupCheck":
         return GroupCheck(self, group)
 
-    def account(self, namespace: str, name: str) -> "Asker":
+    def account(self, namespace: str, name: str) -> "AuthorizerValue":
         if naming.subdomain(name):
             raise Failure(BAD_ACCOUNT)
         if naming.label(namespace):
@@ -75,7 +75,7 @@ class Asker(_Receiver):
 @dataclass(frozen=True, slots=True)
 class PathCheck(_Receiver):
     cel_type = PATH_CHECK
-    asker: Asker
+    asker: AuthorizerValue
     path: str
 
     def check(self, verb: str) -> "Answer":
@@ -85,7 +85,7 @@ class PathCheck(_Receiver):
 @dataclass(frozen=True, slots=True)
 class GroupCheck(_Receiver):
     cel_type = GROUP_CHECK
-    asker: Asker
+    asker: AuthorizerValue
     group: str
 
     def resource(self, resource: str) -> "ResourceCheck":
@@ -97,14 +97,14 @@ class GroupCheck(_Receiver):
 @dataclass(frozen=True, slots=True)
 class ResourceCheck(_Receiver):
     cel_type = RESOURCE_CHECK
-    asker: Asker
+    asker: AuthorizerValue
     asked: Attributes
 
-    def about(self, **more: str) -> "ResourceCheck":
+    def with_attributes(self, **more: str) -> "ResourceCheck":
         return replace(self, asked=msgspec.structs.replace(self.asked, **more))
 
     def check(self, verb: str) -> "Answer":
-        return self.asker.decide(self.about(verb=verb).asked)
+        return self.asker.decide(self.with_attributes(verb=verb).asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ class Answer(_Receiver):
     decision: Decision
 
 
-def _about(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
-    return lambda check, value: check.about(**{part: value})
+def _setter(part: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+    return lambda check, value: check.with_attributes(**{part: value})
 
 
 def _check_cost(_args: tuple[Any, ...], _result: object) -> int:
@@ -130,12 +130,12 @@ def _function(
 AUTHORIZATION: Final = Library(
     "kubernetes.authz",
     functions=(
-        _function("path", "authorizer_path", Asker.path, AUTHORIZER, STRING, result=PATH_CHECK),
-        _function("group", "authorizer_group", Asker.group, AUTHORIZER, STRING, result=GROUP_CHECK),
+        _function("path", "authorizer_path", AuthorizerValue.path, AUTHORIZER, STRING, result=PATH_CHECK),
+        _function("group", "authorizer_group", AuthorizerValue.group, AUTHORIZER, STRING, result=GROUP_CHECK),
         _function(
             "serviceAccount",
             "authorizer_serviceaccount",
-            Asker.account,
+            AuthorizerValue.account,
             AUTHORIZER,
             STRING,
             STRING,
@@ -147,7 +147,7 @@ AUTHORIZATION: Final = Library(
         ),
         *(
             _function(
-                part, f"resourcecheck_{part}", _about(part), RESOURCE_CHECK, STRING, result=RESOURCE_CHECK
+                part, f"resourcecheck_{part}", _setter(part), RESOURCE_CHECK, STRING, result=RESOURCE_CHECK
             )
             for part in ("subresource", "namespace", "name")
         ),

@@ -90,23 +90,23 @@ def documents() -> Iterator[tuple[str, Document]]:
         yield key, {"metadata": {"name": NAME}, "spec": copy.deepcopy(spec)}
 
 
-def brought(document: Document) -> bool:
+def is_managed(document: Document) -> bool:
     """Return whether the object is one of these and managed by the hub."""
     metadata = document["metadata"]
     return metadata["name"] == NAME and (metadata.get("annotations") or {}).get(AUTO_UPDATE) != "false"
 
 
-def reconciled(kept: Document, wanted: Document) -> Document | None:
+def reconcile(stored: Document, wanted: Document) -> Document | None:
     """Return the stored object with what this Fairway version changes, or None if nothing."""
-    if not brought(kept) or _covers(kept.get("spec"), wanted["spec"]):
+    if not is_managed(stored) or _covers(stored.get("spec"), wanted["spec"]):
         return None
-    return copy.deepcopy(kept) | {"spec": copy.deepcopy(wanted["spec"])}
+    return copy.deepcopy(stored) | {"spec": copy.deepcopy(wanted["spec"])}
 
 
-def _covers(kept: object, wanted: object) -> bool:
+def _covers(stored: object, wanted: object) -> bool:
     """Return whether ``kept`` contains all of ``wanted``; additions are allowed."""
-    if isinstance(kept, dict) and isinstance(wanted, dict):
-        return all(_covers(kept.get(key), value) for key, value in wanted.items())
-    if isinstance(kept, list) and isinstance(wanted, list):
-        return len(kept) == len(wanted) and all(map(_covers, kept, wanted))
-    return kept == wanted
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        return all(_covers(stored.get(key), value) for key, value in wanted.items())
+    if isinstance(stored, list) and isinstance(wanted, list):
+        return len(stored) == len(wanted) and all(map(_covers, stored, wanted))
+    return stored == wanted

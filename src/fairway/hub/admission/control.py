@@ -74,7 +74,7 @@ class _Findings:
     refused: list[tuple[str, Denial]] = field(default_factory=list)
     failures: list[Document] = field(default_factory=list)
     annotations: dict[str, dict[str, None]] = field(default_factory=dict)
-    allowance: WorkBudget = field(default_factory=WorkBudget)
+    budget: WorkBudget = field(default_factory=WorkBudget)
 
 
 class Admission:
@@ -84,17 +84,17 @@ class Admission:
         self._seen = (-1, -1, -1)
         self._compiled: dict[str, tuple[Document, Policy]] = {}
         self._hooks: tuple[_Hook, ...] = ()
-        self._concerning: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
+        self._hooks_by_endpoint: dict[tuple[str, str, str, str, str], tuple[Endpoint, tuple[_Hook, ...]]] = {}
 
     def admit(self, attempt: AdmissionRequest) -> None:
         """Raise the refusal of the first policy that denies; other results become warnings and audit annotations."""
-        endpoint, hooks = self._concerned(attempt)
+        endpoint, hooks = self._hooks_for(attempt)
         if endpoint is None or not hooks:
             return
         findings = _Findings()
         subject = self._subject(attempt)
         for hook in hooks:
-            self._ask(hook, endpoint, subject, attempt, findings)
+            self._evaluate(hook, endpoint, subject, attempt, findings)
         if findings.failures:
             listed = msgspec.json.encode(findings.failures[:_MAX_FAILURES])
             attempt.annotations[FAILURES] = listed.decode()
@@ -104,26 +104,26 @@ class Admission:
 
     # Matching policies
 
-    def _concerned(self, attempt: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
+    def _hooks_for(self, attempt: AdmissionRequest) -> tuple[Endpoint | None, tuple[_Hook, ...]]:
         self._refresh()
         if not self._hooks or attempt.resource.group == GROUP:
             return None, ()
         resource = attempt.resource
         key = (resource.group, resource.version, resource.plural, attempt.subresource, attempt.operation)
-        known = self._concerning.get(key)
+        known = self._hooks_by_endpoint.get(key)
         if known is None:
-            if len(self._concerning) >= _CACHE_SIZE:
-                self._concerning.clear()
+            if len(self._hooks_by_endpoint) >= _CACHE_SIZE:
+                self._hooks_by_endpoint.clear()
             endpoint = Endpoint(
-                faces=tuple(self._faces(resource)),
+                equivalents=tuple(self._equivalents(resource)),
                 subresource=attempt.subresource,
                 operation=attempt.operation,
             )
-            hooks = tuple(hook for hook in self._hooks if hook.policy.match.possible(endpoint))
-            known = self._concerning[key] = (endpoint, hooks)
+            hooks = tuple(hook for hook in self._hooks if hook.policy.match.may_match(endpoint))
+            known = self._hooks_by_endpoint[key] = (endpoint, hooks)
         return known
 
-    def _faces(self, resource: Resource) -> Iterator[Resource]:
+    def _equivalents(self, resource: Resource) -> Iterator[Resource]:
         yield resource
         for other in self._registry.resources:
             if other.key == resource.key and (other.group, other.version) != (
@@ -152,7 +152,7 @@ class Admission:
             for name, (_, policy) in sorted(compiled.items())
             if name in bound
         )
-        self._concerning.clear()
+        self._hooks_by_endpoint.clear()
         self._seen = seen
 
     # Evaluation
@@ -171,7 +171,7 @@ class Admission:
 
         return Subject(name=attempt.name, namespace=namespace, labels=labels, namespace_labels=of_namespace)
 
-    def _ask(
+    def _evaluate(
         self,
         hook: _Hook,
         endpoint: Endpoint,
@@ -180,11 +180,11 @@ class Admission:
         findings: _Findings,
     ) -> None:
         policy = hook.policy
-        face = policy.match.face(endpoint, subject)
-        if face is None:
+        equivalent = policy.match.equivalent(endpoint, subject)
+        if equivalent is None:
             return
         try:
-            self._params.known(policy.params)
+            self._params.resource_of(policy.params)
         except Misconfigured as fault:
             if not policy.ignores:
                 denial = Denial(message=BAD_POLICY.format(fault))
@@ -194,20 +194,20 @@ class Admission:
         if subject.namespace and attempt.resource.key != "namespaces":
             home = self._objects.document("namespaces", "", subject.namespace)
         for binding in hook.bindings:
-            if binding.match.face(endpoint, subject) is None:
+            if binding.match.equivalent(endpoint, subject) is None:
                 continue
             try:
-                chosen = self._params.chosen(policy.params, binding.params, namespace=subject.namespace)
+                selected = self._params.select(policy.params, binding.params, namespace=subject.namespace)
             except Misconfigured as fault:
                 if not policy.ignores:
                     denial = Denial(message=BAD_BINDING.format(fault))
                     findings.refused.append((_denied(policy, binding, denial), denial))
                 continue
-            inputs = attempt.inputs(face, subject, authorizer=self._authorizer, home=home)
-            for params in chosen:
-                self._note(policy, binding, inputs | {PARAMS: params}, attempt, findings)
+            inputs = attempt.inputs(equivalent, subject, authorizer=self._authorizer, home=home)
+            for params in selected:
+                self._record(policy, binding, inputs | {PARAMS: params}, attempt, findings)
 
-    def _note(
+    def _record(
         self,
         policy: Policy,
         binding: _Binding,
@@ -215,7 +215,7 @@ class Admission:
         attempt: AdmissionRequest,
         findings: _Findings,
     ) -> None:
-        verdict = policy.judge(inputs, findings.allowance)
+        verdict = policy.evaluate(inputs, findings.budget)
         for denial in verdict.denials:
             if DENY in binding.actions:
                 findings.refused.append((_denied(policy, binding, denial), denial))

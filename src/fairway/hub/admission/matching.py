@@ -24,14 +24,14 @@ Labels = Mapping[str, str]
 class Endpoint:
     """The resource and operation of a request, which many requests share."""
 
-    faces: tuple[Resource, ...]
+    equivalents: tuple[Resource, ...]
     """The resource of the request, then its other versions and groups."""
     subresource: str
     operation: str
 
     @property
     def resource(self) -> Resource:
-        return self.faces[0]
+        return self.equivalents[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +66,17 @@ class _Rule:
             names=frozenset(document.get("resourceNames") or ()),
         )
 
-    def covers(self, face: Resource, subresource: str, operation: str) -> bool:
+    def covers(self, equivalent: Resource, subresource: str, operation: str) -> bool:
         return (
-            _among(operation, self.operations)
-            and _among(face.group, self.groups)
-            and _among(face.version, self.versions)
-            and any(_names(each, face.plural, subresource) for each in self.resources)
-            and self.scope in (ALL, "Namespaced" if face.namespaced else "Cluster")
+            _includes(operation, self.operations)
+            and _includes(equivalent.group, self.groups)
+            and _includes(equivalent.version, self.versions)
+            and any(_names(each, equivalent.plural, subresource) for each in self.resources)
+            and self.scope in (ALL, "Namespaced" if equivalent.namespaced else "Cluster")
         )
 
 
-def _among(wanted: str, listed: Sequence[str]) -> bool:
+def _includes(wanted: str, listed: Sequence[str]) -> bool:
     return ALL in listed or wanted in listed
 
 
@@ -95,11 +95,11 @@ class Match:
         self._namespaces = _selector(document.get("namespaceSelector"))
         self._objects = _selector(document.get("objectSelector"))
 
-    def possible(self, endpoint: Endpoint) -> bool:
+    def may_match(self, endpoint: Endpoint) -> bool:
         """Return whether any object at the endpoint could match."""
         return not self._rules or any(True for _ in self._covering(self._rules, endpoint))
 
-    def face(self, endpoint: Endpoint, subject: Subject) -> Resource | None:
+    def equivalent(self, endpoint: Endpoint, subject: Subject) -> Resource | None:
         """Return the version of the resource that the rules name; None if the request doesn't match."""
         if not (self._selects_namespace(endpoint, subject) and self._selects_object(subject)):
             return None
@@ -109,20 +109,24 @@ class Match:
 
     def _first(self, rules: Iterable[_Rule], endpoint: Endpoint, name: str) -> Resource | None:
         return next(
-            (face for rule, face in self._covering(rules, endpoint) if not rule.names or name in rule.names),
+            (
+                equivalent
+                for rule, equivalent in self._covering(rules, endpoint)
+                if not rule.names or name in rule.names
+            ),
             None,
         )
 
     def _covering(self, rules: Iterable[_Rule], endpoint: Endpoint) -> Iterator[tuple[_Rule, Resource]]:
-        first, *others = endpoint.faces
+        first, *others = endpoint.equivalents
         listed = tuple(rules)
         for rule in listed:
             if rule.covers(first, endpoint.subresource, endpoint.operation):
                 yield rule, first
         for rule in listed if not self._exact else ():
-            for face in others:
-                if rule.covers(face, endpoint.subresource, endpoint.operation):
-                    yield rule, face
+            for equivalent in others:
+                if rule.covers(equivalent, endpoint.subresource, endpoint.operation):
+                    yield rule, equivalent
 
     def _selects_namespace(self, endpoint: Endpoint, subject: Subject) -> bool:
         if self._namespaces is None or not subject.namespace:

@@ -26,7 +26,7 @@ class Params:
     def __init__(self, *, objects: ObjectReader, registry: Registry) -> None:
         self._objects, self._registry = objects, registry
 
-    def known(self, kind: Mapping[str, str] | None) -> Resource | None:
+    def resource_of(self, kind: Mapping[str, str] | None) -> Resource | None:
         """Return the resource of ``paramKind``; None if there is none. Raises `Misconfigured`."""
         if kind is None:
             return None
@@ -37,11 +37,11 @@ class Params:
             raise Misconfigured(UNKNOWN_KIND.format(group_version=version, kind=name))
         return found
 
-    def chosen(
+    def select(
         self, kind: Mapping[str, str] | None, reference: Mapping[str, Any] | None, *, namespace: str
     ) -> Sequence[Document | None]:
         """Return the parameter objects of a binding; the policy is evaluated with each. Raises `Misconfigured`."""
-        resource = self.known(kind)
+        resource = self.resource_of(kind)
         if resource is None or reference is None:
             return _NOBODY
         place = reference.get("namespace") or ""
@@ -51,12 +51,12 @@ class Params:
                 raise Misconfigured(NAMESPACE_NEEDED)
         elif place:
             raise Misconfigured(NO_NAMESPACE)
-        found = [_shown(resource, each) for each in self._found(resource, reference, place)]
+        found = [_shown(resource, each) for each in self._lookup(resource, reference, place)]
         if not found and reference.get("parameterNotFoundAction") == "Deny":
             raise Misconfigured(NONE_FOUND)
         return found
 
-    def _found(self, resource: Resource, reference: Mapping[str, Any], place: str) -> Sequence[Document]:
+    def _lookup(self, resource: Resource, reference: Mapping[str, Any], place: str) -> Sequence[Document]:
         if name := reference.get("name"):
             one = self._objects.document(resource.key, place, name)
             return [] if one is None else [one]

@@ -88,7 +88,7 @@ class Verdict:
 class _Validation:
     expression: Expression
     message: str
-    spoken: Expression | None
+    message_expression: Expression | None
     reason: str
 
 
@@ -115,22 +115,22 @@ class Policy:
             for each in spec.get("auditAnnotations") or ()
         )
 
-    def judge(self, inputs: Mapping[str, object], allowance: WorkBudget | None = None) -> Verdict:
+    def evaluate(self, inputs: Mapping[str, object], budget: WorkBudget | None = None) -> Verdict:
         """Evaluate the policy. ``inputs`` are all variables except the policy's own."""
-        allowance = allowance or WorkBudget()
+        budget = budget or WorkBudget()
         try:
-            if not self._applies(inputs, allowance):
+            if not self._applies(inputs, budget):
                 return Verdict()
         except (_Fault, _OutOfBudget) as fault:
             return self._failed(str(fault))
-        run = _Run(self._variables, inputs, BUDGET, allowance)
+        run = _Run(self._variables, inputs, BUDGET, budget)
         denials: list[Denial] = []
         try:
             for index, validation in enumerate(self._validations):
-                denial = self._found(run, index, validation)
+                denial = self._denial(run, index, validation)
                 if denial is not None:
                     denials.append(denial)
-            annotations = tuple(self._noted(inputs, denials, allowance)) if self._annotations else ()
+            annotations = tuple(self._audit_annotations(inputs, denials, budget)) if self._annotations else ()
         except _OutOfBudget as fault:
             return self._failed(str(fault))
         return Verdict(denials=tuple(denials), annotations=annotations)
@@ -138,11 +138,11 @@ class Policy:
     def _failed(self, message: str) -> Verdict:
         return Verdict() if self.ignores else Verdict(denials=(Denial(message=message),))
 
-    def _applies(self, inputs: Mapping[str, object], allowance: WorkBudget) -> bool:
+    def _applies(self, inputs: Mapping[str, object], budget: WorkBudget) -> bool:
         """Return whether no match condition is false; raises if one has no value."""
         if not self._conditions:
             return True
-        run = _Run(self._variables, inputs, CONDITIONS_BUDGET, allowance)
+        run = _Run(self._variables, inputs, CONDITIONS_BUDGET, budget)
         faults: list[str] = []
         for condition in self._conditions:
             try:
@@ -154,14 +154,14 @@ class Policy:
             raise _Fault(faults[0] if len(faults) == 1 else f"[{', '.join(dict.fromkeys(faults))}]")
         return True
 
-    def _found(self, run: "_Run", index: int, validation: _Validation) -> Denial | None:
+    def _denial(self, run: "_Run", index: int, validation: _Validation) -> Denial | None:
         try:
             if run.value(validation.expression) is True:
                 return None
         except _Fault as fault:
             return None if self.ignores else Denial(message=str(fault), index=index)
         try:
-            message = _spoken(run, validation)
+            message = _message_of(run, validation)
         except _OutOfBudget as fault:
             return None if self.ignores else Denial(message=MESSAGE_FAILED.format(fault), index=index)
         return Denial(
@@ -170,10 +170,10 @@ class Policy:
             index=index,
         )
 
-    def _noted(
-        self, inputs: Mapping[str, object], denials: list[Denial], allowance: WorkBudget
+    def _audit_annotations(
+        self, inputs: Mapping[str, object], denials: list[Denial], budget: WorkBudget
     ) -> Iterator[tuple[str, str]]:
-        run = _Run(self._variables, inputs, BUDGET, allowance)
+        run = _Run(self._variables, inputs, BUDGET, budget)
         for key, expression in self._annotations:
             try:
                 value = run.value(expression)
@@ -186,21 +186,23 @@ class Policy:
 
 
 def _validation(compiler: Compiler, document: Document) -> _Validation:
-    spoken = document.get("messageExpression")
+    message_expression = document.get("messageExpression")
     return _Validation(
         expression=compiler.compile(document["expression"], TRUTH),
         message=(document.get("message") or "").strip(),
-        spoken=compiler.compile(spoken, TEXT, authorizer=False) if spoken else None,
+        message_expression=compiler.compile(message_expression, TEXT, authorizer=False)
+        if message_expression
+        else None,
         reason=document.get("reason") or INVALID,
     )
 
 
-def _spoken(run: "_Run", validation: _Validation) -> str:
+def _message_of(run: "_Run", validation: _Validation) -> str:
     """Return the message; empty if there is no message expression, or it has no usable value."""
-    if validation.spoken is None:
+    if validation.message_expression is None:
         return ""
     try:
-        value = run.value(validation.spoken, authorizer=False)
+        value = run.value(validation.message_expression, authorizer=False)
     except _Fault:
         return ""
     text = value.strip() if isinstance(value, str) else ""
@@ -214,12 +216,12 @@ class _Run:
         self,
         variables: Mapping[str, Expression],
         inputs: Mapping[str, object],
-        budget: int,
-        allowance: WorkBudget,
+        cost: int,
+        budget: WorkBudget,
     ) -> None:
+        self._cost = cost
         self._budget = budget
-        self._allowance = allowance
-        self._work = min(WORK_BUDGET, allowance.left)
+        self._work = min(WORK_BUDGET, budget.left)
         self._inputs: dict[str, object] = {**inputs, VARIABLES: _Composed(self, variables)}
 
     def value(self, expression: Expression, *, authorizer: bool = True) -> object:
@@ -233,7 +235,7 @@ class _Run:
             inputs, cost_limit=DEFAULT_COST_LIMIT, work_limit=max(self._work, 0)
         )
         self.spend(outcome)
-        if self._budget < 0:
+        if self._cost < 0:
             raise _OutOfBudget(OUT_OF_BUDGET)
         if self._work < 0:
             raise _OutOfBudget(OUT_OF_WORK.format(WORK_BUDGET, expression.text.strip()))
@@ -244,7 +246,7 @@ class _Run:
     def variable(self, name: str, expression: Expression) -> object:
         if expression.program is None:
             raise Failure(VARIABLE_NOT_COMPILED.format(name, expression.fault))
-        limit = min(DEFAULT_COST_LIMIT, max(self._budget, 0))
+        limit = min(DEFAULT_COST_LIMIT, max(self._cost, 0))
         outcome = expression.program.evaluate(self._inputs, cost_limit=limit, work_limit=max(self._work, 0))
         self.spend(outcome)
         if outcome.error is not None:
@@ -252,9 +254,9 @@ class _Run:
         return outcome.value
 
     def spend(self, outcome: Outcome) -> None:
-        self._budget -= outcome.cost
+        self._cost -= outcome.cost
         self._work -= CALL_WORK + outcome.work
-        self._allowance.left -= CALL_WORK + outcome.work
+        self._budget.left -= CALL_WORK + outcome.work
 
 
 class _Composed(dict[str, Any]):

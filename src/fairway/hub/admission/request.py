@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairway.hub.admission.cel_authorizer import Asker, ResourceCheck
+from fairway.hub.admission.cel_authorizer import AuthorizerValue, ResourceCheck
 from fairway.hub.admission.cel_environment import (
     ASKER,
     NAMESPACE,
@@ -61,10 +61,10 @@ class AdmissionRequest:
         return found
 
     def inputs(
-        self, face: Resource, subject: Subject, *, authorizer: Authorizer, home: Document | None
+        self, equivalent: Resource, subject: Subject, *, authorizer: Authorizer, home: Document | None
     ) -> dict[str, object]:
         """Return the CEL variables. ``home`` is the namespace object."""
-        asker = Asker(authorizer, self.user)
+        asker = AuthorizerValue(authorizer, self.user)
         asked = Attributes(
             verb="",
             group=self.resource.group,
@@ -74,9 +74,9 @@ class AdmissionRequest:
             name=subject.name,
         )
         return {
-            OBJECT: self._shown(face, self.new),
-            OLD_OBJECT: self._shown(face, self.old),
-            REQUEST: _request(self, face, subject),
+            OBJECT: self._shown(equivalent, self.new),
+            OLD_OBJECT: self._shown(equivalent, self.old),
+            REQUEST: _request(self, equivalent, subject),
             NAMESPACE: None if home is None else _namespace(home),
             ASKER: asker,
             REQUEST_RESOURCE: ResourceCheck(asker, asked),
@@ -88,15 +88,15 @@ class AdmissionRequest:
         part = self.resource.subresources.get(self.subresource)
         return part if part is not None and part.kind else None
 
-    def _shown(self, face: Resource, document: Document | None) -> Document | None:
+    def _shown(self, equivalent: Resource, document: Document | None) -> Document | None:
         """Convert a document to the version ``face``."""
         if document is None:
             return None
         if (body := self.body) is not None:
             version = f"{body.group}/{body.version}" if body.group else body.version
             return {"apiVersion": version, "kind": body.kind, **document}
-        shown = document if face.conversion is None else face.conversion.outward(document)
-        return {"apiVersion": face.api_version, "kind": face.kind, **shown}
+        shown = document if equivalent.conversion is None else equivalent.conversion.outward(document)
+        return {"apiVersion": equivalent.api_version, "kind": equivalent.kind, **shown}
 
 
 _NAMESPACE_METADATA: Final = (
@@ -111,7 +111,7 @@ def _namespace(document: Document) -> Document:
     return {"metadata": shown, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
 
 
-def _request(attempt: AdmissionRequest, face: Resource, subject: Subject) -> Document:
+def _request(attempt: AdmissionRequest, equivalent: Resource, subject: Subject) -> Document:
     user = attempt.user
     who = {
         "username": user.name,
@@ -131,8 +131,8 @@ def _request(attempt: AdmissionRequest, face: Resource, subject: Subject) -> Doc
     if attempt.dry_run:
         options["dryRun"] = ["All"]
     made: Document = {
-        "kind": _kind(body or face),
-        "resource": {"group": face.group, "version": face.version, "resource": face.plural},
+        "kind": _kind(body or equivalent),
+        "resource": {"group": equivalent.group, "version": equivalent.version, "resource": equivalent.plural},
         "subResource": attempt.subresource,
         "requestKind": _kind(body or resource),
         "requestResource": {

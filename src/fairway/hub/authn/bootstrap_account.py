@@ -47,7 +47,7 @@ def documents() -> Iterator[tuple[str, Document]]:
     )
 
 
-def brought(document: Document) -> bool:
+def is_default(document: Document) -> bool:
     """Return whether the hub creates this object itself. Its namespace may contain others."""
     name, namespace = document["metadata"]["name"], document["metadata"].get("namespace", "")
     return (document.get("kind"), namespace, name) in (

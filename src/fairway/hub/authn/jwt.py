@@ -19,7 +19,7 @@ from fairway.hub.pki.certificates import (
     UNUSABLE,
     CertificateFault,
     private_pem,
-    read_kept,
+    read_private,
     write_private,
 )
 from fairway.hub.resource import Document
@@ -96,7 +96,7 @@ class Key:
         if folder is None:
             return cls(ec.generate_private_key(ec.SECP256R1()))
         path, data = folder / KEY_FILE, folder.parent
-        content = read_kept(path)
+        content = read_private(path)
         if content is None:
             if expected:
                 raise CertificateFault(LOST.format(path=path, data=data))

@@ -238,7 +238,7 @@ class Issuer:
         if claims.exp is not None and now >= claims.exp:
             self._remembered.pop(digest, None)
             raise Rejected(EXPIRED)
-        seen = tuple(map(self._objects.touched, _watched(claims)))
+        seen = tuple(map(self._objects.touched, _dependencies(claims)))
         if known.seen != seen:
             # Check the objects again, also for cached tokens: no token outlives its objects.
             self._remembered.pop(digest, None)
@@ -258,16 +258,22 @@ class Issuer:
         if claims.exp is None:
             raise Rejected(EXPIRED)
         namespace, account = bound.namespace, bound.serviceaccount
-        steady = self._alive("serviceaccounts", namespace, account, now, missing="", kind="service account")
+        steady = self._check_bound_object(
+            "serviceaccounts", namespace, account, now, missing="", kind="service account"
+        )
         if bound.secret is not None:
-            steady &= self._alive("secrets", namespace, bound.secret, now, missing=INVALIDATED, kind="secret")
+            steady &= self._check_bound_object(
+                "secrets", namespace, bound.secret, now, missing=INVALIDATED, kind="secret"
+            )
         if bound.pod is not None:
-            steady &= self._alive("pods", namespace, bound.pod, now, missing=INVALIDATED, kind="pod")
+            steady &= self._check_bound_object(
+                "pods", namespace, bound.pod, now, missing=INVALIDATED, kind="pod"
+            )
         elif bound.node is not None:
-            steady &= self._alive("nodes", "", bound.node, now, missing=INVALIDATED, kind="node")
+            steady &= self._check_bound_object("nodes", "", bound.node, now, missing=INVALIDATED, kind="node")
         return steady
 
-    def _alive(
+    def _check_bound_object(
         self, resource: str, namespace: str, wanted: Reference, now: float, *, missing: str, kind: str
     ) -> bool:
         found = self._objects.document(resource, namespace, wanted.name)
@@ -303,7 +309,7 @@ class Issuer:
         return True
 
 
-def _watched(claims: Claims) -> Iterable[str]:
+def _dependencies(claims: Claims) -> Iterable[str]:
     """Return the resources whose changes may invalidate a token."""
     yield "serviceaccounts"
     bound = claims.bound

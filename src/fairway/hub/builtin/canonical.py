@@ -53,17 +53,17 @@ def canonical(made: Type, document: Document) -> Canonical:
     return Canonical(document=result, unknown=tuple(walk.unknown))
 
 
-def zero(shape: Shape) -> Any:
+def zero_value(shape: Shape) -> Any:
     """The encoding of a required field without a value."""
     if shape.kind == MESSAGE:
         assert shape.type is not None
-        return written(shape.type, {})
+        return encode_fields(shape.type, {})
     if shape.kind in PLAIN:
         return PLAIN[shape.kind]
     return {"Quantity": "0", "IntOrString": 0}.get(shape.kind)
 
 
-def written(made: Type, given: Document) -> Document:
+def encode_fields(made: Type, given: Document) -> Document:
     """Encode an object: in order, without empty fields, with those that are always encoded."""
     result: Document = {}
     for name, field in made.fields.items():
@@ -72,7 +72,7 @@ def written(made: Type, given: Document) -> Document:
             result[name] = value
         elif value is None or field.shape.kind in COLLECTIONS:
             if field.shown:
-                result[name] = None if field.pointer else zero(field.shape)
+                result[name] = None if field.pointer else zero_value(field.shape)
         elif field.shown:
             result[name] = value
     return result
@@ -105,7 +105,7 @@ class _Walk:
                 given[name] = self._value(field.shape, value)
                 path.pop()
         self._struct = outer
-        return written(made, given)
+        return encode_fields(made, given)
 
     def _value(self, shape: Shape, value: Any) -> Any:
         kind = shape.kind
@@ -142,7 +142,7 @@ class _Walk:
     def _element(self, shape: Shape, value: Any) -> Any:
         if value is not None:
             return self._value(shape, value)
-        return "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero(shape)
+        return "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero_value(shape)
 
     def _list(self, shape: Shape, value: list[Any]) -> list[Any]:
         assert shape.element is not None
@@ -221,7 +221,7 @@ class _Walk:
             self.fault = fault
 
     def _mismatch(self, go: str, value: Any) -> Malformed:
-        word = _word(value)
+        word = _json_type(value)
         if word == "number" and go in _LIMITS:
             word = f"number {value}"
         names = (
@@ -233,7 +233,7 @@ class _Walk:
         )
 
 
-def _word(value: Any) -> str:
+def _json_type(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (int, float)):

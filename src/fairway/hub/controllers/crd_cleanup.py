@@ -34,7 +34,7 @@ class CrdCleanup(Controller[str]):
     def _note(self, name: str, raw: bytes) -> None:
         if b'"deletionTimestamp"' in raw:
             self.enqueue(name)
-        if definitions.established(decode(raw)):
+        if definitions.is_established(decode(raw)):
             self._waiting.discard(name)
         else:
             self._waiting.add(name)
@@ -44,7 +44,7 @@ class CrdCleanup(Controller[str]):
         if definition is None:
             return
         if not definition["metadata"].get("deletionTimestamp"):
-            if not definitions.established(definition):
+            if not definitions.is_established(definition):
                 # An update re-evaluates the names; it must change something, or the hub would skip it.
                 await self.merge_patch(
                     (DEFINITIONS, "", item), {"status": {"conditions": None}}, subresource="status"

@@ -31,7 +31,7 @@ class CsrSigner(Controller[str]):
         request = self.document((REQUESTS, "", item))
         if request is None:
             return
-        signed = signing.signed(request, authority=self._authority, now=self._clock())
+        signed = signing.sign(request, authority=self._authority, now=self._clock())
         if signed is not None:
             await self.merge_patch(
                 (REQUESTS, "", item),

@@ -22,15 +22,15 @@ class EventExpiry(Controller[str]):
 
     def resync(self) -> None:
         for item in self.items(EVENTS):
-            self._note(item.key)
+            self._schedule(item.key)
 
     def on_change(self, change: Change) -> None:
         if change.key[0] == EVENTS:
             self._seen.pop(change.key, None)
             if change.type != "DELETED":
-                self._note(change.key)
+                self._schedule(change.key)
 
-    def _note(self, key: Key) -> None:
+    def _schedule(self, key: Key) -> None:
         # Insertion order is the order of expiry.
         self._seen[key] = asyncio.get_running_loop().time() + LIFETIME
         self._arm()
@@ -38,9 +38,9 @@ class EventExpiry(Controller[str]):
     def _arm(self) -> None:
         if self._timer is None and self._seen:
             due = next(iter(self._seen.values()))
-            self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+            self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self.enqueue(EVENTS)
 

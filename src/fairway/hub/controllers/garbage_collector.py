@@ -121,15 +121,15 @@ class GarbageCollector(Controller[Key]):
                 await self._await_dependents(item, metadata)
                 return
         if metadata.owner_references and metadata.deletion_timestamp is None:
-            await self._judge(item, metadata)
+            await self._attempt_to_delete(item, metadata)
 
-    async def _judge(self, key: Key, metadata: ObjectMetadata) -> None:
+    async def _attempt_to_delete(self, key: Key, metadata: ObjectMetadata) -> None:
         """Delete an object without owners; remove references to missing owners where another exists.
 
         An owner of an unknown kind may exist, and a cluster-scoped object can't have a namespaced owner: either
         reference protects the object, because the hub can't show that its owner is missing.
         """
-        if not await self._resolvable(key, metadata):
+        if not await self._has_resolvable_owners(key, metadata):
             return
         solid, lost, waiting = [], [], []
         for reference in metadata.owner_references:
@@ -147,7 +147,7 @@ class GarbageCollector(Controller[Key]):
         if solid:
             await self._rewrite(key, metadata, owners=solid)
         elif waiting and self._dependents.get(metadata.uid):
-            if self._in_circle(metadata):
+            if self._may_be_cyclic(metadata):
                 unblocked = [{**each, "blockOwnerDeletion": False} for each in metadata.owner_references]
                 await self._rewrite(key, metadata, owners=unblocked)
                 return  # the resulting change queues the object again
@@ -160,7 +160,7 @@ class GarbageCollector(Controller[Key]):
                 policy = FOREGROUND
             await self._collect(key, metadata, policy)
 
-    async def _resolvable(self, key: Key, metadata: ObjectMetadata) -> bool:
+    async def _has_resolvable_owners(self, key: Key, metadata: ObjectMetadata) -> bool:
         """Return whether the hub can look up every owner that the references name."""
         resolvable = True
         for reference in metadata.owner_references:
@@ -202,7 +202,7 @@ class GarbageCollector(Controller[Key]):
         with contextlib.suppress(Refusal):
             await self.writer.create(events, "default", event, self.request())
 
-    def _in_circle(self, metadata: ObjectMetadata) -> bool:
+    def _may_be_cyclic(self, metadata: ObjectMetadata) -> bool:
         """Return whether an owner and this object may wait for each other.
 
         It also matches some without a cycle; not blocking those does no harm.

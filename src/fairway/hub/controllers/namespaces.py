@@ -69,14 +69,14 @@ class NamespaceController(Controller[str]):
 
     def resync(self) -> None:
         for item in self.items(NAMESPACES):
-            self._note(item.key[2], item.raw)
+            self._track(item.key[2], item.raw)
 
     def on_change(self, change: Change) -> None:
         if change.key[0] == NAMESPACES:
             if change.type == "DELETED":
                 self._ending.pop(change.key[2], None)
             else:
-                self._note(change.key[2], change.raw)
+                self._track(change.key[2], change.raw)
         elif self._ending and (contents := self._ending.get(change.key[1])) is not None:
             if change.type == "DELETED":
                 contents.drop(change.key)
@@ -84,7 +84,7 @@ class NamespaceController(Controller[str]):
                 contents.put(change.key, change.raw)
             self.enqueue(change.key[1])
 
-    def _note(self, name: str, raw: bytes) -> None:
+    def _track(self, name: str, raw: bytes) -> None:
         if _ENDING in raw:
             self._ending.setdefault(name, Contents())
             self.enqueue(name)
@@ -98,7 +98,7 @@ class NamespaceController(Controller[str]):
             await self._count(item, contents)
         await self._delete(contents)
         if contents:
-            await self._tell(item, namespace, contents)
+            await self._update_conditions(item, namespace, contents)
             return
         finalizers = [f for f in (namespace.get("spec") or {}).get("finalizers") or [] if f != KUBERNETES]
         await self.merge_patch(
@@ -128,9 +128,10 @@ class NamespaceController(Controller[str]):
                 if contents.undeleted.get(key) == uid:
                     del contents.undeleted[key]
 
-    async def _tell(self, name: str, namespace: Document, contents: Contents) -> None:
+    async def _update_conditions(self, name: str, namespace: Document, contents: Contents) -> None:
         listed = ", ".join(
-            f"{_full(r)} has {count} resource instances" for r, count in sorted(contents.resources.items())
+            f"{_qualified(r)} has {count} resource instances"
+            for r, count in sorted(contents.resources.items())
         )
         held = contents.finalizers
         holders = ", ".join(f"{f} in {count} resource instances" for f, count in sorted(held.items()))
@@ -188,7 +189,7 @@ class NamespaceController(Controller[str]):
                 )
 
 
-def _full(resource: str) -> str:
+def _qualified(resource: str) -> str:
     return resource if "." in resource else f"{resource}."
 
 

@@ -13,7 +13,7 @@ from fairway.hub.storage.store import Change
 
 ROLES: Final = "clusterroles.rbac.authorization.k8s.io"
 _LABELS: Final = b'"labels"'
-_GATHERS: Final = b'"aggregationRule"'
+_AGGREGATES: Final = b'"aggregationRule"'
 
 
 class RoleAggregation(Controller[str]):
@@ -23,43 +23,45 @@ class RoleAggregation(Controller[str]):
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
-        self._gathering: dict[str, roles.Role] = {}
+        self._aggregating: dict[str, roles.Role] = {}
 
     def resync(self) -> None:
         for item in self.items(ROLES):
-            if _GATHERS in item.raw:
-                self._gathering[item.key[2]] = roles.Role.of(decode(item.raw))
+            if _AGGREGATES in item.raw:
+                self._aggregating[item.key[2]] = roles.Role.of(decode(item.raw))
         self.enqueue(ROLES)
 
     def on_change(self, change: Change) -> None:
         if change.key[0] != ROLES:
             return
-        if self._concerns(change):
+        if self._affects_aggregation(change):
             self.enqueue(ROLES)
-        if change.type != "DELETED" and _GATHERS in change.raw:
-            self._gathering[change.key[2]] = roles.Role.of(decode(change.raw))
+        if change.type != "DELETED" and _AGGREGATES in change.raw:
+            self._aggregating[change.key[2]] = roles.Role.of(decode(change.raw))
         else:
-            self._gathering.pop(change.key[2], None)
+            self._aggregating.pop(change.key[2], None)
 
-    def _concerns(self, change: Change) -> bool:
+    def _affects_aggregation(self, change: Change) -> bool:
         for raw in (change.raw, change.previous):
             if raw is None:
                 continue
-            if _GATHERS in raw:
+            if _AGGREGATES in raw:
                 return True
-            if self._gathered(metadata_of(raw).labels):
+            if self._is_aggregated(metadata_of(raw).labels):
                 return True
         return False
 
-    def _gathered(self, labels: Mapping[str, str]) -> bool:
+    def _is_aggregated(self, labels: Mapping[str, str]) -> bool:
         return any(
-            selector.matches(labels) for role in self._gathering.values() for selector in role.gathers or ()
+            selector.matches(labels)
+            for role in self._aggregating.values()
+            for selector in role.selectors or ()
         )
 
     async def reconcile(self, item: str) -> None:
-        found, yielder, unlabelled = {}, Yielder(), self._gathered({})
+        found, yielder, unlabelled = {}, Yielder(), self._is_aggregated({})
         for each in self.items(item):
-            if unlabelled or _GATHERS in each.raw or _LABELS in each.raw:
+            if unlabelled or _AGGREGATES in each.raw or _LABELS in each.raw:
                 found[each.key[2]] = decode(each.raw)
             await yielder.step()
         for name, rules in roles.aggregate(found.values()).items():

@@ -73,7 +73,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleJudge:
+class RuleChecker:
     """Check the rules of one node. ``count`` is the maximum number of its values, None without a limit."""
 
     node: Node
@@ -81,21 +81,21 @@ class RuleJudge:
     count: int | None = 1
     root: bool = False
 
-    def field(self, name: str) -> "RuleJudge":
+    def field(self, name: str) -> "RuleChecker":
         return self._inner(self.node.properties[name])
 
-    def entry(self) -> "RuleJudge | None":
+    def entry(self) -> "RuleChecker | None":
         return None if self.node.additional is None else self._inner(self.node.additional)
 
-    def item(self) -> "RuleJudge | None":
+    def item(self) -> "RuleChecker | None":
         return None if self.node.items is None else self._inner(self.node.items)
 
-    def _inner(self, node: Node) -> "RuleJudge":
+    def _inner(self, node: Node) -> "RuleChecker":
         most = _most(self.node)
         count = None if most is None or self.count is None else capped(self.count * most)
-        return RuleJudge(node=node, count=count, total=self.total)
+        return RuleChecker(node=node, count=count, total=self.total)
 
-    def judge(self, path: str, unlinked: str) -> Iterator[Cause]:
+    def check(self, path: str, unlinked: str) -> Iterator[Cause]:
         declared = declare(self.node, root=self.root)
         if declared is None:
             words = f"Internal error: {NO_TYPE}"
@@ -107,9 +107,9 @@ class RuleJudge:
                 words = TOO_LONG.format(TOTAL_COMPILE_WORK)
                 yield status.forbidden_field(f"{path}.x-kubernetes-validations[{index}].rule", words)
                 return
-            yield from self._judge(rule, times, f"{path}.x-kubernetes-validations[{index}]", unlinked)
+            yield from self._check_rule(rule, times, f"{path}.x-kubernetes-validations[{index}]", unlinked)
 
-    def _judge(self, rule: Rule, times: int, path: str, unlinked: str) -> Iterator[Cause]:
+    def _check_rule(self, rule: Rule, times: int, path: str, unlinked: str) -> Iterator[Cause]:
         self.total.compile_work += rule.compile_work
         cost = capped(rule.cost * times)
         if cost > RULE_COST_LIMIT:

@@ -192,8 +192,8 @@ def establish(document: Document, served: Iterable[Resource], *, now: str) -> bo
     store_version(document)
     if accepted == wanted and _condition(document, ESTABLISHED):
         return False
-    resources, kinds = _taken(document, served)
-    accepted, conflict = _accept(wanted, accepted, resources, kinds)
+    resources, kinds = _used_names(document, served)
+    accepted, conflict = _accept_names(wanted, accepted, resources, kinds)
     state["acceptedNames"] = accepted
     reason, message = conflict or ("NoConflicts", "no conflicts found")
     _set_condition(document, NAMES_ACCEPTED, "False" if conflict else "True", reason, message, now=now)
@@ -205,11 +205,11 @@ def establish(document: Document, served: Iterable[Resource], *, now: str) -> bo
     return True
 
 
-def established(document: Document) -> bool:
+def is_established(document: Document) -> bool:
     return bool(_condition(document, ESTABLISHED).get("status") == "True")
 
 
-def _taken(document: Document, served: Iterable[Resource]) -> tuple[set[str], set[str]]:
+def _used_names(document: Document, served: Iterable[Resource]) -> tuple[set[str], set[str]]:
     spec = document["spec"]
     group, plural = spec.get("group"), spec["names"].get("plural")
     resources: set[str] = set()
@@ -221,7 +221,7 @@ def _taken(document: Document, served: Iterable[Resource]) -> tuple[set[str], se
     return resources - {""}, kinds - {""}
 
 
-def _accept(
+def _accept_names(
     wanted: Mapping[str, Any], accepted: Mapping[str, Any], resources: set[str], kinds: set[str]
 ) -> tuple[dict[str, Any], tuple[str, str] | None]:
     """Return the accepted names, and the last conflict if there is one."""

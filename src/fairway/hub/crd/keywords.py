@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairway.hub import status
-from fairway.hub.crd.cel_rules import RuleJudge
+from fairway.hub.crd.cel_rules import RuleChecker
 from fairway.hub.crd.structure import unsupported
 from fairway.hub.schema import Node, parse
 from fairway.hub.schemas.field_path import PathError, resolve
@@ -52,14 +52,14 @@ _META: Final = ("metadata", "kind", "apiVersion")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """The position of the walk. ``unlinked`` is the path of the enclosing list whose items can't be correlated with
-    old ones; ``judge`` is None where rules aren't checked."""
+    old ones; ``checker`` is None where rules aren't checked."""
 
     path: str
     root: bool = False
     no_defaults: str = ""
     inside_meta: bool = False
     unlinked: str = ""
-    judge: RuleJudge | None = None
+    checker: RuleChecker | None = None
 
 
 @dataclass(slots=True)
@@ -93,8 +93,8 @@ def openapi_faults(schema: Mapping[str, Any], place: Place) -> Faults:
         node = parse(schema) if unsupported(schema) is None else None
         for index, rule in enumerate(rules):
             found.schema += _rule(rule, node, f"{path}.x-kubernetes-validations[{index}]")
-        if not found.schema and place.judge is not None:
-            found.rules += place.judge.judge(path, place.unlinked)
+        if not found.schema and place.checker is not None:
+            found.rules += place.checker.check(path, place.unlinked)
     return found
 
 
@@ -121,7 +121,7 @@ def _keywords(schema: Mapping[str, Any], place: Place) -> Iterator[Cause]:
 
 
 def _children(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Mapping[str, Any], Place]]:
-    path, judge = place.path, place.judge
+    path, checker = place.path, place.checker
     inner = replace(place, root=False)
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping):
@@ -136,28 +136,32 @@ def _children(schema: Mapping[str, Any], place: Place) -> Iterator[tuple[Mapping
                 inner,
                 path=f"{path}.additionalProperties",
                 no_defaults=reason,
-                judge=judge.entry() if judge else None,
+                checker=checker.entry() if checker else None,
             ),
         )
     for name, child in (schema.get("properties") or {}).items():
-        where = replace(inner, path=f"{path}.properties[{name}]", judge=judge.field(name) if judge else None)
+        where = replace(
+            inner, path=f"{path}.properties[{name}]", checker=checker.field(name) if checker else None
+        )
         if name in _META and (place.root or schema.get("x-kubernetes-embedded-resource")):
             where = replace(where, inside_meta=True)
             if place.root:
                 where = replace(where, no_defaults=f"in top-level {name}")
         yield child, where
     if isinstance(schema.get("not"), Mapping):
-        yield schema["not"], replace(inner, path=f"{path}.not", judge=None)
+        yield schema["not"], replace(inner, path=f"{path}.not", checker=None)
     for junctor in ("allOf", "oneOf", "anyOf"):
         for index, child in enumerate(schema.get(junctor) or ()):
-            yield child, replace(inner, path=f"{path}.{junctor}[{index}]", judge=None)
+            yield child, replace(inner, path=f"{path}.{junctor}[{index}]", checker=None)
     items = schema.get("items")
     if isinstance(items, Mapping):
         # Items of other lists can't be correlated with old ones.
         unlinked = place.unlinked or ("" if schema.get("x-kubernetes-list-type") == "map" else path)
         yield (
             items,
-            replace(inner, path=f"{path}.items", unlinked=unlinked, judge=judge.item() if judge else None),
+            replace(
+                inner, path=f"{path}.items", unlinked=unlinked, checker=checker.item() if checker else None
+            ),
         )
 
 

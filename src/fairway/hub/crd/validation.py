@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fairway.api import naming
 from fairway.hub import status
-from fairway.hub.crd.cel_rules import RuleJudge, Total
+from fairway.hub.crd.cel_rules import RuleChecker, Total
 from fairway.hub.crd.defaults import default_faults
 from fairway.hub.crd.keywords import Place, openapi_faults
 from fairway.hub.crd.parts import (
@@ -204,15 +204,15 @@ def schema_faults(schema: Mapping[str, Any], path: str, *, with_status: bool = F
     if schema.get("nullable"):
         found.append(status.forbidden_field(f"{path}.nullable", ROOT_NULLABLE))
     total = Total()
-    judge: RuleJudge | None = None
+    checker: RuleChecker | None = None
     refused = unsupported(schema)
     if refused is None:
         node = parse(schema)
         faults = structural_faults(schema, path) or default_faults(node, path)
         found += faults
         if not faults:
-            judge = RuleJudge(node=node, total=total, root=True)
-    openapi = openapi_faults(schema, Place(path=path, root=True, judge=judge))
+            checker = RuleChecker(node=node, total=total, root=True)
+    openapi = openapi_faults(schema, Place(path=path, root=True, checker=checker))
     found += openapi.schema + openapi.rules
     if refused is not None and not found:
         found.append(status.invalid_value(path, "", refused))

@@ -122,7 +122,7 @@ def organizations(request: x509.CertificateSigningRequest) -> tuple[str, ...]:
     return texts(request, NameOID.ORGANIZATION_NAME)
 
 
-def signed(document: Document, *, authority: Authority, now: datetime) -> Document | None:
+def sign(document: Document, *, authority: Authority, now: datetime) -> Document | None:
     """Return the request with its certificate or the reason for the failure; None if there is nothing to do.
 
     ``now`` has a time zone. Requests of other signers are ignored.
@@ -193,7 +193,7 @@ _FLAGS: Final = tuple(dict.fromkeys(_KEY_USAGES.values()))
 
 
 def _subject(request: x509.CertificateSigningRequest) -> x509.Name:
-    """Return the extensions; of repeated ones the last, as other parsers do."""
+    """Return the attributes to copy; of a repeated common name or serial number the last, as other parsers do."""
     taken: list[x509.NameAttribute[str | bytes]] = []
     for oid in _SUBJECT:
         found = attributes(request, oid)
@@ -238,12 +238,12 @@ def _check(signer: str, request: x509.CertificateSigningRequest, usages: Sequenc
         if any(isinstance(name, kind) for name in names):
             raise RequestFault(f"{label} subjectAltNames are not allowed")
     required = {"digital signature", "key encipherment", purpose}
-    right_usages = set(usages) in (required, required - {"key encipherment"})
+    has_usages = set(usages) in (required, required - {"key encipherment"})
     common = texts(request, NameOID.COMMON_NAME)
-    right_name = bool(common) and common[-1].startswith("system:node:")
-    told_usages = f"usages did not match [{' '.join(sorted(required))}]"
-    told_name = "subject common name does not begin with system:node:"
-    checks = [(right_name, told_name), (right_usages, told_usages)]
+    has_name = bool(common) and common[-1].startswith("system:node:")
+    usage_fault = f"usages did not match [{' '.join(sorted(required))}]"
+    name_fault = "subject common name does not begin with system:node:"
+    checks = [(has_name, name_fault), (has_usages, usage_fault)]
     for right, message in checks if signer == KUBELET_CLIENT else reversed(checks):
         if not right:
             raise RequestFault(message)

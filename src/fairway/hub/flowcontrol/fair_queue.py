@@ -69,7 +69,7 @@ class FairQueue(Generic[T]):
         return self.length
 
     @property
-    def known(self) -> int:
+    def flow_count(self) -> int:
         """The number of flows that are kept."""
         return len(self._flows)
 

@@ -16,7 +16,7 @@ from fairway.hub.patches import fieldset, managed_fields, merge_schema, ownershi
 from fairway.hub.patches.fieldset import EMPTY, FieldSet
 from fairway.hub.patches.jsonpatch import json_kind
 from fairway.hub.patches.managed_fields import APPLY, UPDATE, Entry, Managers
-from fairway.hub.patches.merge import copied, merged, with_named, without
+from fairway.hub.patches.merge import copy_json, merge_values, with_containers, without
 from fairway.hub.patches.merge_schema import MergeSchema
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
@@ -103,8 +103,8 @@ def apply(
             time=time,
             fields=fieldset.union(there.added, there.modified),
         )
-        managed_fields.take(managers, before)
-    managers = managed_fields.adapted(managers, schema)
+        managed_fields.add_fields(managers, before)
+    managers = managed_fields.adapt(managers, schema)
     request = _Request(
         live=base,
         applied=applied,
@@ -120,7 +120,7 @@ def apply(
         ignored=ignored,
     )
     try:
-        result, owners = _settled(request, force=force, time=time)
+        result, owners = _merge(request, force=force, time=time)
     except _Conflicts as refused:
         conflicts = refused.conflicts
         if manager == KUBECTL:
@@ -128,11 +128,11 @@ def apply(
             conflicts = [c for c in conflicts if not fieldset.contains(allowed, *c.path)]
         if conflicts:
             raise _refusal(conflicts) from None
-        result, owners = _settled(request, force=True, time=time)
+        result, owners = _merge(request, force=True, time=time)
     managed_fields.write(result, owners)
     if manager == KUBECTL and _annotation(result):
         result["metadata"]["annotations"][LAST_APPLIED] = _configuration(applied)
-    if live is not None and ownership.same(result, live):
+    if live is not None and ownership.json_equal(result, live):
         return live
     return result
 
@@ -145,7 +145,7 @@ def _check(applied: Document, schema: MergeSchema, *, api_version: str, kind: st
         raise bad_request(WRONG_KIND.format(shown))
     if metadata.get("managedFields") is not None:
         raise bad_request(HAS_MANAGED_FIELDS)
-    found = ownership.complaints(schema, applied)
+    found = ownership.schema_faults(schema, applied)
     if found:
         message = str(found[0]) if len(found) == 1 else "\n  ".join(["errors:", *map(str, found)])
         who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_shown_kind(api_version, kind)}"
@@ -157,14 +157,14 @@ def _shown_kind(api_version: str, kind: str) -> str:
     return f"{group}/{version}, Kind={kind}"
 
 
-def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Managers]:
+def _merge(request: _Request, *, force: bool, time: str) -> tuple[Document, Managers]:
     """Return the merged object and its managers. Raises _Conflicts."""
     schema, live, entry = request.schema, request.live, request.entry
     last = request.managers.get(entry.key)
     managers = {**request.managers, entry.key: entry}
-    result: Document = merged(schema, live, request.applied)
+    result: Document = merge_values(schema, live, request.applied)
     if last is not None and not fieldset.subset(last.fields, entry.fields):
-        result = copied(_pruned(schema, result, last.fields, managers))
+        result = copy_json(_prune(schema, result, last.fields, managers))
     changes = ownership.differences(schema, live, result, skipped=managed_fields.UNOWNED).without(
         request.ignored
     )
@@ -178,35 +178,37 @@ def _settled(request: _Request, *, force: bool, time: str) -> tuple[Document, Ma
         ]
         if conflicts:
             raise _Conflicts(conflicts)
-    owners = managed_fields.yielded(managers, changed, changes.removed, but=entry.key)
-    fields = managed_fields.unowned(entry.fields)
+    owners = managed_fields.release_fields(managers, changed, changes.removed, but=entry.key)
+    fields = managed_fields.without_unowned(entry.fields)
     owners.pop(entry.key, None)
     if fields:
-        moved = not ownership.same(_unmanaged(live), _unmanaged(result))
+        moved = not ownership.json_equal(_without_managed_fields(live), _without_managed_fields(result))
         stamp = time if moved else last.time if last is not None else ""
         owners[entry.key] = replace(entry, fields=fieldset.ordered(fields), time=stamp)
     return result, owners
 
 
-def _unmanaged(document: Document) -> Document:
+def _without_managed_fields(document: Document) -> Document:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return document
     return {**document, "metadata": {n: v for n, v in metadata.items() if n != "managedFields"}}
 
 
-def _pruned(schema: MergeSchema, result: Document, last: FieldSet, managers: Managers) -> Document:
+def _prune(schema: MergeSchema, result: Document, last: FieldSet, managers: Managers) -> Document:
     """Remove the fields that the manager applied last and that no manager owns now."""
-    last = with_named(schema, last)
+    last = with_containers(schema, last)
     owned: FieldSet = EMPTY
     for entry in managers.values():
         owned = fieldset.union(owned, entry.fields)
-    present = with_named(schema, ownership.fields(schema, result))
+    present = with_containers(schema, ownership.fields(schema, result))
     stripped = without(schema, result, last) or {}
-    kept = fieldset.union(with_named(schema, ownership.fields(schema, stripped)), with_named(schema, owned))
+    kept = fieldset.union(
+        with_containers(schema, ownership.fields(schema, stripped)), with_containers(schema, owned)
+    )
     # Removing an item also removes its fields without an owner; the next step restores those.
     restored = without(schema, result, fieldset.difference(present, kept)) or {}
-    gone = fieldset.difference(present, with_named(schema, ownership.fields(schema, restored)))
+    gone = fieldset.difference(present, with_containers(schema, ownership.fields(schema, restored)))
     return without(schema, result, fieldset.intersection(gone, last)) or {}
 
 
@@ -258,7 +260,7 @@ def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> Fiel
     if (
         not isinstance(last, dict)
         or last.get("apiVersion") != api_version
-        or ownership.complaints(schema, last)
+        or ownership.schema_faults(schema, last)
     ):
         return EMPTY
     changes = ownership.differences(schema, last, live)
@@ -270,7 +272,7 @@ def _last_applied(live: Document, schema: MergeSchema, api_version: str) -> Fiel
 
 def _configuration(applied: Document) -> str:
     """Return the last-applied annotation that kubectl's client-side apply would have written."""
-    noted: Document = copied(applied)
+    noted: Document = copy_json(applied)
     annotations = (noted.get("metadata") or {}).get("annotations")
     if isinstance(annotations, dict):
         annotations.pop(LAST_APPLIED, None)

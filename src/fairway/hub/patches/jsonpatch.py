@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairway.hub.patches.merge import copied
+from fairway.hub.patches.merge import copy_json
 from fairway.hub.resource import Document
 from fairway.hub.status import Refusal, bad_request, invalid, invalid_value, too_large
 
@@ -56,7 +56,7 @@ def apply(document: Document, operations: Any) -> Document:
     if len(checked) > MAX_OPERATIONS:
         raise too_large(TOO_MANY.format(MAX_OPERATIONS, len(checked)))
     try:
-        result = _Patch(copied(document)).run(checked)
+        result = _Patch(copy_json(document)).run(checked)
     except _Misfit:
         raise rejected() from None
     if not isinstance(result, dict):
@@ -124,13 +124,13 @@ class _Patch:
         return self._document
 
     def _add(self, operation: dict[str, Any]) -> None:
-        _add(*self._place(_text(operation, "path")), copied(operation.get("value")))
+        _add(*self._place(_text(operation, "path")), copy_json(operation.get("value")))
 
     def _remove(self, operation: dict[str, Any]) -> None:
         _remove(*self._place(_text(operation, "path")))
 
     def _replace(self, operation: dict[str, Any]) -> None:
-        path, value = _text(operation, "path"), copied(operation.get("value"))
+        path, value = _text(operation, "path"), copy_json(operation.get("value"))
         if path == "":
             if not isinstance(value, dict | list):
                 raise _Misfit
@@ -154,7 +154,7 @@ class _Patch:
         self._copied += len(msgspec.json.encode(value))
         if self._copied > MAX_COPIED:
             raise _Misfit
-        _add(holder, key, copied(value))
+        _add(holder, key, copy_json(value))
 
     def _test(self, operation: dict[str, Any]) -> None:
         path = _text(operation, "path")

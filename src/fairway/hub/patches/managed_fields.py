@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairway.hub.go_format import json_text
 from fairway.hub.patches import fieldset, merge_schema, ownership
 from fairway.hub.patches.fieldset import EMPTY, FieldSet, Malformed
-from fairway.hub.patches.merge import reconciled
+from fairway.hub.patches.merge import adapt_to_schema
 from fairway.hub.patches.merge_schema import MergeSchema
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node
@@ -166,7 +166,7 @@ def update(
     encoding of an empty object of this kind (built-in kinds always encode some fields): a create changes only what
     differs from it.
     """
-    managers = _claimed(old, new, subresource=subresource)
+    managers = _initial_entries(old, new, subresource=subresource)
     # Untracked objects stay untracked until an apply.
     if managers is None or (old is not None and not managers):
         write(new, {})
@@ -174,10 +174,10 @@ def update(
     schema = merge_schema.of(node)
     before = old if old is not None else blank or {}
     changes = ownership.differences(schema, before, new, skipped=UNOWNED).without(ignored)
-    managers = adapted(managers, schema)
+    managers = adapt(managers, schema)
     if changes:
         changed = fieldset.union(changes.added, changes.modified)
-        managers = yielded(managers, changed, changes.removed)
+        managers = release_fields(managers, changed, changes.removed)
         entry = Entry(
             manager=manager or UNKNOWN,
             operation=operation,
@@ -186,11 +186,11 @@ def update(
             time=time,
             fields=changed,
         )
-        take(managers, entry)
-    write(new, capped(managers))
+        add_fields(managers, entry)
+    write(new, cap_updates(managers))
 
 
-def _claimed(old: Document | None, new: Document, *, subresource: str) -> Managers | None:
+def _initial_entries(old: Document | None, new: Document, *, subresource: str) -> Managers | None:
     """Return the entries to start from: the client's if valid, else the stored ones; None to remove all.
 
     Clients that don't know managedFields drop them, so omitting them changes nothing.
@@ -209,16 +209,16 @@ def _claimed(old: Document | None, new: Document, *, subresource: str) -> Manage
     return read(stored, trusted=True)
 
 
-def adapted(managers: Managers, schema: MergeSchema) -> Managers:
+def adapt(managers: Managers, schema: MergeSchema) -> Managers:
     """Adapt the entries to the schema."""
     kept: Managers = {}
     for key, entry in managers.items():
-        fields = reconciled(schema, entry.fields)
+        fields = adapt_to_schema(schema, entry.fields)
         kept[key] = entry if fields is entry.fields else replace(entry, fields=fields)
     return kept
 
 
-def yielded(
+def release_fields(
     managers: Managers, changed: FieldSet, removed: FieldSet, *, but: tuple[str, ...] | None = None
 ) -> Managers:
     """Remove the changed fields from every manager except ``but``, and removed fields from all; drop empty entries."""
@@ -232,7 +232,7 @@ def yielded(
     return kept
 
 
-def take(managers: Managers, entry: Entry) -> None:
+def add_fields(managers: Managers, entry: Entry) -> None:
     """Add the entry's fields, if any, to those of its manager."""
     if entry.fields:
         previous = managers.get(entry.key)
@@ -240,12 +240,12 @@ def take(managers: Managers, entry: Entry) -> None:
         managers[entry.key] = replace(entry, fields=fieldset.ordered(owned))
 
 
-def unowned(fields: FieldSet) -> FieldSet:
+def without_unowned(fields: FieldSet) -> FieldSet:
     """Remove the fields that have no owner."""
     return fieldset.difference(fields, _UNOWNED_FIELDS)
 
 
-def capped(managers: Managers) -> Managers:
+def cap_updates(managers: Managers) -> Managers:
     """Limit update entries to ten: the oldest are merged, per version."""
     if len(managers) <= MAX_UPDATES:
         return managers
@@ -274,22 +274,22 @@ def capped(managers: Managers) -> Managers:
     return kept
 
 
-def settle(old: Document, new: Document) -> None:
+def restore_times(old: Document, new: Document) -> None:
     """Restore the old times of managedFields if nothing else changed, so that the write becomes a no-op."""
     before: Sequence[Document] = (old.get("metadata") or {}).get("managedFields") or ()
     after: Sequence[Document] = (new.get("metadata") or {}).get("managedFields") or ()
     if not after or len(before) != len(after) or before == after:
         return
-    if [_timeless(entry) for entry in before] != [_timeless(entry) for entry in after]:
+    if [_without_time(entry) for entry in before] != [_without_time(entry) for entry in after]:
         return
-    if ownership.same(_bare(old), _bare(new)):
+    if ownership.json_equal(_without_managed_fields(old), _without_managed_fields(new)):
         new["metadata"]["managedFields"] = list(before)
 
 
-def _timeless(entry: Document) -> Document:
+def _without_time(entry: Document) -> Document:
     return {name: value for name, value in entry.items() if name != "time"}
 
 
-def _bare(document: Document) -> Document:
+def _without_managed_fields(document: Document) -> Document:
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     return {**document, "metadata": metadata}

@@ -8,20 +8,20 @@ from fairway.hub.patches.ownership import ABSENT, kind_of
 from fairway.hub.slicing import checkpoint
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Copy a JSON value."""
     if isinstance(value, dict):
         checkpoint()
-        return {name: copied(inner) for name, inner in value.items()}
+        return {name: copy_json(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [copied(inner) for inner in value]
+        return [copy_json(inner) for inner in value]
     return value
 
 
-def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
+def merge_values(schema: MergeSchema, live: Any, applied: Any) -> Any:
     """Merge values: applied ones win, none is removed. The result shares nothing with either."""
     if applied is ABSENT or live is ABSENT:
-        return copied(live if applied is ABSENT else applied)
+        return copy_json(live if applied is ABSENT else applied)
     kind = kind_of(schema, applied)
     if kind == "map" and not schema.whole_map:
         one = live if isinstance(live, dict) else {}
@@ -29,7 +29,7 @@ def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
         if one or other:
             names = [*one, *(name for name in other if name not in one)]
             return {
-                name: merged(schema.child(name), one.get(name, ABSENT), other.get(name, ABSENT))
+                name: merge_values(schema.child(name), one.get(name, ABSENT), other.get(name, ABSENT))
                 for name in names
             }
     elif kind == "list" and not schema.whole_list:
@@ -37,7 +37,7 @@ def merged(schema: MergeSchema, live: Any, applied: Any) -> Any:
         others = applied if isinstance(applied, list) else []
         if items or others:
             return _merged_items(schema, items, others)
-    return copied(applied)
+    return copy_json(applied)
 
 
 def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> list[Any]:
@@ -56,7 +56,7 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
 
     def take(element: str) -> None:
         done.add(element)
-        result.append(merged(item, ones.get(element, ABSENT), others[element]))
+        result.append(merge_values(item, ones.get(element, ABSENT), others[element]))
 
     left = right = 0
     while left < len(elements) or right < len(order):
@@ -72,7 +72,7 @@ def _merged_items(schema: MergeSchema, live: list[Any], applied: list[Any]) -> l
         if left < len(elements):
             element = elements[left]
             if element not in others:
-                result.append(copied(live[left]))
+                result.append(copy_json(live[left]))
                 left += 1
                 continue
             if element in done:
@@ -133,7 +133,7 @@ def _without_items(schema: MergeSchema, value: list[Any], gone: FieldSet) -> lis
     return kept
 
 
-def with_named(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
+def with_containers(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
     """Add to the set every field of the schema that contains one of the set's paths."""
     made: FieldSet = {}
     for name, inner in fields.items():
@@ -147,12 +147,12 @@ def with_named(schema: MergeSchema | None, fields: FieldSet) -> FieldSet:
             child = schema.fields.get(name[2:], schema.rest)
         elif schema is not None and name[0] == "k" and schema.is_list:
             child = schema.item
-        below = with_named(child, inner)
+        below = with_containers(child, inner)
         made[name] = {SELF: LEAF, **below} if named else below
     return made
 
 
-def reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
+def adapt_to_schema(schema: MergeSchema, fields: FieldSet) -> FieldSet:
     """Adapt a set to a changed schema: the owner of a part of a now atomic value owns the whole. Returns the same
     object when nothing changes."""
     made: FieldSet | None = None
@@ -175,7 +175,7 @@ def _reconciled(schema: MergeSchema, fields: FieldSet) -> FieldSet:
     if schema.is_map:
         if schema.free:
             return fields
-        return LEAF if schema.whole_map else reconciled(schema, fields)
+        return LEAF if schema.whole_map else adapt_to_schema(schema, fields)
     if schema.scalar:
         return fields
-    return LEAF if schema.whole_list else reconciled(schema, fields)
+    return LEAF if schema.whole_list else adapt_to_schema(schema, fields)

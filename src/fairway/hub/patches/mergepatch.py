@@ -7,7 +7,7 @@ replaces an object.
 from typing import Any, Final
 
 from fairway.hub.patches.jsonpatch import json_kind
-from fairway.hub.patches.merge import copied
+from fairway.hub.patches.merge import copy_json
 from fairway.hub.resource import Document
 from fairway.hub.status import bad_request
 
@@ -28,7 +28,7 @@ def apply(document: Document, patch: Any) -> Document:
 
 
 def _merged(document: Document, patch: Document) -> Document:
-    result = {name: None if name in patch else copied(value) for name, value in document.items()}
+    result = {name: None if name in patch else copy_json(value) for name, value in document.items()}
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)
@@ -39,7 +39,7 @@ def _merged(document: Document, patch: Document) -> Document:
         elif isinstance(value, dict):
             result[name] = _merged(current, value)
         else:
-            result[name] = copied(value)
+            result[name] = copy_json(value)
     return result
 
 

@@ -29,7 +29,7 @@ _SCALAR, _LIST, _MAP = "scalar", "list", "map"
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class SchemaFault:
     """``path`` is printed as Kubernetes does."""
 
     path: str
@@ -60,7 +60,7 @@ class Differences:
         return bool(self.added or self.modified or self.removed)
 
 
-def same(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """Compare as JSON: 1 equals 1.0, but not true."""
     if left is right:
         return True
@@ -70,10 +70,10 @@ def same(left: Any, right: Any) -> bool:
         return (
             isinstance(right, dict)
             and len(left) == len(right)
-            and all(name in right and same(value, right[name]) for name, value in left.items())
+            and all(name in right and json_equal(value, right[name]) for name, value in left.items())
         )
     if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and all(map(same, left, right))
+        return isinstance(right, list) and len(left) == len(right) and all(map(json_equal, left, right))
     return bool(left == right)
 
 
@@ -130,7 +130,7 @@ def _differ_in_map(
                 _differ_skipping(child, "f:" + name, one, other, added, modified, removed, inside)
         elif other is ABSENT:
             removed["f:" + name] = _whole(child, one)
-        elif one != other or not (child.strict or same(one, other)):
+        elif one != other or not (child.strict or json_equal(one, other)):
             _differ(child, "f:" + name, one, other, added, modified, removed)
     for name, other in right.items():
         if name in left:
@@ -215,7 +215,7 @@ def _differ_in_list(
     for element in [*lefts, *(e for e in rights if e not in lefts)]:
         ones, others = lefts.get(element, []), rights.get(element, [])
         if len(ones) > 1 and len(others) > 1:
-            if not same(ones, others):
+            if not json_equal(ones, others):
                 modified[element] = LEAF
         elif len(ones) > 1:
             removed[element] = LEAF
@@ -229,7 +229,7 @@ def _differ_in_list(
             removed[element] = _whole(item, ones[0])
         elif not ones:
             added[element] = _whole(item, others[0])
-        elif ones[0] != others[0] or not (item.strict or same(ones[0], others[0])):
+        elif ones[0] != others[0] or not (item.strict or json_equal(ones[0], others[0])):
             _differ(item, element, ones[0], others[0], added, modified, removed)
 
 
@@ -296,36 +296,36 @@ def _claimed(schema: MergeSchema, value: Any) -> tuple[bool, FieldSet]:
     return False, made
 
 
-def complaints(schema: MergeSchema, value: Any, path: str = "") -> list[Complaint]:
+def schema_faults(schema: MergeSchema, value: Any, path: str = "") -> list[SchemaFault]:
     """Return why a value doesn't fit; items of sets and keyed lists must be unique."""
     checkpoint()
     kind = kind_of(schema, value)
     if value is None:
         return []
     if kind is _SCALAR:
-        message = _scalar_complaint(schema.scalar, value)
-        return [Complaint(path, message)] if message else []
+        message = _scalar_fault(schema.scalar, value)
+        return [SchemaFault(path, message)] if message else []
     if kind is _MAP:
         if not isinstance(value, dict):
-            return [Complaint(path, EXPECTED_MAP.format(plain(value)))]
-        return _map_complaints(schema, value, path)
+            return [SchemaFault(path, EXPECTED_MAP.format(plain(value)))]
+        return _map_faults(schema, value, path)
     if not isinstance(value, list):
-        return [Complaint(path, EXPECTED_LIST.format(plain(value)))]
-    return _list_complaints(schema, value, path)
+        return [SchemaFault(path, EXPECTED_LIST.format(plain(value)))]
+    return _list_faults(schema, value, path)
 
 
-def _map_complaints(schema: MergeSchema, value: Mapping[str, Any], path: str) -> list[Complaint]:
-    found: list[Complaint] = []
+def _map_faults(schema: MergeSchema, value: Mapping[str, Any], path: str) -> list[SchemaFault]:
+    found: list[SchemaFault] = []
     for name, inner in value.items():
         child = schema.fields.get(name, schema.rest)
         if child is None:
-            return [*found, Complaint(f"{path}.{name}", NOT_DECLARED)]
-        found += complaints(child, inner, f"{path}.{name}")
+            return [*found, SchemaFault(f"{path}.{name}", NOT_DECLARED)]
+        found += schema_faults(child, inner, f"{path}.{name}")
     return found
 
 
-def _list_complaints(schema: MergeSchema, value: list[Any], path: str) -> list[Complaint]:
-    found: list[Complaint] = []
+def _list_faults(schema: MergeSchema, value: list[Any], path: str) -> list[SchemaFault]:
+    found: list[SchemaFault] = []
     seen: set[str] = set()
     item = schema.item or FREE
     for index, inner in enumerate(value):
@@ -335,16 +335,16 @@ def _list_complaints(schema: MergeSchema, value: list[Any], path: str) -> list[C
             try:
                 element = schema.element(inner)
             except BadItem as error:
-                return [*found, Complaint(path, BAD_ITEM.format(index, error))]
+                return [*found, SchemaFault(path, BAD_ITEM.format(index, error))]
             shown = fieldset.shown((element,))
             if element in seen:
-                found.append(Complaint(path, DUPLICATE_ITEM.format(shown)))
+                found.append(SchemaFault(path, DUPLICATE_ITEM.format(shown)))
             seen.add(element)
-        found += complaints(item, inner, path + shown)
+        found += schema_faults(item, inner, path + shown)
     return found
 
 
-def _scalar_complaint(scalar: str, value: Any) -> str:
+def _scalar_fault(scalar: str, value: Any) -> str:
     truth, number = isinstance(value, bool), isinstance(value, int | float)
     if scalar == NUMERIC:
         return EXPECTED_NUMBER.format(type_name(value)) if truth or not number else ""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fairway.hub.go_format import plain, type_name
 from fairway.hub.patches.jsonpatch import json_kind, rejected
-from fairway.hub.patches.merge import copied
+from fairway.hub.patches.merge import copy_json
 from fairway.hub.resource import Document
 from fairway.hub.schema import OBJECT, Node
 from fairway.hub.status import Refusal, bad_request
@@ -49,7 +49,7 @@ def apply(document: Document, patch: Any, node: Node) -> Document:
         patch = {}
     if not isinstance(patch, dict):
         raise bad_request(UNDECODABLE.format(json_kind(patch)))
-    return _merged(copied(document), copied(patch), node)
+    return _merged(copy_json(document), copy_json(patch), node)
 
 
 def _merged(original: Document, patch: Document, node: Node | None) -> Document:

@@ -194,7 +194,7 @@ def write_private(path: Path, data: bytes) -> None:
         os.close(parent)
 
 
-def read_kept(path: Path) -> bytes | None:
+def read_private(path: Path) -> bytes | None:
     """Read a private file; None if missing. Raises CertificateFault."""
     try:
         with contextlib.suppress(PermissionError):

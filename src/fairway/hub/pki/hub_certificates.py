@@ -37,7 +37,7 @@ from fairway.hub.pki.certificates import (
     Authority,
     CertificateFault,
     Identity,
-    read_kept,
+    read_private,
     write_private,
 )
 from fairway.hub.resource import Document
@@ -147,12 +147,12 @@ class Certificates:
         own = self.authority.certificate
         if not own.not_valid_before_utc <= now < own.not_valid_after_utc - _AUTHORITY_RENEWAL:
             self.authority.renew(now=now)
-            self._keep(AUTHORITY_FILE, self.authority.identity.pem())
+            self._write_file(AUTHORITY_FILE, self.authority.identity.pem())
             log.warning(AUTHORITY_RENEWED, own.not_valid_after_utc, AUTHORITY_CERTIFICATE_FILE)
             changed = True
-        self._keep(AUTHORITY_CERTIFICATE_FILE, self.authority.identity.certificate_pem())
-        serving = getattr(self, "serving", None) or self._kept(SERVING_FILE)
-        if serving is None or not self._lasts(serving, now) or not self._names <= _names_of(serving):
+        self._write_file(AUTHORITY_CERTIFICATE_FILE, self.authority.identity.certificate_pem())
+        serving = getattr(self, "serving", None) or self._read_existing(SERVING_FILE)
+        if serving is None or not self._is_current(serving, now) or not self._names <= _names_of(serving):
             serving = self._issue(
                 SERVING_FILE,
                 subject=[(NameOID.COMMON_NAME, "fairway-hub")],
@@ -161,8 +161,8 @@ class Certificates:
                 now=now,
             )
             changed = True
-        admin = getattr(self, "admin", None) or self._kept(ADMIN_FILE)
-        if admin is None or not self._lasts(admin, now):
+        admin = getattr(self, "admin", None) or self._read_existing(ADMIN_FILE)
+        if admin is None or not self._is_current(admin, now):
             admin = self._issue(
                 ADMIN_FILE,
                 subject=[(NameOID.ORGANIZATION_NAME, MASTERS), (NameOID.COMMON_NAME, ADMIN)],
@@ -181,7 +181,7 @@ class Certificates:
         )
         return changed
 
-    def _lasts(self, identity: Identity, now: datetime) -> bool:
+    def _is_current(self, identity: Identity, now: datetime) -> bool:
         certificate = identity.certificate
         try:
             certificate.verify_directly_issued_by(self.authority.certificate)
@@ -209,11 +209,11 @@ class Certificates:
             end=now + _LIFE,
         )
         identity = Identity(certificate, key)
-        self._keep(name, identity.pem())
+        self._write_file(name, identity.pem())
         log.info(RENEWED, name.removesuffix(".pem"), certificate.not_valid_after_utc)
         return identity
 
-    def _kept(self, name: str) -> Identity | None:
+    def _read_existing(self, name: str) -> Identity | None:
         """Return None for an unusable certificate that the authority can reissue."""
         if self._folder is None:
             return None
@@ -223,7 +223,7 @@ class Certificates:
             log.warning(REISSUED, fault)
             return None
 
-    def _keep(self, name: str, data: bytes) -> None:
+    def _write_file(self, name: str, data: bytes) -> None:
         """Write a file if possible. On a full disk the hub runs with the certificate in memory; the next start
         reissues it."""
         if self._folder is None:
@@ -330,7 +330,7 @@ class _Unusable(CertificateFault):
 
 
 def _read(path: Path) -> Identity | None:
-    data = read_kept(path)
+    data = read_private(path)
     if data is None:
         return None
     try:

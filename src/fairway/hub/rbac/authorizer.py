@@ -19,7 +19,7 @@ from fairway.hub.rbac.roles import (
     GROUP,
     Role,
     Rule,
-    gathered,
+    aggregated_rules,
     listed,
     missing,
     permissions,
@@ -150,7 +150,7 @@ class _Grants:
             key = (asked.verb, asked.group, asked.resource, asked.subresource)
         found = self._known.get(key)
         if found is None:
-            found = tuple(self._about(asked))
+            found = tuple(self._matching_names(asked))
             if sum(map(len, key)) <= _LONGEST:
                 if len(self._known) >= _REMEMBERED_ANSWERS:
                     self._known.clear()
@@ -161,11 +161,11 @@ class _Grants:
                 return reason
         return None
 
-    def _about(self, asked: Attributes) -> Iterator[tuple[frozenset[str] | None, str]]:
+    def _matching_names(self, asked: Attributes) -> Iterator[tuple[frozenset[str] | None, str]]:
         """Yield the resource names of each matching rule, up to the first without such a limit."""
         for rule, reason in self.rules:
             if asked.path is not None:
-                if rule.opens(asked.verb, asked.path):
+                if rule.permits_path(asked.verb, asked.path):
                     yield None, reason
                     return
             elif rule.permits(asked.verb, asked.group, asked.resource, asked.subresource):
@@ -194,7 +194,7 @@ class _Index:
             for key, _ in binding.subjects:
                 self.by_subject.setdefault(key, {})[name] = binding
 
-    def applying(self, keys: set[str]) -> Iterator[tuple[_Binding, str]]:
+    def bindings_for(self, keys: set[str]) -> Iterator[tuple[_Binding, str]]:
         """Return the bindings by name, each with the description of its first matching subject."""
         found = {name: each for key in keys for name, each in self.by_subject.get(key, {}).items()}
         for name in sorted(found):
@@ -208,7 +208,7 @@ class Authorizer:
         self._cluster_roles: dict[str, Role] = {}
         self._roles: dict[tuple[str, str], tuple[Rule, ...]] = {}
         self._bindings: dict[str, _Index] = {}
-        self._gathered: dict[str, tuple[Rule, ...]] = {}
+        self._aggregated: dict[str, tuple[Rule, ...]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], _Grants] = {}
 
     def decide(self, user: User, attributes: Attributes) -> Decision:
@@ -218,7 +218,7 @@ class Authorizer:
         reason = grants.reason(attributes)
         if reason is not None:
             return Decision(allowed=True, reason=reason)
-        return Decision(allowed=False, reason=f"RBAC: {_together(grants.faults)}" if grants.faults else "")
+        return Decision(allowed=False, reason=f"RBAC: {_join_faults(grants.faults)}" if grants.faults else "")
 
     def authorize(self, user: User, attributes: Attributes) -> None:
         """Raise a 403 unless the request is allowed."""
@@ -229,7 +229,7 @@ class Authorizer:
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], str]:
         """Return all rules of a user in a namespace, and the errors met."""
         grants = self._granted(user, namespace)
-        return [rule for rule, _ in grants.rules], _together(grants.faults)
+        return [rule for rule, _ in grants.rules], _join_faults(grants.faults)
 
     def admit(
         self, resource: str, document: Document, old: Document | None, *, user: User, namespace: str = ""
@@ -238,15 +238,15 @@ class Authorizer:
 
         ``resource`` is one of the four RBAC resources; others pass. Precedes validation, as in kube-apiserver.
         """
-        if MASTERS in user.groups or (old is not None and _only_collected(document, old)):
+        if MASTERS in user.groups or (old is not None and _changes_only_gc_fields(document, old)):
             return
         name = document["metadata"].get("name", "")
         match resource:
             case "roles" | "clusterroles":
                 known = name if old is not None else ""
-                if self._may(user, "escalate", resource, known, namespace):
+                if self._is_allowed(user, "escalate", resource, known, namespace):
                     return
-                self._confirm(user, resource, name, namespace, rules_of(document))
+                self._check_escalation(user, resource, name, namespace, rules_of(document))
                 if _aggregates(document) or (old is not None and _aggregates(old)):
                     held, _ = self.rules_for(user, namespace)
                     if missing(held, EVERYTHING):
@@ -257,19 +257,19 @@ class Authorizer:
                 target = {"Role": "roles", "ClusterRole": "clusterroles"}.get(kind)
                 if target is None:
                     raise _unsupported(kind)
-                if self._may(user, "bind", target, role, namespace):
+                if self._is_allowed(user, "bind", target, role, namespace):
                     return
                 self._refresh()
                 rules = self._rules_of_role(kind, role, namespace)
                 if rules is None:
                     raise status.not_found(GROUP, resource, role)
-                self._confirm(user, resource, name, namespace, rules)
+                self._check_escalation(user, resource, name, namespace, rules)
 
-    def _may(self, user: User, verb: str, resource: str, name: str, namespace: str) -> bool:
+    def _is_allowed(self, user: User, verb: str, resource: str, name: str, namespace: str) -> bool:
         asked = Attributes(verb=verb, group=GROUP, resource=resource, name=name, namespace=namespace)
         return self.decide(user, asked).allowed
 
-    def _confirm(
+    def _check_escalation(
         self, user: User, resource: str, name: str, namespace: str, wanted: tuple[Rule, ...]
     ) -> None:
         if permissions(wanted) > MAX_PERMISSIONS:
@@ -287,20 +287,20 @@ class Authorizer:
         key = (user.name, user.groups, namespace)
         grants = self._grants.get(key)
         if grants is None:
-            grants = self._gather(user, namespace)
+            grants = self._collect_grants(user, namespace)
             if len(user.groups) <= _MAX_GROUPS and len(namespace) <= _LONGEST:
                 if len(self._grants) >= _CACHE_SIZE:
                     self._grants.clear()
                 self._grants[key] = grants
         return grants
 
-    def _gather(self, user: User, namespace: str) -> _Grants:
+    def _collect_grants(self, user: User, namespace: str) -> _Grants:
         keys = {_user_key(user.name), *map(_group_key, user.groups)}
         rules: list[tuple[Rule, str]] = []
         faults: list[str] = []
         for place in ("", namespace) if namespace else ("",):
             index = self._bindings.get(place)
-            for binding, subject in index.applying(keys) if index is not None else ():
+            for binding, subject in index.bindings_for(keys) if index is not None else ():
                 found = self._rules_of_role(binding.role_kind, binding.role, place)
                 if found is None:
                     faults.append(_no_role(binding.role_kind, binding.role))
@@ -315,11 +315,11 @@ class Authorizer:
         role = self._cluster_roles.get(name) if kind == "ClusterRole" else None
         if role is None:
             return None
-        if role.gathers is None:
+        if role.selectors is None:
             return role.rules
-        if name not in self._gathered:
-            self._gathered[name] = gathered(name, self._cluster_roles)
-        return self._gathered[name]
+        if name not in self._aggregated:
+            self._aggregated[name] = aggregated_rules(name, self._cluster_roles)
+        return self._aggregated[name]
 
     def _refresh(self) -> None:
         touched = self._objects.touched
@@ -328,7 +328,7 @@ class Authorizer:
                 self._read(resource, seen)
                 self._seen[resource] = newest
                 self._grants.clear()
-                self._gathered.clear()
+                self._aggregated.clear()
 
     def _read(self, resource: str, seen: int) -> None:
         changed = self._objects.changed(resource, seen) if seen >= 0 else None
@@ -370,18 +370,18 @@ def _aggregates(document: Document) -> bool:
     return bool((document.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _only_collected(document: Document, old: Document) -> bool:
+def _changes_only_gc_fields(document: Document, old: Document) -> bool:
     """Return whether only fields change that the garbage collector must be able to change."""
-    return _without_collected(document) == _without_collected(old)
+    return _without_gc_fields(document) == _without_gc_fields(old)
 
 
-def _without_collected(document: Document) -> Document:
+def _without_gc_fields(document: Document) -> Document:
     meta = document["metadata"]
-    kept = {key: value for key, value in meta.items() if key not in _COLLECTED}
+    kept = {key: value for key, value in meta.items() if key not in _GC_FIELDS}
     return {**document, "metadata": kept}
 
 
-_COLLECTED: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "selfLink"})
+_GC_FIELDS: Final = frozenset({"ownerReferences", "finalizers", "managedFields", "selfLink"})
 
 
 def _no_role(kind: str, name: str) -> str:
@@ -394,6 +394,6 @@ def _unsupported(kind: str) -> status.Refusal:
     return status.Refusal(code=500, reason="", message=_no_role(kind, ""))
 
 
-def _together(faults: Iterable[str]) -> str:
+def _join_faults(faults: Iterable[str]) -> str:
     unique = list(dict.fromkeys(faults))
     return f"[{', '.join(unique)}]" if len(unique) > 1 else "".join(unique)

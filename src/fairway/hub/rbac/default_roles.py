@@ -43,26 +43,26 @@ def documents() -> Iterator[tuple[str, Document]]:
     yield authorizer.CLUSTER_ROLE_BINDINGS, _binding(role, f"user {CONTROLLER_MANAGER}")
 
 
-def reconciled(kept: Document, wanted: Document) -> Document | None:
+def reconcile(stored: Document, wanted: Document) -> Document | None:
     """Return a stored default with the additions of a newer version; None if it is complete or opted out.
 
     Nothing is removed, so administrators' additions stay. A binding whose roleRef was changed stays as it is.
     """
-    annotations = kept["metadata"].get("annotations") or {}
-    if annotations.get(AUTO_UPDATE, "true") == "false" or kept.get("roleRef") != wanted.get("roleRef"):
+    annotations = stored["metadata"].get("annotations") or {}
+    if annotations.get(AUTO_UPDATE, "true") == "false" or stored.get("roleRef") != wanted.get("roleRef"):
         return None
     added: Document = {}
-    if lacking := missing(rules_of(kept), rules_of(wanted)):
-        added["rules"] = [*(kept.get("rules") or ()), *(rule.document() for rule in lacking)]
-    had = kept.get("subjects") or []
+    if lacking := missing(rules_of(stored), rules_of(wanted)):
+        added["rules"] = [*(stored.get("rules") or ()), *(rule.document() for rule in lacking)]
+    had = stored.get("subjects") or []
     if new := [each for each in wanted.get("subjects") or () if each not in had]:
         added["subjects"] = [*had, *new]
-    if "aggregationRule" in wanted and kept.get("aggregationRule") != wanted["aggregationRule"]:
+    if "aggregationRule" in wanted and stored.get("aggregationRule") != wanted["aggregationRule"]:
         added["aggregationRule"] = wanted["aggregationRule"]
-    labels = kept["metadata"].get("labels") or {}
+    labels = stored["metadata"].get("labels") or {}
     if new_labels := {k: v for k, v in (wanted["metadata"].get("labels") or {}).items() if k not in labels}:
-        added["metadata"] = kept["metadata"] | {"labels": labels | new_labels}
-    return kept | added if added else None
+        added["metadata"] = stored["metadata"] | {"labels": labels | new_labels}
+    return stored | added if added else None
 
 
 @cache

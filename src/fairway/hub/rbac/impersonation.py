@@ -35,7 +35,7 @@ _MODES: Final = ("associated-node", "arbitrary-node", "serviceaccount", "user-in
 """In the order in which they are tried; the last, without a name, is the legacy mode."""
 
 
-def wanted(headers: Iterable[tuple[str, str]]) -> User | None:
+def requested_user(headers: Iterable[tuple[str, str]]) -> User | None:
     """Return the user that the headers name; None without headers. Raises a 400 for headers without a user."""
     name = uid = ""
     listed: list[str] = []
@@ -65,9 +65,9 @@ class Impersonation:
         self._authorizer = authorizer
         self._last: dict[str, str] = {}
 
-    def become(self, user: User, headers: Iterable[tuple[str, str]], attributes: Attributes) -> User:
+    def impersonate(self, user: User, headers: Iterable[tuple[str, str]], attributes: Attributes) -> User:
         """Return the effective user of a request: its own, or the impersonated one. Raises a 400 or a 403."""
-        named = wanted(headers)
+        named = requested_user(headers)
         if named is None:
             return user
         # Try the mode that succeeded last time first; its refusal is the one that the client expects.
@@ -78,7 +78,7 @@ class Impersonation:
             if not _applies(mode, named, user):
                 continue
             try:
-                became = self._checked(mode, user, named, attributes)
+                became = self._check_mode(mode, user, named, attributes)
             except status.Refusal as fault:
                 first = first or fault
                 continue
@@ -89,7 +89,7 @@ class Impersonation:
         assert first is not None  # the legacy mode always applies
         raise first
 
-    def _checked(self, mode: str, user: User, named: User, attributes: Attributes) -> User:
+    def _check_mode(self, mode: str, user: User, named: User, attributes: Attributes) -> User:
         if mode:
             on = msgspec.structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
             self._authorizer.authorize(user, on)

@@ -61,10 +61,10 @@ class Rule(Struct, frozen=True):
             return resource in self.resources
         return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
 
-    def opens(self, verb: str, path: str) -> bool:
-        return (ALL in self.verbs or verb in self.verbs) and any(_reaches(url, path) for url in self.urls)
+    def permits_path(self, verb: str, path: str) -> bool:
+        return (ALL in self.verbs or verb in self.verbs) and any(_url_matches(url, path) for url in self.urls)
 
-    def singles(self) -> Iterator["Rule"]:
+    def split(self) -> Iterator["Rule"]:
         """Split the rule into rules with one verb, one resource and at most one name each."""
         for group, resource, verb in itertools.product(self.groups, self.resources, self.verbs):
             for name in self.names or (None,):
@@ -78,7 +78,7 @@ class Rule(Struct, frozen=True):
         if not (ALL in self.verbs or single.verbs[0] in self.verbs):
             return False
         if single.urls:
-            return not self.names and any(_reaches(url, single.urls[0]) for url in self.urls)
+            return not self.names and any(_url_matches(url, single.urls[0]) for url in self.urls)
         if self.names and not (single.names and single.names[0] in self.names):
             return False
         resource = single.resources[0]
@@ -113,7 +113,7 @@ class Rule(Struct, frozen=True):
 EVERYTHING: Final = (Rule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)), Rule(verbs=(ALL,), urls=(ALL,)))
 
 
-def _reaches(url: str, path: str) -> bool:
+def _url_matches(url: str, path: str) -> bool:
     return url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL)))
 
 
@@ -129,7 +129,7 @@ def missing(held: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     """Return the single rules of ``wanted`` that no held rule covers, with the verbs of a resource combined."""
     owned = tuple(held)
     together: dict[Rule, list[str]] = {}
-    for single in itertools.chain.from_iterable(rule.singles() for rule in wanted if rule not in owned):
+    for single in itertools.chain.from_iterable(rule.split() for rule in wanted if rule not in owned):
         if not any(each.covers(single) for each in owned):
             # Paths have one line per verb, resources one for all.
             key = single if single.urls else msgspec.structs.replace(single, verbs=())
@@ -151,7 +151,7 @@ class Role:
 
     rules: tuple[Rule, ...]
     labels: Mapping[str, str]
-    gathers: tuple[Selector, ...] | None = None
+    selectors: tuple[Selector, ...] | None = None
 
     @classmethod
     def of(cls, document: Document) -> "Role":
@@ -171,7 +171,7 @@ def _selectors(aggregation: Document) -> Iterator[Selector]:
             continue  # validation rejects these; a stored one selects nothing
 
 
-def gathered(name: str, roles: Mapping[str, Role]) -> tuple[Rule, ...]:
+def aggregated_rules(name: str, roles: Mapping[str, Role]) -> tuple[Rule, ...]:
     """Return the rules of a cluster role including all it aggregates, directly and indirectly, each once."""
     found: dict[Rule, None] = {}
     visited: set[str] = set()
@@ -180,10 +180,10 @@ def gathered(name: str, roles: Mapping[str, Role]) -> tuple[Rule, ...]:
     def visit(current: str) -> None:
         visited.add(current)
         role = roles[current]
-        if role.gathers is None:
+        if role.selectors is None:
             found.update(dict.fromkeys(role.rules))
             return
-        for selector in role.gathers:
+        for selector in role.selectors:
             for other in names:
                 if other not in visited and selector.matches(roles[other].labels):
                     visit(other)
@@ -196,9 +196,9 @@ def aggregate(clusterroles: Iterable[Document]) -> dict[str, list[Document]]:
     """Return the rules that every cluster role with an aggregationRule should contain, by its name."""
     roles = {each["metadata"]["name"]: Role.of(each) for each in clusterroles}
     return {
-        name: [rule.document() for rule in gathered(name, roles)]
+        name: [rule.document() for rule in aggregated_rules(name, roles)]
         for name, role in roles.items()
-        if role.gathers is not None
+        if role.selectors is not None
     }
 
 

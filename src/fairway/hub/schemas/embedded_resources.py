@@ -7,7 +7,7 @@ from fairway.api import naming
 from fairway.hub import status
 from fairway.hub.schema import Node
 from fairway.hub.schemas.metadata import check_new
-from fairway.hub.schemas.object_meta import malformed
+from fairway.hub.schemas.object_meta import decoding_error
 from fairway.hub.schemas.reachability import Reach
 from fairway.hub.status import Cause
 
@@ -47,7 +47,7 @@ def _resource(value: dict[str, Any], path: str) -> Iterator[Cause]:
                 yield status.invalid_value(f"{path}.{name}", value[name], detail)
     if "metadata" in value:
         metadata = value["metadata"]
-        fault = malformed(metadata)
+        fault = decoding_error(metadata)
         if fault is not None:
             yield status.invalid_value(f"{path}.metadata", metadata, fault)
             return

@@ -31,7 +31,7 @@ _MANAGED: Final = {
 }
 
 
-def malformed(metadata: object) -> str | None:
+def decoding_error(metadata: object) -> str | None:
     """Return the decoding error with the message of Go's decoder."""
     if metadata is None:
         return None
@@ -137,7 +137,7 @@ def _kind(value: object) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def tidy(metadata: dict[str, Any]) -> None:
+def drop_empty_fields(metadata: dict[str, Any]) -> None:
     """Drop empty fields and replace nulls in lists, in place. Parts of a wrong type stay."""
     for name in [
         name for name, value in metadata.items() if not value and name != "deletionGracePeriodSeconds"

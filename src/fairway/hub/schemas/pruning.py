@@ -11,7 +11,7 @@ import msgspec
 
 from fairway.hub.budget import Budget
 from fairway.hub.schema import Node, object_meta
-from fairway.hub.schemas.object_meta import tidy
+from fairway.hub.schemas.object_meta import drop_empty_fields
 from fairway.hub.schemas.reachability import children, reaching
 
 Prune = Callable[[Any, str, list[str]], None]
@@ -108,7 +108,7 @@ class Pruning:
 
         def run(value: Any, path: str, dropped: list[str]) -> None:
             if type(value) is dict:
-                tidy(value)
+                drop_empty_fields(value)
             prune(value, path, dropped)
 
         return run

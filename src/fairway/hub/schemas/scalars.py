@@ -53,7 +53,7 @@ def type_fault(types: tuple[str, ...], form: str, value: Any, path: str) -> Caus
     kind, own_format = _JSON_TYPES[type(value)]
     fits = (
         kind in types
-        or (kind == NUMBER and INTEGER in types and whole(value))
+        or (kind == NUMBER and INTEGER in types and is_whole(value))
         or (kind == INTEGER and NUMBER in types)
     )
     if fits:
@@ -73,7 +73,7 @@ def _mistyped(path: str, wanted: str, found: str) -> Cause:
     return status.type_invalid(at(path), found, MISTYPED.format(path, wanted, quote(found)))
 
 
-def whole(value: float) -> bool:
+def is_whole(value: float) -> bool:
     return -_LARGEST_EXACT <= value <= _LARGEST_EXACT and value == math.floor(value)
 
 
@@ -148,7 +148,7 @@ def enum_check(values: Sequence[Any]) -> Check | None:
             found = value in texts
         else:
             # Null is never in an enumeration.
-            found = value is not None and any(_alike(value, other) for other in others)
+            found = value is not None and any(_is_equal(value, other) for other in others)
         if not found:
             faults.append(status.not_supported(at(path), value, words))
         return 0
@@ -156,7 +156,7 @@ def enum_check(values: Sequence[Any]) -> Check | None:
     return run
 
 
-def _alike(left: Any, right: Any) -> bool:
+def _is_equal(left: Any, right: Any) -> bool:
     if isinstance(left, float) or isinstance(right, float):
         return not isinstance(left, bool) and not isinstance(right, bool) and bool(left == right)
     return equal(left, right)
@@ -220,11 +220,11 @@ def _multiple(value: float, factor: float, path: str, faults: list[Cause]) -> No
         return
     if factor <= 0:
         faults.append(invalid(path, factor, NOT_POSITIVE.format(path, number(factor))))
-    elif not _nearly_whole(1 / factor * value if factor < 1 else value / factor):
+    elif not _is_nearly_whole(1 / factor * value if factor < 1 else value / factor):
         faults.append(invalid(path, value, NOT_MULTIPLE.format(path, number(factor))))
 
 
-def _nearly_whole(value: float) -> bool:
+def _is_nearly_whole(value: float) -> bool:
     """A quotient of doubles may be slightly above the integer."""
     if not -_LARGEST_EXACT <= value <= _LARGEST_EXACT:
         return False

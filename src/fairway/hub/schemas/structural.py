@@ -15,7 +15,7 @@ from fairway.hub.schemas.constraints import TOO_MUCH_TO_CHECK, Constraints
 from fairway.hub.schemas.correlation import ABSENT, same
 from fairway.hub.schemas.embedded_resources import embedded_faults
 from fairway.hub.schemas.fault import ROOT
-from fairway.hub.schemas.object_meta import tidy
+from fairway.hub.schemas.object_meta import drop_empty_fields
 from fairway.hub.schemas.pruning import MAX_GROWTH, Defaulting, Pruning
 from fairway.hub.schemas.reachability import reaching
 from fairway.hub.schemas.uniqueness import duplicates
@@ -52,7 +52,7 @@ class Checker:
         dropped: list[str] = []
         metadata = document.get("metadata")
         if type(metadata) is dict:
-            tidy(metadata)
+            drop_empty_fields(metadata)
         try:
             self._prune(document, "", dropped)
         except RecursionError:

@@ -13,7 +13,7 @@ import msgspec
 from fairway.api.quantity import Quantity, QuantityError
 from fairway.hub import builtin, status
 from fairway.hub.budget import Budget, Exhausted
-from fairway.hub.builtin.canonical import quantity_fault, written, zero
+from fairway.hub.builtin.canonical import encode_fields, quantity_fault, zero_value
 from fairway.hub.builtin.rfc3339 import InstantError, micros_of, seconds_of
 from fairway.hub.builtin.shapes import DICTIONARY, LIST, MESSAGE, UNION, WRAPPED, Field, Shape, Type
 from fairway.hub.json_decoder import decode_value as _json
@@ -165,7 +165,7 @@ def _message(made: Type, data: memoryview, depth: int) -> Document:
     for name, value in given.items():
         if made.fields[name].shape.kind == DICTIONARY:
             given[name] = dict(sorted(value.items()))
-    return written(made, given)
+    return encode_fields(made, given)
 
 
 def _collect(made: Type, data: memoryview, given: Document, depth: int) -> None:
@@ -210,7 +210,7 @@ def _entry(field: Field, wire_type: int, value: Any, depth: int) -> tuple[str, A
         elif number == 2:
             found = _value(field, shape, inner_type, inner, depth)
     if found is None and shape.kind not in (UNION, "JSON"):
-        found = "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero(shape)
+        found = "" if shape.kind == "bytes" else [] if shape.kind == WRAPPED else zero_value(shape)
     return key, found
 
 

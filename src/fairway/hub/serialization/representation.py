@@ -61,26 +61,26 @@ def negotiate(accept: str, query: Mapping[str, str], *, shaped: bool = True) -> 
         media, *rest = (piece.strip() for piece in part.split(";", _MAX_PARTS)[:_MAX_PARTS])
         parameters = dict(piece.partition("=")[::2] for piece in rest)
         if media == YAML or media == "text/yaml":
-            written = True
+            encode = True
         elif media in (JSON, "*/*", "application/*"):
-            written = False
+            encode = False
         else:
             continue
         kind = parameters.get("as")
         if kind is None:
-            return Representation(PLAIN, written) if written else PLAIN_JSON
+            return Representation(PLAIN, encode) if encode else PLAIN_JSON
         if not shaped or parameters.get("g") != "meta.k8s.io" or parameters.get("v") != "v1":
             continue
         if kind == TABLE:
             if include not in INCLUDED:
                 raise status.bad_request(f"{UNTABLED}: Invalid value: {shown(include)}: {MUST_INCLUDE}")
-            return Representation(TABLE, written, include)
+            return Representation(TABLE, encode, include)
         if kind in (PARTIAL, PARTIAL_LIST):
-            return Representation(PARTIAL, written)
+            return Representation(PARTIAL, encode)
     raise status.not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {ACCEPTED}")
 
 
-def of_refusal(accept: str) -> Representation:
+def for_refusal(accept: str) -> Representation:
     """Return the format of a refusal: always a whole object, even if the client doesn't accept the encoding."""
     try:
         return negotiate(accept, {}, shaped=False)
@@ -94,7 +94,7 @@ def prefix(resource: Resource, version: str) -> bytes:
     return _encode({"apiVersion": api, "kind": resource.kind})[:-1] + b","
 
 
-def stored(resource: Resource) -> str:
+def storage_version(resource: Resource) -> str:
     return resource.storage_version or resource.version
 
 
@@ -105,7 +105,7 @@ def versioned(resource: Resource, raw: bytes) -> bytes:
     wanted = prefix(resource, resource.version)
     if raw.startswith(wanted):
         return raw
-    kept = prefix(resource, stored(resource))
+    kept = prefix(resource, storage_version(resource))
     if raw.startswith(kept):
         return wanted + raw[len(kept) :]
     document = _decode(raw)  # stored under a storage version that is no longer served
@@ -113,7 +113,7 @@ def versioned(resource: Resource, raw: bytes) -> bytes:
     return _encode(document)
 
 
-def bare(resource: Resource, raw: bytes) -> bytes:
+def list_item(resource: Resource, raw: bytes) -> bytes:
     """Return an item of a list: built-in kinds omit apiVersion and kind, custom resources keep them."""
     if resource.custom:
         return versioned(resource, raw)
@@ -135,7 +135,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def written(document: Document, form: Representation) -> bytes:
+def encode(document: Document, form: Representation) -> bytes:
     return _yaml(document) if form.yaml else _encode(document) + b"\n"
 
 
@@ -145,25 +145,25 @@ def _yaml(value: Document | list[Document]) -> bytes:
     return text.encode() if value else b""
 
 
-def one(resource: Resource, raw: bytes, form: Representation) -> bytes:
+def encode_object(resource: Resource, raw: bytes, form: Representation) -> bytes:
     if form.kind == PLAIN:
         whole = versioned(resource, raw)
-        return written(_decode(whole), form) if form.yaml else whole + b"\n"
+        return encode(_decode(whole), form) if form.yaml else whole + b"\n"
     document = decode(resource, raw)
     if form.kind == PARTIAL:
-        return written(tables.partial(document), form)
+        return encode(tables.partial(document), form)
     metadata = {"resourceVersion": (document.get("metadata") or {}).get("resourceVersion", "")}
-    return written(
+    return encode(
         tables.table(resource, [document], metadata=metadata, include=form.include, now=now()), form
     )
 
 
-def many(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Representation) -> bytes:
+def encode_list(resource: Resource, raws: Sequence[bytes], metadata: Document, form: Representation) -> bytes:
     """Encode a list. ``metadata`` is the list's own."""
-    return b"".join(parts(resource, raws, metadata, form))
+    return b"".join(encode_list_parts(resource, raws, metadata, form))
 
 
-def parts(
+def encode_list_parts(
     resource: Resource, raws: Sequence[bytes], metadata: Document, form: Representation
 ) -> Iterator[bytes]:
     """Encode a list piece by piece, so that the caller can yield in between."""
@@ -201,7 +201,7 @@ def _outline(resource: Resource, metadata: Document, form: Representation) -> Do
 
 def _entries(resource: Resource, raws: Sequence[bytes], form: Representation) -> list[bytes]:
     if form.kind == PLAIN:
-        return [bare(resource, raw) for raw in raws]
+        return [list_item(resource, raw) for raw in raws]
     documents = [decode(resource, raw) for raw in raws]
     if form.kind == PARTIAL:
         return [_encode(tables.partial(document)) for document in documents]

@@ -156,7 +156,9 @@ class Mutations:
             payload = await self._subresources.create(resource, info, document, asked)
             return reply(exchange, payload, code=201, style=style)
         written = await self._writer.create(resource, info.namespace, document, asked)
-        return reply(exchange, representation.one(resource, written.raw, style), code=201, style=style)
+        return reply(
+            exchange, representation.encode_object(resource, written.raw, style), code=201, style=style
+        )
 
     async def _update(
         self, exchange: Exchange, resource: Resource, info: RequestInfo, raw: bytes
@@ -168,7 +170,7 @@ class Mutations:
             payload = await self._subresources.update(resource, info, document, asked, style)
             return reply(exchange, payload, style=style)
         written = await self._writer.update(resource, info.namespace, info.name, document, asked)
-        payload = representation.one(resource, written.raw, style)
+        payload = representation.encode_object(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
     async def _patch(
@@ -186,7 +188,7 @@ class Mutations:
             payload = await self._subresources.patch(resource, info, patch, asked, style)
             return reply(exchange, payload, style=style)
         written = await self._writer.patch(resource, info.namespace, info.name, patch, asked)
-        payload = representation.one(resource, written.raw, style)
+        payload = representation.encode_object(resource, written.raw, style)
         return reply(exchange, payload, code=201 if written.created else 200, style=style)
 
     async def _delete(
@@ -203,9 +205,9 @@ class Mutations:
             admit=self._admit(exchange, resource, info, dry_run=asked.dry_run),
         )
         if removed.gone and not self._writer.returns_deleted_object(resource):
-            payload = representation.written(_success(resource, removed.raw), style)
+            payload = representation.encode(_success(resource, removed.raw), style)
         else:
-            payload = representation.one(resource, removed.raw, style)
+            payload = representation.encode_object(resource, removed.raw, style)
         code = 202 if asked.cascades and not removed.gone else 200
         return reply(exchange, payload, code=code, style=style)
 
@@ -243,7 +245,7 @@ class Mutations:
             else:
                 removed.append(item.raw)
         await self._writer.settled()
-        payload = representation.many(resource, removed, metadata, style)
+        payload = representation.encode_list(resource, removed, metadata, style)
         return reply(exchange, payload, style=style)
 
 

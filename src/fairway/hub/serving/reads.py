@@ -50,11 +50,11 @@ class _Meta(msgspec.Struct, gc=False):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _Labelled(msgspec.Struct, gc=False):
+class _ObjectLabels(msgspec.Struct, gc=False):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-_labelled = msgspec.json.Decoder(_Labelled).decode
+_labelled = msgspec.json.Decoder(_ObjectLabels).decode
 
 
 class Selection:
@@ -121,7 +121,7 @@ def _continued(text: str) -> tuple[int, tuple[str, str]]:
     return max(token.revision, NOW), (namespace, name)
 
 
-async def _kept(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
+async def _select(items: Sequence[Item], chosen: "Selection", limit: int | None = None) -> list[Item]:
     """Return the selected items, at most ``limit``."""
     yielder, kept = Yielder(), []
     for item in items:
@@ -157,7 +157,7 @@ class Reader:
     ) -> bytes:
         items, metadata = await self.page(resource, namespace, options)
         yielder, parts = Yielder(), []
-        for part in representation.parts(resource, [item.raw for item in items], metadata, style):
+        for part in representation.encode_list_parts(resource, [item.raw for item in items], metadata, style):
             parts.append(part)
             await yielder.step()
         return b"".join(parts)
@@ -214,7 +214,7 @@ class Reader:
             raise status.expired(LIST_TOO_OLD) from error
         if chosen.everything:
             return list(listing.items), listing.revision, listing.more, listing.remaining
-        kept = await _kept(listing.items, chosen, limit)
+        kept = await _select(listing.items, chosen, limit)
         behind = limit is not None and len(kept) == limit and kept[-1] is not listing.items[-1]
         return kept, listing.revision, behind, 0
 
@@ -224,7 +224,7 @@ class Reader:
             return
         try:
             async with asyncio.timeout(_AHEAD_SECONDS):
-                await self._store.reached(revision)
+                await self._store.wait_for_revision(revision)
         except TimeoutError:
             raise status.Refusal(
                 code=504,
@@ -343,8 +343,8 @@ class _Lines:
         return line
 
     def _selected(self, change: Change) -> bytes:
-        """Return the event type: an object that starts to match the selectors is added, one that ceases to is
-        deleted."""
+        """Encode the event of a change; empty if no selector matches. An object that starts to match the selectors is
+        added, one that ceases to match is deleted."""
         if self._chosen.name and change.key[2] != self._chosen.name:
             return b""
         if self._chosen.everything:
@@ -358,7 +358,7 @@ class _Lines:
         if self._style.kind != representation.TABLE and type_ == change.type:
             return self._shared(change)
         if type_ == "DELETED" and change.type != "DELETED" and change.previous is not None:
-            return self.line(type_, _revised(change.previous, change.revision))
+            return self.line(type_, _with_revision(change.previous, change.revision))
         return self.line(type_, change.raw)
 
 
@@ -379,7 +379,7 @@ def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _revised(raw: bytes, revision: int) -> bytes:
+def _with_revision(raw: bytes, revision: int) -> bytes:
     document = _decode(raw)
     document["metadata"]["resourceVersion"] = str(revision)
     return msgspec.json.encode(document)

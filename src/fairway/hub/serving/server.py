@@ -131,7 +131,7 @@ class Server:
         self._metrics.inflight.inc()
         code = 499
         try:
-            response = await self._answered(exchange)
+            response = await self._answer(exchange)
             code = response.status
             return response
         finally:
@@ -166,21 +166,21 @@ class Server:
                 annotations=exchange.annotations,
             )
 
-    async def _answered(self, exchange: Exchange) -> web.StreamResponse:
+    async def _answer(self, exchange: Exchange) -> web.StreamResponse:
         try:
-            response = await self._routed(exchange)
+            response = await self._route(exchange)
             if isinstance(response, web.Response):
                 return await self._traffic.send(exchange.request, response, owner=exchange.owner)
             return response
         except Refusal as refusal:
             exchange.reason = refusal.reason
-            return self._refused(exchange, refusal)
+            return self._refusal_response(exchange, refusal)
         except RecursionError:
-            return self._refused(exchange, status.bad_request(body.TOO_DEEP))
+            return self._refusal_response(exchange, status.bad_request(body.TOO_DEEP))
         except (ReadOnly, Closed) as fault:
             unable = status.unavailable(STOPPING if isinstance(fault, Closed) else str(fault))
             exchange.reason = unable.reason
-            return self._refused(exchange, unable)
+            return self._refusal_response(exchange, unable)
         except (ConnectionResetError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -191,13 +191,13 @@ class Server:
                 exchange.id_,
                 format_traceback(error),
             )
-            return self._refused(
+            return self._refusal_response(
                 exchange, status.internal(f"unexpected error; see {exchange.id_} in the hub's log")
             )
 
-    def _refused(self, exchange: Exchange, refusal: Refusal) -> web.Response:
-        style = representation.of_refusal(exchange.request.headers.get("Accept", ""))
-        payload = representation.written(refusal.document(), style)
+    def _refusal_response(self, exchange: Exchange, refusal: Refusal) -> web.Response:
+        style = representation.for_refusal(exchange.request.headers.get("Accept", ""))
+        payload = representation.encode(refusal.document(), style)
         response = reply(exchange, payload, code=refusal.code, style=style)
         response.headers.update(refusal.headers)
         unread = exchange.request.body_exists and not exchange.request.content.is_eof()
@@ -208,7 +208,7 @@ class Server:
 
     # Routing
 
-    async def _routed(self, exchange: Exchange) -> web.StreamResponse:
+    async def _route(self, exchange: Exchange) -> web.StreamResponse:
         request = exchange.request
         head.check(request)
         found = exchange.target = targets.parse(request.raw_path)
@@ -239,7 +239,7 @@ class Server:
                 raise status.not_found(resource.group, resource.plural, info.name)
             raise status.unknown_path()
         allowed = resource.subresources[info.subresource].verbs if info.subresource else resource.verbs
-        misplaced = request.method == "HEAD" or _misplaced(exchange.verb, info, resource)
+        misplaced = request.method == "HEAD" or _is_misplaced(exchange.verb, info, resource)
         if exchange.verb not in allowed or misplaced:
             if resource.custom and info.subresource:
                 raise status.unsupported_verb(resource.group, resource.plural, exchange.verb)
@@ -282,7 +282,7 @@ class Server:
             name=name,
             path=None if info.plural else info.path,
         )
-        exchange.acting = self._impersonation.become(exchange.user, head.headers(request), asked)
+        exchange.acting = self._impersonation.impersonate(exchange.user, head.headers(request), asked)
         self._authorizer.authorize(exchange.acting, asked)
 
     async def _document(self, exchange: Exchange) -> web.StreamResponse:
@@ -325,7 +325,7 @@ class Server:
         elif info.subresource and info.subresource != "status":
             payload = self._subresources.get(resource, info, style)
         else:
-            payload = representation.one(
+            payload = representation.encode_object(
                 resource, self._reader.get(resource, info.namespace, info.name).raw, style
             )
         return reply(exchange, payload, style=style)
@@ -423,8 +423,8 @@ def _verb(info: RequestInfo, request: web.BaseRequest) -> str:
     return method.lower()
 
 
-def _misplaced(verb: str, info: RequestInfo, resource: Resource) -> bool:
-    """Return the verb of a method on a path; some need a name or a namespace."""
+def _is_misplaced(verb: str, info: RequestInfo, resource: Resource) -> bool:
+    """Return whether the path lacks the name or namespace that the verb needs, or has one that it does not allow."""
     if verb == "create":
         return (bool(info.name) and not info.subresource) or (resource.namespaced and not info.namespace)
     if verb == "deletecollection":

@@ -31,7 +31,7 @@ _SHARE: Final = 4
 LATE_BODY: Final = "timed out reading the request body"
 
 
-class Held:
+class HeldBytes:
     """Counts the bytes that are held for clients."""
 
     def __init__(self, most: int) -> None:
@@ -40,23 +40,23 @@ class Held:
         self.owned: dict[str, int] = {}
 
     @contextmanager
-    def room(self, owner: str = "") -> Iterator["Room"]:
-        room = Room(self, owner)
+    def reserve(self, owner: str = "") -> Iterator["Reservation"]:
+        reservation = Reservation(self, owner)
         try:
-            yield room
+            yield reservation
         finally:
-            self.bytes -= room.taken
-            left = self.owned.get(owner, 0) - room.taken
+            self.bytes -= reservation.taken
+            left = self.owned.get(owner, 0) - reservation.taken
             if left > 0:
                 self.owned[owner] = left
             else:
                 self.owned.pop(owner, None)
 
 
-class Room:
+class Reservation:
     """The bytes that one request of a user holds."""
 
-    def __init__(self, held: Held, owner: str) -> None:
+    def __init__(self, held: HeldBytes, owner: str) -> None:
         self._held, self._owner = held, owner
         self.taken = 0
 
@@ -73,7 +73,7 @@ class Room:
 
 class Traffic:
     def __init__(self, *, bodies: int = BODIES, answers: int = ANSWERS) -> None:
-        self.bodies, self.answers = Held(bodies), Held(answers)
+        self.bodies, self.answers = HeldBytes(bodies), HeldBytes(answers)
 
     @asynccontextmanager
     async def body(
@@ -82,10 +82,10 @@ class Traffic:
         """Read the body, which stays reserved until the block is left. Raises a 408, 413 or 429."""
         if (request.content_length or 0) > limit:
             raise status.too_large(TOO_LARGE.format(limit))
-        with self.bodies.room(owner) as room:
+        with self.bodies.reserve(owner) as reservation:
             try:
                 async with asyncio.timeout(BODY_SECONDS):
-                    raw = await _read(request, room, limit)
+                    raw = await _read(request, reservation, limit)
             except TimeoutError:
                 raise status.Refusal(code=408, reason="Timeout", message=LATE_BODY) from None
             yield raw
@@ -97,8 +97,8 @@ class Traffic:
         payload = answer.body
         if not isinstance(payload, bytes) or len(payload) <= PIECE or request.method == "HEAD":
             return answer
-        with self.answers.room(owner) as room:
-            room.take(len(payload))
+        with self.answers.reserve(owner) as reservation:
+            reservation.take(len(payload))
             response = web.StreamResponse(status=answer.status, headers=answer.headers)
             response.content_length = len(payload)
             try:
@@ -115,11 +115,11 @@ class Traffic:
             return response
 
 
-async def _read(request: web.BaseRequest, room: Room, limit: int) -> bytes:
+async def _read(request: web.BaseRequest, reservation: Reservation, limit: int) -> bytes:
     pieces = bytearray()
     while piece := await request.content.readany():
         if len(pieces) + len(piece) > limit:
             raise status.too_large(TOO_LARGE.format(limit))
-        room.take(len(piece))
+        reservation.take(len(piece))
         pieces += piece
     return bytes(pieces)

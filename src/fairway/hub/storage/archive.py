@@ -70,7 +70,7 @@ def backup(source: Store | Path, target: Path) -> Summary:
         raise Occupied(EXISTS, path=target)
     if isinstance(source, Store):
         if source.folder is None:
-            return _write_down(source, target)
+            return _write_snapshot(source, target)
         source = source.folder
     draft = target.with_name(target.name + ".new")
     with store_errors(target):
@@ -87,7 +87,7 @@ def backup(source: Store | Path, target: Path) -> Summary:
     return summary
 
 
-def _write_down(store: Store, target: Path) -> Summary:
+def _write_snapshot(store: Store, target: Path) -> Summary:
     items = [item for resource in store.resources() for item in store.items(resource).items]
     rows = [Row(item, ADDED) for item in sorted(items, key=lambda item: item.revision)]
     Log.create(target, rows, revision=store.revision, floor=store.revision, identity=store.identity)
@@ -129,7 +129,7 @@ def restore(
         if any(path.exists() for path in (target, *aside)):
             if not force:
                 raise Occupied(OCCUPIED, path=folder)
-            highest = max(highest, _settle(target))
+            highest = max(highest, _checkpoint(target))
         revision = first(highest)
         rows = [Row(item, MODIFIED) for item in sorted(current.values(), key=lambda item: item.revision)]
         with store_errors(folder):
@@ -145,7 +145,7 @@ def restore(
     return Summary(identity=identity, revision=revision, objects=len(current))
 
 
-def _settle(path: Path) -> int:
+def _checkpoint(path: Path) -> int:
     """Checkpoint the write-ahead log into the main file and return its revision; 0 if the file is unreadable."""
     try:
         with closing(Log.open(path)) as log:
@@ -233,7 +233,7 @@ _FIRST: Final = ("customresourcedefinitions.apiextensions.k8s.io", "namespaces")
 
 def export(source: Store | Path, *, status: bool = False) -> Iterator[Document]:
     """Yield all objects in an order in which they can be applied to another hub, except those being deleted."""
-    for item in _in_order(source):
+    for item in _ordered_items(source):
         document: Document = msgspec.json.decode(item.raw)
         metadata = document.get("metadata", {})
         if "deletionTimestamp" in metadata:
@@ -245,7 +245,7 @@ def export(source: Store | Path, *, status: bool = False) -> Iterator[Document]:
         yield document
 
 
-def _in_order(source: Store | Path) -> list[Item]:
+def _ordered_items(source: Store | Path) -> list[Item]:
     if isinstance(source, Store):
         items = [item for resource in source.resources() for item in source.items(resource).items]
     else:

@@ -36,7 +36,7 @@ class Disk:
     async def run(self, call: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         self.log.close()
         self._lock.release()
         self._thread.shutdown(wait=False)
@@ -57,7 +57,7 @@ class GroupCommitter:
         self._publish, self._dismiss = publish, dismiss
         self._pending: list[Pending] = []
         self._draining: asyncio.Task[None] | None = None
-        self._doomed: deque[int] = deque()
+        self._removable: deque[int] = deque()
         self._refused = 0
         self._submitted = self._settled = 0
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -67,7 +67,7 @@ class GroupCommitter:
         self.read_only = self._reason(why)
         self._refused = _SEALED_ROOM
 
-    def ready(self) -> None:
+    def require_writable(self) -> None:
         """Raise if nothing can be submitted."""
         if self.closed:
             raise Closed
@@ -83,10 +83,10 @@ class GroupCommitter:
             self._draining = asyncio.create_task(self._drain())
         return written
 
-    def doom(self, revision: int) -> None:
+    def mark_removable(self, revision: int) -> None:
         """Mark the row of that revision as removable. For a key, older rows must be marked before newer ones."""
         if self.disk:
-            self._doomed.append(revision)
+            self._removable.append(revision)
 
     async def _drain(self) -> None:
         batch: list[Pending] = []
@@ -140,12 +140,12 @@ class GroupCommitter:
 
     async def _trim(self, disk: Disk) -> None:
         """Remove rows: at most one step after each batch, so that writers don't wait; more while the store is idle."""
-        while len(self._doomed) >= TRIM:
-            step = list(islice(self._doomed, STEP))
+        while len(self._removable) >= TRIM:
+            step = list(islice(self._removable, STEP))
             await disk.run(partial(disk.log.trim, step, floor=self.floor))
             # Await it even when cancelled: a skipped step would let a later one uncover an older row.
             for _ in step:
-                self._doomed.popleft()
+                self._removable.popleft()
             if self._pending:
                 return
 

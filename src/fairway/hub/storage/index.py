@@ -14,7 +14,7 @@ from fairway.hub.storage.entry import Item, Key, Listing
 MAX_INSERTIONS: Final = 64
 
 
-def mend(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
+def update_keys(keys: list[Key], moved: Collection[Key], present: Callable[[Key], bool]) -> list[Key]:
     """Add each of ``moved`` to ``keys`` or remove it, as ``present`` says. A few keys are changed in place."""
     if len(moved) > MAX_INSERTIONS:
         gone = set(moved)
@@ -54,7 +54,7 @@ class ResourceIndex:
 
     def keys(self) -> list[Key]:
         if self._moved:
-            self._keys = mend(self._keys, self._moved, self.items.__contains__)
+            self._keys = update_keys(self._keys, self._moved, self.items.__contains__)
             self._moved.clear()
         return self._keys
 
@@ -76,7 +76,7 @@ class ResourceIndex:
             end = bisect_left(keys, (self.resource, namespace + "\0", ""))
         if past:
             moved = [key for key, item in past.items() if (item is None) == (key in self.items)]
-            keys = mend(keys[start:end], moved, lambda key: past[key] is not None)
+            keys = update_keys(keys[start:end], moved, lambda key: past[key] is not None)
             start, end = 0, len(keys)
         if after is not None:
             start = max(start, bisect_right(keys, (self.resource, *after)))

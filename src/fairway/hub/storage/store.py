@@ -81,7 +81,7 @@ class Store:
         """Use ``open``."""
         self._gaps = tuple(gaps)
         self.identity = disk.log.identity if disk else str(uuid4())
-        self._committer = GroupCommitter(disk, publish=self._publish, dismiss=self._dismiss)
+        self._committer = GroupCommitter(disk, publish=self._publish, dismiss=self._drop_failed_writes)
         self._history = history
         self._shelves: dict[str, ResourceIndex] = {}
         self._assigned = history.newest
@@ -128,7 +128,7 @@ class Store:
     @classmethod
     def _abandon(cls, loading: "asyncio.Future[Self]") -> None:
         if not loading.exception() and (disk := loading.result()._committer.disk):
-            disk.let_go()
+            disk.close()
 
     @classmethod
     def _load(
@@ -180,7 +180,7 @@ class Store:
         if item.revision > floor:
             self._remember(change)
         else:
-            self._doom(change)
+            self._release_rows(change)
 
     @property
     def revision(self) -> int:
@@ -203,7 +203,7 @@ class Store:
         disk = self._committer.disk
         return disk is None or disk.log.empty
 
-    def noted(self, name: str) -> str | None:
+    def read_note(self, name: str) -> str | None:
         """Return a text stored with the data; see ``note``."""
         disk = self._committer.disk
         return disk.log.notes.get(name) if disk else None
@@ -281,14 +281,14 @@ class Store:
         self._require(resource, since)
         return {(key[1], key[2]) for key in self._history.differences(resource, None, since=since)}
 
-    async def reached(self, revision: int) -> None:
+    async def wait_for_revision(self, revision: int) -> None:
         """Return once that revision is visible."""
         if revision > self.revision:
             arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((revision, arrival))
             await arrival
 
-    def _arrive(self) -> None:
+    def _wake_waiters(self) -> None:
         if self._awaited:
             for revision, arrival in self._awaited:
                 if revision <= self.revision and not arrival.done():
@@ -308,13 +308,13 @@ class Store:
 
         A cancelled put may still be committed.
         """
-        head = self._checked(key, expect)
+        head = self._check_revision(key, expect)
         return await self._write(MODIFIED if head else ADDED, key, document, head)
 
     async def delete(self, key: Key, document: Document, *, expect: int) -> Item:
         """Delete an object. ``document`` is the last state, which watchers receive with the deletion's
         resourceVersion."""
-        head = self._checked(key, expect)
+        head = self._check_revision(key, expect)
         if head is None:
             raise Conflict(key=key, expected=expect, current=None)
         return await self._write(DELETED, key, document, head)
@@ -327,8 +327,8 @@ class Store:
         """
         await self._committer.settled()
 
-    def _checked(self, key: Key, expect: int) -> Item | None:
-        self._committer.ready()
+    def _check_revision(self, key: Key, expect: int) -> Item | None:
+        self._committer.require_writable()
         head = self.head(key)
         if (0 if head is None else head.revision) != expect:
             raise Conflict(key=key, expected=expect, current=head)
@@ -352,11 +352,11 @@ class Store:
             if self._heads.get(change.key) is change:
                 del self._heads[change.key]
         for change in batch:
-            self._tell(change)
+            self._notify(change)
         self._history.wake()
-        self._arrive()
+        self._wake_waiters()
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         for listener in self._listeners:
             try:
                 listener(change)
@@ -365,7 +365,7 @@ class Store:
                 context = {"message": f"a listener failed at revision {change.revision}", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
 
-    def _dismiss(self) -> None:
+    def _drop_failed_writes(self) -> None:
         """Drop failed writes. Their revisions are not reused: on a failing disk one of them may become visible
         later."""
         self._heads.clear()
@@ -383,15 +383,15 @@ class Store:
     def _remember(self, change: Change) -> None:
         self._history.append(change)
         for fallen in self._history.shrink():
-            self._doom(fallen)
+            self._release_rows(fallen)
         self._committer.floor = self.oldest
 
-    def _doom(self, change: Change) -> None:
+    def _release_rows(self, change: Change) -> None:
         """The watch cache has evicted ``change``; let the log remove the row it superseded, the older row first."""
         if change.before is not None:
-            self._committer.doom(change.before.revision)
+            self._committer.mark_removable(change.before.revision)
         if change.type == DELETED:
-            self._committer.doom(change.revision)
+            self._committer.mark_removable(change.revision)
 
     async def probe(self) -> bool:
         """Return whether the store can be written to; a successful probe makes a read-only store writable."""
@@ -408,7 +408,7 @@ class Store:
                 arrival.set_exception(Closed())
         disk = self._committer.disk
         if disk:
-            await disk.run(disk.let_go)
+            await disk.run(disk.close)
 
     async def __aenter__(self) -> Self:
         return self

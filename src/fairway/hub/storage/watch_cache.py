@@ -21,7 +21,7 @@ STRIDE: Final = 512
 Place = tuple[str, str | None]
 
 
-class Lane:
+class EventBuffer:
     __slots__ = ("changes", "first", "lost", "place", "revisions", "waiting", "watches")
 
     def __init__(self, place: Place) -> None:
@@ -72,23 +72,23 @@ class WatchCache:
         self.closed = False
         self._count, self._size, self._held = max(count, 1), size, 0
         self._order: deque[Change] = deque()
-        self._lanes: dict[Place, Lane] = {}
-        self._stirred: dict[Place, Lane] = {}
+        self._buffers: dict[Place, EventBuffer] = {}
+        self._stirred: dict[Place, EventBuffer] = {}
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def _lane(self, place: Place) -> Lane:
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = self._lanes[place] = Lane(place)
-        return lane
+    def _buffer_of(self, place: Place) -> EventBuffer:
+        buffer = self._buffers.get(place)
+        if buffer is None:
+            buffer = self._buffers[place] = EventBuffer(place)
+        return buffer
 
     def append(self, change: Change) -> None:
         resource, namespace, _ = change.key
         for place in ((resource, None), (resource, namespace)):
-            lane = self._stirred[place] = self._lane(place)
-            lane.append(change)
+            buffer = self._stirred[place] = self._buffer_of(place)
+            buffer.append(change)
         self._order.append(change)
         self._held += len(change.raw)
         self.newest = change.revision
@@ -104,52 +104,52 @@ class WatchCache:
             self.oldest = change.revision
             resource, namespace, _ = change.key
             for place in ((resource, None), (resource, namespace)):
-                lane = self._lanes[place]
-                lane.forget()
-                self._retire(lane)
+                buffer = self._buffers[place]
+                buffer.forget()
+                self._drop_if_idle(buffer)
             fallen.append(change)
         return fallen
 
-    def _retire(self, lane: Lane) -> None:
-        if lane.idle:
-            self._lanes.pop(lane.place, None)
+    def _drop_if_idle(self, buffer: EventBuffer) -> None:
+        if buffer.idle:
+            self._buffers.pop(buffer.place, None)
 
     def wake(self) -> None:
         """Wake every watch whose lane changed, once per batch."""
-        for lane in self._stirred.values():
-            lane.wake()
+        for buffer in self._stirred.values():
+            buffer.wake()
         self._stirred.clear()
 
     def differences(self, resource: str, namespace: str | None, *, since: int) -> dict[Key, Item | None]:
         """Return, for every key changed after ``since``, its state at ``since``."""
-        lane = self._lanes.get((resource, namespace))
+        buffer = self._buffers.get((resource, namespace))
         past: dict[Key, Item | None] = {}
-        for change in lane.after(since) if lane else ():
+        for change in buffer.after(since) if buffer else ():
             past.setdefault(change.key, change.before)
         return past
 
     def watch(self, resource: str, namespace: str | None, *, since: int) -> "Watch":
-        lane = self._lane((resource, namespace))
-        lane.watches += 1
-        return Watch(self, lane, since=since)
+        buffer = self._buffer_of((resource, namespace))
+        buffer.watches += 1
+        return Watch(self, buffer, since=since)
 
-    def leave(self, lane: Lane) -> None:
-        lane.watches -= 1
-        self._retire(lane)
+    def unsubscribe(self, buffer: EventBuffer) -> None:
+        buffer.watches -= 1
+        self._drop_if_idle(buffer)
 
     def close(self) -> None:
         self.closed = True
-        for lane in self._lanes.values():
-            lane.wake()
+        for buffer in self._buffers.values():
+            buffer.wake()
 
 
 class Watch:
     """A reader of one lane, for one task at a time."""
 
-    __slots__ = ("_closed", "_history", "_lane", "_position", "_waiter")
+    __slots__ = ("_buffer", "_closed", "_history", "_position", "_waiter")
 
-    def __init__(self, history: WatchCache, lane: Lane, *, since: int) -> None:
-        self._history, self._lane = history, lane
+    def __init__(self, history: WatchCache, buffer: EventBuffer, *, since: int) -> None:
+        self._history, self._buffer = history, buffer
         self._position = since
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
@@ -158,7 +158,7 @@ class Watch:
     def position(self) -> int:
         """Every change up to this revision was delivered or doesn't concern this watch. Bookmarks contain it; it
         never decreases."""
-        if self._lane.newest <= self._position:
+        if self._buffer.newest <= self._position:
             self._position = max(self._position, self._history.newest)
         return self._position
 
@@ -167,18 +167,18 @@ class Watch:
         while True:
             if self._closed or self._history.closed:
                 raise Closed
-            if self._lane.lost > self._position:
+            if self._buffer.lost > self._position:
                 raise TooOld(asked=self._position, oldest=self._history.oldest)
-            changes = self._lane.after(self._position)
+            changes = self._buffer.after(self._position)
             if changes:
                 self._position = changes[-1].revision
                 return changes
             self._waiter = waiter = asyncio.get_running_loop().create_future()
-            self._lane.waiting[waiter] = None
+            self._buffer.waiting[waiter] = None
             try:
                 await waiter
             finally:
-                self._lane.waiting.pop(waiter, None)
+                self._buffer.waiting.pop(waiter, None)
                 self._waiter = None
 
     def close(self) -> None:
@@ -188,4 +188,4 @@ class Watch:
         self._closed = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-        self._history.leave(self._lane)
+        self._history.unsubscribe(self._buffer)

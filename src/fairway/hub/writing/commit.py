@@ -24,9 +24,9 @@ class Committer:
     def _ordered(self, resource: Resource, document: Document) -> Document:
         """Put apiVersion, kind and metadata first; ``representation.prefix`` relies on that."""
         ordered: Document = {
-            "apiVersion": f"{resource.group}/{representation.stored(resource)}"
+            "apiVersion": f"{resource.group}/{representation.storage_version(resource)}"
             if resource.group
-            else representation.stored(resource),
+            else representation.storage_version(resource),
             "kind": resource.kind,
             "metadata": document["metadata"],
         }

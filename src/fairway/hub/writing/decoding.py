@@ -14,7 +14,7 @@ from fairway.hub.registry import Registry
 from fairway.hub.resource import Document, Resource
 from fairway.hub.schema import Node
 from fairway.hub.schemas import structural
-from fairway.hub.schemas.object_meta import malformed, tidy
+from fairway.hub.schemas.object_meta import decoding_error, drop_empty_fields
 from fairway.hub.write_request import WriteRequest
 
 REPEATED_OWNERS: Final = (
@@ -87,12 +87,12 @@ class Decoder:
             if (document.get("metadata") or {}).get("managedFields") == []:
                 made.document["metadata"]["managedFields"] = []  # an empty list removes all managers
             return made.document, made.unknown
-        if fault := malformed(document.get("metadata")):
+        if fault := decoding_error(document.get("metadata")):
             raise Malformed(fault)
         metadata = document.get("metadata") or {}
         unknown: Sequence[str] = ()
         if applied:
-            tidy(metadata)
+            drop_empty_fields(metadata)
         else:
             unknown = self.checker(resource).prune(document)
         _make_whole(document)

@@ -48,7 +48,7 @@ class Evictions:
             raise status.not_found("", "pods", name)
         request.run_admission(eviction, None)
         pod = _decode(item.raw)
-        if _guarded(pod):
+        if _needs_budget(pod):
             await self._spend(pod, request.user, dry_run=asked.dry_run)
         if not asked.dry_run:
             marking = WriteRequest(user=request.user, options=request.options, subresource="status")
@@ -67,11 +67,11 @@ class Evictions:
         budgets = list(self._covering(pod))
         if len(budgets) > 1:
             raise Refusal(code=500, reason="", message=SEVERAL)
-        if not budgets or _spare(pod, budgets[0]):
+        if not budgets or _is_spare(pod, budgets[0]):
             return
 
         def take(budget: Document) -> None:
-            _allowed(budget)
+            _check_budget(budget)
             state = budget["status"]
             state["disruptionsAllowed"] -= 1
             state.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = self._writer.now()
@@ -109,12 +109,12 @@ class Evictions:
         )
 
 
-def _guarded(pod: Document) -> bool:
+def _needs_budget(pod: Document) -> bool:
     phase = (pod.get("status") or {}).get("phase")
     return phase not in _UNGUARDED and not pod["metadata"].get("deletionTimestamp")
 
 
-def _spare(pod: Document, budget: Document) -> bool:
+def _is_spare(pod: Document, budget: Document) -> bool:
     """Return whether a pod that isn't ready can be evicted without a disruption, because enough others are healthy."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
@@ -126,7 +126,7 @@ def _spare(pod: Document, budget: Document) -> bool:
     return bool(0 < desired <= state.get("currentHealthy", 0))
 
 
-def _allowed(budget: Document) -> None:
+def _check_budget(budget: Document) -> None:
     name, state = budget["metadata"]["name"], budget.setdefault("status", {})
     if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _refused(UNSEEN.format(name=name), retry_after=_RETRY_SECONDS)

@@ -30,7 +30,7 @@ def _encoded(document: Document) -> bytes:
 
 
 def _encoded_scale(scale: Document, style: Representation) -> bytes:
-    return representation.one(SCALE, msgspec.json.encode(scale), style)
+    return representation.encode_object(SCALE, msgspec.json.encode(scale), style)
 
 
 SUCCESS: Final = _encoded(
@@ -62,7 +62,7 @@ class Subresources:
     def get(self, resource: Resource, info: RequestInfo, style: Representation) -> bytes:
         if info.subresource == "scale":
             return _encoded_scale(self._scale.get(resource, info), style)
-        return representation.one(resource, self._current_raw(resource, info), style)
+        return representation.encode_object(resource, self._current_raw(resource, info), style)
 
     async def create(
         self,

@@ -163,7 +163,7 @@ class Writer:
             time=format_time(self._clock()),
             subresource=request.subresource,
             node=resource.node,
-            ignored=_written_elsewhere(resource, request.subresource),
+            ignored=_fields_of_other_endpoints(resource, request.subresource),
             blank=self._decoder.blank(resource),
         )
         self._decoder.check_type(resource, merged)
@@ -251,7 +251,7 @@ class Writer:
         return await self._deletions.delete(resource, namespace, name, options, user=user, admit=admit)
 
 
-def _written_elsewhere(resource: Resource, subresource: str) -> FieldSet:
+def _fields_of_other_endpoints(resource: Resource, subresource: str) -> FieldSet:
     """Return the fields that this endpoint doesn't write, which its appliers must not own."""
     if "status" not in resource.subresources:
         return EMPTY

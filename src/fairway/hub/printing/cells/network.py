@@ -4,7 +4,17 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, few, field, labels, marked, selector
+from fairway.hub.printing.cells.parts import (
+    NONE,
+    UNSET,
+    Cell,
+    at,
+    field,
+    first_few,
+    labels,
+    name_with_default,
+    selector,
+)
 from fairway.hub.resource import Document
 
 
@@ -57,7 +67,7 @@ def _slice_port(port: Document) -> str:
 
 def _hosts(document: Document, _: datetime) -> str:
     rules = at(document, "spec", "rules") or ()
-    return few((rule["host"] for rule in rules if rule.get("host")), missing="*")
+    return first_few((rule["host"] for rule in rules if rule.get("host")), missing="*")
 
 
 def _parameters(document: Document, _: datetime) -> str:
@@ -77,12 +87,12 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Selector": labels("spec", "selector"),
     },
     "Endpoints": {
-        "Endpoints": lambda d, _: few(_reached(d), missing="") if d.get("subsets") else NONE,
+        "Endpoints": lambda d, _: first_few(_reached(d), missing="") if d.get("subsets") else NONE,
     },
     "EndpointSlice": {
         "AddressType": field("addressType"),
-        "Ports": lambda d, _: few(map(_slice_port, d.get("ports") or ()), missing=UNSET),
-        "Endpoints": lambda d, _: few(
+        "Ports": lambda d, _: first_few(map(_slice_port, d.get("ports") or ()), missing=UNSET),
+        "Endpoints": lambda d, _: first_few(
             (a for each in d.get("endpoints") or () for a in each.get("addresses") or ()), missing=UNSET
         ),
     },
@@ -93,7 +103,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Ports": lambda d, _: "80, 443" if at(d, "spec", "tls") else "80",
     },
     "IngressClass": {
-        "Name": marked("ingressclass.kubernetes.io/is-default-class"),
+        "Name": name_with_default("ingressclass.kubernetes.io/is-default-class"),
         "Controller": field("spec", "controller"),
         "Parameters": _parameters,
     },

@@ -83,14 +83,14 @@ def containers(*path: str) -> Mapping[str, Cell]:
     }
 
 
-def few(texts: Iterable[str], *, missing: str) -> str:
+def first_few(texts: Iterable[str], *, missing: str) -> str:
     """The first value and the number of others."""
     every = list(texts)
     shown = ",".join(every[:_FEW])
     return f"{shown} + {len(every) - _FEW} more..." if len(every) > _FEW else shown or missing
 
 
-def marked(key: str) -> Cell:
+def name_with_default(key: str) -> Cell:
     """The name, marked "(default)" by an annotation."""
 
     def cell(document: Document, _: datetime) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, field, flag, marked, size
+from fairway.hub.printing.cells.parts import NONE, UNSET, Cell, at, field, flag, name_with_default, size
 from fairway.hub.resource import Document
 
 _MODES: Final = {
@@ -75,7 +75,7 @@ KINDS: Final[Mapping[str, Mapping[str, Cell]]] = {
         "Reason": field("status", "reason"),
     },
     "StorageClass": {
-        "Name": marked("storageclass.kubernetes.io/is-default-class"),
+        "Name": name_with_default("storageclass.kubernetes.io/is-default-class"),
         "Provisioner": field("provisioner"),
         "ReclaimPolicy": field("reclaimPolicy", missing="Delete"),
         "VolumeBindingMode": field("volumeBindingMode", missing="Immediate"),
