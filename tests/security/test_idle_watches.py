@@ -15,7 +15,7 @@ from cli.hub_process import served
 from security.hubs import place_of, write_tokens
 from security.wire import ADMIN, Place, ask, connect, request
 
-WATCHES = int(os.environ.get("FAIRWAY_WATCHES", "1000"))
+WATCHES = int(os.environ.get("FAIRWAY_WATCHES", "300"))
 MAX_EACH = 160 * 1024
 """Bytes. Some 50 KiB are usual, most of it TLS; asyncio's own buffers alone would be 256 KiB."""
 AT_ONCE = 50

@@ -19,53 +19,55 @@ async def others(place: Place) -> str:
     return name
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        "/api/v1/namespaces/{mine}/../{theirs}/secrets",
-        "/api/v1/namespaces/{mine}/../{theirs}/secrets/s",
-        "/api/v1/namespaces/{mine}/%2e%2e/{theirs}/secrets/s",
-        "/api/v1/namespaces/{mine}%2f..%2f{theirs}/secrets/s",
-        "/api/v1/namespaces/{mine}%2F%2E%2E%2F{theirs}/secrets",
-        "/api/v1/namespaces/{mine}/secrets/../../{theirs}/secrets/s",
-        "/api/v1/namespaces/{mine}/secrets/..%2f..%2f{theirs}%2fsecrets%2fs",
-        "/api/v1/namespaces/{mine}/secrets/..\\..\\{theirs}\\secrets\\s",
-        "/api/v1/namespaces/{mine}/./../{theirs}/secrets",
-        "/api/v1/namespaces/{mine};/../{theirs}/secrets",
-        "/api/v1/namespaces//secrets",
-        "/api/v1/namespaces/%20/secrets",
-        "/api/v1//namespaces/{theirs}/secrets",
-        "//api/v1/namespaces/{theirs}/secrets/s",
-        "/api/v1/namespaces/{theirs}/secrets/s/",
-        "/api/v1/namespaces/{theirs}/secrets/s%00",
-        "/api/v1/namespaces/{theirs}%00/secrets/s",
-        "/api/v1/namespaces/{theirs}/Secrets/s",
-        "/API/v1/namespaces/{theirs}/secrets/s",
-        "/api/V1/namespaces/{theirs}/secrets/s",
-        "/api/v1/namespaces/{theirs}/secrets./s",
-        "/api/v1/namespaces/{theirs}/secrets%20/s",
-        "/api/v1/secrets",
-        "/api/v1/secrets/s",
-        "/api/v1/secrets?fieldSelector=metadata.namespace%3D{mine}",
-        "/api/v1/namespaces/{mine}/secrets/s?namespace={theirs}",
-        "/api/v1/watch/namespaces/{theirs}/secrets",
-        "/api/v1/watch/namespaces/{mine}/../{theirs}/secrets",
-        "/api/v1/proxy/namespaces/{theirs}/secrets/s",
-        "https://127.0.0.1/api/v1/namespaces/{theirs}/secrets/s",
-        "http://{mine}/api/v1/namespaces/{theirs}/secrets/s",
-        "/apis//v1/namespaces/{theirs}/secrets/s",
-        "/apis/v1/namespaces/{theirs}/secrets/s",
-        "/api/v1/namespaces/{mine}/secrets/s/../../../{theirs}/secrets/s",
-    ],
+TARGETS = (
+    "/api/v1/namespaces/{mine}/../{theirs}/secrets",
+    "/api/v1/namespaces/{mine}/../{theirs}/secrets/s",
+    "/api/v1/namespaces/{mine}/%2e%2e/{theirs}/secrets/s",
+    "/api/v1/namespaces/{mine}%2f..%2f{theirs}/secrets/s",
+    "/api/v1/namespaces/{mine}%2F%2E%2E%2F{theirs}/secrets",
+    "/api/v1/namespaces/{mine}/secrets/../../{theirs}/secrets/s",
+    "/api/v1/namespaces/{mine}/secrets/..%2f..%2f{theirs}%2fsecrets%2fs",
+    "/api/v1/namespaces/{mine}/secrets/..\\..\\{theirs}\\secrets\\s",
+    "/api/v1/namespaces/{mine}/./../{theirs}/secrets",
+    "/api/v1/namespaces/{mine};/../{theirs}/secrets",
+    "/api/v1/namespaces//secrets",
+    "/api/v1/namespaces/%20/secrets",
+    "/api/v1//namespaces/{theirs}/secrets",
+    "//api/v1/namespaces/{theirs}/secrets/s",
+    "/api/v1/namespaces/{theirs}/secrets/s/",
+    "/api/v1/namespaces/{theirs}/secrets/s%00",
+    "/api/v1/namespaces/{theirs}%00/secrets/s",
+    "/api/v1/namespaces/{theirs}/Secrets/s",
+    "/API/v1/namespaces/{theirs}/secrets/s",
+    "/api/V1/namespaces/{theirs}/secrets/s",
+    "/api/v1/namespaces/{theirs}/secrets./s",
+    "/api/v1/namespaces/{theirs}/secrets%20/s",
+    "/api/v1/secrets",
+    "/api/v1/secrets/s",
+    "/api/v1/secrets?fieldSelector=metadata.namespace%3D{mine}",
+    "/api/v1/namespaces/{mine}/secrets/s?namespace={theirs}",
+    "/api/v1/watch/namespaces/{theirs}/secrets",
+    "/api/v1/watch/namespaces/{mine}/../{theirs}/secrets",
+    "/api/v1/proxy/namespaces/{theirs}/secrets/s",
+    "https://127.0.0.1/api/v1/namespaces/{theirs}/secrets/s",
+    "http://{mine}/api/v1/namespaces/{theirs}/secrets/s",
+    "/apis//v1/namespaces/{theirs}/secrets/s",
+    "/apis/v1/namespaces/{theirs}/secrets/s",
+    "/api/v1/namespaces/{mine}/secrets/s/../../../{theirs}/secrets/s",
 )
-async def test_no_spelling_of_a_path_bypasses_authorization(hub: Place, room: str, target: str) -> None:
+
+
+async def test_no_spelling_of_a_path_bypasses_authorization(hub: Place, room: str) -> None:
     theirs = await others(hub)
     await grant(hub, room, rule("*", "*"), rule("*", "*", group="*"))
-    answers = await send(
-        hub, request("GET", target.format(mine=room, theirs=theirs), token=hub.tokens[ALICE])
-    )
-    assert answers[0].code in (400, 403, 404)
-    assert not any(WORD.encode() in answer.body for answer in answers)
+    bypasses = []
+    for target in TARGETS:
+        path = target.format(mine=room, theirs=theirs)
+        answers = await send(hub, request("GET", path, token=hub.tokens[ALICE]))
+        leaks = any(WORD.encode() in answer.body for answer in answers)
+        if leaks or answers[0].code not in (400, 403, 404):
+            bypasses.append((target, answers[0].code))
+    assert bypasses == []
 
 
 @pytest.mark.parametrize(

@@ -268,18 +268,18 @@ async def test_invented_names_create_no_metric_series(embedded: Place) -> None:
         "/{}",
         "/api/v1/{}/{}/{}",
     ]
-    for user in ("", ALICE, ADMIN):
-        for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS", "PROPFIND"):
-            for target in targets:
-                await ask(embedded, method, target.replace("{}", "first"), user=user)
+
+    async def ask_all(invented: str) -> None:
+        for user in ("", ADMIN):
+            for method in ("GET", "POST", "OPTIONS", "PROPFIND"):
+                for target in targets:
+                    await ask(embedded, method, target.replace("{}", invented), user=user)
+
+    await ask_all("first")
     await everything()
     before = await everything()
     assert not any("first" in line for line in before)
-    for number in range(3):
-        for user in ("", ALICE, ADMIN):
-            for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS", "PROPFIND"):
-                for target in targets:
-                    await ask(embedded, method, target.replace("{}", f"made-up-{number}"), user=user)
+    await ask_all("second")
     assert await everything() == before
 
 

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from fairway.hub.patches import apply as server_side
-from fairway.hub.patches import fieldset, managed_fields, merge_schema, ownership
+from fairway.hub.patches import managed_fields, merge_schema, ownership
 from fairway.hub.patches.apply import LAST_APPLIED, apply
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
@@ -142,78 +142,9 @@ def test_apply_creates_and_owns_the_applied_fields() -> None:
     }
 
 
-def test_a_created_object_starts_as_a_blank_one() -> None:
-    created = applied(None, thing(text="x"), blank={"status": {}})
-    assert created["status"] == {}
-    assert owned(created) == {"me": {"f:text": {}}}
-
-
 def test_applying_the_same_again_changes_nothing() -> None:
     live = applied(None, thing(text="x", set=["p", "q"]))
     assert applied(live, thing(set=["p", "q"], text="x"), time="2") is live
-
-
-def test_apply_removes_fields_no_longer_applied() -> None:
-    live = applied(
-        None, thing(text="x", labels={"a": "1", "b": "2"}, inner={"a": "1"}, set=["p", "q"], list=["l"])
-    )
-    live = applied(live, thing(labels={"b": "2"}, set=["q"]))
-    assert live["spec"] == {"labels": {"b": "2"}, "set": ["q"]}
-    assert owned(live) == {"me": {"f:labels": {"f:b": {}}, "f:set": {'v:"q"': {}}}}
-
-
-def test_apply_keeps_fields_of_other_managers() -> None:
-    live = applied(None, thing(text="x", number=1, items=[{"name": "n", "value": "v"}]))
-    live = applied(live, thing(text="x", items=[{"name": "n"}]), "they")
-    live = applied(live, {"apiVersion": VERSION, "kind": "Thing"})
-    assert live["spec"] == {"text": "x", "items": [{"name": "n"}]}
-    assert owned(live) == {"they": {"f:items": {'k:{"name":"n"}': {".": {}, "f:name": {}}}, "f:text": {}}}
-
-
-def test_apply_keeps_unowned_fields_of_a_remaining_item() -> None:
-    live = applied(None, thing(items=[{"name": "n", "value": "v"}, {"name": "m"}]))
-    live["spec"]["items"][0]["more"] = "by default"
-    live = applied(live, thing(items=[{"name": "n"}]))
-    assert live["spec"] == {"items": [{"name": "n", "more": "by default"}]}
-
-
-def test_a_map_emptied_under_another_owner_is_null() -> None:
-    live = applied(None, thing(labels={"a": "1"}))
-    live = updated(live, {"labels": {"a": "1", "b": "2"}})
-    live["metadata"]["managedFields"][1]["fieldsV1"] = {"f:spec": {"f:labels": {".": {}}}}
-    del live["spec"]["labels"]["b"]
-    assert applied(live, thing())["spec"] == {"labels": None}
-
-
-def test_the_same_value_has_two_owners() -> None:
-    live = applied(None, thing(text="x"))
-    shared = applied(live, thing(text="x"), "they", time="2")
-    assert shared["spec"] == live["spec"]
-    assert owned(shared) == {"me": {"f:text": {}}, "they": {"f:text": {}}}
-    assert [entry.get("time") for entry in shared["metadata"]["managedFields"]] == [None, "1"]
-
-
-def test_apply_conflict_names_manager_and_field() -> None:
-    live = updated(applied(None, thing(text="x")), {"text": "y"})
-    refused = refusal(live, thing(text="z"))
-    assert refused.document() == {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": 'Apply failed with 1 conflict: conflict with "them" using example.com/v1: .spec.text',
-        "reason": "Conflict",
-        "details": {
-            "causes": [
-                {
-                    "reason": server_side.CONFLICT_REASON,
-                    "message": 'conflict with "them" using example.com/v1',
-                    "field": ".spec.text",
-                }
-            ]
-        },
-        "code": 409,
-    }
 
 
 def test_apply_lists_all_conflicts() -> None:
@@ -239,48 +170,6 @@ def test_apply_lists_all_conflicts() -> None:
     ]
 
 
-def test_forced_apply_takes_over_fields() -> None:
-    live = applied(None, thing(text="x", number=1), "they")
-    taken = applied(live, thing(text="y"), force=True, time="2")
-    assert taken["spec"] == {"text": "y", "number": 1}
-    assert owned(taken) == {"me": {"f:text": {}}, "they": {"f:number": {}}}
-
-
-def test_ignored_fields_are_not_claimed() -> None:
-    body = thing(text="x") | {"status": {"phase": "p"}}
-    live = applied(None, body, ignored=fieldset.of(("status",)))
-    assert owned(live) == {"me": {"f:text": {}}}
-    other = thing(text="x") | {"status": {"phase": "q"}}
-    assert applied(live, other, "they", ignored=fieldset.of(("status",)))["status"] == {"phase": "q"}
-
-
-def test_apply_owns_no_identity_fields() -> None:
-    live = applied(None, {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "a"}})
-    assert live == {"apiVersion": VERSION, "kind": "Thing", "metadata": {"name": "a"}}
-    live = applied(None, thing(text="x"))
-    assert "managedFields" not in applied(live, {"apiVersion": VERSION, "kind": "Thing"})["metadata"]
-
-
-def test_apply_conflicts_with_untracked_fields() -> None:
-    live = thing(text="x", number=1) | {"status": {"phase": "p"}}
-    refused = refusal(live, thing(text="y"), ignored=fieldset.of(("status",)))
-    assert refused.message == server_side.ONE_CONFLICT.format(
-        f'"{managed_fields.BEFORE_APPLY}" using {VERSION}', ".spec.text"
-    )
-    result = applied(live, thing(text="x"), ignored=fieldset.of(("status",)))
-    assert owned(result) == {
-        "me": {"f:text": {}},
-        managed_fields.BEFORE_APPLY: {".": {}, "f:number": {}, "f:text": {}},
-    }
-
-
-def test_one_manager_applies_in_two_versions() -> None:
-    live = applied(None, thing(text="x", number=1))
-    second = applied(live, thing(text="x") | {"apiVersion": "example.com/v2"}, api_version="example.com/v2")
-    assert second["spec"] == {"text": "x"}
-    assert [entry["apiVersion"] for entry in second["metadata"]["managedFields"]] == ["example.com/v2"]
-
-
 @pytest.mark.parametrize(
     ("live", "body", "result"),
     [
@@ -304,37 +193,6 @@ def test_apply_merges_list_items_in_order(live: str, body: str, result: str) -> 
 def test_live_duplicates_are_replaced_by_what_is_applied() -> None:
     live = updated(applied(None, thing(set=["p"])), {"set": ["p", "p", "q"]})
     assert applied(live, thing(set=["p"]), force=True)["spec"]["set"] == ["p", "q"]
-
-
-@pytest.mark.parametrize(
-    ("value", "result"),
-    [
-        ({"labels": None}, {"a": "1"}),
-        ({"labels": {}}, {"a": "1"}),
-        ({"labels": {"b": "2"}}, {"a": "1", "b": "2"}),
-    ],
-)
-def test_empty_and_null_maps_change_nothing(value: dict[str, Any], result: Any) -> None:
-    live = applied(None, thing(labels={"a": "1"}), "they")
-    assert applied(live, thing(**value))["spec"]["labels"] == result
-
-
-def test_apply_merges_free_form_fields() -> None:
-    live = applied(None, thing(free={"a": {"b": 1, "c": [1]}, "d": 1}))
-    assert owned(live) == {"me": {"f:free": {"f:a": {".": {}, "f:b": {}, "f:c": {}}, "f:d": {}}}}
-    live = applied(live, thing(free={"a": {"c": [2]}}), "they", force=True)
-    assert live["spec"]["free"] == {"a": {"b": 1, "c": [2]}, "d": 1}
-    assert applied(live, thing(free={"a": 2}), "last", force=True)["spec"]["free"]["a"] == 2
-
-
-def test_apply_knows_metadata_of_embedded_objects() -> None:
-    body = thing(
-        thing={"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "finalizers": ["f"]}, "spec": "s"}
-    )
-    live = applied(None, body)
-    assert owned(live)["me"]["f:thing"]["f:metadata"] == {"f:finalizers": {'v:"f"': {}}, "f:name": {}}
-    body["spec"]["thing"]["extra"] = 1
-    assert ownership.NOT_DECLARED in refusal(None, body).message
 
 
 @pytest.mark.parametrize(
@@ -380,11 +238,6 @@ def test_values_that_do_not_fit(spec: dict[str, Any], words: str) -> None:
     refused = refusal(None, thing(**spec))
     assert (refused.code, refused.reason) == (500, "")
     assert refused.message == server_side.NOT_TYPED.format("ns/a; example.com/v1, Kind=Thing", words)
-
-
-def test_any_scalar_and_null_fit() -> None:
-    live = applied(None, thing(any="1", when="2020-01-01T00:00:00Z", text=None, items=None))
-    assert owned(live) == {"me": {"f:any": {}, "f:items": {}, "f:text": {}, "f:when": {}}}
 
 
 @pytest.mark.parametrize(
@@ -434,9 +287,6 @@ class TestKubectlAfterClientSideApply:
     def test_kubectl_conflicts_on_fields_changed_since_client_side_apply(self) -> None:
         refused = refusal(self.live(self.note(text="w", number=1)), thing(text="y", number=2), "kubectl")
         assert refused.message.endswith('kubectl-client-side-apply" using example.com/v1: .spec.text')
-
-    def test_other_managers_conflict_with_client_side_apply(self) -> None:
-        assert refusal(self.live(self.note(text="x", number=1)), thing(text="y"), "other").code == 409
 
     def test_the_note_is_not_in_the_note(self) -> None:
         body = thing(text="x")

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 import pytest
 
 from fairway.hub.patches import fieldset, managed_fields
-from fairway.hub.patches.managed_fields import ANCIENT, UNKNOWN, manager_name, update
+from fairway.hub.patches.managed_fields import ANCIENT, manager_name, update
 from fairway.hub.resource import Document
 from fairway.hub.schema import parse
 
@@ -58,120 +58,11 @@ def owned(document: Document) -> dict[str, Any]:
     return {entry["manager"]: entry["fieldsV1"] for entry in document["metadata"].get("managedFields", ())}
 
 
-def test_create_owns_all_set_fields() -> None:
-    document = thing(
-        {
-            "text": "x",
-            "labels": {"a": "b"},
-            "whole": {"a": "1"},
-            "list": ["x"],
-            "set": ["p"],
-            "ports": [{"port": 80}],
-        },
-        metadata={
-            "name": "a",
-            "namespace": "n",
-            "uid": "u",
-            "generation": 1,
-            "labels": {"l": "v"},
-            "finalizers": ["f"],
-        },
-    )
-    created = written(None, document)
-    assert created["metadata"]["managedFields"] == [
-        {
-            "manager": "m",
-            "operation": "Update",
-            "apiVersion": "example.com/v1",
-            "time": "1",
-            "fieldsType": "FieldsV1",
-            "fieldsV1": {
-                "f:metadata": {"f:finalizers": {".": {}, 'v:"f"': {}}, "f:labels": {".": {}, "f:l": {}}},
-                "f:spec": {
-                    ".": {},
-                    "f:labels": {".": {}, "f:a": {}},
-                    "f:list": {},
-                    "f:ports": {".": {}, 'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}},
-                    "f:set": {".": {}, 'v:"p"': {}},
-                    "f:text": {},
-                    "f:whole": {},
-                },
-            },
-        }
-    ]
-
-
-def test_a_create_owns_only_what_differs_from_a_blank_object() -> None:
-    created = written(None, thing({"text": "x"}, status={}), blank=thing({"ports": None}, status={}))
-    assert owned(created) == {"m": {"f:spec": {"f:text": {}}}}
-
-
-def test_update_owns_only_changed_fields() -> None:
-    first = written(
-        None, thing({"text": "x", "number": 1, "set": ["p", "q"], "ports": [{"port": 1}, {"port": 2}]})
-    )
-    second = written(
-        first,
-        thing({"text": "y", "number": 1.0, "set": ["q", "r"], "ports": [{"port": 2, "name": "n"}]}),
-        "other",
-        "2",
-    )
-    assert owned(second) == {
-        "m": {
-            "f:spec": {
-                ".": {},
-                "f:number": {},
-                "f:ports": {".": {}, 'k:{"port":2,"protocol":"TCP"}': {".": {}, "f:port": {}}},
-                "f:set": {".": {}, 'v:"q"': {}},
-            }
-        },
-        "other": {
-            "f:spec": {
-                "f:ports": {'k:{"port":2,"protocol":"TCP"}': {"f:name": {}}},
-                "f:set": {'v:"r"': {}},
-                "f:text": {},
-            }
-        },
-    }
-    assert [entry["time"] for entry in second["metadata"]["managedFields"]] == ["1", "2"]
-
-
-def test_nothing_changes_when_nothing_changes() -> None:
-    first = written(None, thing({"number": 1, "free": {"a": [1, True]}}))
-    again = written(first, thing({"number": 1.0, "free": {"a": [1.0, True]}}), "other", "2")
-    assert again["metadata"] == first["metadata"]
-
-
 def test_change_from_true_to_one_is_owned() -> None:
     first = written(None, thing({"free": {"a": 1, "b": [1]}}))
     assert owned(written(first, thing({"free": {"a": True, "b": [True]}}), "other"))["other"] == {
         "f:spec": {"f:free": {"f:a": {}, "f:b": {}}}
     }
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "taken"),
-    [
-        (1, {"x": 1}, {".": {}, "f:x": {}}),
-        ({"x": 1}, 1, {}),
-        ({"x": 1}, [1], {}),
-        (None, {"x": 1}, {"f:x": {}}),
-        ({"x": 1}, {}, None),
-        ({}, None, {}),
-        ([], {}, {}),
-    ],
-)
-def test_values_that_change_their_kind(before: Any, after: Any, taken: Any) -> None:
-    first = written(None, thing({"free": {"a": before}}))
-    found = owned(written(first, thing({"free": {"a": after}}), "other")).get("other")
-    assert found == ({"f:spec": {"f:free": {"f:a": taken}}} if taken is not None else None)
-
-
-def test_what_is_removed_has_no_owner() -> None:
-    first = written(None, thing({"text": "x", "labels": {"a": "b"}}))
-    second = written(first, thing({"text": "x"}), "other")
-    assert owned(second) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
-    assert owned(written(first, thing(), "other")) == {}
 
 
 def test_repeated_items_are_owned_as_one() -> None:
@@ -189,32 +80,6 @@ def test_repeated_items_are_owned_as_one() -> None:
     assert owned(written(written(None, ports), more, "o"))["o"] == {
         "f:spec": {"f:ports": {'k:{"port":1,"protocol":"TCP"}': {}}}
     }
-
-
-def test_ignored_fields_are_neither_taken_nor_given_up() -> None:
-    first = written(None, thing({"text": "x"}))
-    status = written(first, thing({"text": "x"}, status={"x": "1"}), "s", subresource="status")
-    main = written(status, thing({"text": "y"}, status={"x": "2"}), "o", ignored=fieldset.of(("status",)))
-    assert owned(main) == {
-        "m": {"f:spec": {}},
-        "s": {"f:status": {".": {}, "f:x": {}}},
-        "o": {"f:spec": {"f:text": {}}},
-    }
-    assert [e.get("subresource") for e in main["metadata"]["managedFields"]] == [None, None, "status"]
-
-
-def test_entries_of_another_version_or_subresource_are_others() -> None:
-    document = written(written(None, thing({"text": "y"})), thing({"text": "x"}), subresource="scale")
-    update(
-        copy.deepcopy(document),
-        document | {"spec": {"text": "x", "number": 1}},
-        manager="m",
-        api_version="example.com/v2",
-        time="2",
-        node=NODE,
-    )
-    keys = [(e["apiVersion"], e.get("subresource")) for e in document["metadata"]["managedFields"]]
-    assert keys == [("example.com/v1", None), ("example.com/v1", "scale"), ("example.com/v2", None)]
 
 
 def test_managed_fields_entries_are_ordered() -> None:
@@ -301,10 +166,6 @@ class TestWhatTheClientSends:
 def test_what_was_never_tracked_stays_untracked() -> None:
     assert "managedFields" not in written(None, thing())["metadata"]
     assert "managedFields" not in written(thing({"text": "x"}), thing({"text": "y"}))["metadata"]
-
-
-def test_unnamed_manager_is_unknown() -> None:
-    assert list(owned(written(None, thing({"text": "x"}), ""))) == [UNKNOWN]
 
 
 def test_at_most_ten_update_entries_are_kept() -> None:

@@ -75,18 +75,6 @@ def test_strategic_patch_merges_by_key(document: dict[str, Any], patch: Any, res
     assert repr((document, patch)) == before
 
 
-def test_items_are_merged_by_their_key() -> None:
-    document = {"containers": [A, {**B, "env": [{"name": "x", "value": "1"}]}]}
-    patch = {"containers": [{"name": "b", "env": [{"name": "y"}, {"name": "x", "value": "2"}]}, C]}
-    merged = {**B, "env": [{"name": "y"}, {"name": "x", "value": "2"}]}
-    assert apply(document, patch, NODE) == {"containers": [A, merged, C]}
-
-
-def test_items_of_the_patch_come_in_its_order_and_the_others_stay_around_them() -> None:
-    assert apply({"containers": [A, B, C]}, {"containers": [C, A]}, NODE) == {"containers": [B, C, A]}
-    assert apply({"containers": [A, B, C]}, {"containers": [D, B]}, NODE) == {"containers": [D, A, B, C]}
-
-
 @pytest.mark.parametrize(
     ("patch", "names"),
     [
@@ -127,37 +115,6 @@ def test_strategic_patch_sets_the_order_of_a_new_list() -> None:
 )
 def test_strategic_patch_primitive_list_directives(patch: dict[str, Any], finalizers: list[str]) -> None:
     assert apply({"finalizers": ["a", "b", "c"]}, patch, NODE) == {"finalizers": finalizers}
-
-
-def test_deleting_from_a_list_that_is_not_there() -> None:
-    assert apply({}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, NODE) == {}
-    assert apply({"finalizers": "x"}, {"$deleteFromPrimitiveList/finalizers": ["a"]}, NODE) == {
-        "finalizers": "x"
-    }
-
-
-def test_retained_keys_are_all_that_stays() -> None:
-    document = {"strategy": {"type": "Rolling", "rolling": {"surge": "1"}}}
-    patch = {"strategy": {"$retainKeys": ["type"], "type": "Recreate", "rolling": None}}
-    assert apply(document, patch, NODE) == {"strategy": {"type": "Recreate"}}
-
-
-@pytest.mark.parametrize(
-    ("document", "patch", "result"),
-    [
-        ({"labels": {"a": "1"}}, {"labels": {"$patch": "delete"}}, {"labels": {}}),
-        ({"labels": {"a": "1"}}, {"labels": {"$patch": "replace", "b": "2"}}, {"labels": {"b": "2"}}),
-        ({"name": "a"}, {"$patch": "replace", "args": []}, {"args": []}),
-        ({"name": "a"}, {"$patch": "delete"}, {}),
-        ({}, {"labels": {"$patch": "replace", "b": "2"}}, {}),
-        ({"labels": "x"}, {"labels": {"$patch": "delete"}}, {}),
-        ({}, {"containers": [A, {"name": "b", "$patch": "delete"}]}, {"containers": [A]}),
-    ],
-)
-def test_strategic_patch_object_directives(
-    document: dict[str, Any], patch: Any, result: dict[str, Any]
-) -> None:
-    assert apply(document, patch, NODE) == result
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(steps=steps)
 def test_resumed_watch_is_complete_or_refused_whatever_is_restored(steps: Sequence[Step]) -> None:
     async def live(root: Path) -> None:
