@@ -14,18 +14,18 @@ from typing import Final, Protocol
 
 class Clock(Protocol):
     def wall(self) -> datetime:
-        """In UTC, for timestamps only."""
+        """The time in UTC, for timestamps only."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment in the past; never goes back, and counts the time spent suspended."""
+        """Seconds since a fixed moment; never goes back, and includes the time spent suspended."""
 
 
 class SystemClock:
-    """Of this machine.
+    """The clocks of this machine.
 
-    ``time.monotonic`` stands still on Linux while the machine is suspended, so a leader that wakes up would believe
-    that no time has passed. ``CLOCK_BOOTTIME`` is the same clock with the time asleep counted in. Neither counts
-    the time a virtual machine was paused from outside: against that only asking the hub helps.
+    On Linux ``time.monotonic`` stops while the machine is suspended, so a leader that resumes would assume that no
+    time has passed. ``CLOCK_BOOTTIME`` includes that time. Neither includes the time for which a virtual machine was
+    paused; only a request to the hub detects that.
     """
 
     __slots__ = ("_monotonic",)
@@ -49,20 +49,20 @@ _ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How long to wait after so many failures: ``base`` seconds, doubled each time, never more than ``cap``."""
+    """Exponential backoff: ``base`` seconds, doubled with each failure, at most ``cap``."""
 
     base: float
     cap: float
 
     def delay(self, failures: int) -> float:
-        """``failures`` counts those before this one. Without an overflow, however many there are."""
+        """``failures`` is the number of earlier failures. Never overflows."""
         return min(self.cap, math.ldexp(self.base, min(failures, 64)))
 
 
 class TokenBucket:
     """``burst`` tokens at once, then one ``every`` so many seconds.
 
-    Keeps one number, the moment at which it would be full again. ``now`` is any clock that never goes back.
+    Stores one number, the time at which the bucket is full again. ``now`` is from any monotonic clock.
     """
 
     __slots__ = ("_burst", "_every", "_full_at")
@@ -71,7 +71,7 @@ class TokenBucket:
         self._burst, self._every, self._full_at = burst, every, -math.inf
 
     def take(self, now: float) -> bool:
-        """Take a token if there is one."""
+        """Take a token if one is available."""
         full_at = max(self._full_at, now) + self._every
         if full_at - now > self._burst * self._every + _ROUNDING:
             return False
@@ -79,7 +79,7 @@ class TokenBucket:
         return True
 
     def reserve(self, now: float) -> float:
-        """Take a token in any case; returns the seconds until it is there."""
+        """Take a token in advance; return the seconds until it is available."""
         self._full_at = max(self._full_at, now) + self._every
         wait = self._full_at - now - self._burst * self._every
         return wait if wait > _ROUNDING else 0.0

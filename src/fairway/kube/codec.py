@@ -29,11 +29,11 @@ _FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-"""Annotation of the bookmark that says: what was there when the watch began has all been sent."""
+"""Annotation of the bookmark that follows the initial events of a watch."""
 
 
 class WatchEvent(Struct, Generic[T], frozen=True, gc=False):
-    """A BOOKMARK's object has a resource version and little else."""
+    """The object of a BOOKMARK has little more than a resource version."""
 
     type: EventType
     object: T
@@ -45,7 +45,7 @@ class WatchEvent(Struct, Generic[T], frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """What was dropped of an object because it cannot be read; with an empty path, the object as a whole."""
+    """A field that was dropped because it cannot be decoded; the whole object if the path is empty."""
 
     key: Key
     fields: tuple[UnreadableField, ...]
@@ -79,7 +79,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events(Generic[T]):
-    """What came together, in order. ``error`` is what the hub ended the watch with, after these events."""
+    """Events that arrived together, in order, and the error with which the hub then ended the watch."""
 
     events: list[WatchEvent[T]]
     unreadable: tuple[Unreadable, ...] = ()
@@ -91,11 +91,11 @@ _event_type: Final = msgspec.json.Decoder(str).decode
 
 
 class Codec(Generic[T]):
-    """The decoders of one type. Get it from ``codec_of``: making one takes a while."""
+    """The decoders of one type. Get it from ``codec_of``, which caches them."""
 
     def __init__(self, struct: type[T]) -> None:
         self.struct = struct
-        # The parameters are given at run time, where msgspec needs them and mypy cannot follow.
+        # msgspec needs the parameters at run time, which mypy cannot follow.
         page: Any = _Page
         event: Any = WatchEvent
         self._object: Callable[[bytes], T] = msgspec.json.Decoder(struct).decode
@@ -105,7 +105,7 @@ class Codec(Generic[T]):
         ).decode_lines
 
     def object(self, body: bytes) -> T:
-        """Without the fields that cannot be read. Raises UnreadableError if it has no name, or is no object."""
+        """Decode without the unreadable fields. Raise UnreadableError if it has no name or is no object."""
         try:
             return self._object(body)
         except _FAILURES:
@@ -116,7 +116,7 @@ class Codec(Generic[T]):
             raise UnreadableError(str(error)) from None
 
     def page(self, body: bytes) -> Page[T]:
-        """Raises UnreadableError, but not for single items."""
+        """Decode a list. Raise UnreadableError if it is no list; items that cannot be decoded are dropped."""
         try:
             page = self._page(body)
         except _FAILURES:
@@ -147,7 +147,7 @@ class Codec(Generic[T]):
         )
 
     def events(self, lines: bytes) -> Events[T]:
-        """Whole lines only."""
+        """Decode whole lines."""
         try:
             return Events(events=self._events(lines))
         except _FAILURES:
@@ -178,7 +178,7 @@ class Codec(Generic[T]):
         return Events(events=events, unreadable=tuple(unreadable), error=ended)
 
     def _salvaged(self, raw: bytes, unreadable: list[Unreadable]) -> T | None:
-        """None for what has no name: no later event could be about it either."""
+        """None for an object without a name, because no later event can refer to it."""
         try:
             found = self.object(raw)
         except UnreadableError as error:
@@ -201,7 +201,7 @@ def codec_of(struct: type[T]) -> Codec[T]:
 
 
 class Lines:
-    """Whole lines out of chunks cut anywhere. Every byte is copied at most twice, however long its line is."""
+    """Splits a stream of chunks into whole lines. Copies every byte at most twice, however long its line."""
 
     def __init__(self, *, limit: int = 32 * 2**20) -> None:
         self._limit = limit
@@ -210,11 +210,11 @@ class Lines:
 
     @property
     def pending(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """Whether the last line is incomplete."""
         return self._size > 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """All lines that are whole by now, as they came; maybe none. Raises TransportError for an endless line."""
+        """Return the lines that are now complete. Raise TransportError for a line that is too long."""
         end = chunk.rfind(b"\n") + 1
         whole = b""
         if end:

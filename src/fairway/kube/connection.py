@@ -1,4 +1,4 @@
-"""Everything that is needed to reach one hub: address, trust, credentials, proxy."""
+"""How to reach a hub: address, certificate authority, credentials, proxy."""
 
 import ipaddress
 import logging
@@ -15,7 +15,7 @@ from fairway.kube.errors import ConfigError
 from fairway.kube.tls import Pem, context_of
 
 ACCOUNT_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where Kubernetes puts a pod's identity."""
+"""Where Kubernetes mounts a pod's service account."""
 
 NO_SERVER: Final = "names no server"
 BAD_SERVER: Final = "{given!r} is not the address of a server"
@@ -45,7 +45,7 @@ class Proxy:
 
     @classmethod
     def parse(cls, text: str, *, place: str = "", field: str = "proxy-url") -> "Proxy":
-        """Raises ConfigError; the text itself may hold a password and is not repeated."""
+        """Raise ConfigError without the text, which may hold a password."""
         parts = urlsplit(text if "://" in text else f"http://{text}")
         if parts.scheme != "http":
             message = BAD_PROXY.format(scheme=parts.scheme)
@@ -61,7 +61,7 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """``server`` may have a path; ``compression`` says whether large answers may come compressed."""
+    """``server`` may have a path; ``compression``: whether to accept compressed responses."""
 
     server: str
     credentials: Credentials = field(default_factory=StoredCredentials)
@@ -73,7 +73,7 @@ class Connection:
     compression: bool = True
     namespace: str = "default"
     place: str = ""
-    """Where this was written down, for messages."""
+    """The file or variable it was read from, for messages."""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.server)
@@ -94,7 +94,7 @@ class Connection:
     def in_cluster(
         cls, *, environ: Mapping[str, str] | None = None, folder: str = ACCOUNT_FOLDER
     ) -> "Connection":
-        """From a pod's service account. Its token is read again whenever Kubernetes replaces it."""
+        """Use a pod's service account. Its token is read again whenever Kubernetes replaces it."""
         environ = os.environ if environ is None else environ
         host = environ.get("KUBERNETES_SERVICE_HOST", "")
         port = environ.get("KUBERNETES_SERVICE_PORT", "")
@@ -113,7 +113,7 @@ class Connection:
 
     @property
     def local(self) -> bool:
-        """On this machine, where nothing is gained by compressing."""
+        """Whether the hub is on this machine, where compression would only cost time."""
         return _is_local(urlsplit(self.server).hostname or "")
 
     def context(self, proof: Proof) -> ssl.SSLContext | None:
@@ -132,7 +132,7 @@ class Connection:
 
 
 def proxy_of_environment(server: str, environ: Mapping[str, str]) -> Proxy | None:
-    """What HTTPS_PROXY, HTTP_PROXY and NO_PROXY say about ``server``. Raises ConfigError."""
+    """The proxy for ``server`` by HTTPS_PROXY, HTTP_PROXY and NO_PROXY. Raise ConfigError if it is invalid."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", parts.port or {"http": 80}.get(parts.scheme, 443)
     variable = f"{parts.scheme}_proxy"
@@ -152,7 +152,7 @@ def _excepts(pattern: str, host: str, port: int) -> bool:
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(pattern, strict=False)
     except ValueError:
-        pass  # one of them is a name
+        pass  # one of them is a host name
     name, colon, asked = pattern.rpartition(":")
     if colon and asked.isdigit():
         if int(asked) != port:

@@ -15,7 +15,7 @@ from aiohttp.client_proto import ResponseHandler
 
 
 class Connector(aiohttp.TCPConnector):
-    """Any number of them: how many there may be at a time is decided by who uses them."""
+    """A connector without a limit; its users limit the number of requests."""
 
     def __init__(self) -> None:
         super().__init__(limit=0, socket_factory=_socket)
@@ -23,13 +23,13 @@ class Connector(aiohttp.TCPConnector):
         self._factory = partial(_make_protocol, self._made, self._loop)
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
-        # Where a request was given up before anything of its answer came, there is nothing to ``abandon`` yet.
+        # A request that was cancelled before its response began has nothing to ``abandon`` yet.
         if (should_close or protocol.should_close) and protocol.transport is not None:
             protocol.transport.abort()
         super()._release(key, protocol, should_close=should_close)
 
     async def end(self) -> None:
-        """After the session has closed: those that were given up the moment they were made are known to nobody else."""
+        """Abort what is left after the session has closed: connections cancelled while they were being made."""
         for transport in tuple(self._made):
             transport.abort()
         await asyncio.sleep(0)  # in which they are closed
@@ -53,7 +53,7 @@ class _TrackedProtocol(ResponseHandler):
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Notices a peer that went away without a word, in a minute instead of hours."""
+    """Detect a dead peer within a minute instead of hours."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

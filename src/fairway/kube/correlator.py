@@ -12,7 +12,7 @@ from fairway.kube.clock import TokenBucket
 
 COMBINED: Final = "(combined from similar events): "
 LONGEST_MESSAGE: Final = 1024
-"""Bytes of UTF-8; the hub refuses longer ones."""
+"""Bytes of UTF-8; the hub rejects longer messages."""
 ELLIPSIS: Final = "…"
 LONGEST_NAME: Final = 253
 
@@ -21,7 +21,7 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 
 
 def cut(text: str, limit: int = LONGEST_MESSAGE) -> str:
-    """At most ``limit`` bytes of UTF-8, ending in an ellipsis if something is missing; never half a character."""
+    """Cut a text to ``limit`` bytes of UTF-8, between characters, and end it with an ellipsis if it was cut."""
     data = text.encode(errors="replace")
     if len(data) <= limit:
         return data.decode()
@@ -33,16 +33,16 @@ class Limits:
     """Times in seconds."""
 
     again: float = 3600.0
-    """The same after longer than this is a new event. The hub forgets events after an hour."""
+    """A repetition after longer than this is a new event. Hubs delete events after an hour."""
     similar: int = 10
-    """So many different messages of one reason stand on their own."""
+    """The number of different messages of one reason that become events of their own."""
     similar_for: float = 600.0
-    """They count anew when nothing similar has happened for so long."""
+    """The count restarts when no similar event happened for this long."""
     burst: int = 25
     refill: float = 300.0
-    """Writes about one object: so many at once, then one every so often."""
+    """Writes about one object: a burst, then one per interval."""
     remembered: int = 4096
-    """Of everything that is kept to tell what is the same, similar and too much."""
+    """The size of each cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +54,21 @@ class Occurrence:
     action: str = ""
     related: ObjectReference | None = None
     in_place: bool = False
-    """Whether it takes the place of the last event of its reason instead of standing beside it."""
+    """Whether it replaces the last event of its reason."""
     wall: datetime
     at: float
 
 
 @dataclass(slots=True, eq=False)
 class EventRecord:
-    """One event as the hub has it, or will. ``latest`` is what happened last, its message as it is to be written."""
+    """An event on the hub, or one to create. ``latest`` is its last occurrence, with the message to write."""
 
     name: str
     first: datetime
     latest: Occurrence
     count: int = 1
     written: int = 0
-    """The count the hub knows; 0 while it does not know the event."""
+    """The count on the hub; 0 before the event is created."""
     queued: bool = False
 
 
@@ -83,7 +83,7 @@ V = TypeVar("V")
 
 
 class _Recent(Generic[K, V]):
-    """Forgets what has not been used for the longest time."""
+    """A cache that drops the least recently used entry."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -107,7 +107,7 @@ class _Recent(Generic[K, V]):
 
 
 class Correlator:
-    """Puts what happens together: occurrences in, entries to write out. Does no I/O and asks no clock."""
+    """Aggregates occurrences into entries to write. Does no I/O and reads no clock."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -117,13 +117,13 @@ class Correlator:
         self._stamp = 0
 
     def observe(self, occurrence: Occurrence) -> EventRecord | None:
-        """None when enough has been written about the object for now."""
+        """None if the object has used up its writes for now."""
         about = occurrence.about
         thing = (about.apiVersion, about.kind, about.namespace, about.name, about.uid, about.fieldPath)
         kind = (*thing, occurrence.type, occurrence.reason, occurrence.action, occurrence.related)
         message = cut(occurrence.message)
         if occurrence.in_place:
-            # One event, however often: nothing to combine, and no share of what may be written about the object.
+            # An event that is replaced in place needs no aggregation, and does not count against the object's writes.
             return self._entry(
                 (*thing, occurrence.type, occurrence.reason), replace(occurrence, message=message)
             )
@@ -157,10 +157,10 @@ class Correlator:
         return alike
 
     def _name(self, about: ObjectReference, wall: datetime) -> str:
-        """The object's name and the time in nanoseconds, in hexadecimal. Never the same twice."""
+        """The object's name and the time in nanoseconds, in hexadecimal; unique."""
         nanoseconds = (wall - _EPOCH) // timedelta(microseconds=1) * 1000
         self._stamp = max(self._stamp + 1, nanoseconds)
         suffix = f".{self._stamp:x}"
         stem = about.name[: LONGEST_NAME - len(suffix)].rstrip("-.")
-        # Names of some kinds, such as roles, may contain what names of events may not.
+        # Names of some kinds, such as roles, may contain characters that names of events must not.
         return (stem if _SUBDOMAIN.fullmatch(stem) else "event") + suffix

@@ -24,7 +24,7 @@ NAME_USER: Final = 'add "as: <user>" or remove the others'
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What one request shows. Never printed."""
+    """The credentials of one request. Never printed."""
 
     authorization: str = field(default="", repr=False)
     certificate: Certificate | None = field(default=None, repr=False)
@@ -32,16 +32,16 @@ class Proof:
 
 class Credentials(Protocol):
     async def proof(self) -> Proof:
-        """The proof of the moment. Raises CredentialError or ConfigError."""
+        """The current credentials. Raise CredentialError or ConfigError if there are none."""
 
     async def renew(self, rejected: Proof) -> bool:
-        """Whether ``proof`` has something else to show than what the hub just rejected."""
+        """Whether ``proof`` may now return other credentials than those that the hub just rejected."""
 
 
 class StoredCredentials:
-    """What is written down or lies in files. Files are read again whenever they change.
+    """Credentials from a kubeconfig or from files. Files are read again whenever they change.
 
-    A token file comes before a token, as in kubectl, and either before a name and password.
+    As in kubectl, a token file takes precedence over a token, and both over a name and password.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class StoredCredentials:
         certificate = None
         if self._chain is not None and self._key is not None:
             chain, key = self._chain.read(), self._key.read()
-            if self._chain.read() != chain:  # replaced between the two
+            if self._chain.read() != chain:  # replaced between the two reads
                 chain, key = self._chain.read(), self._key.read()
             certificate = Certificate(chain, key)
         now = Proof(authorization, certificate)
-        # The same object again keeps the lookup of its TLS context cheap.
+        # Returning the same object keeps the lookup of its TLS context cheap.
         if now != self._last:
             self._last = now
         return self._last
@@ -118,7 +118,7 @@ def sendable(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impersonation:
-    """As whom the hub shall see us, provided that we may."""
+    """The identity to act as, if the user may impersonate it."""
 
     user: str = ""
     uid: str = ""

@@ -8,7 +8,7 @@ from fairway.api.meta import ObjectMeta, unreadable_fields
 from fairway.kube.resource import Resource
 
 CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
-"""Signs what its holder can be known by at the hub's own API."""
+"""The signer of client certificates for the hub's API."""
 
 APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
@@ -23,7 +23,7 @@ class CsrCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
 
 
 class CsrSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, rename="camel"):
-    """All but the first four is written by the API server: who asks."""
+    """The API server sets all but the first four fields: the identity of the requester."""
 
     request: bytes = b""
     signer_name: str = ""
@@ -38,7 +38,7 @@ class CsrSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, r
 class CsrStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: tuple[CsrCondition, ...] = ()
     certificate: bytes = b""
-    """A chain in PEM form; empty until it is signed."""
+    """A PEM chain; empty until the request is signed."""
 
 
 class CertificateSigningRequest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -51,7 +51,7 @@ class CertificateSigningRequest(Struct, frozen=True, kw_only=True, gc=False, omi
 
     @property
     def unreadable(self) -> str:
-        """The first field that cannot be read; empty if all can. It may be the one that speaks against it."""
+        """The first field that cannot be decoded, which could be a reason to deny the request; or empty."""
         return next((each.path for each in unreadable_fields(self)), "")
 
     @property

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Struct, field
 
 LONGEST_TEXT: Final = 500
-"""Characters shown of an answer that is not a Status, such as a proxy's error page."""
+"""Characters shown of a response that is not a Status, such as a proxy's error page."""
 
 NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
-"""The cause the hub gives for refusing to create an object in a namespace that is being deleted."""
+"""The hub's cause for rejecting a create in a namespace that is being deleted."""
 
 NO_WORDS: Final = "the server gave no reason"
 REDIRECTED: Final = (
@@ -25,18 +25,18 @@ REDIRECTED: Final = (
 
 
 class KubeError(Exception):
-    """The base of everything this package raises on purpose. Never carries a secret."""
+    """The base of all errors of this package. Never contains a secret."""
 
     retryable: ClassVar[bool] = False
 
     @property
     def is_race(self) -> bool:
-        """Whether the object, or its namespace, was changed or deleted since it was read: a retry finds that out."""
+        """Whether the object or its namespace was changed or deleted since it was read, so that a retry can succeed."""
         return False
 
 
 class ConfigError(KubeError):
-    """How to reach the hub cannot be told from what was given. ``place`` is a file, or a variable."""
+    """Invalid connection settings. ``place`` is a file or a variable."""
 
     def __init__(self, message: str, *, place: str = "", field: str = "", remedy: str = "") -> None:
         self.place, self.field, self.message, self.remedy = place, field, message, remedy
@@ -45,13 +45,13 @@ class ConfigError(KubeError):
 
 
 class CredentialError(KubeError):
-    """No proof of identity could be had: a plugin failed, a token file is gone. Another time it may work."""
+    """No credentials: a plugin failed, or a token file is missing. A retry may succeed."""
 
     retryable = True
 
 
 class TransportError(KubeError):
-    """No whole answer came. Unless ``sent`` is false, the hub may have done what it was asked to."""
+    """No complete response. Unless ``sent`` is false, the hub may have processed the request."""
 
     retryable = True
 
@@ -61,17 +61,17 @@ class TransportError(KubeError):
 
 
 class DeadlineExceeded(TransportError):
-    """The time given to a request ran out, all its repetitions included."""
+    """A request timed out, retries included."""
 
 
 class UntrustedError(TransportError):
-    """The server's certificate is not to be believed. Waiting does not help."""
+    """The server's certificate is not trusted. A retry does not help."""
 
     retryable = False
 
 
 class UnreadableError(KubeError):
-    """The hub's answer does not have the shape of the kind that was asked for."""
+    """The response cannot be decoded as the requested kind."""
 
 
 class StatusCause(Struct, frozen=True, kw_only=True, gc=False):
@@ -91,7 +91,7 @@ class StatusDetails(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Status(Struct, frozen=True, kw_only=True, gc=False):
-    """Kubernetes' answer when there is no object to answer with."""
+    """The response of Kubernetes where there is no object to return."""
 
     kind: str = ""
     status: str = ""
@@ -102,7 +102,7 @@ class Status(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ApiError(KubeError):
-    """The hub refused. ``retry_after`` is in seconds, and None where the hub did not say."""
+    """The hub rejected the request. ``retry_after`` is in seconds, and None if the hub sent none."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Forbidden(ApiError): ...
 class NotFound(ApiError):
     @property
     def is_race(self) -> bool:
-        """Without a name it is the kind that the hub does not have."""
+        """Without a name in the details, the hub does not serve the kind."""
         return bool(self.details.name)
 
 
@@ -167,7 +167,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """The resource version or continue token asked for is older than what the hub remembers."""
+    """The requested resource version or continue token is older than the hub's history."""
 
 
 class TooLarge(ApiError): ...
@@ -190,7 +190,7 @@ class ServerError(ApiError):
 
     @property
     def version_too_large(self) -> bool:
-        """The hub has not come as far as the resource version asked for, or its history went back behind it."""
+        """The requested resource version is newer than the hub's, whose history may have gone back."""
         return self.has_cause("ResourceVersionTooLarge") or "Too large resource version" in self.message
 
 
@@ -216,7 +216,7 @@ _status: Final = msgspec.json.Decoder(Status)
 def error_of(
     *, code: int, body: bytes = b"", headers: Mapping[str, str] | None = None, request: str = ""
 ) -> ApiError:
-    """The error an HTTP answer or the object of an ERROR event stands for. ``code`` 0 believes the body's own."""
+    """Convert an HTTP response, or the object of an ERROR event, to an error. With ``code`` 0 use the body's code."""
     try:
         status = _status.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -243,7 +243,7 @@ def error_of(
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from the header's number or date; a date counts from the answer's own, so that clocks may differ."""
+    """Seconds from the header's number or date; a date is compared with the response's own, so clocks may differ."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])

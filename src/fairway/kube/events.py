@@ -33,9 +33,9 @@ from fairway.kube.rest import Client
 log: Final = logging.getLogger(__name__)
 
 LONGEST_WORD: Final = 128
-"""Bytes; of a reason, an action, an instance."""
+"""Bytes of a reason, an action or an instance."""
 NO_NAMESPACE: Final = "default"
-"""Where events about cluster-wide objects are."""
+"""The namespace of events about cluster-scoped objects."""
 
 CORE_EVENTS: Final = Resource(
     group="", version="v1", plural="events", kind="Event", namespaced=True, type=CoreEvent
@@ -51,12 +51,12 @@ class Api(enum.Enum):
 
 
 class Sink(Protocol):
-    """Where events go. Raises KubeErrors."""
+    """Writes events. Methods raise KubeErrors."""
 
     async def create(self, event: CoreEvent | Event) -> None: ...
 
     async def patch(self, event: CoreEvent | Event) -> None:
-        """It is there and happened again: how often and when, and whatever else may change. NotFound if it is not."""
+        """Update count, time and message of an existing event. Raise NotFound if it does not exist."""
 
 
 class HubEvents:
@@ -79,7 +79,7 @@ class HubEvents:
 
 
 def changes(event: CoreEvent | Event) -> dict[str, Any]:
-    """What is patched. Of an event of events.k8s.io everything but the series is fixed."""
+    """The patch. Of an event of events.k8s.io only the series may change."""
     if isinstance(event, CoreEvent):
         last = format_time(event.lastTimestamp) if event.lastTimestamp else None
         return {"count": event.count, "lastTimestamp": last, "message": event.message}
@@ -103,27 +103,27 @@ def reference_to(obj: KubeStruct) -> ObjectReference:
 
 @dataclass(slots=True, kw_only=True)
 class RecorderStats:
-    """Since the start, except ``pending``."""
+    """Counts since the start, except ``pending``."""
 
     recorded: int = 0
     created: int = 0
     patched: int = 0
     held_back: int = 0
-    """Because enough was written about the object."""
+    """Suppressed because the object had used up its writes."""
     dropped: int = 0
-    """Because the queue was full, or the recorder closed."""
+    """Dropped because the queue was full or the recorder closed."""
     refused: int = 0
-    """By the hub, for good."""
+    """Rejected by the hub, without a retry."""
     failed: int = 0
-    """After the last try."""
+    """Given up after the last retry."""
     pending: int = 0
 
 
 class Recorder:
-    """Use it in ``async with``: the background task runs in the block, and what is left is written at its end.
+    """Use it in ``async with``: the background task runs in the block, and pending events are written at its end.
 
-    ``component`` is who reports, such as ``fairway``, ``instance`` which one of them. At most ``capacity`` events wait;
-    a write that fails is tried ``tries`` times; at the end of the block they get ``grace`` seconds. Not thread-safe.
+    ``component`` is the reporter, such as ``fairway``, and ``instance`` its process. At most ``capacity`` events are
+    pending; a write is tried ``tries`` times; at the end of the block there are ``grace`` seconds. Not thread-safe.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Recorder:
         related: ObjectReference | None = None,
         in_place: bool = False,
     ) -> bool:
-        """Whether it will be written, on its own or together with others. Returns at once in any case.
+        """Record an event without blocking. Return whether it will be written, alone or aggregated.
 
         With ``in_place`` there is one event of this reason about the object, whose message is replaced. Only events
         of the core group allow that, so it is one of those.
@@ -203,11 +203,11 @@ class Recorder:
         return replace(self._figures, pending=self._pending)
 
     async def flush(self) -> None:
-        """Until everything recorded so far is written or given up."""
+        """Wait until all recorded events are written or given up."""
         await self._idle.wait()
 
     async def close(self) -> None:
-        """Take no more, and give what is left ``grace`` seconds."""
+        """Accept no more events, and wait up to ``grace`` seconds for the pending ones."""
         self._closed = True
         if self._task is None:
             return
@@ -239,7 +239,7 @@ class Recorder:
         while True:
             while self._queue:
                 entry = self._queue.popleft()
-                # From now on it is queued again when it happens again, even if that is written along with this.
+                # From here on a repetition queues the entry again, even if this write already includes it.
                 entry.queued = False
                 self._busy = True
                 try:
@@ -266,7 +266,7 @@ class Recorder:
                 if failures + 1 < self._tries:
                     pause = max(self._backoff.delay(failures), asked or 0.0)
                     await asyncio.sleep(min(pause, self._backoff.cap))
-            except ValueError as error:  # the object has a name or namespace that none can have
+            except ValueError as error:  # the object's name or namespace is invalid
                 self._refuse(entry, error)
                 return
         self._figures.failed += 1
@@ -283,14 +283,14 @@ class Recorder:
         if entry.written:
             try:
                 await self._sink.patch(event)
-            except NotFound:  # the hub has forgotten it
+            except NotFound:  # the hub has deleted it
                 entry.written = 0
             else:
                 self._figures.patched += 1
         if not entry.written:
             try:
                 await self._sink.create(event)
-            except AlreadyExists:  # by ourselves: the answer was lost
+            except AlreadyExists:  # created by an earlier try whose response was lost
                 if count > 1:
                     await self._sink.patch(event)
             self._figures.created += 1
@@ -323,7 +323,7 @@ class Recorder:
             series=series if entry.count > 1 else None,
             reportingController=self._component,
             reportingInstance=self._instance,
-            action=latest.action or latest.reason,  # must not be empty there
+            action=latest.action or latest.reason,  # must not be empty in events.k8s.io
             reason=latest.reason,
             regarding=about,
             related=latest.related,

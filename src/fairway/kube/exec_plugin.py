@@ -68,7 +68,7 @@ class ExecSpec(Struct, frozen=True, kw_only=True):
         return f"<ExecSpec {self.command}>"
 
     def mode(self, *, place: str, field: str) -> str:
-        """Raises ConfigError for what can never work."""
+        """Raise ConfigError for an invalid configuration."""
         remedies = {"place": place, "field": f"{field}.exec"}
         if not self.command:
             raise ConfigError(NO_COMMAND, **remedies, remedy="say which program to run")
@@ -106,8 +106,8 @@ def _now() -> datetime:
 
 
 class ExecPlugin:
-    """``cluster`` is what a plugin with provideClusterInfo is told; ``timeout`` is in seconds, and only for plugins
-    that ask nobody: people take their time.
+    """``cluster`` is passed to plugins with provideClusterInfo. ``timeout`` is in seconds, and applies only to plugins
+    that do not prompt the user.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ExecPlugin:
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if interactive else asyncio.subprocess.PIPE,
-                # Its own children must not outlive it; but a program that asks must stay at our terminal.
+                # A session of its own, so that its children can be killed; a plugin that prompts needs our terminal.
                 start_new_session=not interactive,
             )
         except OSError as error:
@@ -194,7 +194,7 @@ class ExecPlugin:
                 await _end(process, group=not interactive)
         if process.returncode != 0:
             message = FAILED.format(command=command, code=process.returncode)
-            # Its output may hold a token; what it complains about is for people.
+            # Its output may hold a token; its errors are for the user.
             said = " ".join((complaint or b"").decode(errors="replace").split())[-LONGEST_COMPLAINT:]
             raise CredentialError(self._with_hint(f"{message}: {said}" if said else message))
         return output

@@ -121,7 +121,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class SourcedEntry(Generic[E]):
-    """What a file says, and which file."""
+    """A parsed file and its path."""
 
     value: E
     file: Path
@@ -151,7 +151,7 @@ class Kubeconfig:
             self.contexts.setdefault(context.name, SourcedEntry(context.context, file))
 
     def context(self, name: str | None = None, *, environ: Mapping[str, str] | None = None) -> Connection:
-        """The current context, unless one is named. ``environ`` is asked for proxies. Raises ConfigError."""
+        """The Connection of a context, by default the current one, with proxies from ``environ``. Raise ConfigError."""
         name = name or self.current
         if not name:
             known = ", ".join(self.contexts) or "none"
@@ -179,7 +179,7 @@ class Kubeconfig:
 
 
 def load(path: str | Path | None = None, *, environ: Mapping[str, str] | None = None) -> Kubeconfig:
-    """One file that must exist, or what KUBECONFIG lists, or ``~/.kube/config``. Raises ConfigError."""
+    """Load the given file, the files in KUBECONFIG, or ``~/.kube/config``. Raise ConfigError."""
     environ = os.environ if environ is None else environ
     merged = Kubeconfig()
     if path is not None:
@@ -284,7 +284,7 @@ def _pem(
     name: str,
     again: Callable[[Kubeconfig], str] | None = None,
 ) -> Pem | None:
-    """Data wins over a file, as in kubectl. ``again`` finds it in the kubeconfig as it is later."""
+    """As in kubectl, data takes precedence over a file. ``again`` finds it in a kubeconfig that was replaced."""
     place = str(entry.file)
     if not data:
         return Pem(path=entry.path(path), place=place, name=name) if path else None
@@ -294,7 +294,7 @@ def _pem(
         raise ConfigError(NOT_BASE64, place=place, field=f"{name}-data", remedy=WRITE_BASE64) from None
 
     def extract(_: bytes) -> bytes | None:
-        # A file that cannot be used, or is of another hub by now, does not take away what worked so far.
+        # If the file is invalid or for another hub by now, keep the last valid entry.
         try:
             return b64decode("".join(again(load(entry.file)).split()), validate=True) if again else None
         except (ConfigError, KeyError, ValueError):
@@ -305,7 +305,7 @@ def _pem(
 
 
 def _again(found: Kubeconfig, cluster: Cluster, name: str) -> Cluster:
-    """The same cluster's entry; KeyError if the name stands for another server now."""
+    """The same cluster's entry. Raise KeyError if the name now refers to another server."""
     entry = found.clusters[name].value
     if entry.server != cluster.server:
         raise KeyError(name)
@@ -365,7 +365,7 @@ def _credentials(
 
 
 def _told(entry: SourcedEntry[Cluster], name: str) -> dict[str, Any]:
-    """What an exec plugin with provideClusterInfo is told. Its own configuration keeps its types."""
+    """The cluster information for an exec plugin. The plugin's own configuration keeps its types."""
     cluster = entry.value
     info: dict[str, Any] = {"server": cluster.server}
     authority = _pem(

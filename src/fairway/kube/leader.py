@@ -1,40 +1,39 @@
 """One leader among several processes, by a Lease on the hub: safe with wrong clocks and frozen processes.
 
 **Who leads.** The Lease names its holder. The holder renews it; the others watch it, and take it once it has not
-changed for ``leaseDurationSeconds`` *by their own running clock*, counted from when they saw the change. The times
-written into the Lease are for people: they are never compared with any clock here, so wall clocks may be hours apart.
-Every write carries the resourceVersion it is based on, so of several takers the hub lets one through.
+changed for ``leaseDurationSeconds`` *by their own monotonic clock*, counted from when they saw the change. The times in
+the Lease are for users only: they are never compared with a clock, so wall clocks may differ by hours. Every write
+carries the resourceVersion it is based on, so the hub accepts only one of several takers.
 
 **When to stop.** The holder counts from the moment it *sent* the last renewal that the hub confirmed, and leads for
 ``renew`` seconds from there. Others can take the Lease ``lease`` seconds after they saw that renewal, which was later,
 and ``renew`` is less than ``lease``: one term is over before the next begins, as long as no two clocks differ in speed
 by more than ``lease / renew``. A timer ends the term, but a process that was stopped (SIGSTOP, a suspended machine, a
-long garbage collection) resumes with its timers late. So the clock is read wherever it matters: by ``is_leading``,
-by ``Fence.ensure``, on entering and on leaving ``guard``. A term that is over stays over, even when the answer to a
-renewal still comes.
+long garbage collection) resumes with its timers late. So the clock is read by ``is_leading``, by ``Fence.ensure``,
+and on entering and leaving ``guard``. A term that is over stays over, even if a renewal is confirmed later.
 
 **What a guard promises.** ``async with elector.guard() as fence`` renews the Lease before the block, and
 
 - the block is entered only if the hub, asked after the call, still had our term (holder, ``leaseTransitions``, uid);
 - no elector that keeps to the protocol can hold another term until ``lease`` seconds after that renewal was sent;
 - the block is cancelled when the term ends, and ``Lost`` raised;
-- if the block is left without ``Lost``, the term was never interrupted: every write that was answered inside it was
-  made while nobody else led.
+- if the block is left without ``Lost``, the term was never interrupted: every write that was confirmed inside it was
+  made while no other process led.
 
-**What remains.** A write that is already on its way cannot be called back: a process frozen between its last look at
-the clock and the system call, or a packet that travels for longer than ``lease - renew`` seconds, may reach the hub
-when somebody else leads. Nor does any local clock count the time for which a virtual machine was paused from outside:
-the renewal at the start of a guard finds that out, a pause within the block goes unnoticed until the next one. The hub
-knows nothing of fences, so such writes must be harmless in themselves: give them the resourceVersion they are based on.
-Then the hub refuses them as soon as the new leader has written, and until then they are what the old term decided.
-A Lease that somebody deletes is a Lease that anybody may create: the holder notices with its next renewal or guard.
+**What remains.** A write that was sent cannot be revoked: if a process is frozen between reading the clock and the
+system call, or a packet takes longer than ``lease - renew`` seconds, the write may reach the hub while another process
+leads. No local clock includes the time for which a virtual machine was paused: the renewal at the start of a guard
+detects that, but a pause within the block stays unnoticed until the next one. The hub does not know fences, so such
+writes must be harmless: give them the resourceVersion they are based on. Then the hub rejects them once the new leader
+has written; until then they are what the old term decided. If the Lease is deleted, any process may create it: the
+holder notices with its next renewal or guard.
 
-**On which thread.** With a ``LeaseThread`` the requests are made on its event loop, so a renewal does not wait for
-whatever the loop of the controllers is busy with: the term goes on while they compute. A loop that has not answered
-for ``stuck`` seconds counts as dead: its term is ended, and the Lease is not renewed any more.
+**On which thread.** With a ``LeaseThread`` the requests are made on its event loop, so a renewal does not wait for the
+event loop of the controllers. If that loop does not respond for ``stuck`` seconds, its term is ended, and the Lease is
+no longer renewed.
 
-The format is client-go's, so kubectl shows the holder and other electors can take part. Fields of the Lease that are
-not written here (``strategy``, ``preferredHolder``, labels, and whatever comes) are left as they are.
+The format is client-go's, so kubectl shows the holder and other electors can take part. Other fields of the Lease
+(``strategy``, ``preferredHolder``, labels) stay unchanged.
 """
 
 import asyncio
@@ -69,14 +68,14 @@ STUCK: Final = "the event loop of the leader was blocked for {seconds:g} s"
 DISTURBED: Final = "another client keeps changing the lease"
 
 _TICK: Final = 0.001
-"""Seconds. Timers run by another clock than the term; a shorter wait might end before the term and be repeated."""
+"""Seconds. Timers use another clock than the term; a shorter wait might end before the term and be repeated."""
 
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""As many as the field can hold; then the count starts over."""
+"""The maximum of the field; then the count restarts."""
 WAITING_SECONDS: Final = 60.0
-"""Between reports that another one holds the Lease."""
+"""Seconds between reports that another process holds the Lease."""
 
-_CONFLICTS: Final = 3  # as many strange edits of the lease in a row are taken for bad luck
+_CONFLICTS: Final = 3  # so many conflicts in a row are retried
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +83,26 @@ class _Sighting:
     version: str
     holder: str
     until: float
-    """When the holder's time is over if nothing more is seen of it, by our clock."""
+    """When the Lease expires without another change, by our clock."""
 
 
 async def _nothing(_: Fence) -> None: ...
 
 
 def unique_identity(name: str = "") -> str:
-    """``name``, or that of this host, and something no other process has."""
+    """``name`` or the host's name, and a unique suffix."""
     return f"{name or socket.gethostname()}_{uuid4()}"
 
 
 class Elector:
     """Takes part in the election while ``run`` runs.
 
-    ``identity`` must be this process's own: two that share one would take the Lease from each other for ever.
+    ``identity`` must be unique: two processes that share one would take the Lease from each other forever.
 
     ``on_started`` runs as a task for the length of each term and is cancelled at its end; the next term begins only
-    after it has ended. It may return early. If it raises, ``run`` gives the Lease back and raises the same.
-    ``on_stopped`` follows when it has ended.
-    ``on_event`` gets a reason and a message, for an Event about the Lease. ``on_waiting`` gets the Lease that another
-    one holds: at once, when the holder changes, and every minute.
+    after it has ended. It may return early. If it raises, ``run`` releases the Lease and raises the same.
+    ``on_stopped`` follows. ``on_event`` gets the reason and message of an Event about the Lease. ``on_waiting`` gets
+    the Lease that another process holds: at once, when the holder changes, and every minute.
     """
 
     def __init__(
@@ -138,31 +136,30 @@ class Elector:
 
     @property
     def is_leading(self) -> bool:
-        """By the clock, at this moment; see ``Fence.valid``."""
+        """Whether the term is valid now, by the clock; see ``Fence.valid``."""
         return self._term is not None and self._term.valid
 
     @property
     def fence(self) -> Fence | None:
-        """The term that runs, or is just ending."""
+        """The current term, which may be ending."""
         return self._term
 
     async def run(self) -> None:
         """Wait for the Lease, lead, and when it is lost wait again, until ``stop`` or cancelled.
 
-        Either way the work is ended first and then the Lease given back, so that the next one need not wait.
+        Either way the work is ended first and then the Lease released, so that the next leader need not wait.
         """
         while (term := await self._campaign()) is not None:
             await self._lead(term)
 
     def stop(self) -> None:
-        """Have ``run`` return. The work of the leader is cancelled and may end in peace: until then it still leads."""
+        """Make ``run`` return. The leader's work is cancelled; the term continues until it has ended."""
         self._stop.set()
 
     async def check(self, *, fresh: float = 0.0) -> Fence:
-        """Renew the Lease, or raise Lost or Unconfirmed; what this proves is said above.
+        """Renew the Lease, or raise Lost or Unconfirmed; see the guarantees above.
 
-        A renewal sent less than ``fresh`` seconds ago is proof enough and saves the request. Calls at the same time
-        share one.
+        A renewal sent less than ``fresh`` seconds ago suffices. Concurrent calls share one request.
         """
         return await self._checked(fresh)
 
@@ -179,7 +176,7 @@ class Elector:
 
     @asynccontextmanager
     async def guard(self, *, fresh: float = 0.0) -> AsyncIterator[Fence]:
-        """``check``, then the block, which is cancelled when the term ends. Raises Lost if it did not last."""
+        """``check``, then run the block, which is cancelled when the term ends. Raise Lost if the term ended."""
         term = await self._checked(fresh)
         limit = asyncio.timeout(None)
         try:
@@ -215,7 +212,7 @@ class Elector:
         try:
             lease = await self._runner.run(self._store.read())
         except NotFound:
-            # Deleting the Lease does not end the term of a holder that was seen alive: it may not know yet.
+            # Deleting the Lease does not end the term of a live holder, which may not have noticed.
             if self._held_by_another():
                 return None
             return await self._take(None)
@@ -257,7 +254,7 @@ class Elector:
             else:
                 version = lease.metadata.resourceVersion
                 lease = await self._runner.run(self._store.patch(spec, resource_version=version))
-        except (AlreadyExists, Conflict):  # somebody was quicker
+        except (AlreadyExists, Conflict):  # another process was quicker
             return None
         previous = self._leader
         self._see(lease)
@@ -272,7 +269,7 @@ class Elector:
         return term if term.valid else None
 
     def _see(self, lease: Lease) -> None:
-        """Any change of the Lease counts as a sign of life, and it counts from when it was seen, not sent or asked."""
+        """Any change of the Lease shows that its holder is alive, counted from when the change was seen."""
         spec, version = lease.spec, lease.metadata.resourceVersion
         if self._seen is None or self._seen.version != version:
             lasts = believed_seconds(spec.leaseDurationSeconds, default=self._timing.lease)
@@ -291,7 +288,7 @@ class Elector:
             await self._until_over(term, work)
         finally:
             try:
-                await _end(work)  # while the term goes on being renewed, unless it is lost
+                await _end(work)  # the term is still renewed meanwhile, unless it is lost
             finally:
                 failure = _failure(work)
                 term.end((FAILED if failure else STOPPED) if term.valid else NOT_RENEWED)
@@ -305,7 +302,7 @@ class Elector:
             raise failure
 
     async def _until_over(self, term: Term, work: asyncio.Task[None]) -> None:
-        """Until the term is lost, ``stop`` was called, or the work failed; that it is done is no reason."""
+        """Wait until the term is lost, ``stop`` was called, or the work failed, but not until the work is done."""
         over, stop = asyncio.create_task(term.over.wait()), asyncio.create_task(self._stop.wait())
         try:
             while not (over.done() or stop.done() or _failure(work)):
@@ -347,8 +344,8 @@ class Elector:
     async def _renew(self, term: Term) -> None:
         for _ in range(_CONFLICTS):
             term.ensure()
-            # Others take a changed Lease for a sign of life, and a write that changes nothing is none. So what is
-            # written is never the same twice, even if the wall clock stands still or goes back.
+            # A write without a change would not show others that this process is alive. So the time written always
+            # differs, even if the wall clock stands still or goes back.
             term.stamp = max(self._clock.wall(), term.stamp + timedelta(microseconds=1))
             spec = {"leaseDurationSeconds": self._timing.lease, "renewTime": format_micro_time(term.stamp)}
             sent = self._clock.monotonic()
@@ -365,7 +362,7 @@ class Elector:
         raise Unconfirmed(DISTURBED)
 
     async def _look_again(self, term: Term) -> bool:
-        """A conflict is a loss, an edit of something else, or our own write whose answer did not come."""
+        """A conflict means that the Lease is lost, was edited elsewhere, or has our own unconfirmed write."""
         try:
             lease = await self._runner.run(self._store.read())
         except NotFound:
@@ -380,7 +377,7 @@ class Elector:
         return False
 
     async def _release(self, term: Term) -> None:
-        """Only after the work has ended. Whoever took the Lease meanwhile changed its version, and keeps it."""
+        """Release the Lease after the work has ended. If another process took it, its version changed, and it stays."""
         spec = {"holderIdentity": None, "renewTime": format_micro_time(self._clock.wall())}
         try:
             async with asyncio.timeout(self._timing.request):
@@ -395,7 +392,7 @@ class Elector:
             self._complain(f"could not release the lease, it expires instead: {str(error) or UNCONFIRMED}")
 
     def _complain(self, what: str) -> None:
-        """Every retry says the same; once is enough."""
+        """Log a message once, not for every retry."""
         level = logging.DEBUG if what == self._complaint else logging.WARNING
         self._complaint = what
         log.log(level, "%s %s", self.identity, what)
@@ -406,7 +403,7 @@ def _next(transitions: int) -> int:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel it and wait until it has ended, whatever it ends with."""
+    """Cancel the task, and wait until it has ended."""
     task.cancel()
     await asyncio.wait({task})
 

@@ -16,27 +16,27 @@ LEASES: Final = Resource(
 
 BAD_TIMING: Final = "must be lease > renew > retry × (1 + jitter) > 0, and stuck > 0"
 LONGEST_LEASE: Final = 300
-"""Seconds; no Lease is believed to last longer without a renewal, whatever is written in it. OCM's last 137 s."""
+"""Seconds; longer durations in a Lease are cut to this. OCM uses 137 seconds."""
 CLOCKS_APART: Final = timedelta(hours=1)
-"""A Lease renewed further in the future is nonsense, where clocks have to be compared at all."""
+"""Seconds; a renewTime further in the future is ignored where clocks must be compared."""
 
 T = TypeVar("T")
 
 
 class LeaseStore(Protocol):
-    """One Lease. Raises KubeErrors: NotFound, AlreadyExists, Conflict."""
+    """One Lease. Methods raise NotFound, AlreadyExists, Conflict and other KubeErrors."""
 
     async def read(self) -> Lease:
-        """As the hub has it at the moment, not from a cache."""
+        """Read the current Lease, not from a cache."""
 
     async def create(self, spec: Mapping[str, Any]) -> Lease: ...
 
     async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
-        """Change these fields only, None removing one. Conflict if the Lease is not of that version any more."""
+        """Change these fields; None removes one. Raise Conflict if the Lease has another version."""
 
 
 class HubLease:
-    """On a hub. Best with a client of its own: a renewal must not queue up behind a thousand other requests."""
+    """A Lease on a hub. Use a separate client, so that renewals do not queue behind other requests."""
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class HubLease:
 
 
 class Runner(Protocol):
-    """Where the requests of an elector are made: a ``LeaseThread``, or the event loop that asks."""
+    """Runs the requests of an elector: on a ``LeaseThread``, or on the calling event loop."""
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T: ...
 
@@ -69,7 +69,7 @@ IN_PLACE: Final[Runner] = _InPlace()
 
 
 def believed_seconds(written: int, *, default: float) -> float:
-    """For how long a Lease lasts that says ``written``: nonsense counts as ``default``, and too much as the longest."""
+    """The duration of a Lease: ``default`` if ``written`` is invalid, at most LONGEST_LEASE."""
     return min(written, max(LONGEST_LEASE, default)) if written > 0 else default
 
 
@@ -78,15 +78,15 @@ class Timing:
     """Seconds."""
 
     lease: int = 15
-    """For so long others leave the Lease alone after they saw it renewed."""
+    """How long other processes wait after they saw the Lease renewed."""
     renew: float = 10.0
-    """For so long the leader goes on without a confirmed renewal."""
+    """How long the leader continues without a confirmed renewal."""
     retry: float = 2.0
-    """Between renewals, and between the looks of those who wait."""
+    """Between renewals, and between reads of waiting processes."""
     jitter: float = 0.5
-    """Those who wait add up to this share of ``retry``, so that they do not come all at once."""
+    """Waiting processes add up to this share of ``retry``, so that their requests spread."""
     stuck: float = 60.0
-    """A leader whose event loop has not answered for so long is not renewed any more, so that another can lead."""
+    """If the leader's event loop does not respond for this long, renewals stop, so that another process can lead."""
 
     def __post_init__(self) -> None:
         if not self.lease > self.renew > self.retry * (1 + self.jitter) > 0 or self.stuck <= 0:
@@ -94,5 +94,5 @@ class Timing:
 
     @property
     def request(self) -> float:
-        """For one request; leaves time for a second one."""
+        """The timeout of one request, which leaves time for a second one."""
         return self.renew / 2

@@ -28,7 +28,7 @@ class LeaseThread:
         self._connection, self._field_manager = connection, field_manager
         self._ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, Client]] = Future()
         self._ended: Future[None] = Future()
-        # It must not keep a process alive whose main thread ended without leaving the block.
+        # A daemon thread, so that it does not keep the process alive if the main thread ends within the block.
         self._thread = threading.Thread(target=self._main, name=NAME, daemon=True)
 
     async def __aenter__(self) -> "LeaseThread":
@@ -61,7 +61,7 @@ class LeaseThread:
         return HubLease(self._client, namespace=namespace, name=name)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``, which runs on the thread wherever this is awaited. Cancelling this cancels it."""
+        """Run ``work`` on the thread and return its result. Cancelling this cancels it."""
         if asyncio.get_running_loop() is self._loop:
             return await work
         if self._ended.done():

@@ -5,7 +5,7 @@ from fairway.observe.meters import QueueMeter
 
 
 class QueueMetrics(Observer):
-    """Hands on to the meter what the queue tells."""
+    """Updates the meter for a queue."""
 
     def __init__(self, meter: QueueMeter) -> None:
         self._meter = meter

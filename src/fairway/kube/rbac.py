@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """As in a ClusterRole: these verbs, on these resources of these groups; if names are given, only on those."""
+    """A rule of a ClusterRole: verbs on resources of groups, restricted to ``names`` if there are any."""
 
     groups: tuple[str, ...]
     resources: tuple[str, ...]
@@ -14,7 +14,7 @@ class Rule:
     names: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """As a Role or ClusterRole has it on the wire."""
+        """The JSON form in a Role or ClusterRole."""
         names = {"resourceNames": list(self.names)} if self.names else {}
         return {
             "apiGroups": list(self.groups),

@@ -24,7 +24,7 @@ class Patch(enum.Enum):
 
     @property
     def repeatable(self) -> bool:
-        """Whether doing it twice is the same as doing it once."""
+        """Whether the patch is idempotent."""
         return self in (Patch.APPLY, Patch.MERGE)
 
 
@@ -49,7 +49,7 @@ def writing(dry_run: bool, field_manager: str) -> Pairs:
 
 
 def document(resource: Resource[Any], body: Mapping[str, Any] | KubeStruct) -> dict[str, Any]:
-    """Its own apiVersion and kind, which a Struct does not write down as they are its defaults, or the resource's."""
+    """The body with apiVersion and kind, which Structs omit as their defaults."""
     if isinstance(body, Mapping):
         return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
     version = getattr(body, "apiVersion", resource.api_version)

@@ -62,9 +62,9 @@ class Listing(Generic[T]):
 
 
 class Client:
-    """Use it in ``async with``. ``timeout`` is in seconds, for one request with all its repetitions.
+    """Use it in ``async with``. ``timeout`` is in seconds, for one request including its retries.
 
-    ``field_manager`` is under whose name the hub books the fields written, unless a call names another.
+    ``field_manager`` owns the fields written, unless a call names another.
     ``concurrency`` limits requests, not watches.
     """
 
@@ -88,14 +88,14 @@ class Client:
     def from_kubeconfig(
         cls, path: str | Path | None = None, *, context: str | None = None, **options: Any
     ) -> "Client":
-        """``options`` are those of the constructor. Raises ConfigError."""
+        """``options`` are those of the constructor. Raise ConfigError."""
         return cls(kubeconfig.load(path).context(context), **options)
 
     @classmethod
     def from_environment(
         cls, path: str | Path | None = None, *, context: str | None = None, **options: Any
     ) -> "Client":
-        """A kubeconfig if there is one or one is asked for, otherwise the pod's service account."""
+        """Use a kubeconfig if one exists or is given, otherwise the pod's service account."""
         try:
             config = kubeconfig.load(path)
         except ConfigError as error:
@@ -106,7 +106,7 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """Of the context or the service account."""
+        """The namespace of the context or the service account."""
         return self.connection.namespace
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class Client:
         repeatable: bool | None = None,
         large: bool = False,
     ) -> Response:
-        """Anything else, with credentials, retries and typed errors. ``path`` is quoted already."""
+        """Send any request, with credentials, retries and typed errors. ``path`` must be quoted."""
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         return await self._transport.request(
             method,
@@ -173,9 +173,9 @@ class Client:
         match: Match | None = None,
         timeout: float | None = None,
     ) -> Listing[T]:
-        """Page by page, ``limit`` objects each (0: all in one). The time is per page.
+        """List in pages of ``limit`` objects (0: one page). The timeout is per page.
 
-        Without a ``resource_version`` this is what the hub has at the moment, not what it remembers.
+        Without a ``resource_version`` this is a consistent read, not from the hub's cache.
         """
         asked = selection(labels, fields)
         if resource_version is not None:
@@ -191,8 +191,8 @@ class Client:
             try:
                 page = await self._page(resource, path, query, timeout)
             except Expired:
-                # The hub forgot the state the first page is of. Pages of a new one would take as long again and
-                # could expire again, so everything at once.
+                # The hub has compacted the state of the first page. A new list in pages could expire again, so list
+                # all objects at once.
                 page = await self._page(resource, path, asked, timeout)
                 first, items, unreadable = page, [], []
             if page.token == token:
@@ -218,9 +218,9 @@ class Client:
         field_manager: str | None = None,
         timeout: float | None = None,
     ) -> T:
-        """``apiVersion`` and ``kind`` may be left out. A subresource is one of the object named in the body.
+        """``apiVersion`` and ``kind`` may be omitted. A subresource is that of the object named in the body.
 
-        Where the hub answers with a mere Status, as it does to bindings and evictions, what was sent comes back.
+        Where the hub responds with a Status, as to bindings and evictions, return the object that was sent.
         """
         content = document(resource, body)
         name = content.get("metadata", {}).get("name") if subresource else None
@@ -248,7 +248,7 @@ class Client:
         field_manager: str | None = None,
         timeout: float | None = None,
     ) -> T:
-        """The whole object, as a mapping with all its fields. Raises TypeError for a typed one."""
+        """Replace the whole object by a mapping with all its fields. Raise TypeError for a typed object."""
         if isinstance(body, Struct):
             raise TypeError(TYPED_UPDATE.format(name=type(body).__name__))
         response = await self._transport.request(
@@ -275,7 +275,7 @@ class Client:
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> T:
-        """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied one may be left out."""
+        """A JSON patch is a list of operations. ``apiVersion`` and ``kind`` of an applied object may be omitted."""
         if force and kind is not Patch.APPLY:
             raise ValueError(FORCE_APPLIES)
         query = writing(dry_run, field_manager or self.field_manager)
@@ -311,7 +311,7 @@ class Client:
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """With ``uid`` or ``resource_version``, only that very object; Conflict if it is another. Seconds of grace."""
+        """With ``uid`` or ``resource_version``, raise Conflict if the object has another. ``grace`` is in seconds."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         await self._transport.request(
             "DELETE",
@@ -333,7 +333,7 @@ class Client:
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> None:
-        """All that the selectors select, and without selectors all there are."""
+        """Delete the selected objects, and without selectors all of them."""
         await self._transport.request(
             "DELETE",
             resource.path(namespace=namespace),
@@ -356,7 +356,7 @@ class Client:
         initial_events: bool = False,
         timeout: float = 300.0,
     ) -> AsyncIterator[Stream[T]]:
-        """A watch that has begun, which gives what arrives together at once. See ``watch``."""
+        """Open a watch that delivers events in the groups they arrive in. See ``watch``."""
         query = [("watch", "true"), *selection(labels, fields), ("timeoutSeconds", str(round(timeout)))]
         if resource_version or initial_events:
             query.append(("resourceVersion", resource_version))
@@ -383,10 +383,10 @@ class Client:
         initial_events: bool = False,
         timeout: float = 300.0,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Until the hub ends it, which it does after ``timeout`` seconds. Raises KubeErrors, Expired among them.
+        """Iterate until the hub ends the watch, after ``timeout`` seconds. Raise KubeErrors, such as Expired.
 
-        With ``initial_events`` the watch begins with all there is, up to a bookmark that ``ends_initial_events``; a
-        ``resource_version`` then says how old that may be at most. Fields that cannot be read are logged and dropped.
+        With ``initial_events`` the watch begins with all objects, up to a bookmark that ``ends_initial_events``; they
+        are then at least as new as ``resource_version``. Fields that cannot be decoded are logged and dropped.
         """
         async with self.stream(
             resource,
@@ -407,6 +407,6 @@ class Client:
     async def newest(
         self, resource: Resource[T], *, namespace: str | None = None, timeout: float | None = None
     ) -> str:
-        """The resource version the hub is at. Costs a page of one object."""
+        """The hub's current resource version. Costs a page of one object."""
         page = await self._page(resource, resource.path(namespace=namespace), limit_of(1), timeout)
         return page.resource_version

@@ -28,7 +28,7 @@ MATCH_PAIR: Final = "give the key of this certificate, both in PEM format"
 
 
 class File:
-    """A file that somebody may replace at any time: read again when it changed, kept when it went away."""
+    """A file that may be replaced: read again when it changes; its content is kept when it is deleted."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class File:
         self._content = b""
 
     def read(self, *, afresh: bool = False) -> bytes:
-        """Raises OSError, unless it could be read before."""
+        """Raise OSError if it was never readable."""
         try:
             status = os.stat(self.path)
             seen = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -49,10 +49,10 @@ class File:
 
 
 class Pem:
-    """PEM text, as such or in a file. ``place`` and ``name`` say where it was asked for.
+    """PEM text, inline or in a file. ``place`` and ``name`` locate the setting, for messages.
 
-    Text that was embedded in another file is read again when that file changes: ``extract`` finds it there, or returns
-    None to keep what was found before.
+    Text embedded in another file is read again when that file changes: ``extract`` finds it there, or returns None to
+    keep the last text.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a client shows of itself in the TLS handshake, in PEM form."""
+    """A client certificate and its key, in PEM form."""
 
     chain: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -102,7 +102,7 @@ class Certificate:
 def context_of(
     *, authority: bytes | None = None, certificate: Certificate | None = None, insecure: bool = False
 ) -> ssl.SSLContext:
-    """Without an authority the system's are trusted; with one, only that."""
+    """Trust the given authority, or without one those of the system."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     if insecure:
@@ -132,7 +132,7 @@ def _show(context: ssl.SSLContext, certificate: Certificate) -> None:
 
 @contextlib.contextmanager
 def _on_disk(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """OpenSSL's binding reads certificates from files only: private ones, gone as soon as they are read."""
+    """Load a certificate through private temporary files, because Python's binding of OpenSSL reads only files."""
     with tempfile.TemporaryDirectory(prefix="fairway-tls-") as folder:
         paths = []
         for name, content in (("chain.pem", certificate.chain), ("key.pem", certificate.key)):
@@ -144,5 +144,5 @@ def _on_disk(certificate: Certificate) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_passphrase() -> NoReturn:
-    # OpenSSL would ask on the terminal, and a daemon would wait there for ever.
+    # OpenSSL would prompt on the terminal, where a daemon would wait forever.
     raise ConfigError(ENCRYPTED_KEY, field="client-key", remedy=DECRYPT_KEY)

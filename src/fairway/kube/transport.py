@@ -75,7 +75,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often, and how patiently. ``longest`` caps what a Retry-After may ask for, in seconds."""
+    """How often to retry. ``longest`` limits the seconds of a Retry-After."""
 
     asked: int = 10
     failed: int = 3
@@ -84,14 +84,14 @@ class Retry:
     backoff: Backoff = _BACKOFF
 
     def wait(self, error: KubeError, *, repeatable: bool, failures: int) -> float | None:
-        """Seconds until the next attempt, or None for no more. ``failures`` counts those before this one."""
+        """Seconds until the next attempt, or None to give up. ``failures`` is the number of earlier failures."""
         match error:
             case ServerError() if error.version_too_large:
-                return None  # the hub will not come there sooner by being asked
+                return None  # a retry does not make the hub reach the version sooner
             case TooManyRequests() | ServerError() if error.retry_after is not None:
                 if failures >= self.asked:
                     return None
-                # Everybody was told the same number.
+                # All clients get the same number, so spread their retries.
                 return min(error.retry_after, self.longest) * random.uniform(1.0, 1.1)
             case TooManyRequests():
                 limit = self.asked
@@ -123,7 +123,7 @@ class _Call:
 
 
 class Transport:
-    """One hub's connections. ``timeout`` is in seconds, per request with all its repetitions."""
+    """The connections to one hub. ``timeout`` is in seconds, per request including its retries."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Transport:
         self._headers += connection.impersonation.headers()
         self._compresses = connection.compression and not connection.local
         self._session: aiohttp.ClientSession | None = None
-        # Watches hold a connection each for minutes; they must not use up those of requests, nor the other way round.
+        # Watches hold a connection each for minutes; a separate pool keeps them from starving requests.
         self._slots = asyncio.Semaphore(concurrency)
         self._warned: set[str] = set()
 
@@ -174,7 +174,7 @@ class Transport:
         repeatable: bool | None = None,
         large: bool = False,
     ) -> Response:
-        """``large`` answers may come compressed. Raises KubeErrors; any status from 300 up is one."""
+        """``large`` responses may be compressed. Raise a KubeError for any status from 300 up."""
         call = self._call(
             method,
             path,
@@ -191,7 +191,7 @@ class Transport:
     async def stream(
         self, path: str, *, query: Query = (), timeout: float | None = None
     ) -> aiohttp.ClientResponse:
-        """A GET whose answer has begun. The caller closes it. ``timeout`` is for the beginning only."""
+        """A GET whose response has begun. The caller closes it. ``timeout`` applies to the beginning only."""
         call = self._call("GET", path, query=query, timeout=timeout)
         return await self._perform(call, _begun, nullcontext())
 
@@ -237,7 +237,7 @@ class Transport:
         while True:
             asked = clock()
             proof = await self.connection.credentials.proof()
-            # A login may take minutes, which is not the hub's slowness.
+            # A login may take minutes, so it does not count against the request's timeout.
             deadline += clock() - asked
             try:
                 async with asyncio.timeout_at(deadline), slot:
@@ -312,7 +312,7 @@ class Transport:
                 return TransportError(NO_ANSWER.format(request=call, why=why))
 
     def _heed(self, response: aiohttp.ClientResponse) -> None:
-        """The hub's warnings, such as about deprecated versions, each once."""
+        """Log the hub's warnings, such as about deprecated versions, each once."""
         for line in response.headers.getall("Warning", ()):
             for text in _WARNING.findall(line):
                 if text not in self._warned and len(self._warned) < 1000:
@@ -322,13 +322,14 @@ class Transport:
 
 @lru_cache(maxsize=256)
 def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """Writes all ask for the same few things."""
+    """Cached, because writes use the same few queries."""
     return urlencode(query)
 
 
 def abandon(response: aiohttp.ClientResponse) -> None:
-    """Ends an answer, be it complete or not. If not, the connection goes at once: a farewell as TLS wants it waits for
-    the other side, for half a minute if that is gone, and outlives the client."""
+    """End a response. If it is incomplete, abort the connection: a TLS close would wait for the peer, for half a
+    minute if the peer is dead, and outlive the client.
+    """
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -345,7 +346,7 @@ async def _begun(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp would send a PUT or a DELETE again when its connection breaks. Whether to is decided here, not there."""
+    """Keep aiohttp from resending a PUT or DELETE after a broken connection: retries are decided here."""
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:
@@ -359,7 +360,7 @@ class _Lost(aiohttp.ClientError):
 
 
 def why_of(error: aiohttp.ClientError | OSError) -> str:
-    """In words for people; aiohttp's own for a cut answer are about how HTTP is encoded."""
+    """Describe the failure for users; aiohttp's text for a truncated response is about HTTP encodings."""
     if isinstance(error, aiohttp.ClientPayloadError):
         return "what was announced did not all come"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -367,6 +368,6 @@ def why_of(error: aiohttp.ClientError | OSError) -> str:
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return f"the proxy {error.host}:{error.port} cannot be reached: {error.os_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        # What aiohttp adds is the name of the server once more, and where an object of Python is in memory.
+        # aiohttp adds the name of the server again, and the address of a Python object.
         return why_of(error.os_error)
     return str(error) or type(error).__name__

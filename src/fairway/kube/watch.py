@@ -15,7 +15,7 @@ from fairway.kube.resource import T
 from fairway.kube.transport import why_of
 
 GRACE: Final = 15.0
-"""Seconds the hub may be late in ending a watch whose time is over."""
+"""Seconds by which the hub may be late to end a watch."""
 
 CUT_OFF: Final = "{name}: the connection ended in the middle of a line"
 BROKEN: Final = "{name}: the connection broke: {why}"
@@ -25,7 +25,7 @@ SILENT: Final = "{name}: the hub did not end the watch within {seconds:g} s afte
 class Stream(Generic[T]):
     """Iterate to get groups of events. Ends when the hub ends the watch; raises KubeErrors.
 
-    ``unreadable`` is what was dropped of the latest group, because it cannot be read.
+    ``unreadable`` are the fields of the last group that were dropped because they cannot be decoded.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Stream(Generic[T]):
             if not lines:
                 continue
             found = self._codec.events(lines)
-            # What came before an error is news all the same: the error is for the next time.
+            # Deliver the events before an error first; raise the error at the next iteration.
             self._error = found.error
             self.unreadable = found.unreadable
             if found.events or found.unreadable:
