@@ -50,17 +50,17 @@ from fairway.observe.meters import Meters
 log: Final = logging.getLogger(__name__)
 
 ROLE: Final = "ClusterRole"
-"""In the place of a namespace, in keys of the roles all clusters share."""
+"""Takes the place of the namespace in keys of roles that all clusters share."""
 REQUEST: Final = SIGNING_REQUESTS.kind
-"""The same, in keys of certificates that agents renew."""
+"""Takes the place of the namespace in keys of certificate requests."""
 PATIENCE: Final = 6
-"""After so many failures in a row the cluster says so. The first ones are often a hub that has yet to take notice of
-a role that was just made."""
+"""Failures in a row after which the condition reports them. The first are often due to a hub that has not yet
+observed a new role."""
 AGAIN_SECONDS: Final = 2.0
-"""Between looks at what is left in a namespace that is being deleted."""
+"""Seconds between checks of a namespace that is being deleted."""
 
 _PERMISSIONS: Final[tuple[Resource[Any], ...]] = (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
-"""In the order to take them away."""
+"""In the order of deletion."""
 
 
 class AcceptanceController(Reconciler):
@@ -148,7 +148,7 @@ class AcceptanceController(Reconciler):
         return changed
 
     def _resume(self) -> None:
-        """With those who wait for a role they share."""
+        """Also requeue the clusters that wait for a shared role."""
         for key, cluster in self._clusters.store.items():
             if cluster.spec.hubAcceptsClient:
                 self.queue.add(key)
@@ -171,7 +171,7 @@ class AcceptanceController(Reconciler):
         elif not cluster.spec.hubAcceptsClient:
             await self._deny(cluster, leadership)
         elif cluster.metadata.deletionTimestamp is None:
-            # Of one that is being deleted the agent may still have to clean up, with the rights it has.
+            # The agent of a cluster that is being deleted may still need its rights to clean up.
             await self._accept(cluster, leadership)
 
     async def _share(self, grant: Grant, leadership: Leadership) -> None:
@@ -181,7 +181,7 @@ class AcceptanceController(Reconciler):
                 await self._writer.apply(CLUSTER_ROLES, grant.body(), leadership=leadership)
 
     async def _forget(self, name: str, leadership: Leadership) -> None:
-        """The garbage collector would do it too, where there is one."""
+        """Delete the cluster's objects, also on a hub without a garbage collector."""
         left = list(self._left_of(name))
         if not left:
             return
@@ -189,10 +189,10 @@ class AcceptanceController(Reconciler):
             await self.client.get(MANAGED_CLUSTERS, name)
         except NotFound:
             await self._take_away(left, leadership)
-        # Otherwise its permissions became known before itself.
+        # Otherwise the cluster's permissions were observed before the cluster.
 
     def _ending(self, name: str) -> bool:
-        """Whether there is a namespace of a cluster of this name, and somebody wants to be rid of it."""
+        """Whether the namespace of this cluster exists and is being deleted."""
         found = self._namespaces.get(name)
         if found is None or found.metadata.deletionTimestamp is None:
             return False
@@ -202,14 +202,14 @@ class AcceptanceController(Reconciler):
         if (name, f"{cluster_names.PREFIX}{name}:{cluster_names.WORK}") in self._permissions[
             ROLE_BINDINGS
         ].store:
-            return  # its agent may still do it, and the end of its rights brings us back
+            return  # its agent may still clean up; the deletion of its rights requeues the cluster
         if not await self._orphaned_works.release(name, leadership):
             self.queue.add_after(("", name), delay=AGAIN_SECONDS)
 
     async def _deny(self, cluster: ManagedCluster, leadership: Leadership) -> None:
         await self._take_away(list(self._left_of(cluster.metadata.name)), leadership)
         if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is not None:
-            # Who was never accepted was never denied: it waits.
+            # A cluster that was never accepted was never denied: it waits.
             await self._say(cluster, conditions.DENIED, leadership)
 
     async def _accept(self, cluster: ManagedCluster, leadership: Leadership) -> None:
@@ -229,7 +229,7 @@ class AcceptanceController(Reconciler):
             await self._say(cluster, conditions.GRANTED, leadership)
 
     def _refusal(self, name: str) -> Condition | None:
-        """The namespace of somebody else is left alone, and so is one that somebody wants to be rid of."""
+        """Why the cluster is refused: its name, or a namespace that belongs to another owner or is being deleted."""
         if (reason := cluster_names.refusal(name)) is not None:
             return conditions.refused(conditions.NAME_REFUSED, reason)
         namespace = self._namespaces.get(name)
@@ -243,7 +243,7 @@ class AcceptanceController(Reconciler):
         return None
 
     async def _provide(self, cluster: ManagedCluster, leadership: Leadership) -> bool:
-        """Whether all is there; if not, news of what was written will come, and it goes on from there."""
+        """Whether all objects exist; if not, the watch events of the writes requeue the cluster."""
         name = cluster.metadata.name
         shared = [grant for grant in grants.COMMON.values() if not self._is_there(grant)]
         for grant in shared:
@@ -271,7 +271,7 @@ class AcceptanceController(Reconciler):
             try:
                 await self._writer.create(NAMESPACES, body, leadership=leadership)
             except AlreadyExists:
-                return  # whose it is, we are about to be told
+                return  # the watch is about to deliver its owner
 
     async def _bind(self, grant: Grant, leadership: Leadership) -> None:
         seen = self._seen(grant)
@@ -290,7 +290,7 @@ class AcceptanceController(Reconciler):
                     continue
 
     def _left_of(self, name: str) -> Iterator[tuple[Resource[Any], Permission]]:
-        """What is there for a cluster and not being deleted yet."""
+        """The cluster's objects that are not being deleted."""
         full = f"{cluster_names.PREFIX}{name}"
         at: Mapping[Resource[Any], tuple[Key, ...]] = {
             ROLE_BINDINGS: tuple(
@@ -327,12 +327,12 @@ class AcceptanceController(Reconciler):
 
 
 def _cluster_of(resource: Resource[Any], seen: Permission) -> str | None:
-    """By its name and its label: what only looks like ours is nobody's."""
+    """The cluster of an object, by name and label; an object with only one of them is not ours."""
     name = grants.cluster_of(resource, seen)
     return name if name is not None and seen.metadata.labels.get(CLUSTER_NAME_LABEL) == name else None
 
 
 def _about(cluster: ManagedCluster) -> tuple[object, ...]:
-    """All that matters here."""
+    """The fields of a cluster that this controller reads."""
     meta = cluster.metadata
     return cluster.spec.hubAcceptsClient, cluster.status.conditions, meta.deletionTimestamp, meta.uid

@@ -26,7 +26,7 @@ from fairway.kube.log_throttle import LogThrottle
 log: Final = logging.getLogger(__name__)
 
 ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
-"""Of requests for agents of add-ons, which are somebody else's business."""
+"""Label of requests of add-on agents, which another controller approves."""
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RENEWAL: Final = {
     "group": "register.open-cluster-management.io",
@@ -34,7 +34,7 @@ RENEWAL: Final = {
     "subresource": "clientcertificates",
     "verb": "renew",
 }
-"""What an agent may do whose cluster is accepted."""
+"""The permission that the agent of an accepted cluster has."""
 RETRY_SECONDS: Final = 5.0
 
 MESSAGE: Final = "the agent of cluster {cluster} renews its certificate"
@@ -52,7 +52,7 @@ NO_RIGHT: Final = "{user} is not allowed to renew certificates"
 
 
 def cluster_of(request: CertificateSigningRequest) -> str | None:
-    """Whose agent renews here, if one does: it is its own certificate that it asks with."""
+    """The cluster whose agent requests a renewal with its own certificate, if one does."""
     labels = request.metadata.labels
     name = labels.get(CLUSTER_NAME_LABEL)
     if not name or ADD_ON_LABEL in labels or request.spec.signer_name != CLIENT_SIGNER:
@@ -61,7 +61,7 @@ def cluster_of(request: CertificateSigningRequest) -> str | None:
 
 
 def is_stray(request: CertificateSigningRequest) -> bool:
-    """Whether an agent made it for a cluster that is not its own."""
+    """Whether an agent requested it for another cluster."""
     labels = request.metadata.labels
     return (
         bool(labels.get(CLUSTER_NAME_LABEL))
@@ -72,7 +72,7 @@ def is_stray(request: CertificateSigningRequest) -> bool:
 
 
 def refusal(request: CertificateSigningRequest, *, cluster: str) -> str | None:
-    """What in the request itself speaks against it. The label can be set by whoever may ask; what is read cannot."""
+    """Why the request must not be approved. Its label can be set by any requester; the fields read here cannot."""
     spec, group = request.spec, f"{GROUP_PREFIX}{cluster}"
     if request.unreadable:
         return UNREADABLE.format(field=request.unreadable)
@@ -105,14 +105,14 @@ class RenewalApprover:
         self._throttle = LogThrottle(log, every=600.0)
 
     def waiting(self, cluster: str | None = None) -> Iterator[str]:
-        """Names of requests that are to be decided, of one cluster or of all."""
+        """Names of undecided requests, of one cluster or of all."""
         for request in self._requests.store.values():
             name = cluster_of(request)
             if name is not None and not request.decided and cluster in (None, name):
                 yield request.metadata.name
 
     async def decide(self, name: str, leadership: Leadership) -> float | None:
-        """Seconds after which to look again, of a request that may be right in a moment."""
+        """Seconds until the next check of a request that may soon be approvable."""
         request = self._requests.get(name)
         cluster = None if request is None else cluster_of(request)
         if request is None or cluster is None or request.decided:
@@ -126,7 +126,7 @@ class RenewalApprover:
             log.warning(NOT_APPROVED, name, cluster, fault)
             return None
         if not await self._may_renew(request):
-            # Of who was just accepted the hub may not have taken notice yet.
+            # The hub may not yet have observed the rights of a cluster that was just accepted.
             fault = NO_RIGHT.format(user=request.spec.username)
             self._throttle.log(logging.WARNING, name, NOT_APPROVED, name, cluster, fault)
             return RETRY_SECONDS

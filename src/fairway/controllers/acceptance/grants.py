@@ -65,9 +65,9 @@ OF_WORK: Final = (
 def of_cluster(name: str) -> tuple[PolicyRule, ...]:
     """On the whole hub: its certificates, and its own ManagedCluster.
 
-    OCM lets an agent update that, too, for a webhook of OCM's keeps it from accepting itself and from entering a set of
-    clusters. Where there is no such webhook, an agent could do both, and rid itself of taints; so it may only say in
-    the status how its cluster is.
+    OCM also lets an agent update its ManagedCluster, because OCM's webhook keeps it from accepting itself and from
+    joining a cluster set. Without that webhook an agent could do both, and remove taints; so it may write the status
+    only.
     """
     names = (name,) if name else ()
     return (
@@ -98,13 +98,13 @@ def of_cluster(name: str) -> tuple[PolicyRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An object there should be, and the kind of object it is."""
+    """A desired object and its resource."""
 
     resource: Resource[Any]
     wanted: Permission
 
     def met_by(self, seen: Permission) -> bool:
-        """Labels and owners that others added do not matter."""
+        """Whether an object is as desired, regardless of labels and owners that other clients added."""
         wanted = self.wanted.metadata
         if not wanted.labels.items() <= seen.metadata.labels.items():
             return False
@@ -114,7 +114,7 @@ class Grant:
         return structs.replace(seen, metadata=wanted) == self.wanted
 
     def refers_elsewhere(self, seen: Permission) -> bool:
-        """Whether it is a binding to another role, which cannot be changed, only replaced."""
+        """Whether it is a binding to another role, which must be replaced because roleRef is immutable."""
         if isinstance(seen, ClusterRole) or isinstance(self.wanted, ClusterRole):
             return False
         return seen.role_ref != self.wanted.role_ref
@@ -133,7 +133,7 @@ COMMON: Final = {
     )
     for short, rules in ((REGISTRATION, OF_REGISTRATION), (WORK, OF_WORK))
 }
-"""The roles all clusters share, by name."""
+"""The roles that all clusters share, by name."""
 
 
 def role(cluster: ManagedCluster) -> Grant:
@@ -161,7 +161,7 @@ def bindings(cluster: ManagedCluster) -> tuple[Grant, ...]:
 
 
 def cluster_of(resource: Resource[Any], seen: Permission) -> str | None:
-    """Whose it is, by its name; None for what has nothing to do with clusters."""
+    """The cluster in an object's name; None if the name is of another form."""
     meta = seen.metadata
     if resource is ROLE_BINDINGS:
         mine = {f"{PREFIX}{meta.namespace}:{short}" for short in (REGISTRATION, WORK)}

@@ -32,11 +32,11 @@ _KEPT_BY: Final = (
     "NamespaceDeletionDiscoveryFailure",
     "NamespaceContentRemaining",
 )
-"""Conditions of a namespace that is being deleted, the cause before what follows from it."""
+"""Conditions of a namespace that is being deleted, causes before consequences."""
 
 
 def kept_by(namespace: Namespace) -> str:
-    """What the hub says keeps a namespace from going; empty if it does not say."""
+    """The hub's message on what blocks the deletion of a namespace; empty if it has none."""
     for kind in _KEPT_BY:
         found = find_condition(namespace.status.conditions or (), kind)
         if found is not None and found.status == TRUE and found.message:
@@ -49,11 +49,11 @@ class OrphanedWorks:
         self._client, self._writer = client, writes
 
     async def release(self, cluster: str, leadership: Leadership) -> bool:
-        """Whether all works have been let go. Only for a namespace as above. Raises KubeErrors."""
+        """Remove the finalizers; return whether none is left. Only for a namespace as above. Raise KubeErrors."""
         try:
             works = (await self._client.list(MANIFEST_WORKS, namespace=cluster)).items
         except NotFound:
-            return True  # a hub without works
+            return True  # the hub does not serve ManifestWorks
         held = [each for each in works if MANIFEST_WORK_FINALIZER in each.metadata.finalizers]
         results = [await self._let_go(each, leadership) for each in held]
         return all(results)
@@ -61,7 +61,7 @@ class OrphanedWorks:
     async def _let_go(self, work: ManifestWork, leadership: Leadership) -> bool:
         meta = work.metadata
         if meta.deletionTimestamp is None:
-            return False  # what is in the namespace is deleted one after the other
+            return False  # the hub deletes the objects of the namespace one after the other
         kept = [each for each in meta.finalizers if each != MANIFEST_WORK_FINALIZER]
         async with leadership.batch():
             try:

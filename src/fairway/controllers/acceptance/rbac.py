@@ -21,7 +21,7 @@ RULES: Final = (
         resources=("clusterrolebindings", "clusterroles", "rolebindings"),
         verbs=("create", "delete", "list", "patch", "watch"),
     ),
-    # Certificates that agents renew. Requests themselves are among what agents may read.
+    # Approval of renewals. Reading requests is among the rights of agents.
     Rule(
         groups=(SIGNING_REQUESTS.group,),
         resources=("certificatesigningrequests/approval",),

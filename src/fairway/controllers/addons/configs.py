@@ -40,16 +40,16 @@ DEPLOYMENTS: Final[Kind] = (ADD_ON_GROUP, ADD_ON_DEPLOYMENT_CONFIGS.plural)
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used, in words."""
+    """A configuration that cannot be used, and why."""
 
 
 class StrangeConfig(ConfigError):
-    """One that is there, but for something else."""
+    """A configuration that exists but belongs to another add-on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configs:
-    """Of one ManagedClusterAddOn. ``template`` is None for an add-on that is not made by a template."""
+    """The configurations of one ManagedClusterAddOn. ``template`` is None for an add-on without a template."""
 
     template: AddOnTemplate | None = None
     deployment: AddOnDeploymentConfig | None = None
@@ -70,7 +70,7 @@ def named(
     *,
     placements: Iterable[tuple[str, str]],
 ) -> tuple[AddOnConfig, ...]:
-    """By kind, in the order of the kinds the add-on supports. ``placements`` are those that chose the cluster."""
+    """By kind, in the order of the kinds the add-on supports. ``placements`` selected the cluster."""
     if offer is None:
         return tuple({(each.group, each.resource): each for each in reversed(add_on.spec.configs)}.values())
     found: dict[Kind, AddOnConfig] = {}
@@ -86,7 +86,7 @@ def named(
     strategies = (
         offer.spec.installStrategy.placements if offer.spec.installStrategy.type == PLACEMENTS else ()
     )
-    # Of several Placements that chose the cluster, the first one counts.
+    # Of several Placements that selected the cluster, the first one counts.
     for strategy in reversed(strategies):
         if (strategy.namespace, strategy.name) in chosen:
             found |= {(each.group, each.resource): each for each in strategy.configs}
@@ -97,7 +97,7 @@ def named(
 def unreadable(
     obj: ClusterManagementAddOn | ManagedClusterAddOn | AddOnTemplate | AddOnDeploymentConfig,
 ) -> str:
-    """Which field of its spec cannot be read; empty if all can."""
+    """The field of its spec that cannot be decoded; empty if there is none."""
     field = unreadable_within(obj, "spec")
     if field is None:
         return ""
@@ -105,7 +105,7 @@ def unreadable(
 
 
 def unsupported(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn | None) -> str:
-    """What is named on the cluster, though the add-on has no use for it; empty if nothing is."""
+    """A configuration on the cluster of a kind that the add-on does not support; empty if there is none."""
     if offer is None:
         return ""
     known = {(each.group, each.resource) for each in offer.spec.supportedConfigs}
@@ -121,9 +121,9 @@ def found(
     templates: Mapping[tuple[str, str], AddOnTemplate],
     deployments: Mapping[tuple[str, str], AddOnDeploymentConfig],
 ) -> Configs:
-    """Raises ConfigError for what is named and not there, and for the template of another add-on.
+    """Raise ConfigError for a missing configuration, and for the template of another add-on.
 
-    Whoever may say which configurations an add-on has on one cluster must not give it the rights of another add-on.
+    A user who may configure an add-on on one cluster must not be able to give it the rights of another add-on.
     """
     template: AddOnTemplate | None = None
     deployment: AddOnDeploymentConfig | None = None
@@ -151,7 +151,7 @@ def found(
 def written(
     configs: Configs, *, applied: Mapping[str, str], before: Iterable[ConfigReference]
 ) -> tuple[ConfigReference, ...]:
-    """For the status. ``applied`` are hashes by the key of a configuration, of what the cluster runs by now."""
+    """The references for the status. ``applied`` has the hashes that the cluster runs, by configuration."""
     old = {(each.group, each.resource): each.lastAppliedConfig for each in before}
     hashes = configs.hashes()
     return tuple(

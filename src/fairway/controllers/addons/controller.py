@@ -37,7 +37,7 @@ from fairway.observe.meters import Meters
 
 log: Final = logging.getLogger(__name__)
 
-# In the place of a namespace, in keys of what is no ManagedClusterAddOn. No namespace has such a name.
+# These take the place of the namespace in keys of other kinds. No namespace has such a name.
 OFFER: Final = ""
 CLUSTER: Final = ":cluster"
 REQUEST: Final = ":request"
@@ -73,7 +73,7 @@ class AddOnController(Reconciler):
         self._aside = False
 
     def watch(self, informers: InformerFactory) -> None:
-        # Before all others: whoever is told something after it finds the indexes up to date.
+        # First, so that later subscribers find the indexes up to date.
         known = self._index = AddOnIndex(informers)
         self._installer = Installer(known, self._writer)
         self._deployer = Deployer(known, self._writer, clock=self.clock)
@@ -126,7 +126,7 @@ class AddOnController(Reconciler):
                 await self._deploy(cluster, name, leadership)
 
     async def _deploy(self, cluster: str, name: str, leadership: Leadership) -> None:
-        """An add-on that is gone, as all are that a backup of the hub did not know, is no reason to complain."""
+        """An add-on that was deleted meanwhile, for example by a restored backup, is no error."""
         try:
             await self._deployer.deploy(cluster, name, leadership)
         except NotFound:
@@ -134,11 +134,11 @@ class AddOnController(Reconciler):
                 MANAGED_CLUSTER_ADD_ONS, namespace=cluster, fields=f"metadata.name={name}"
             )
             if found.items:
-                raise  # it is something else that is missing
+                raise  # another object is missing
             log.debug(GONE, cluster, name)
 
     def _look_for_ocm(self) -> None:
-        """Everything is looked at again when the addon-manager has been silent for as long as its lease lasts."""
+        """Requeue all keys once the addon-manager's lease has expired."""
         lasts = self._ocm_lasts()
         if lasts > 0:
             if not self._aside:
@@ -161,7 +161,7 @@ class AddOnController(Reconciler):
     def _ocm_lease(self) -> Lease | None:
         return self._index.leases.get(ocm_detection.LEASE, namespace=self._ocm_namespace)
 
-    # What has changed, and whom that concerns
+    # From changed objects to keys
 
     def _offers_changed(self, batch: Batch[Any]) -> None:
         for name in {each.metadata.name for each in touched(batch)}:
@@ -178,7 +178,7 @@ class AddOnController(Reconciler):
                 self.queue.add((REQUEST, request))
 
     def _placements_changed(self, batch: Batch[Any]) -> None:
-        """Only whether one is there matters; what it chose is told by its decisions."""
+        """Only the existence of a Placement matters here; its decisions have the selected clusters."""
         for change in batch.changes:
             key = getattr(change, "object", None)
             if key is not None:

@@ -24,7 +24,7 @@ NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
 
 
 class AddOnApprover:
-    """Never denies: a request that is not approved runs out, and somebody may still decide otherwise."""
+    """Never denies a request: one that is not approved expires, and a user may still approve it."""
 
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
         self._index, self._writer = known, writes
@@ -46,7 +46,7 @@ class AddOnApprover:
         await approve(self._writer, request, message=message, leadership=leadership)
 
     def _is_somebody_elses(self, add_on: str) -> bool:
-        """Who has a controller of its own has one that knows better whom to let in."""
+        """Requests of an add-on with its own controller are left to that controller."""
         offer = self._index.offers.get(add_on)
         if offer is None:
             return False

@@ -47,13 +47,13 @@ HOSTED: Final = (
 
 @dataclass(slots=True)
 class _Said:
-    """What a look at an add-on found out."""
+    """The result of reconciling an add-on."""
 
     status: ManagedClusterAddOnStatus
     clock: Clock
     conditions: list[Condition] = field(default_factory=list)
     outdated: bool = False
-    """The add-on was changed meanwhile; the news of that brings us back."""
+    """The add-on was changed meanwhile; the watch event requeues it."""
 
     def say(self, condition: Condition) -> None:
         self.conditions.append(structs.replace(condition, message=truncate(condition.message)))
@@ -70,7 +70,7 @@ class Deployer:
         self._index, self._writer, self._clock = known, writes, clock
 
     async def deploy(self, cluster_name: str, name: str, leadership: Leadership) -> None:
-        """Writes what it found out even if the hub refused something; that is raised afterwards, to be tried again."""
+        """Write the status even if the hub rejected a write; then raise that error, so that the key is retried."""
         add_on = self._index.add_ons.get(name, namespace=cluster_name)
         if add_on is None:
             return
@@ -82,18 +82,18 @@ class Deployer:
         if offer is not None and is_self_managed(offer):
             return
         if not cluster.spec.hubAcceptsClient:
-            # Agents of add-ons have certificates of their own, which outlast those of their cluster.
+            # Agents of add-ons have their own certificates, which may be valid for longer than the cluster's.
             await self._take_away(add_on, leadership)
         if add_on.metadata.deletionTimestamp is not None:
             if self._index.accepted(cluster_name):
                 await self._end(add_on, cluster, leadership)
             else:
-                await self._release(add_on, leadership)  # its work agent is not told of any work
+                await self._release(add_on, leadership)  # its work agent has no access to works
             return
         if cluster.metadata.deletionTimestamp is not None or not self._index.accepted(cluster_name):
             return
         if await self._adopt(add_on, leadership):
-            return  # what is known of it is old now; the news of that brings us back
+            return  # the stored object is outdated now; the watch event requeues it
         said = _Said(add_on.status, self._clock)
         try:
             await self._bring_about(add_on, said, leadership)
@@ -105,7 +105,7 @@ class Deployer:
 
     async def _bring_about(self, add_on: ManagedClusterAddOn, said: _Said, leadership: Leadership) -> None:
         if self._index.offers.get(add_on.metadata.name) is None:
-            return  # nobody who may say what an add-on is made of has offered it
+            return  # no administrator has offered the add-on
         found = self._configured(add_on, said)
         if found is None or found.template is None:
             return
@@ -133,7 +133,7 @@ class Deployer:
             raise failure
 
     def _configured(self, add_on: ManagedClusterAddOn, said: _Said) -> Configs | None:
-        """None where something is wrong with the configurations. What is there already stays as it is then."""
+        """None if a configuration is invalid. Existing objects stay unchanged then."""
         kind = conditions.CONFIGURED
         offer = self._index.offers.get(add_on.metadata.name)
         hosting = add_on.metadata.annotations.get(names.HOSTING_CLUSTER, "")
@@ -198,7 +198,7 @@ class Deployer:
     async def _take_away(
         self, add_on: ManagedClusterAddOn, leadership: Leadership, *, but: frozenset[str] = frozenset()
     ) -> None:
-        """Rights on the hub that the agent had, and is to have no longer."""
+        """Remove rights on the hub that the agent no longer needs."""
         surplus = [each for each in self._index.granted(add_on) if each.metadata.name not in but]
         if not surplus:
             return
@@ -216,7 +216,7 @@ class Deployer:
             return
         async with leadership.batch():
             if seen is not None and seen.role_ref != wanted.role_ref:
-                # A binding to another role cannot be changed, only replaced.
+                # The role of a binding is immutable, so replace the binding.
                 await self._writer.delete(ROLE_BINDINGS, seen.metadata, leadership=leadership)
             await self._writer.apply(ROLE_BINDINGS, msgspec.to_builtins(wanted), leadership=leadership)
 
@@ -229,7 +229,7 @@ class Deployer:
         try:
             async with leadership.batch():
                 written = await self._writer.apply(MANIFEST_WORKS, works.body(wanted), leadership=leadership)
-            # It may hold what the agent has reported since, which the watch delivers after older versions.
+            # It may contain a newer report of the agent, which the watch delivers after older versions.
             self._index.works.observe(written)
             return written, None
         except Conflict:
@@ -262,7 +262,7 @@ class Deployer:
     async def _mind_hooks(
         self, add_on: ManagedClusterAddOn, rendered: Rendered, leadership: Leadership
     ) -> bool:
-        """An add-on with something to do before it goes has a finalizer. Whether that was changed."""
+        """Keep a finalizer on an add-on with a pre-delete hook. Return whether it changed."""
         held = names.PRE_DELETE in add_on.metadata.finalizers
         if held == bool(rendered.hooks):
             return False
@@ -273,7 +273,7 @@ class Deployer:
     async def _end(
         self, add_on: ManagedClusterAddOn, cluster: ManagedCluster, leadership: Leadership
     ) -> None:
-        """What has to be done before is done as long as it is known what that is; nothing is waited for in vain."""
+        """Run the pre-delete hook while its template is known; otherwise do not wait."""
         if names.PRE_DELETE not in add_on.metadata.finalizers:
             return  # the hub's garbage collector does the rest
         said = _Said(add_on.status, self._clock)
@@ -317,7 +317,7 @@ class Deployer:
                 return
 
     async def _adopt(self, add_on: ManagedClusterAddOn, leadership: Leadership) -> bool:
-        """One that a user made goes with its ClusterManagementAddOn all the same. Whether that was said only now."""
+        """Set the owner, also of an add-on that a user created. Return whether it was missing."""
         offer = self._index.offers.get(add_on.metadata.name)
         if offer is None or offer.metadata.deletionTimestamp is not None:
             return False
@@ -325,7 +325,7 @@ class Deployer:
         if any(each.uid == offer.metadata.uid for each in owners):
             return False
         kind, kept = owner(offer, controller=False), [encode(each) for each in owners]
-        # One of the same name that is gone would have the garbage collector end this one.
+        # With the uid of an earlier owner of the same name, the garbage collector would delete this object.
         kept = [each for each in kept if (each["kind"], each["name"]) != (kind["kind"], offer.metadata.name)]
         async with leadership.batch():
             await self._writer.patch(
@@ -386,7 +386,7 @@ def _keyed(found: Configs) -> dict[str, str]:
 
 
 def _bound(wanted: RoleBinding, seen: RoleBinding) -> bool:
-    """Labels and owners that others added do not matter."""
+    """Whether an object is as desired, regardless of labels and owners that other clients added."""
     owners = {each.uid for each in seen.metadata.ownerReferences}
     return (
         wanted.metadata.labels.items() <= seen.metadata.labels.items()

@@ -14,7 +14,7 @@ NO_VALUES: Final = "nothing is reported of {resource} {name}"
 
 
 def cluster_silent(cluster: ManagedCluster) -> Condition | None:
-    """Nothing that is known of a silent cluster is news: its add-ons are as unknown as itself."""
+    """Reports of a silent cluster are outdated, so its add-ons are Unknown, too."""
     found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     if found is None or found.status != UNKNOWN:
         return None
@@ -55,7 +55,7 @@ def manifests_applied(work: ManifestWork | None, add_on: str) -> Condition:
 
 
 def label(available: Condition | None) -> str:
-    """As the label of a cluster says it."""
+    """The value of the cluster's label."""
     if available is None or available.status not in (TRUE, FALSE):
         return names.UNREACHABLE
     return names.AVAILABLE if available.status == TRUE else names.UNHEALTHY
@@ -74,7 +74,7 @@ def _failures(work: ManifestWork) -> str:
 
 
 def _probed(manifest: Manifest) -> ResourceIdentifier | None:
-    """A Deployment that is to have no pods tells nothing."""
+    """A Deployment with zero replicas says nothing about health."""
     identifier = works.identifier_of(manifest)
     if identifier is None or identifier.group != "apps":
         return None

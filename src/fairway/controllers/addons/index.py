@@ -68,7 +68,7 @@ class AddOnIndex:
             yield self.add_ons.store[cluster, name]
 
     def chosen(self, placement: Key) -> frozenset[str]:
-        """Clusters a Placement has; none if there is no such Placement."""
+        """The clusters that a Placement selects; none if it does not exist."""
         if placement not in self.placements.store:
             return frozenset()
         return frozenset().union(*self._pages.get(placement, {}).values())
@@ -79,7 +79,7 @@ class AddOnIndex:
         return any(cluster in page for page in self._pages.get(placement, {}).values())
 
     def choosing(self, offer: ClusterManagementAddOn, cluster: str) -> Iterator[Key]:
-        """The Placements of an add-on that chose a cluster."""
+        """The Placements of an add-on that select a cluster."""
         yield from (each for each in placements_of(offer) if self.has(each, cluster))
 
     def offers_by(self, placement: Key) -> Iterator[ClusterManagementAddOn]:
@@ -98,7 +98,7 @@ class AddOnIndex:
                     yield found
 
     def template_of(self, add_on: ManagedClusterAddOn) -> AddOnTemplate | None:
-        """The one it is made of; None if it is made of none, if that is not there, or is another add-on's."""
+        """The add-on's template; None if it has none, or if that is missing or another add-on's."""
         if self.offers.get(add_on.metadata.name) is None:
             return None
         try:
@@ -112,7 +112,7 @@ class AddOnIndex:
             return None
 
     def granted(self, add_on: ManagedClusterAddOn) -> Iterator[RoleBinding]:
-        """The bindings that were made for it here."""
+        """The bindings of the add-on in the cluster's namespace."""
         meta = add_on.metadata
         for name in sorted(self._granted.get((meta.namespace, meta.name), ())):
             found = self.bindings.store[meta.namespace, name]
@@ -120,9 +120,9 @@ class AddOnIndex:
                 yield found
 
     def accepted(self, cluster: str) -> bool:
-        """Whether an administrator has let it in, and the hub could do what that means.
+        """Whether the cluster is accepted and has its namespace.
 
-        A cluster that is named like somebody's namespace is never let in, whatever its spec says.
+        A cluster whose name is a namespace of another owner is never accepted, whatever its spec.
         """
         found = self.clusters.get(cluster)
         if found is None or not found.spec.hubAcceptsClient:
@@ -131,7 +131,7 @@ class AddOnIndex:
         return said is not None and said.status == TRUE
 
     def waiting(self, add_on: Key) -> Iterable[str]:
-        """Certificate requests of an add-on on a cluster that nobody has decided about."""
+        """Undecided certificate requests of an add-on on a cluster."""
         return tuple(self._waiting.get(add_on, ()))
 
     def work(self, cluster: str, name: str) -> ManifestWork | None:
@@ -175,7 +175,7 @@ class AddOnIndex:
         for each in touched(batch):
             key = add_on_of(each)
             if key is None or not is_klusterlet(each, key[0]):
-                continue  # whoever may ask can label a request; only a cluster's own are waited with
+                continue  # any requester can set the label; only requests of the cluster itself are kept
             now = self.requests.get(each.metadata.name)
             if now is not None and not now.decided:
                 self._waiting[key].add(each.metadata.name)
@@ -184,7 +184,7 @@ class AddOnIndex:
 
 
 def touched(batch: Batch[Any]) -> Iterator[Any]:
-    """Every object of a batch, the old state and the new one."""
+    """The old and the new state of every changed object."""
     for change in batch.changes:
         if isinstance(change, Updated):
             yield change.old
@@ -205,7 +205,7 @@ def placement_of(decision: PlacementDecision) -> Key:
 
 
 def add_on_of(request: CertificateSigningRequest) -> Key | None:
-    """Whose request it says it is."""
+    """The cluster and add-on in the request's labels."""
     labels = request.metadata.labels
     cluster, add_on = labels.get(names.CLUSTER_LABEL, ""), labels.get(names.ADD_ON_LABEL, "")
     return (cluster, add_on) if cluster and add_on else None

@@ -17,7 +17,7 @@ from fairway.kube import (
 )
 
 _COPIED: Final = f"{ADD_ON_GROUP}/"
-"""Annotations of a cluster that its add-ons get, too, begin with this."""
+"""Prefix of cluster annotations that are copied to its add-ons."""
 
 
 class Installer:
@@ -25,10 +25,10 @@ class Installer:
         self._index, self._writer = known, writes
 
     async def install(self, name: str, leadership: Leadership) -> bool:
-        """False if it has to be tried again: a cluster that was just accepted has its namespace a moment later."""
+        """False if it must be retried, because a cluster that was just accepted has no namespace yet."""
         offer = self._index.offers.get(name)
         if offer is None or offer.metadata.deletionTimestamp is not None or is_self_managed(offer):
-            return True  # the hub's garbage collector takes the ManagedClusterAddOns away
+            return True  # the hub's garbage collector deletes the ManagedClusterAddOns
         if offer.spec.installStrategy.type != PLACEMENTS:
             return True  # users install it
         wanted = frozenset().union(*(self._index.chosen(each) for each in placements_of(offer)))
@@ -65,7 +65,7 @@ class Installer:
                 try:
                     await self._writer.delete(MANAGED_CLUSTER_ADD_ONS, each.metadata, leadership=leadership)
                 except (NotFound, Conflict):
-                    continue  # the news of that brings us back
+                    continue  # the watch event requeues it
         return complete
 
 
@@ -85,7 +85,7 @@ def owner(offer: ClusterManagementAddOn, *, controller: bool) -> dict[str, Any]:
 
 
 def _is_ours(add_on: ManagedClusterAddOn, offer: ClusterManagementAddOn) -> bool:
-    """Whether it was made for the Placements, by us or by OCM, and not by a user, whose it is to remove."""
+    """Whether the add-on was installed for a Placement, by Fairway or OCM, and not by a user, who removes it."""
     return any(each.uid == offer.metadata.uid and each.controller for each in add_on.metadata.ownerReferences)
 
 

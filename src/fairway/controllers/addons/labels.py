@@ -10,7 +10,7 @@ from fairway.controllers.leadership import Leadership
 from fairway.kube import MANAGED_CLUSTERS, NotFound
 
 LONGEST: Final = 63
-"""Characters of a label's name, behind the slash. An add-on may be called something longer, and has no label then."""
+"""Characters of a label's name after the slash. An add-on with a longer name has no label."""
 
 
 class Labeller:
@@ -47,4 +47,4 @@ class Labeller:
                     leadership=leadership,
                 )
             except NotFound:
-                return  # the news of that is on its way
+                return  # the watch event requeues it

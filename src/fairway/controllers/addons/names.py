@@ -5,20 +5,20 @@ from typing import Final
 ADD_ON_LABEL: Final = "open-cluster-management.io/addon-name"
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
 TEMPLATE_LABEL: Final = "open-cluster-management.io/addon-template"
-"""Of bindings that were made for a template."""
+"""Label of bindings created for a template."""
 FEATURE_PREFIX: Final = "feature.open-cluster-management.io/addon-"
-"""Of the labels of a ManagedCluster that say how its add-ons are."""
+"""Prefix of the cluster labels with the state of its add-ons."""
 
 LIFECYCLE: Final = "addon.open-cluster-management.io/lifecycle"
 MANAGED: Final = "addon-manager"
 SELF_MANAGED: Final = "self"
-"""Such an add-on has a controller of its own, which does everything for it."""
+"""Value for an add-on with its own controller."""
 CONFIG_HASHES: Final = "addon.open-cluster-management.io/config-spec-hash"
-"""Of a ManifestWork: which state of which configurations it was made of."""
+"""Annotation of a ManifestWork: the hashes of the configurations it was rendered from."""
 ORPHAN: Final = "addon.open-cluster-management.io/deletion-orphan"
-"""Of a manifest whose object stays when the add-on goes."""
+"""Annotation of a manifest whose object stays when the add-on is deleted."""
 PRE_DELETE: Final = "addon.open-cluster-management.io/addon-pre-delete"
-"""Of a Job or Pod that must end well before the rest is removed; and the finalizer that waits for it."""
+"""Label of a Job or Pod that must succeed before the add-on is removed, and the finalizer that waits for it."""
 HOSTING_CLUSTER: Final = "addon.open-cluster-management.io/hosting-cluster-name"
 
 AVAILABLE: Final = "available"
@@ -40,12 +40,12 @@ def agent_of(add_on: str) -> str:
 
 
 def cluster_group(cluster: str, add_on: str) -> str:
-    """The agents of the add-on on this cluster."""
+    """The group of the add-on's agents on this cluster."""
     return f"{_PREFIX}cluster:{cluster}:addon:{add_on}"
 
 
 def common_group(add_on: str) -> str:
-    """The agents of the add-on on all clusters."""
+    """The group of the add-on's agents on all clusters."""
     return f"{_PREFIX}addon:{add_on}"
 
 
@@ -54,12 +54,12 @@ def user(cluster: str, add_on: str) -> str:
 
 
 def host(add_on: str) -> str:
-    """What the klusterlet asks for beside the name of the user."""
+    """The groups that the klusterlet requests for the agent."""
     return f"{add_on}.addon.open-cluster-management.io"
 
 
 def klusterlet_group(cluster: str) -> str:
-    """The agents of the cluster itself, which ask for the certificates of its add-ons."""
+    """The group of the cluster's klusterlet, which requests the certificates of its add-ons."""
     return f"{_PREFIX}{cluster}"
 
 

@@ -12,7 +12,7 @@ from fairway.kube.lease import CLOCKS_APART, believed_seconds
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "manager-lock"
 USUAL_LEASE: Final = 137
-"""Seconds; what OCM's lease lasts unless it says otherwise."""
+"""Seconds; the duration of OCM's lease if it does not specify one."""
 
 RUNS: Final = (
     "OCM's addon-manager runs on this hub (%s holds the lease %s/%s): Fairway does not manage add-ons "
@@ -22,11 +22,11 @@ GONE: Final = "OCM's addon-manager has stopped: Fairway manages add-ons"
 
 
 def remaining(lease: Lease | None, now: datetime) -> float:
-    """Seconds for which the addon-manager counts as alive, if it does not speak again; 0 if it does not count so."""
+    """Seconds until the addon-manager's lease expires; 0 if it has expired."""
     renewed = None if lease is None else parse_micro_time(lease.spec.renewTime)
     if lease is None or not lease.spec.holderIdentity or renewed is None:
         return 0.0
     lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
-    # Not the moment of its end: a hub takes times up to the last that there is.
+    # Compare durations: the expiry itself could exceed the largest datetime.
     age = now - renewed
     return max((lasts - age).total_seconds(), 0.0) if age > -CLOCKS_APART else 0.0

@@ -34,7 +34,7 @@ WAITS: Final = (
 
 
 def klusterlet_binding(cluster: str) -> str:
-    """By which the agent of a cluster may deal with its works. OCM keeps it until they are gone."""
+    """The role binding that gives an agent access to its works. OCM keeps it until all works are deleted."""
     return f"{PREFIX}{cluster}:{WORK}"
 
 
@@ -45,18 +45,18 @@ class OrphanedAddOnWorks:
         """Uids of works that the log has mentioned."""
 
     def keys(self, cluster: str | None = None) -> Iterator[Key]:
-        """Of add-ons that have left a work behind, on one cluster or on any."""
+        """Keys of add-ons with an orphaned work, on one cluster or on any."""
         for (namespace, _), work in self._index.works.store.items():
             if cluster in (None, namespace) and _is_add_ons(work) and is_held(work):
                 yield namespace, work.metadata.labels[names.ADD_ON_LABEL]
 
     def places(self) -> Iterator[str]:
-        """Namespaces with works of users that wait."""
+        """Namespaces with waiting works of users."""
         held = (work for work in self._index.works.store.values() if is_held(work) and not _is_add_ons(work))
         yield from {each.metadata.namespace for each in held}
 
     def tell(self, cluster: str) -> None:
-        """Each work once."""
+        """Log each work once."""
         if self._agent_may_come(cluster):
             return
         for (namespace, name), work in self._index.works.store.items():
@@ -75,7 +75,7 @@ class OrphanedAddOnWorks:
 
     async def release(self, cluster: str, add_on: str, leadership: Leadership) -> None:
         if self._agent_may_come(cluster):
-            return  # it does that itself
+            return  # the agent removes the objects itself
         for name in (names.deploy_work(add_on), names.pre_delete_work(add_on)):
             work = self._index.work(cluster, name)
             if work is not None and is_held(work) and _is_add_ons(work):
@@ -89,12 +89,12 @@ class OrphanedAddOnWorks:
                     MANIFEST_WORKS, meta, {"metadata": {"finalizers": kept}}, leadership=leadership
                 )
             except (NotFound, Conflict):
-                return  # the news of that brings us back
+                return  # the watch event requeues it
         log.info(RELEASED, meta.namespace, meta.name)
 
 
 def is_held(work: ManifestWork) -> bool:
-    """Whether it is deleted, and waits for an agent."""
+    """Whether the work is being deleted and waits for an agent."""
     meta = work.metadata
     return meta.deletionTimestamp is not None and MANIFEST_WORK_FINALIZER in meta.finalizers
 

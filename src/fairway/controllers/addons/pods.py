@@ -25,7 +25,7 @@ class Mount:
 
 
 class PodSettings:
-    """``environment`` goes to every container, and wins over what the template says."""
+    """``environment`` is set in every container, and overrides the template."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PodSettings:
             self._mounts += (Mount(volume=names.PROXY_CA_VOLUME, path=names.PROXY_CA_FOLDER, source=source),)
 
     def equip(self, manifest: dict[str, Any], *, plural: str) -> None:
-        """In place. What does not look like a pod template is left for the managed cluster to refuse."""
+        """Change the pod template in place. The managed cluster rejects an invalid one."""
         pod: Any = manifest
         for field in ("spec", "template", "spec"):
             pod = pod.get(field)
@@ -85,7 +85,7 @@ class PodSettings:
                 return
 
     def _place(self, pod: dict[str, Any]) -> None:
-        """Each by itself: OCM forgets the tolerations where there is no selector."""
+        """Set node selector and tolerations independently; OCM drops the tolerations if there is no selector."""
         placement = self._config.nodePlacement
         if placement.nodeSelector:
             pod["nodeSelector"] = dict(placement.nodeSelector)
@@ -94,7 +94,7 @@ class PodSettings:
 
 
 def mirrored(image: str, mirrors: tuple[ImageMirror, ...]) -> str:
-    """Of several mirrors that apply, the last one counts. One without a source takes any image, by its last name."""
+    """The last applicable mirror counts. A mirror without a source replaces all but the last part of any image."""
     found = image
     for each in mirrors:
         source, mirror = each.source.removesuffix("/"), each.mirror.removesuffix("/")
@@ -129,7 +129,7 @@ def _containers(pod: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
 
 
 def _others(entries: Any, taken: Any, *, by: str) -> list[Any]:
-    """Those the template has and nothing of ours replaces: two of one name would be refused on the cluster."""
+    """The template's entries without those we replace: the cluster rejects two of one name."""
     found = entries if isinstance(entries, list) else []
     return [
         each

@@ -16,7 +16,7 @@ from fairway.kube.lease import LEASES
 from fairway.kube.rbac import Rule
 
 AGENT_ROLE: Final = "open-cluster-management:resource-usage-collect:agent"
-"""What the agent of the add-on that comes with Fairway may do in the namespace of its cluster."""
+"""The role of the agent of Fairway's own add-on in its cluster's namespace."""
 
 _READ: Final = ("list", "watch")
 
@@ -32,7 +32,7 @@ RULES: Final = (
         verbs=("create", "delete", "patch", *_READ),
     ),
     Rule(groups=(ADD_ON_GROUP,), resources=("managedclusteraddons/status",), verbs=("patch",)),
-    # Where a hub asks who may have an object wait for the end of its owner.
+    # Required by hubs with OwnerReferencesPermissionEnforcement, for blockOwnerDeletion.
     Rule(
         groups=(ADD_ON_GROUP,),
         resources=("clustermanagementaddons/finalizers", "managedclusteraddons/finalizers"),

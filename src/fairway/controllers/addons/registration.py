@@ -23,7 +23,7 @@ from fairway.controllers.kinds import RBAC_GROUP, RoleBinding, RoleRef, Subject
 from fairway.kube.csr import CLIENT_SIGNER, CertificateSigningRequest
 
 EVERYBODY: Final = "system:authenticated"
-"""Agents of old versions of OCM ask for this group as well; whoever is known at all is in it."""
+"""Agents of old OCM versions also request this group, which contains all authenticated users."""
 
 NOT_THE_KLUSTERLET: Final = "created by {user}, which is not the agent of cluster {cluster}"
 UNREADABLE: Final = "{field} cannot be read"
@@ -68,7 +68,7 @@ def roles(template: AddOnTemplate) -> tuple[str, ...]:
 
 
 def unsupported(template: AddOnTemplate, add_on: str) -> str:
-    """What it asks for and only OCM's addon-manager gives, in words; empty if nothing."""
+    """A registration that only OCM's addon-manager supports; empty if there is none."""
     for each in template.spec.registration:
         if each.type == CUSTOM_SIGNER and each.customSigner is not None:
             return conditions.CUSTOM_SIGNER.format(signer=each.customSigner.signerName)
@@ -79,7 +79,7 @@ def unsupported(template: AddOnTemplate, add_on: str) -> str:
 
 
 def binding(add_on: ManagedClusterAddOn, role: str, *, first: bool) -> RoleBinding:
-    """Of several roles, only the first one's binding has the name that OCM gives it."""
+    """The binding of the first role has the name that OCM uses."""
     meta = add_on.metadata
     name = names.binding(meta.name)
     return RoleBinding(
@@ -97,17 +97,17 @@ def binding(add_on: ManagedClusterAddOn, role: str, *, first: bool) -> RoleBindi
 
 
 def registers(template: AddOnTemplate) -> bool:
-    """Whether the agent is known to the hub's own API.
+    """Whether the agent has an identity at the hub's own API.
 
-    What the status of a ManagedClusterAddOn says of that does not count: the cluster itself may write it.
+    The status of a ManagedClusterAddOn is not used, because the cluster itself may write it.
     """
     return any(each.type == KUBE_CLIENT for each in template.spec.registration)
 
 
 def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) -> str:
-    """Why a request that is labelled as this add-on's is not approved; empty if it may be.
+    """Why a request with this add-on's labels is not approved; empty if it may be.
 
-    Labels can be set by anybody who may ask. What is asked for, and who asks, cannot be made up.
+    Any requester can set labels. The requested subject and the requester cannot be forged.
     """
     spec = request.spec
     if request.unreadable:
@@ -131,6 +131,6 @@ def refusal(request: CertificateSigningRequest, *, cluster: str, add_on: str) ->
 
 
 def is_klusterlet(request: CertificateSigningRequest, cluster: str) -> bool:
-    """By the name and the group in its certificate, both of which only the hub's signer puts there."""
+    """Whether the requester is the cluster's klusterlet, by name and group, which only the hub's signer issues."""
     group = names.klusterlet_group(cluster)
     return group in request.spec.groups and bool(csr.agent_of(request.spec.username, group=group))

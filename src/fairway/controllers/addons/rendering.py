@@ -47,16 +47,16 @@ _POD_KINDS: Final = {("apps", "Deployment"): "deployments", ("apps", "DaemonSet"
 
 
 class TemplateError(Exception):
-    """A template that cannot be used, in words for who wrote it."""
+    """An invalid template, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     manifests: tuple[Manifest, ...]
     hooks: tuple[Manifest, ...] = ()
-    """Jobs and Pods that must end well before the others are removed."""
+    """Jobs and Pods that must succeed before the other objects are removed."""
     moved_to: str = field(default="")
-    """The namespace the configuration moved everything to; empty if it is where the template says."""
+    """The namespace set by the configuration; empty if that of the template applies."""
 
 
 def render(
@@ -67,7 +67,7 @@ def render(
     namespace: str,
     config: AddOnDeploymentConfigSpec | None = None,
 ) -> Rendered:
-    """``namespace`` is where the agent lives unless the configuration says otherwise. Raises TemplateError."""
+    """``namespace`` is the agent's, unless the configuration sets another. Raise TemplateError."""
     config = config or AddOnDeploymentConfigSpec(agentInstallNamespace="")
     moved_to = config.agentInstallNamespace or ""
     variables = _variables(template, cluster=cluster, namespace=moved_to or namespace, config=config)
@@ -121,7 +121,7 @@ _BUILT_IN: Final = (HUB_KUBECONFIG, CLUSTER_NAME, INSTALL_NAMESPACE)
 def _variables(
     template: AddOnTemplate, *, cluster: str, namespace: str, config: AddOnDeploymentConfigSpec
 ) -> dict[str, str]:
-    """Who the cluster is, nobody may say but the hub; where the kubeconfig is, a configuration may."""
+    """The hub's variables, of which a configuration may override only the path of the kubeconfig."""
     found = {HUB_KUBECONFIG: names.HUB_KUBECONFIG} if template.spec.registration else {}
     found |= {each.name: each.value for each in config.customizedVariables}
     return found | {CLUSTER_NAME: cluster, INSTALL_NAMESPACE: namespace}
@@ -148,8 +148,9 @@ def _mounts(template: AddOnTemplate, add_on: str) -> Iterator[Mount]:
 
 
 class _Filler:
-    """Puts variables into manifests, of which all together may not become larger than a work can be: a short template
-    with many places for a long value is very long."""
+    """Substitutes variables in manifests. The total size is limited to that of a work, because a short template with
+    many references to a long value becomes very large.
+    """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
@@ -209,7 +210,7 @@ class _Filler:
 
 
 def _check_shape(manifest: Manifest) -> None:
-    """As far as it is looked into here; all else is for the managed cluster to judge."""
+    """Check the parts that are used here; the managed cluster validates the rest."""
     metadata = manifest["metadata"]
     fields: list[tuple[str, Any]] = [
         (f"metadata.{each}", metadata.get(each)) for each in ("labels", "annotations")
@@ -229,7 +230,7 @@ def _check_shape(manifest: Manifest) -> None:
 
 
 def _move(manifest: Manifest, namespace: str) -> None:
-    """What has no namespace is taken for something that lives in none."""
+    """An object without a namespace is assumed to be cluster-scoped."""
     if manifest["metadata"].get("namespace"):
         manifest["metadata"]["namespace"] = namespace
     if manifest["kind"] == "Namespace":

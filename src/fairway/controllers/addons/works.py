@@ -35,7 +35,7 @@ _PLURALS: Final = {
     ("batch", "Job"): "jobs",
     ("", "Pod"): "pods",
 }
-"""Of the kinds whose status is asked for."""
+"""Kinds whose status is reported."""
 _WELL_KNOWN: Final = FeedbackRule(type=WELL_KNOWN_STATUS)
 
 
@@ -56,7 +56,7 @@ def deployed(
 
 
 def pre_delete(add_on: ManagedClusterAddOn, rendered: Rendered) -> ManifestWork | None:
-    """None if nothing is to be done before the add-on goes."""
+    """None if there is no pre-delete hook."""
     if not rendered.hooks:
         return None
     return ManifestWork(
@@ -78,7 +78,7 @@ def body(work: ManifestWork) -> dict[str, Any]:
 
 
 def met_by(wanted: ManifestWork, seen: ManifestWork) -> bool:
-    """Labels, annotations and owners that others added do not matter, nor what the hub filled in."""
+    """Whether a work is as desired, regardless of additions by other clients and defaults by the hub."""
     ours, theirs = wanted.metadata, seen.metadata
     if not ours.labels.items() <= theirs.labels.items():
         return False
@@ -90,7 +90,7 @@ def met_by(wanted: ManifestWork, seen: ManifestWork) -> bool:
 
 
 def covers(wanted: Any, seen: Any) -> bool:
-    """Whether everything wanted is there; manifests must be exactly as they are wanted."""
+    """Whether an object contains the desired fields; manifests must be equal."""
     if isinstance(wanted, dict) and isinstance(seen, dict):
         return all(
             (seen.get(key) == value if key == "manifests" else covers(value, seen.get(key)))
@@ -102,7 +102,7 @@ def covers(wanted: Any, seen: Any) -> bool:
 
 
 def applied(work: ManifestWork) -> bool:
-    """Whether the cluster has what the work asks for now, not what it asked for before."""
+    """Whether the cluster has applied the current generation of the work."""
     condition = find_condition(work.status.conditions, WORK_APPLIED)
     return (
         condition is not None
@@ -112,7 +112,7 @@ def applied(work: ManifestWork) -> bool:
 
 
 def hashes_of(work: ManifestWork) -> dict[str, str]:
-    """The configurations it was made of. What somebody else wrote there is no news."""
+    """The configurations it was rendered from; empty if the annotation cannot be decoded."""
     try:
         return msgspec.json.decode(
             work.metadata.annotations.get(names.CONFIG_HASHES, "{}"), type=dict[str, str]
@@ -122,7 +122,7 @@ def hashes_of(work: ManifestWork) -> dict[str, str]:
 
 
 def ended_well(work: ManifestWork) -> bool:
-    """Of the one before deletion: whether all its Jobs are complete, and all its Pods have succeeded."""
+    """Whether all Jobs of the pre-delete work are complete and all its Pods have succeeded."""
     condition = find_condition(work.status.conditions, WORK_AVAILABLE)
     if condition is None or condition.status != TRUE or not work.spec.manifestConfigs:
         return False
@@ -163,7 +163,7 @@ def _succeeded(work: ManifestWork, identifier: ResourceIdentifier) -> bool:
 def _configs(
     manifests: Iterable[Manifest], given: tuple[ManifestConfig, ...], *, moved_to: str = ""
 ) -> Iterator[ManifestConfig]:
-    """What the template says, and that the usual values of workloads are reported, whatever it says."""
+    """The template's manifest configurations, plus the feedback of workloads."""
     asked: dict[ResourceIdentifier, ManifestConfig] = {}
     for manifest in manifests:
         identifier = identifier_of(manifest)
@@ -204,7 +204,7 @@ def _kept(manifests: Iterable[Manifest]) -> DeleteOption | None:
 
 
 def plural_of(kind: str) -> str:
-    """A guess, as OCM makes it too: the hub does not know the kinds of a managed cluster."""
+    """Guess the plural, as OCM does, because the hub does not know the kinds of a managed cluster."""
     lower = kind.lower()
     if lower.endswith("s"):
         return f"{lower}es"

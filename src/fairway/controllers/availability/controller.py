@@ -47,15 +47,15 @@ from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
 DURATION: Final = 60
-"""Seconds between renewals, of clusters that do not say."""
+"""Seconds between renewals, if the cluster does not specify them."""
 LONGEST_DURATION: Final = 3600
-"""Seconds; a cluster's agent may have written its duration itself, and must not thereby count as alive for ever."""
+"""Seconds; an agent may have written its duration itself, and must not thereby count as alive forever."""
 GRACE: Final = 5.0
-"""So many durations without a renewal are silence."""
+"""Durations without a renewal after which a cluster is silent."""
 LOOK_SECONDS: Final = 1.0
-"""Between looks whether leases are followed."""
+"""Seconds between checks whether the watch of leases is open."""
 BLIND_SECONDS: Final = 5.0
-"""Watches end and are opened anew; not to follow leases for longer than this is to have missed some."""
+"""Seconds; a longer gap between two watches may have missed renewals."""
 
 STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
 STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
@@ -83,7 +83,7 @@ class AvailabilityController(Reconciler):
         self._grace, self._taints = grace, taints
         self._heartbeats = Heartbeats()
         self._blind = -math.inf
-        """When leases were last out of sight, on the running clock."""
+        """When the watch of leases was last interrupted, on the monotonic clock."""
         self._writer = FencedWriter(client, meters=meters, controller=self.name)
 
     def watch(self, informers: InformerFactory) -> None:
@@ -142,7 +142,7 @@ class AvailabilityController(Reconciler):
             await self._taint(cluster, leadership)
 
     def _needs_lease(self, cluster: ManagedCluster) -> bool:
-        """Only of who is accepted at this moment: the namespace of any other need not be that of a cluster."""
+        """Only for clusters accepted now: the namespace of any other need not belong to a cluster."""
         accepted = find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED)
         return (
             accepted is not None
@@ -152,7 +152,7 @@ class AvailabilityController(Reconciler):
         )
 
     async def _create_lease(self, name: str, leadership: Leadership) -> None:
-        """The agent only ever renews it. Until it does so for the first time, it has as long as for any other."""
+        """Create the Lease, which the agent only renews. The first renewal has the usual grace period."""
         body = {
             "metadata": {"name": LEASE, "labels": {CLUSTER_NAME_LABEL: name}},
             "spec": {"holderIdentity": LEASE, "renewTime": format_micro_time(self.clock.wall())},
@@ -161,22 +161,22 @@ class AvailabilityController(Reconciler):
             try:
                 await self._writer.create(LEASES, body, leadership=leadership, namespace=name)
             except AlreadyExists:
-                return  # the news of it is on its way
+                return  # the watch is about to deliver it
 
     def _is_silent(self, cluster: ManagedCluster) -> bool:
-        """If it is not, it will be looked at again when it could be."""
+        """Whether the cluster is silent; if not, requeue it for when it could be."""
         name = cluster.metadata.name
         if find_condition(cluster.status.conditions or (), CONDITION_ACCEPTED) is None:
-            return False  # never accepted: nobody expects a sign of life
+            return False  # never accepted: no renewals are expected
         heard = self._heartbeats.heard(name)
         if heard is None:
-            # Without a lease nothing will ever be heard. One that was just asked for is on its way.
+            # Without a lease there will be no renewal, unless the lease was just created.
             return not self._needs_lease(cluster) and _available(cluster) is not None
         duration = cluster.spec.leaseDurationSeconds
         patience = self._grace * (min(duration, LONGEST_DURATION) if duration > 0 else DURATION)
         left = max(heard, self._blind) + patience - self.clock.monotonic()
         if left <= 0 and self._leases.lag > 0:
-            left = LOOK_SECONDS  # it may have been heard of; we just do not know yet
+            left = LOOK_SECONDS  # it may have renewed; the watch has not delivered it
         if left > 0:
             self.queue.add_after(("", name), delay=left)
         return left <= 0
@@ -211,7 +211,7 @@ class AvailabilityController(Reconciler):
 
 
 def _about(cluster: ManagedCluster) -> tuple[object, ...]:
-    """All that matters here."""
+    """The fields of a cluster that this controller reads."""
     spec, meta = cluster.spec, cluster.metadata
     return spec.taints, spec.leaseDurationSeconds, cluster.status.conditions, meta.deletionTimestamp
 

@@ -15,7 +15,7 @@ from typing import Final
 from fairway.api.lease import Lease, parse_micro_time
 
 LEASE: Final = "managed-cluster-lease"
-"""The name of what agents renew, in the namespace of every cluster."""
+"""The name of the Lease in each cluster's namespace."""
 
 
 class Heartbeats:
@@ -23,11 +23,11 @@ class Heartbeats:
         self._heard: dict[str, float] = {}
 
     def heard(self, cluster: str) -> float | None:
-        """On the running clock; None if there is no lease."""
+        """The last heartbeat on the monotonic clock; None if there is no lease."""
         return self._heard.get(cluster)
 
     def found(self, cluster: str, lease: Lease, *, wall: datetime, now: float) -> None:
-        """A lease nobody knew of. ``now`` is of the running clock."""
+        """Record a new lease. ``now`` is from the monotonic clock."""
         renewed = parse_micro_time(lease.spec.renewTime) or lease.metadata.creationTimestamp or wall
         self._heard[cluster] = now - max(0.0, (wall - renewed).total_seconds())
 

@@ -10,8 +10,8 @@ from fairway.kube.rbac import Rule
 RULES: Final = (
     Rule(groups=(GROUP,), resources=("managedclusters",), verbs=("list", "patch", "watch")),
     Rule(groups=(GROUP,), resources=("managedclusters/status",), verbs=("patch",)),
-    # By this one name, which is what the informer asks for. Only the question how far the hub is has no name in it;
-    # the informer does without an answer. To create something, no name can be required.
+    # Restricted to the name that the informer selects. The informer also requests the hub's current version, without
+    # a name, and continues if that is forbidden. RBAC cannot restrict create to a name.
     Rule(groups=(LEASES.group,), resources=("leases",), verbs=("list", "watch"), names=(LEASE,)),
     Rule(groups=(LEASES.group,), resources=("leases",), verbs=("create",)),
 )

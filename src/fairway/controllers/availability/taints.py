@@ -11,11 +11,11 @@ from fairway.api.cluster import NO_SELECT, TAINT_UNAVAILABLE, TAINT_UNREACHABLE,
 from fairway.api.meta import FALSE, TRUE, Condition, format_time
 
 Operation = dict[str, Any]
-"""Of a JSON patch."""
+"""An operation of a JSON patch."""
 
 
 def wanted(available: Condition | None) -> str:
-    """The key of the taint there should be; empty for none."""
+    """The key of the desired taint; empty for none."""
     if available is not None and available.status == TRUE:
         return ""
     return TAINT_UNAVAILABLE if available is not None and available.status == FALSE else TAINT_UNREACHABLE
@@ -24,10 +24,10 @@ def wanted(available: Condition | None) -> str:
 def changes(
     taints: Sequence[Taint], available: Condition | None, *, now: datetime, stamped: bool = True
 ) -> Sequence[Operation] | Mapping[str, Any]:
-    """From the list there is to the list there should be, as a JSON patch; empty if it is that already. A list that is
-    not there yet comes as a merge patch, for maybe all around it is missing too.
+    """The JSON patch from the current list to the desired one; empty if they are equal. A missing list needs a merge
+    patch, because its parents may be missing, too.
 
-    ``stamped``: taints without a time get this one, for toleration counts from it; without, that is left to a webhook.
+    ``stamped`` is the time for taints without one, from which tolerations count; None leaves that to a webhook.
     """
     key = wanted(available)
     time = {"timeAdded": format_time(now)} if stamped else {}

@@ -42,7 +42,7 @@ log: Final = logging.getLogger(__name__)
 
 ADD_ON: Final = "addonplacementscores"
 MANAGED: Final = "managedclusterscores"
-"""Keys are (cluster, what is made there)."""
+"""Keys are (cluster, name of the copy)."""
 
 NOT_BRIDGED: Final = "%s of %s: %s"
 
@@ -164,13 +164,13 @@ class BridgeController(Reconciler):
                 except NotFound:
                     if draft.current is None:
                         raise
-                    # Somebody has just deleted it: when the news comes, it is made anew.
+                    # Another client deleted it; the watch event requeues the key.
 
     async def _drop(self, resource: Resource[T], meta: ObjectMeta, leadership: Leadership) -> None:
         try:
             await self._writer.delete(resource, meta, leadership=leadership)
         except NotFound:
-            return  # the news is on its way
+            return  # the watch is about to deliver it
 
     async def _put(self, resource: Resource[T], cluster: str, draft: Draft, leadership: Leadership) -> None:
         named: dict[str, Any] = {"labels": dict(draft.labels), "annotations": dict(draft.annotations)}
@@ -187,5 +187,5 @@ class BridgeController(Reconciler):
 
 
 def _stands_by(score: AddOnPlacementScore) -> tuple[object, ...]:
-    """What a publisher writes who has measured; one who could not only says so in a condition."""
+    """The fields that a provider writes after a measurement; after a failure it writes only a condition."""
     return score.status.scores, score.status.validUntil

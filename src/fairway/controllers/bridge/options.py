@@ -27,7 +27,7 @@ NAME: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)
 
 
 class BridgeOptionsError(ValueError):
-    """They would not do what their author believes."""
+    """Invalid options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Range:
     floor: int = 0
 
     def score(self, value: int) -> int:
-        """By the formula of score providers, with OCM's limits and truncation; exact for every int64."""
+        """Apply the formula of score providers, with OCM's limits and truncation; exact for every int64."""
         if value <= self.low:
             return self.floor
         if value > self.high:
@@ -55,21 +55,21 @@ class BridgeOptions:
     """Raises OptionsError."""
 
     to_add_on: bool = True
-    """ManagedClusterScores become scores of an AddOnPlacementScore, for Placements."""
+    """Copy ManagedClusterScores to an AddOnPlacementScore, for Placements."""
     to_managed: bool = False
-    """Scores of AddOnPlacementScores become ManagedClusterScores, for whoever reads those."""
+    """Copy scores of AddOnPlacementScores to ManagedClusterScores, for readers of those."""
     ttl: float = TTL_SECONDS
-    """Seconds for which a ManagedClusterScore is believed after its last update."""
+    """Seconds for which a ManagedClusterScore is valid after its last update."""
     resource: str = RESOURCE
     """The name of the AddOnPlacementScore in every cluster's namespace."""
     calculators: frozenset[str] = frozenset()
-    """Those bridged; all of them if empty."""
+    """Calculators to copy; empty: all."""
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    """By calculator; without one, as Placements would read it (decision 0007), but of the whole fleet."""
+    """Scale by calculator; without one, as Placements read it (decision 0007), but over the whole fleet."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Of scores, by calculator; the calculator's own if none is given."""
+    """Names of scores by calculator; by default the calculator's name."""
     resources: frozenset[str] = frozenset()
-    """AddOnPlacementScores that are bridged; all of them if empty."""
+    """AddOnPlacementScores to copy; empty: all."""
 
     def __post_init__(self) -> None:
         if not (self.to_add_on or self.to_managed):

@@ -7,9 +7,9 @@ from fairway.api.meta import ObjectMeta
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 FAIRWAY: Final = "fairway"
 SOURCE: Final = "fairway.dev/source"
-"""The label that tells what kind of object this one was made from."""
+"""Label with the kind of the original."""
 DETAIL: Final = "fairway.dev/source-score"
-"""The annotation that tells which score, as RESOURCE/SCORE."""
+"""Annotation with the original score, as RESOURCE/SCORE."""
 
 FROM_MANAGED: Final = "managedclusterscore"
 FROM_ADD_ON: Final = "addonplacementscore"
@@ -24,5 +24,5 @@ def is_original(meta: ObjectMeta) -> bool:
 
 
 def is_made_from(source: str, meta: ObjectMeta) -> bool:
-    """By the bridge: what has our label from somebody else is neither an original nor ours to write."""
+    """Whether the bridge created the object. One with our label by another client is neither original nor copy."""
     return meta.labels.get(MANAGED_BY) == FAIRWAY and meta.labels.get(SOURCE) == source

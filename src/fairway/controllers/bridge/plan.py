@@ -50,12 +50,12 @@ ANOTHERS: Final = (
 _ORIGINAL: Final = Calculator(name="any")
 
 Extents = Mapping[str, tuple[int, int]]
-"""The least and the greatest value in the fleet, by calculator."""
+"""The smallest and largest value in the fleet, by calculator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An object as it should be, of which ``current`` is there; None if there is none."""
+    """A desired object, and the ``current`` one; None if it does not exist."""
 
     name: str
     labels: Mapping[str, str]
@@ -69,7 +69,7 @@ class Plan:
     put: tuple[Draft, ...] = ()
     drop: tuple[ObjectMeta, ...] = ()
     look: datetime | None = None
-    """When something changes by itself."""
+    """When the plan changes without an event."""
     problems: tuple[str, ...] = ()
 
 
@@ -79,7 +79,7 @@ def updated(score: ManagedClusterScore) -> datetime | None:
 
 
 def stretched(value: int, extent: tuple[int, int]) -> int:
-    """As a Placement reads it, were the whole fleet its candidates."""
+    """Scale as for a Placement whose candidates are the whole fleet."""
     low, high = extent
     return _ORIGINAL.normalize(value, Extent(low=low, high=high))
 
@@ -96,8 +96,9 @@ def plan_add_on(
     extents: Extents,
     now: datetime,
 ) -> Plan:
-    """For one cluster. ``managed`` are all there are in its namespace. ``heard`` tells by name when the time one of
-    them says it was updated at was first seen here."""
+    """Plan one cluster. ``managed`` are all scores in its namespace. ``heard`` has, by name, when the current update
+    time of each was first observed.
+    """
     if current is not None and not is_made_from(FROM_MANAGED, current.metadata):
         taken = TAKEN.format(kind="AddOnPlacementScore", name=_full(current.metadata))
         return Plan(problems=(taken,) if options.to_add_on and any(_originals(managed, options)) else ())
@@ -145,7 +146,7 @@ def _originals(
 
 
 def _failing(managed: Iterable[ManagedClusterScore], options: BridgeOptions) -> Iterable[str]:
-    """What those say of themselves whose calculator could not calculate: their value is what it was before."""
+    """The condition of scores whose calculator failed, which keep their last value."""
     for each in _originals(managed, options):
         said = find_condition(each.status.conditions, CALCULATED)
         if said is not None and said.status == FALSE:
@@ -161,7 +162,7 @@ def _scores(
     extents: Extents,
     now: datetime,
 ) -> tuple[dict[str, int], dict[str, int], list[datetime], list[str]]:
-    """By name: normalised, and as they are; until when each is valid; and what is missing."""
+    """By name: scaled and original values, expiry times, and missing scores."""
     found: dict[str, int] = {}
     raw: dict[str, int] = {}
     ends: list[datetime] = []
@@ -171,11 +172,11 @@ def _scores(
         assert calculator is not None
         name = options.score_of(calculator)
         if each.status == ManagedClusterScoreStatus() and each.value is not None:
-            continue  # just made: it is about to be written
+            continue  # just created, without a status
         if moment is None:
             problems.append(NO_TIME.format(name=each.metadata.name))
             continue
-        # A moment that is still to come, by a clock that is ahead, is no better than the one we heard of it.
+        # A time in the future, from a clock that is ahead, counts as the time at which it was observed.
         end = (min(moment, now, heard.get(each.metadata.name, now)) + timedelta(seconds=options.ttl)).replace(
             microsecond=0
         )
@@ -206,7 +207,7 @@ def _still_good(
     ttl: float,
     now: datetime,
 ) -> datetime | None:
-    """When to look again if nothing need be written; None if something must."""
+    """When to plan again if there is nothing to write; None if there is."""
     status = current.status
     said = find_condition(status.conditions, UPDATED)
     same = (
@@ -237,8 +238,9 @@ def plan_managed(
     options: BridgeOptions,
     now: datetime,
 ) -> Plan:
-    """For one cluster. ``managed`` are all there are in its namespace, by name. ``confirmed`` tells by name of an
-    AddOnPlacementScore when its publisher was last seen to stand by it."""
+    """Plan one cluster. ``managed`` are all scores in its namespace, by name. ``confirmed`` has, by name of an
+    AddOnPlacementScore, when its provider last published.
+    """
     put: list[Draft] = []
     looks: list[datetime] = []
     problems: list[str] = []
@@ -249,7 +251,7 @@ def plan_managed(
         if not (options.to_managed and options.bridges_resource(resource) and is_original(each.metadata)):
             continue
         if is_stand_in(each):
-            continue  # its values are the janitor's, not the cluster's
+            continue  # its values are replacements by the score controller
         if end is not None:
             if end <= now:
                 continue
@@ -269,7 +271,7 @@ def plan_managed(
             problems.append(TAKEN.format(kind="ManagedClusterScore", name=_full(current.metadata)))
             continue
         detail = {DETAIL: f"{resource}/{score}"}
-        # A clock may have been set back since: what was seen then is no news from the future.
+        # The clock may have been set back since, so never use a time in the future.
         seen = min(confirmed[resource], now) if resource in confirmed else None
         condition = conditions[resource]
         moment = _refreshed(current, value, condition, detail, seen, ttl=options.ttl, now=now)
@@ -299,7 +301,7 @@ def plan_managed(
 
 
 def _calculated(source: AddOnPlacementScore) -> Condition:
-    """What a ManagedClusterScore says of itself: that it was updated, unless its publisher says it could not."""
+    """The condition of a copy: updated, unless the original's provider reports a failure."""
     said = find_condition(source.status.conditions, UPDATED)
     if said is not None and said.status == FALSE:
         return Condition(type=CALCULATED, status=FALSE, reason=said.reason, message=said.message)
@@ -307,7 +309,7 @@ def _calculated(source: AddOnPlacementScore) -> Condition:
 
 
 def _name(cluster: str, resource: str, score: str) -> tuple[str, str]:
-    """What is wrong with it, and the name of the ManagedClusterScore."""
+    """The error of a score, and the name of its ManagedClusterScore."""
     name = managed_cluster_score_name(cluster=cluster, calculator=score)
     if not NAME.fullmatch(score.lower()):
         return NO_NAME.format(score=repr(score), resource=resource), name
@@ -326,7 +328,7 @@ def _refreshed(
     ttl: float,
     now: datetime,
 ) -> datetime | None:
-    """The time to write; None if what is there is good enough."""
+    """The update time to write; None if the current one suffices."""
     if current is None:
         return confirmed or now
     status, known = current.status, updated(current)
@@ -341,7 +343,7 @@ def _refreshed(
     if known is None or known > now:
         return confirmed or now
     if not same:
-        # What could not be measured anew is as old as it was.
+        # A failed measurement keeps its time.
         stale = condition.status == FALSE and current.value == value
         return max(known, confirmed or known) if stale else confirmed or now
     due = confirmed is not None and confirmed - known >= timedelta(seconds=ttl / 2)

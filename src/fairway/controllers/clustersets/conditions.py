@@ -42,7 +42,7 @@ def bound_condition(*, exists: bool) -> Condition:
 
 
 def fault(selector: ManagedClusterSelector, *, error: str) -> str:
-    """Where and what: ``error``, as it was found when the selector was compiled, with the place it is about."""
+    """The message of an invalid selector: its field and the error."""
     if selector.selectorType != LABEL_SELECTOR:
         return f"{_PLACE}.selectorType: {error}"
     place, problem = next(_problems(selector), ("", error))

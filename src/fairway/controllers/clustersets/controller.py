@@ -32,7 +32,7 @@ from fairway.kube.resource import key_of
 from fairway.observe.meters import Meters
 
 CLUSTER: Final = "ManagedCluster"
-"""In the place of a namespace, in keys of clusters: no namespace has capital letters, and sets have none."""
+"""Takes the place of the namespace in keys of clusters. Namespaces have no capital letters."""
 
 
 class ClusterSetController(Reconciler):
@@ -176,7 +176,7 @@ class ClusterSetController(Reconciler):
         if seen.metadata.deletionTimestamp is not None:
             return
         if defaults.astray(seen):
-            # What is counted then follows from the change this makes.
+            # The change requeues the set, which is counted then.
             selector = _selector(name)
             body = [{"op": "add", "path": "/spec/clusterSelector", "value": selector}]
             async with leadership.batch():
@@ -203,7 +203,7 @@ class ClusterSetController(Reconciler):
             try:
                 await self._writer.create(MANAGED_CLUSTER_SETS, body, leadership=leadership)
             except AlreadyExists:
-                return  # the news of it is on its way
+                return  # the watch is about to deliver it
 
 
 def _selector(name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ DEFAULT: Final = "default"
 GLOBAL: Final = "global"
 
 AUTO_UPDATE: Final = "cluster.open-cluster-management.io/autoupdate"
-"""An annotation; ``"false"`` means that the selector is the user's own."""
+"""Annotation; ``"false"`` keeps a selector that the user changed."""
 
 SELECTORS: Final[Mapping[str, ManagedClusterSelector]] = {
     DEFAULT: ManagedClusterSelector(selectorType=EXCLUSIVE_LABEL),
@@ -26,7 +26,7 @@ SELECTORS: Final[Mapping[str, ManagedClusterSelector]] = {
 
 
 def astray(seen: ManagedClusterSet) -> bool:
-    """Whether it is one of the two, with a selector that nobody asked to be kept."""
+    """Whether it is one of the two, with a changed selector that is not to be kept."""
     wanted = SELECTORS.get(seen.metadata.name)
     if wanted is None or seen.metadata.annotations.get(AUTO_UPDATE) == "false":
         return False

@@ -24,8 +24,9 @@ Index = dict[str, defaultdict[str | None, set[str]]]
 
 
 class Membership:
-    """Counts are right after every call. No call reads more clusters or sets than may be affected, but for the first
-    set that insists on some key: then clusters are sorted by it."""
+    """Counts are correct after every call. A call reads only clusters and sets that it may affect, except for the
+    first set that requires a key: then all clusters are indexed by that key.
+    """
 
     def __init__(self) -> None:
         self._sets: dict[str, HostSet] = {}
@@ -42,7 +43,7 @@ class Membership:
         return len(self._members.get(name, ()))
 
     def error(self, name: str) -> str | None:
-        """Why nobody knows the members of a set."""
+        """Why the members of a set are unknown: its selector is invalid."""
         known = self._sets.get(name)
         return None if known is None else known.error
 
@@ -58,7 +59,7 @@ class Membership:
             self._sets_of[name].add(new.name)
 
     def _moor(self, new: HostSet) -> Iterable[str]:
-        """Keep a set by its anchor; returns the clusters that have it."""
+        """Index a set by its anchor; return the clusters that have it."""
         if new.selector.nothing:
             return ()
         anchors = _anchors(new.selector)
@@ -94,7 +95,7 @@ class Membership:
             del self._sets_at[key], self._clusters_at[key]
 
     def put_cluster(self, name: str, labels: Mapping[str, str]) -> frozenset[str]:
-        """Returns the sets whose members changed."""
+        """Return the sets whose members changed."""
         old = self._labels.get(name)
         if old == labels:
             return frozenset()
@@ -110,7 +111,7 @@ class Membership:
         return frozenset(before ^ now)
 
     def drop_cluster(self, name: str) -> frozenset[str]:
-        """Returns the sets it was in."""
+        """Return the sets it was in."""
         labels = self._labels.pop(name, None)
         if labels is None:
             return frozenset()
@@ -141,7 +142,7 @@ class Membership:
 
 
 def _anchors(selector: Selector) -> Anchors | None:
-    """None if there need not be any label."""
+    """None if the selector requires no label."""
     for each in selector.requirements:
         if each.operator == IN:
             return each.key, tuple(each.values)

@@ -25,7 +25,7 @@ RULES: Final = (
     Rule(groups=(AUTHENTICATION,), resources=("tokenreviews",), verbs=("create",)),
     Rule(groups=(AUTHORIZATION,), resources=("subjectaccessreviews",), verbs=("create",)),
 )
-"""What the debug endpoint needs on the hub."""
+"""The permissions that the debug endpoint needs on the hub."""
 
 NO_REVIEW: Final = "the hub's response is not a review: {why}"
 
@@ -34,14 +34,14 @@ REMEMBERED_SECONDS: Final = 10.0
 REMEMBERED: Final = 1024
 STRANGERS_BURST: Final = 50
 STRANGERS_EVERY: Final = 0.1
-"""Seconds between questions about tokens not seen before, once the burst is used up."""
+"""Seconds between reviews of unknown tokens, once the burst is used up."""
 
 
 S = TypeVar("S", bound=Struct)
 
 
 class TooManyReviews(Exception):
-    """Too many tokens that were not seen before."""
+    """Too many reviews of unknown tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class User:
     extra: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def subject(self) -> dict[str, Any]:
-        """As a SubjectAccessReview names it."""
+        """The user, with the fields of a SubjectAccessReview."""
         found: dict[str, Any] = {"user": self.name, "groups": list(self.groups)}
         if self.extra:
             found["extra"] = {key: list(values) for key, values in self.extra.items()}
@@ -93,11 +93,11 @@ class Authorizer:
     def __init__(self, client: Client, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._client, self._clock = client, clock
         self._known: OrderedDict[bytes, tuple[User | None, float]] = OrderedDict()
-        """By the token's digest, with the moment at which it is forgotten. Tokens themselves are not kept."""
+        """Users and their expiry by the digest of the token; tokens are not stored."""
         self._strangers = TokenBucket(burst=STRANGERS_BURST, every=STRANGERS_EVERY)
 
     async def user(self, token: str) -> User | None:
-        """None if the hub does not know the token. Raises KubeError and Busy."""
+        """The user of a token; None if the hub rejects it. Raise KubeError and Busy."""
         digest = hashlib.sha256(token.encode()).digest()
         now = self._clock.monotonic()
         known = self._known.get(digest)
@@ -121,7 +121,7 @@ class Authorizer:
         return await self._allowed(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
 
     async def placements(self, user: User, *, verb: str, namespace: str) -> AccessDecision:
-        """In one namespace, or with an empty one in all. Raises KubeError."""
+        """Check access in a namespace, or with an empty one in all. Raise KubeError."""
         asked = {
             "namespace": namespace,
             "verb": verb,
@@ -136,7 +136,7 @@ class Authorizer:
         return AccessDecision(review.status.allowed and not review.status.denied, review.status.reason)
 
     async def _ask(self, path: str, type_: type[S], spec: dict[str, Any]) -> S:
-        # Asking twice is the same as asking once.
+        # A review is idempotent.
         response = await self._client.request(
             "POST", path, body={"spec": spec}, timeout=REVIEW_SECONDS, repeatable=True
         )

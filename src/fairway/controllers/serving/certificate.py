@@ -34,30 +34,30 @@ PASSPHRASE: Final = "the key is protected by a passphrase"
 LIFE: Final = timedelta(days=365)
 RENEWAL: Final = timedelta(days=300)
 BACKDATED: Final = timedelta(hours=1)
-"""Clocks differ."""
+"""Start of validity before now, because clocks differ."""
 ALWAYS: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class CertificateError(Exception):
-    """The files given cannot be used. Never quotes them."""
+    """The files cannot be used. The message never contains their text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFiles:
-    """In PEM form; the certificate with what it is signed by, and its key."""
+    """A certificate chain and its key, in PEM form."""
 
     certificate: Path
     key: Path
 
 
 class ServingCertificate(abc.ABC):
-    """What a server shows of itself in the TLS handshake, renewed by itself."""
+    """A server's certificate, which is renewed automatically."""
 
     def __init__(self) -> None:
         self._current = self._made()
 
     def context(self) -> ssl.SSLContext:
-        """For the server. Which certificate is shown is decided for each client anew."""
+        """The server's context, which selects the current certificate for each client."""
         outer = self._made()
         outer.sni_callback = self._choose
         return outer
@@ -76,7 +76,7 @@ class ServingCertificate(abc.ABC):
 
     @abc.abstractmethod
     def _outdated(self) -> bool:
-        """Whether another attempt to make one is due."""
+        """Whether to try to renew the certificate."""
 
     @abc.abstractmethod
     def _load(self, context: ssl.SSLContext) -> None:
@@ -85,14 +85,14 @@ class ServingCertificate(abc.ABC):
     def _made(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION  # or one connection could keep us shaking hands
+        context.options |= ssl.OP_NO_RENEGOTIATION  # otherwise a client could renegotiate forever
         context.set_alpn_protocols(["http/1.1"])
         self._load(context)
         return context
 
 
 class FileCertificate(ServingCertificate):
-    """Raises CertificateError if they cannot be used to begin with."""
+    """Raise CertificateError if the files cannot be used at the start."""
 
     def __init__(self, files: CertificateFiles) -> None:
         self._files = files
@@ -110,7 +110,7 @@ class FileCertificate(ServingCertificate):
         try:
             before, self._seen = self._seen, self._state()
         except CertificateError:
-            return False  # a moment's absence is part of being replaced
+            return False  # files may be missing while they are replaced
         return before != self._seen
 
     def _load(self, context: ssl.SSLContext) -> None:
@@ -128,7 +128,7 @@ class FileCertificate(ServingCertificate):
 
 
 class SelfSignedCertificate(ServingCertificate):
-    """Signed by itself, for these hosts and the loopback. Made anew long before it runs out."""
+    """A self-signed certificate for these hosts and the loopback address, renewed long before it expires."""
 
     def __init__(self, *, hosts: Iterable[str] = (), clock: Clock = SYSTEM_CLOCK) -> None:
         self._hosts, self._clock = tuple(hosts), clock
@@ -136,12 +136,12 @@ class SelfSignedCertificate(ServingCertificate):
         super().__init__()
 
     def _outdated(self) -> bool:
-        # Neither expired nor, after the clock was set back, not valid yet.
+        # Neither expired nor, after the clock was set back, not yet valid.
         return not -BACKDATED < self._clock.wall() - self._since < RENEWAL
 
     def _load(self, context: ssl.SSLContext) -> None:
         self._since = self._clock.wall()
-        # The ssl module reads certificates from files only: a private one, gone as soon as it is read.
+        # The ssl module reads certificates from files only, so use a private temporary one.
         with tempfile.TemporaryDirectory(prefix="fairway-") as folder:
             path = Path(folder, "own.pem")
             path.write_bytes(_own(self._hosts, now=self._since))
@@ -149,7 +149,7 @@ class SelfSignedCertificate(ServingCertificate):
 
 
 def _no_passphrase() -> NoReturn:
-    # OpenSSL would ask for it on the terminal, and wait there.
+    # OpenSSL would prompt on the terminal.
     raise ValueError(PASSPHRASE)
 
 
@@ -183,6 +183,6 @@ def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(each)))
         except ValueError:
-            if each.isascii():  # a host may have any name, a certificate may not
+            if each.isascii():  # names in a certificate are ASCII
                 names.append(x509.DNSName(each))
     return names

@@ -15,16 +15,16 @@ NO_STATUS: Final = {"numberOfSelectedClusters": 0, "decisionGroups": None, "cond
 
 
 class Inspector(Protocol):
-    """Who knows the placements and can schedule them without writing anything."""
+    """Finds placements and schedules them without writing."""
 
     def find(self, namespace: str, name: str) -> Placement | None: ...
 
     async def inspect(self, placement: Placement) -> Outcome:
-        """As it would be placed now. Without a namespace, bindings and decisions of all namespaces count."""
+        """Schedule the placement now. Without a namespace, bindings and decisions of all namespaces count."""
 
 
 def document(placement: Placement, outcome: Outcome) -> dict[str, Any]:
-    """Of a cycle that was aborted, only what was found out until then. Parts without content are left out."""
+    """Describe an outcome. Of an aborted cycle, only its results so far; empty parts are omitted."""
     details = outcome.details
     names = outcome.snapshot.hosts.names
     # Ranks of rows are in the order of their names.
@@ -38,7 +38,7 @@ def document(placement: Placement, outcome: Outcome) -> dict[str, Any]:
         passed.append(stage.plugin)
         stages.append({"name": ",".join(passed), "filteredClusters": outcome.names(stage.survivors)})
     if best:
-        stages[-1]["filteredClusters"] = best  # OCM sorts the list it shows, too
+        stages[-1]["filteredClusters"] = best  # as OCM sorts it
 
     parts: dict[str, Any] = {
         "filteredPipelineResults": stages,
@@ -54,7 +54,7 @@ def _prioritized(outcome: Outcome, scored: Scored) -> dict[str, Any]:
     names = outcome.snapshot.hosts.names
     rows, scores = outcome.details.rows, scored.scores
     if scored.present is not None:
-        told = scored.present | (scores != 0)  # what is not known may count all the same, by annotation
+        told = scored.present | (scores != 0)  # a missing score may count, by annotation
         rows, scores = rows[told], scores[told]
     by_name = {names[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}
     return {"name": scored.plugin, "weight": scored.weight, "scores": by_name}

@@ -50,7 +50,7 @@ FAILED: Final = "the placement could not be evaluated; see the log of fairway"
 
 BURST: Final = 20
 EVERY: Final = 0.2
-"""Seconds between requests of one user, once the burst is used up: each may cost a look at the whole fleet."""
+"""Seconds between requests of one user, once the burst is used up, because each may evaluate the whole fleet."""
 USERS: Final = 1024
 
 _VERBS: Final = {"GET": "get", "POST": "create"}
@@ -106,7 +106,7 @@ class DebugEndpoint:
         log.exception("%s of %s failed", request.method, request.raw_path)
         raise _Refused(500, FAILED) from None
 
-    # Who, and may they
+    # Authentication and authorization
 
     async def _authenticated(self, request: web.BaseRequest) -> User:
         token = _token(request.headers.getall("Authorization", []))
@@ -118,7 +118,7 @@ class DebugEndpoint:
             raise _Refused(429, TOO_MANY, **{"Retry-After": "1"}) from None
         except KubeError as error:
             log.warning("cannot authenticate a request to the debug endpoint: %s", error)
-            # Its words are about us, and whoever asks is still a stranger.
+            # The error describes our setup, and the client is not authenticated.
             raise _Refused(500, UNCHECKED.format(why=NO_REVIEW)) from None
         if user is None:
             raise _Refused(401, UNKNOWN_TOKEN, **{"WWW-Authenticate": 'Bearer error="invalid_token"'})
@@ -149,7 +149,7 @@ class DebugEndpoint:
         if not bucket.take(self._clock.monotonic()):
             raise _Refused(429, TOO_MANY, **{"Retry-After": "1"})
 
-    # What about
+    # The placement
 
     def _existing(self, key: str) -> Placement:
         namespace, name = _split(key)
@@ -164,7 +164,7 @@ class DebugEndpoint:
 
 
 def _token(given: Sequence[str]) -> str:
-    """Of several it would be for us to choose who somebody is."""
+    """Reject several Authorization headers, which would let a client choose among identities."""
     scheme, _, token = given[0].strip().partition(" ") if len(given) == 1 else ("", "", "")
     token = token.strip()
     good = scheme.lower() == "bearer" and token.isascii() and token.isprintable() and " " not in token
@@ -172,7 +172,7 @@ def _token(given: Sequence[str]) -> str:
 
 
 def _split(key: str) -> tuple[str, str]:
-    """Segments are told apart before they are unquoted: an encoded slash is part of a name, and no name has one."""
+    """Split the path before unquoting: an encoded slash would be part of a name, and no name contains one."""
     parts = [unquote(part) for part in key.split("/")]
     if len(parts) > 2 or any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
         raise _Refused(400, MALFORMED.format(key=unquote(key)))
@@ -189,7 +189,7 @@ async def _given(request: web.BaseRequest, key: str) -> Placement:
         content = msgspec.json.decode(body)
         if not isinstance(content, dict):
             raise _Refused(400, NOT_JSON.format(why=NO_OBJECT))
-        # Both may be left out, here as in OCM.
+        # Both may be omitted, as in OCM.
         kind = content.get("kind") or "Placement"
         version = content.get("apiVersion") or Placement().apiVersion
         found = decode({**content, "kind": kind, "apiVersion": version})
@@ -206,7 +206,7 @@ async def _given(request: web.BaseRequest, key: str) -> Placement:
 
 
 def _numbers(spec: PlacementSpec) -> Iterator[tuple[str, int | None, int]]:
-    """All that a hub would have checked, with their size. Decoding takes any, and the engine counts on it."""
+    """Check what a hub would have validated, which decoding does not and the engine relies on."""
     yield "spec.numberOfClusters", spec.numberOfClusters, 32
     policy = spec.prioritizerPolicy
     for at, configuration in enumerate(policy.configurations if policy else ()):
@@ -225,7 +225,7 @@ async def _body(request: web.BaseRequest) -> bytes:
         raise _Refused(400, TOO_LARGE)
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the answer is yet to begin
+        request.writer.output_size = 0  # the response has not begun
     pieces = bytearray()
     while piece := await request.content.readany():
         pieces += piece

@@ -22,10 +22,10 @@ CONNECTION_SECONDS: Final = 60.0
 HANDSHAKE_SECONDS: Final = 10.0
 FAREWELL_SECONDS: Final = 5.0
 CONNECTIONS: Final = 256
-"""Of each server."""
+"""Connections of each server."""
 LINE_BYTES: Final = 16 * 1024
 FIELD_BYTES: Final = 32 * 1024
-"""Tokens with many claims are long."""
+"""Bytes; tokens with many claims are long."""
 HEADERS: Final = 64
 
 TEXT: Final = "text/plain; charset=utf-8"
@@ -60,7 +60,7 @@ class _Connection(RequestHandler):
         super().connection_lost(exc)
 
     def force_close(self) -> None:
-        # What is closed for the second time before TLS has said goodbye can't be aborted any more: it stays open.
+        # A second close before the TLS shutdown is complete would make abort impossible, and leak the connection.
         if self.transport is not None and self.transport.is_closing():
             self.cut()
         super().force_close()
@@ -76,7 +76,7 @@ class _Connection(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """For what is not HTTP. Its words are not repeated: among them may be a token."""
+        """The response to invalid HTTP, without its text, which may contain a token."""
         del message
         log.debug("cannot parse request  remote=%s error=%s", request.remote, type(exc).__name__)
         if request.writer.output_size > 0:
@@ -102,7 +102,7 @@ class _Listener(web.Server):
             max_field_size=FIELD_BYTES,
             max_headers=HEADERS,
             lingering_time=0.5,
-            # What unpacks itself can become anything.
+            # Compressed bodies can expand without limit.
             auto_decompress=False,
         )
 
@@ -120,7 +120,7 @@ async def _answered(handler: Handler, request: web.BaseRequest) -> web.Response:
 
 
 def _last(response: web.Response) -> web.Response:
-    response.headers["Server"] = "fairway"  # and not what it is made of, in which version
+    response.headers["Server"] = "fairway"  # instead of aiohttp's name and version
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Cache-Control"] = "no-store"
     response.force_close()
@@ -131,7 +131,7 @@ def _last(response: web.Response) -> web.Response:
 async def listening(
     address: Address, handler: Handler, *, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[Address]:
-    """The address it really is, where the port was left open. Raises OSError when it cannot be had."""
+    """Listen, and return the actual address, as port 0 means any. Raise OSError if the address is not available."""
     listener = _Listener(handler)
     server = await asyncio.get_running_loop().create_server(
         listener,

@@ -22,21 +22,21 @@ OPEN: Final = "%s at %s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebugServer:
-    """The debug endpoint of OCM. Without ``files`` its certificate is one that nobody can check."""
+    """OCM's debug endpoint. Without ``files`` its certificate is self-signed."""
 
     address: Address
     client: Client
-    """Asks the hub who may. Better not the one that decisions are written with: it would share their turns."""
+    """The client for access reviews, separate from the one that writes decisions."""
     inspector: Inspector
     files: CertificateFiles | None = None
     hosts: tuple[str, ...] = ()
-    """Names for the certificate, if it is our own."""
+    """Names in the self-signed certificate."""
     clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Where everything really listens, also where the port was left to the system."""
+    """The actual addresses, also where the port was 0."""
 
     health: Address | None = None
     metrics: Address | None = None
@@ -55,7 +55,7 @@ async def open_ports(
 ) -> AsyncIterator[Ports]:
     """``health`` and ``metrics`` may be the same address. Raises OSError and CertificateError.
 
-    ``ready`` and ``alive`` tell why not, ``expose`` the metrics; all are called often and must be quick.
+    ``ready`` and ``alive`` return why not, ``expose`` returns the metrics; all must be fast.
     """
     async with AsyncExitStack() as stack:
         together = health is not None and health == metrics

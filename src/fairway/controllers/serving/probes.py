@@ -12,7 +12,7 @@ from fairway.observe.meters import CONTENT_TYPE
 log: Final = logging.getLogger(__name__)
 
 Reasons = Callable[[], Sequence[str]]
-"""Why something is not so; nothing when it is."""
+"""Returns why the check fails; empty if it passes."""
 
 OK: Final = "ok\n"
 NOT_READY: Final = "not ready\n"
