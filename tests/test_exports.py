@@ -77,7 +77,9 @@ EXPORTS = {
         *("Earmark", "Entry", "HostAccount", "InsufficientCapacity", "Ledger", "LedgerError", "Recorded"),
         *("Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
     ],
-    "engine.queue": ["Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State"],
+    "engine.queue": [
+        *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),
+    ],
     "fleet": ["Fleet", "Snapshot"],
     "hub": [
         *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),

@@ -11,7 +11,9 @@ directions = st.sampled_from([Direction.UP, Direction.DOWN, Direction.ANY])
 columns = st.dictionaries(st.sampled_from([CPU, ENV, ("taints",)]), directions, max_size=3)
 hosts = st.frozensets(st.sampled_from(["n1", "n2"]))
 dependencies = st.builds(Dependencies, columns=columns, of_hosts=columns, hosts=hosts, anything=st.booleans())
-events = st.builds(Event, label=st.just("event"), hosts=hosts, columns=columns, wildcard=st.booleans())
+events = st.builds(
+    Event, label=st.just("event"), hosts=hosts, columns=columns, added=st.booleans(), wildcard=st.booleans()
+)
 
 
 def test_reads_of_several_plugins_are_joined_with_their_directions() -> None:
@@ -29,6 +31,12 @@ def test_column_of_considered_hosts_concerns_only_events_of_these_hosts() -> Non
     assert depends.concerned_by(there)
     assert not depends.concerned_by(Event(label="n2", hosts=frozenset({"n2"}), columns=there.columns))
     assert not depends.concerned_by(Event(label="n1", hosts=there.hosts, columns={CPU: Direction.DOWN}))
+
+
+def test_added_host_concerns_every_reader_even_of_columns_in_which_it_has_no_value() -> None:
+    added = Event(label="n3 added", hosts=frozenset({"n3"}), columns={CPU: Direction.ANY}, added=True)
+    assert Dependencies.of([Reads(cells=frozenset({ENV}))]).concerned_by(added)
+    assert not Dependencies.of([Reads()]).concerned_by(added)
 
 
 @given(owned=st.lists(st.tuples(st.integers(0, 4), st.none() | dependencies)), event=events)

@@ -28,6 +28,8 @@ class Event:
     hosts: frozenset[str] = frozenset()
     """Names of the hosts whose cells changed; empty for what all hosts share."""
     columns: Mapping[Key, Direction] = field(default_factory=dict)
+    added: bool = False
+    """Whether a host was added. Its cells are new in every column, also in those where it has no value."""
     wildcard: bool = False
     """Whether anything may have changed: concerns every workload."""
     excluded: WorkloadKey | None = None
@@ -56,8 +58,12 @@ class Dependencies:
                 columns[key] = columns.get(key, Direction.NONE) | each.helps.get(key, Direction.ANY)
         return cls(columns=columns, anything=anything)
 
+    @property
+    def reads_any(self) -> bool:
+        return self.anything or bool(self.columns) or bool(self.of_hosts)
+
     def concerned_by(self, event: Event) -> bool:
-        if event.wildcard or (self.anything and event.hosts):
+        if event.wildcard or (self.anything and event.hosts) or (event.added and self.reads_any):
             return True
         for key, direction in event.columns.items():
             if direction & self.columns.get(key, Direction.NONE):
@@ -104,6 +110,8 @@ class DependencyIndex(Generic[OwnerT]):
         """Return the owners that the event concerns, each once, in the order in which they were put."""
         if event.wildcard:
             return list(self._dependencies)
+        if event.added:
+            return [owner for owner, each in self._dependencies.items() if each.reads_any]
         found: dict[OwnerT, None] = {}
         if event.hosts:
             found.update(self._anything)

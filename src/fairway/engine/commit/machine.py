@@ -23,6 +23,7 @@ from fairway.engine.commit.instructions import (
 )
 from fairway.engine.fault import Fault, raised
 from fairway.engine.points import CommitContext, Plugin
+from fairway.engine.queue.heap import Heap
 from fairway.engine.status import Code, Status, unschedulable
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros
@@ -74,6 +75,8 @@ class CommitMachine:
         self._plugins = plugins
         self._calls = Calls(plugins)
         self._commits: dict[WorkloadKey, Commit] = {}
+        self._deadlines: Heap[WorkloadKey] = Heap()
+        """Of the shortest wait of each commit that waits for permits."""
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -91,8 +94,8 @@ class CommitMachine:
 
     def next_deadline(self) -> Micros | None:
         """Return when the first wait times out."""
-        waiting = (each for each in self._commits.values() if each.phase is Phase.PERMIT)
-        return min((deadline for each in waiting for deadline in each.waits.values()), default=None)
+        first = self._deadlines.peek()
+        return None if first is None else first[0][0]
 
     def start(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
         """Assume the workload on its hosts, reserve, and ask for permits."""
@@ -111,7 +114,10 @@ class CommitMachine:
                 commit.waits[permitter.name] = now + min(longest, LONGEST_WAIT)
             elif status.code not in _CONTINUES:
                 return self._refused(commit, permitter, status)
-        return [*self._activations(commit), *([] if commit.waits else self._begin_binding(commit, now))]
+        if commit.waits:
+            self._deadlines.push(commit.key, (min(commit.waits.values()),))
+            return self._activations(commit)
+        return [*self._activations(commit), *self._begin_binding(commit, now)]
 
     def allow(self, key: WorkloadKey, plugin: str, *, now: Micros) -> list[Instruction]:
         """Approve on behalf of a Permit plugin; the last approval starts binding."""
@@ -121,7 +127,10 @@ class CommitMachine:
         if min(commit.waits.values()) <= now:
             return self._timed_out(commit)
         commit.waits.pop(plugin, None)
-        return [] if commit.waits else self._begin_binding(commit, now)
+        if not commit.waits:
+            return self._begin_binding(commit, now)
+        self._deadlines.push(key, (min(commit.waits.values()),))
+        return []
 
     def deny(self, key: WorkloadKey, plugin: str, reason: str) -> list[Instruction]:
         """Deny on behalf of a Permit plugin: the workload was rejected."""
@@ -144,12 +153,10 @@ class CommitMachine:
 
     def advance(self, *, now: Micros) -> list[Instruction]:
         """Reject the workloads whose shortest wait is over."""
-        late = [
-            each
-            for each in self._commits.values()
-            if each.phase is Phase.PERMIT and each.waits and min(each.waits.values()) <= now
-        ]
-        return [instruction for each in late for instruction in self._timed_out(each)]
+        instructions: list[Instruction] = []
+        while (first := self._deadlines.peek()) is not None and first[0][0] <= now:
+            instructions += self._timed_out(self._commits[first[1]])
+        return instructions
 
     def finished(self, key: WorkloadKey, token: int, result: object, *, now: Micros) -> list[Instruction]:
         """Report the result of the plugin that ran under this token. Other tokens are ignored."""
@@ -246,6 +253,7 @@ class CommitMachine:
         """Give back everything, wake others, and return the workload to the queue."""
         self._calls.unreserve_all(commit.context)
         del self._commits[commit.key]
+        self._deadlines.discard(commit.key)
         excluded = commit.key if isinstance(outcome, Reject) else None
         event = self._calls.released(commit.context, excluded=excluded)
         cancel = [Cancel(commit.key, commit.token)] if commit.token else []
@@ -263,6 +271,7 @@ class CommitMachine:
 
     def _begin_binding(self, commit: Commit, now: Micros) -> list[Instruction]:
         commit.since = now
+        self._deadlines.discard(commit.key)
         return [BeginBinding(commit.key), *self._next_pre_bind(commit, 0)]
 
     def _next_pre_bind(self, commit: Commit, step: int) -> list[Instruction]:

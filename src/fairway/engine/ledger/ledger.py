@@ -190,6 +190,8 @@ class Ledger:
         self.generation = 0
         """Number of commits."""
         self._accounts: dict[HostKey, HostAccount] = {}
+        self._earmarked: set[HostKey] = set()
+        """Hosts with earmarks."""
         self._lent = False
         """Whether a speculative copy reads ``_accounts``, which must then be copied before it changes."""
 
@@ -222,15 +224,14 @@ class Ledger:
         """Return the earmarks whose deadline passed; the caller closes and reports them."""
         return [
             (host, each)
-            for host, account in self._accounts.items()
-            for each in account.earmarks.values()
+            for host in sorted(self._earmarked)
+            for each in self._accounts[host].earmarks.values()
             if each.deadline is not None and each.deadline <= now
         ]
 
     def next_deadline(self) -> Micros | None:
-        deadlines = (
-            each.deadline for account in self._accounts.values() for each in account.earmarks.values()
-        )
+        accounts = (self._accounts[host] for host in self._earmarked)
+        deadlines = (each.deadline for account in accounts for each in account.earmarks.values())
         return min((each for each in deadlines if each is not None), default=None)
 
     def journal(self) -> list[Entry]:
@@ -266,6 +267,7 @@ class Ledger:
             account = accounts.get(entry.host, HostAccount(host=entry.host))
             accounts[entry.host] = _restored(account, entry)
         ledger._accounts = {host: _with_freed(account) for host, account in accounts.items()}
+        ledger._earmarked = {host for host, account in accounts.items() if account.earmarks}
         return ledger
 
     def _apply(
@@ -286,6 +288,10 @@ class Ledger:
                 self._accounts.pop(host, None)
             else:
                 self._accounts[host] = account
+            if account is not None and account.earmarks:
+                self._earmarked.add(host)
+            else:
+                self._earmarked.discard(host)
         self.generation += 1
         return tuple(sorted(entries, key=_persistence_order))
 

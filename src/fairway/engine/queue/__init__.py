@@ -15,11 +15,21 @@ A workload that waits is in one of these places:
 - *settled*: placed, and watched
 
 ``queue`` has the transitions, ``entry`` the state of one workload, ``in_flight`` the events that arrive while workloads
-are being tried. ``plugins`` calls QueueSort and PreEnqueue, and ``heap`` is a priority queue with removal.
+are being tried. ``rejections`` finds the rejecting plugins of a cycle's outcome, ``plugins`` calls QueueSort and
+PreEnqueue, and ``heap`` is a priority queue with removal.
 """
 
 from fairway.engine.queue.entry import Backoff, Explanation, Rejection, State
 from fairway.engine.queue.plugins import PrioritySort
 from fairway.engine.queue.queue import SchedulingQueue
+from fairway.engine.queue.rejections import rejections_of
 
-__all__ = ["Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State"]
+__all__ = [
+    "Backoff",
+    "Explanation",
+    "PrioritySort",
+    "Rejection",
+    "SchedulingQueue",
+    "State",
+    "rejections_of",
+]
