@@ -60,7 +60,7 @@ def members(hub: HubAddress) -> dict[str, str]:
 DEFAULT = {("ns1", "default"): "default"}
 
 
-def test_bind_and_unbind(hub: HubAddress, capsys: Capture) -> None:
+def test_clusterset_is_bound_and_unbound(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2") == 0
     assert capsys.readouterr() == (
         "set apps bound to namespace ns1\nset apps bound to namespace ns2\n",
@@ -78,7 +78,7 @@ def test_bind_and_unbind(hub: HubAddress, capsys: Capture) -> None:
     assert capsys.readouterr().out == "set apps is not bound to namespace ns1\n"
 
 
-def test_without_a_namespace_that_of_the_context_is_meant(
+def test_clusterset_bind_defaults_to_the_namespace_of_the_context(
     hub: HubAddress, tmp_path: Path, capsys: Capture
 ) -> None:
     config: dict[str, Any] = yaml.safe_load(hub.kubeconfig.read_text())
@@ -91,7 +91,7 @@ def test_without_a_namespace_that_of_the_context_is_meant(
     assert bindings(hub) == DEFAULT
 
 
-def test_a_binding_of_a_set_that_is_gone_can_be_removed(hub: HubAddress, capsys: Capture) -> None:
+def test_binding_of_a_deleted_set_can_be_removed(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, lambda client: client.delete(MANAGED_CLUSTER_SETS, "default"))
     assert clusterset(hub, "unbind", "default", "-n", "ns1") == 0
     assert bindings(hub) == {}
@@ -100,7 +100,7 @@ def test_a_binding_of_a_set_that_is_gone_can_be_removed(hub: HubAddress, capsys:
     assert "cluster set default not found; " in capsys.readouterr().err
 
 
-def test_clusters_move_between_sets(hub: HubAddress, capsys: Capture) -> None:
+def test_clusterset_add_moves_clusters_between_sets(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "set", "apps", "--clusters", "c1,c2") == 0
     assert capsys.readouterr() == (
         "cluster c1 moved from set default to set apps\ncluster c2 added to set apps\n",
@@ -111,7 +111,7 @@ def test_clusters_move_between_sets(hub: HubAddress, capsys: Capture) -> None:
     assert capsys.readouterr().out == "cluster c1 already in set apps\ncluster c2 already in set apps\n"
 
 
-def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+def test_clusterset_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "bind", "apps", "-n", "ns2", "--dry-run") == 0
     assert clusterset(hub, "unbind", "default", "-n", "ns1", "--dry-run") == 0
     assert clusterset(hub, "set", "apps", "--clusters", "c1,c2", "--dry-run") == 0
@@ -145,7 +145,7 @@ def test_a_dry_run_asks_the_hub_and_writes_nothing(hub: HubAddress, capsys: Capt
         ),
     ],
 )
-def test_a_wrong_name_changes_nothing(
+def test_unknown_name_in_clusterset_changes_nothing(
     hub: HubAddress, capsys: Capture, arguments: list[str], message: str
 ) -> None:
     assert clusterset(hub, *arguments) == 2
@@ -164,6 +164,8 @@ def test_a_wrong_name_changes_nothing(
         (["bind"], "Missing argument 'SET'"),
     ],
 )
-def test_wrong_usage(hub: HubAddress, capsys: Capture, arguments: list[str], message: str) -> None:
+def test_wrong_usage_of_clusterset_exits_2(
+    hub: HubAddress, capsys: Capture, arguments: list[str], message: str
+) -> None:
     assert clusterset(hub, *arguments) == 2
     assert message in capsys.readouterr().err

@@ -52,7 +52,7 @@ def offered(words: str, *, patience: float = 60.0, **environment: str) -> list[s
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_says_how_to_install_it(capsys: Capture, shell: str) -> None:
+def test_completion_script_has_installation_notes(capsys: Capture, shell: str) -> None:
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert script.startswith(f"# Completion of fairway for {shell}.")
@@ -82,7 +82,7 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
     assert done.stdout == "accept\n"
 
 
-def test_unknown_shells(capsys: Capture) -> None:
+def test_completion_rejects_unknown_shells(capsys: Capture) -> None:
     assert run(["completion", "tcsh"]) == 2
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in capsys.readouterr().err
 
@@ -136,19 +136,19 @@ async def make_namespace(client: Client) -> None:
         ("fairway crds man", ["managedclusters", "managedclustersets", "managedclustersetbindings"]),
     ],
 )
-def test_names_the_hub_has(hub: HubAddress, words: str, expected: list[str]) -> None:
+def test_completion_offers_names_of_the_hub(hub: HubAddress, words: str, expected: list[str]) -> None:
     found = offered(words, KUBECONFIG=str(hub.kubeconfig))
     assert found[: len(expected)] == expected
     if "crds" not in words:
         assert found == expected
 
 
-def test_the_hub_of_the_command_line_is_asked(hub: HubAddress, tmp_path: Path) -> None:
+def test_completion_uses_the_hub_of_the_command_line(hub: HubAddress, tmp_path: Path) -> None:
     words = f"fairway get clusters --kubeconfig {hub.kubeconfig} c"
     assert offered(words, KUBECONFIG=str(tmp_path / "missing")) == ["c1", "c2"]
 
 
-def test_nothing_is_offered_or_said_without_a_hub_that_answers(hub: HubAddress, tmp_path: Path) -> None:
+def test_completion_is_silent_without_a_responding_hub(hub: HubAddress, tmp_path: Path) -> None:
     words = "fairway get clusters c"
     assert offered(words, KUBECONFIG=str(tmp_path / "missing"), HOME=str(tmp_path)) == []
     broken = tmp_path / "broken"
@@ -164,7 +164,7 @@ def test_nothing_is_offered_or_said_without_a_hub_that_answers(hub: HubAddress, 
     assert offered(words, KUBECONFIG=str(path)) == []
 
 
-def test_nobody_is_asked_for_a_login(hub: HubAddress, tmp_path: Path) -> None:
+def test_completion_runs_no_exec_plugin(hub: HubAddress, tmp_path: Path) -> None:
     """A plugin that needs somebody to talk to finds nobody, and one that takes its time is not waited for."""
     for mode, command in (
         ("Always", "echo asking >&2; cat"),

@@ -19,12 +19,12 @@ def wrong(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_all_passed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_conformance_of_recorded_results_exits_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["conformance", str(GOLDEN / "quantity.jsonl")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "134 passed, 0 failed"
 
 
-def test_failures_are_shown_and_exit_1(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conformance_prints_differences_and_exits_1(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["conformance", wrong, str(GOLDEN / "quantity.jsonl"), "--show", "1"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == ["quantity '2Ki'", "  float", "    expected  1024.0", "    got       2048.0"]
@@ -32,7 +32,9 @@ def test_failures_are_shown_and_exit_1(wrong: str, capsys: pytest.CaptureFixture
     assert lines[-1] == "135 passed, 3 failed"
 
 
-def test_programs_get_the_failures_as_data(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conformance_differences_are_in_the_json_output(
+    wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["conformance", wrong, "-o", "json", "--show", "2"]) == 1
     (answer,) = json.loads(capsys.readouterr().out)
     assert (answer["family"], answer["passed"], answer["failed"]) == ("quantity", 1, 3)
@@ -40,7 +42,7 @@ def test_programs_get_the_failures_as_data(wrong: str, capsys: pytest.CaptureFix
     assert answer["failures"][0]["differences"][0] == {"path": "float", "expected": "1024.0", "got": "2048.0"}
 
 
-def test_what_cannot_be_used_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_recorded_results_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x"
     file.write_text("hello")
     assert run(["conformance", str(GOLDEN / "quantity.jsonl"), str(file)]) == 2
@@ -49,7 +51,7 @@ def test_what_cannot_be_used_exits_2(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert captured.out == ""
 
 
-def test_as_a_process(wrong: str) -> None:
+def test_conformance_runs_as_a_process(wrong: str) -> None:
     command = [sys.executable, "-m", "fairway.cli.main", "conformance", wrong]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")

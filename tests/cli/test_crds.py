@@ -10,7 +10,7 @@ from fairway.cli.main import run
 Capture = pytest.CaptureFixture[str]
 
 
-def test_all_definitions_as_yaml_and_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_crds_prints_all_definitions_as_yaml_and_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(["crds"]) == 0
     assert list(yaml.safe_load_all(capsysbinary.readouterr().out)) == list(crds())
     assert run(["crds", "-o", "json"]) == 0
@@ -18,7 +18,7 @@ def test_all_definitions_as_yaml_and_json(capsysbinary: pytest.CaptureFixture[by
     assert (document["kind"], document["items"]) == ("List", list(crds()))
 
 
-def test_only_some_by_any_name(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_crds_selects_by_any_name(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run(["crds", "ManagedClusterScore", "mcl", "placements.cluster.open-cluster-management.io"]) == 0
     found = yaml.safe_load_all(capsysbinary.readouterr().out)
     assert [each["spec"]["names"]["kind"] for each in found] == [
@@ -28,7 +28,7 @@ def test_only_some_by_any_name(capsysbinary: pytest.CaptureFixture[bytes]) -> No
     ]
 
 
-def test_a_list_for_people(capsys: Capture) -> None:
+def test_crds_list_prints_a_table(capsys: Capture) -> None:
     assert run(["crds", "-o", "table", "placements", "managedclusters"]) == 0
     assert capsys.readouterr().out == (
         "KIND            NAME                                                VERSIONS          SCOPE       "
@@ -39,7 +39,7 @@ def test_a_list_for_people(capsys: Capture) -> None:
     )
 
 
-def test_into_a_file_whole_or_not_at_all(tmp_path: Path, capsys: Capture) -> None:
+def test_crds_out_is_written_atomically(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "crds.yaml"
     assert run(["crds", "--out", str(file)]) == 0
     assert list(yaml.safe_load_all(file.read_text())) == list(crds())
@@ -50,7 +50,7 @@ def test_into_a_file_whole_or_not_at_all(tmp_path: Path, capsys: Capture) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["crds.yaml"]
 
 
-def test_unknown_kinds(capsys: Capture) -> None:
+def test_crds_of_unknown_kinds_exit_2(capsys: Capture) -> None:
     assert run(["crds", "placement", "managedclutser"]) == 2
     assert capsys.readouterr() == (
         "",

@@ -80,7 +80,7 @@ def hub(tmp_path: Path) -> Path:
     return file
 
 
-def test_findings_say_where_what_and_what_to_do(
+def test_lint_finding_has_place_message_and_remedy(
     tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "placement.yaml"
@@ -99,26 +99,26 @@ def test_findings_say_where_what_and_what_to_do(
     ]
 
 
-def test_warnings_fail_only_when_strict(tmp_path: Path, hub: Path) -> None:
+def test_lint_warnings_fail_only_with_strict(tmp_path: Path, hub: Path) -> None:
     file = tmp_path / "placement.yaml"
     file.write_text(WARNED)
     assert lint("-f", hub, "-f", file) == 0
     assert lint("-f", hub, "-f", file, "--strict") == 1
 
 
-def test_errors_fail(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_errors_exit_1(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "placement.yaml"
     file.write_text(REFUSED)
     assert lint("-f", hub, "-f", file, "-o", "json") == 1
     assert found(capsys) == [(8, "toleration-key-missing")]
 
 
-def test_nothing_found(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_without_findings_exits_0(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", hub) == 0
     assert capsys.readouterr().out == "No findings\n"
 
 
-def test_what_is_hidden_is_counted(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_counts_hidden_findings(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "placement.yaml"
     file.write_text(WARNED)
     assert lint("-f", hub, "-f", file, "--severity", "error") == 0
@@ -145,7 +145,7 @@ def as_list(indent: int) -> str:
     ],
     ids=["documents", "yaml-list", "json-list", "json-in-yaml", "json-lines"],
 )
-def test_lines_in_every_kind_of_file(
+def test_lint_finds_lines_in_every_file_format(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, lines_before: int
 ) -> None:
     file = tmp_path / name
@@ -155,7 +155,7 @@ def test_lines_in_every_kind_of_file(
     assert found(capsys) == [(equal - lines_before, "toleration-key-missing")]
 
 
-def test_what_came_by_a_pipe_is_known_by_the_line_of_its_object(
+def test_lint_of_a_pipe_names_the_line_of_the_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((HUB + "---\n" + REFUSED).encode())))
@@ -163,28 +163,30 @@ def test_what_came_by_a_pipe_is_known_by_the_line_of_its_object(
     assert found(capsys) == [(HUB.count("\n") + 2, "toleration-key-missing")]
 
 
-def test_only_the_rules_asked_for(tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_runs_only_the_selected_rules(
+    tmp_path: Path, hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "placement.yaml"
     file.write_text(WARNED)
     assert lint("-f", hub, "-f", file, "--rule", "selector-value-unknown", "-o", "json") == 0
     assert found(capsys) == [(16, "selector-value-unknown")]
 
 
-def test_an_unknown_rule_is_bad_input(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_lint_rule_exits_2(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", hub, "--rule", "no-bindings") == 2
     assert capsys.readouterr().err == (
         "fairway: unknown rule 'no-bindings'; did you mean no-binding? list the rules with fairway lint --list-rules\n"
     )
 
 
-def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_of_invalid_files_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(REFUSED.replace("tolerations:", "toleration:"))
     assert lint("-f", file) == 2
     assert "did you mean tolerations?" in capsys.readouterr().err
 
 
-def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_list_rules_prints_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("--list-rules") == 0
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [line.split()[:2] for line in lines] == [[each.id, each.severity.value] for each in RULES.values()]
@@ -192,7 +194,7 @@ def test_all_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)] == list(RULES)
 
 
-def test_with_neither_files_nor_a_hub_there_is_nothing_to_lint(
+def test_lint_without_files_and_hub_exits_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "missing"))
@@ -201,14 +203,14 @@ def test_with_neither_files_nor_a_hub_there_is_nothing_to_lint(
     assert capsys.readouterr().err == f"fairway: {NO_INPUT}\n"
 
 
-def test_now_decides_what_has_run_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_now_decides_which_scores_are_expired(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:00:00Z", "-o", "json") == 0
     assert found(capsys) == []
     assert lint("-f", EXAMPLES, "--now", "2026-01-02T03:06:00Z", "-o", "json") == 0
     assert found(capsys) == [(67, "score-expired")]
 
 
-def test_yaml_output_counts_everything(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_yaml_output_has_all_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert lint("-f", EXAMPLES, "--now", "2026-01-03T00:00:00Z", "-o", "yaml") == 0
     document = yaml.safe_load(capsys.readouterr().out)
     assert document["counts"] == {"error": 0, "warning": 1, "info": 2}

@@ -25,7 +25,7 @@ def lint(hub: HubAddress, *arguments: str) -> int:
     return run(["lint", *NOW, *arguments, "--kubeconfig", str(hub.kubeconfig)])
 
 
-def test_everything_on_the_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_lint_checks_all_objects_of_a_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
     """The findings are those of the files, with the objects' names for a place."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     assert run(["lint", *NOW, "-f", str(EXAMPLE), "--severity", "info", "-o", "json"]) == 0
@@ -47,9 +47,7 @@ def test_everything_on_the_hub(fairway_hub: HubAddress, capsys: Capture) -> None
     )
 
 
-def test_a_file_is_checked_as_it_would_be_on_the_hub(
-    fairway_hub: HubAddress, tmp_path: Path, capsys: Capture
-) -> None:
+def test_lint_checks_a_file_against_a_hub(fairway_hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
     """Only what is wrong with the file is told, not what is wrong with the hub."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     file = tmp_path / "new.yaml"
@@ -68,6 +66,6 @@ def test_a_file_is_checked_as_it_would_be_on_the_hub(
     assert capsys.readouterr().out.splitlines()[-1].startswith(("No findings", "1 info", "2 infos"))
 
 
-def test_a_clean_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_lint_of_a_hub_without_findings_exits_0(fairway_hub: HubAddress, capsys: Capture) -> None:
     assert lint(fairway_hub, "--strict") == 0
     assert capsys.readouterr() == ("No findings\n", "")

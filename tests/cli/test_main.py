@@ -50,7 +50,7 @@ Install = Callable[[Callable[[], object]], None]
         (OSError(28, "No space left on device"), 2, "fairway: No space left on device\n"),
     ],
 )
-def test_errors_become_messages_and_codes(
+def test_command_errors_print_a_message_and_exit_with_their_code(
     verb: Install, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, message: str
 ) -> None:
     verb(raiser(error))
@@ -58,7 +58,7 @@ def test_errors_become_messages_and_codes(
     assert capsys.readouterr().err.lstrip("\n") == message
 
 
-def test_a_fault_of_ours_says_so_without_a_traceback(
+def test_internal_error_is_printed_without_traceback(
     verb: Install, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FAIRWAY_DEBUG", raising=False)
@@ -69,29 +69,27 @@ def test_a_fault_of_ours_says_so_without_a_traceback(
     assert "Traceback" not in text
 
 
-def test_with_debugging_on_the_traceback_comes_through(
-    verb: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_debug_variable_lets_the_traceback_through(verb: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRWAY_DEBUG", "1")
     verb(raiser(ZeroDivisionError("oops")))
     with pytest.raises(ZeroDivisionError):
         main.run(["probe"])
 
 
-def test_a_broken_pipe_is_quiet(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_pipe_prints_nothing(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
     verb(raiser(BrokenPipeError(32, "Broken pipe")))
     assert main.run(["probe"]) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_the_value_of_a_verb_is_the_exit_code(verb: Install) -> None:
+def test_return_value_of_a_verb_is_the_exit_code(verb: Install) -> None:
     verb(lambda: 1)
     assert main.run(["probe"]) == 1
     verb(lambda: None)
     assert main.run(["probe"]) == 0
 
 
-def test_problems_are_cut_at_one_screen(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_list_of_problems_is_truncated(verb: Install, capsys: pytest.CaptureFixture[str]) -> None:
     problems = [Problem(file="a.yaml", line=n, message="is wrong", remedy="mend it") for n in range(1, 26)]
     verb(raiser(InputProblemsError(problems)))
     assert main.run(["probe"]) == 2
@@ -100,7 +98,7 @@ def test_problems_are_cut_at_one_screen(verb: Install, capsys: pytest.CaptureFix
     assert (len(lines), lines[-1]) == (21, "fairway: and 5 more")
 
 
-def test_a_problem_names_file_line_object_and_field() -> None:
+def test_problem_names_file_line_object_and_field() -> None:
     problem = Problem(file="f.yaml", line=3, subject="Placement ns/p", path="spec.x", message="is bad")
     assert str(problem) == "f.yaml:3: Placement ns/p: spec.x: is bad"
 
@@ -126,7 +124,7 @@ def fairway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_help_and_version() -> None:
+def test_help_and_version_exit_0() -> None:
     shown = fairway("--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "conformance" in shown.stdout
@@ -136,7 +134,7 @@ def test_help_and_version() -> None:
 @pytest.mark.parametrize(
     "arguments", [["nonsense"], ["--nonsense"], ["fleet", "generate"], ["fleet", "show", "-o", "xml"]]
 )
-def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+def test_wrong_usage_of_fairway_exits_2(arguments: list[str]) -> None:
     done = fairway(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -154,7 +152,7 @@ def test_help_imports_neither_numpy_nor_yaml_nor_rich() -> None:
     )
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_closed_pipe_of_the_reader_is_no_error() -> None:
     writer = subprocess.Popen(
         [sys.executable, "-m", "fairway.cli.main", "fleet", "generate", "--clusters", "500", "-o", "jsonl"],
         stdout=subprocess.PIPE,
@@ -169,7 +167,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (writer.wait(), error) == (0, b"")
 
 
-def test_shell_completion_knows_the_verbs() -> None:
+def test_shell_completion_offers_the_verbs() -> None:
     words = {"COMP_WORDS": "fairway con", "COMP_CWORD": "1", "_FAIRWAY_COMPLETE": "bash_complete"}
     assert fairway(**words).stdout == "plain,conformance\n"
 
@@ -200,7 +198,7 @@ def test_ctrl_c_exits_130_without_a_traceback() -> None:
 EXAMPLES = str(Path(__file__).parents[2] / "examples" / "fleet")
 
 
-def test_an_ascii_terminal_gets_an_answer_in_ascii() -> None:
+def test_ascii_terminal_gets_ascii_output() -> None:
     done = fairway("place", "-f", EXAMPLES, "--placement", "everywhere/roll-out", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "gpu-iad (100) ... and 3 more" in done.stdout
@@ -208,7 +206,7 @@ def test_an_ascii_terminal_gets_an_answer_in_ascii() -> None:
     assert "74 x 1 = 74" in done.stdout
 
 
-def test_yaml_and_json_are_utf8_whatever_the_terminal(tmp_path: Path) -> None:
+def test_yaml_and_json_are_utf8_on_every_terminal(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: c1}\n"
@@ -234,7 +232,7 @@ def test_yaml_and_json_are_utf8_whatever_the_terminal(tmp_path: Path) -> None:
         ("</dev/null 2>&-", ""),
     ],
 )
-def test_closed_streams_are_bad_input(redirection: str, message: str) -> None:
+def test_closed_standard_streams_exit_2(redirection: str, message: str) -> None:
     command = f'"{sys.executable}" -m fairway.cli.main fleet show -f - {redirection}'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

@@ -127,14 +127,14 @@ def watched(folder: Path, command: str, expected: str) -> str:
     return "".join(lines)
 
 
-def test_the_page_shows_what_is_printed(terminal: Path) -> None:
+def test_cli_page_shows_the_printed_output(terminal: Path) -> None:
     assert shutil.which("fairway", path=environment(terminal)["PATH"])
     for command, expected in shown():
         got = watched(terminal, command, expected) if "--watch" in command else told(terminal, command)
         assert normal(got) == normal(expected), command
 
 
-def test_every_command_is_on_the_page() -> None:
+def test_cli_page_has_every_command() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name in VERBS:
         assert f"[{name}](" in page
@@ -142,7 +142,7 @@ def test_every_command_is_on_the_page() -> None:
     assert set(VERBS) - used == {"hub", "run", "up"}  # pages of their own
 
 
-def test_every_option_on_the_page_is_there() -> None:
+def test_options_on_the_cli_page_exist() -> None:
     page = PAGE.read_text(encoding="utf-8")
     context = click.Context(main.fairway)
     known: set[str] = {"--help"}
@@ -177,6 +177,6 @@ def test_help_of_every_command_has_examples_that_are_commands() -> None:
             assert given <= known | {"--help"}, example
 
 
-def test_an_unknown_verb_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_verb_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explian"]) == 2
     assert "Did you mean 'explain'?" in capsys.readouterr().err

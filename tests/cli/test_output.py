@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_plain_table_is_aligned_whole_and_without_decoration() -> None:
+def test_plain_table_is_aligned_and_complete() -> None:
     lines = plain_table(ROWS, columns=COLUMNS).splitlines()
     assert lines == [
         f"{'NAME':300}  SCORE  LABELS",
@@ -28,23 +28,23 @@ def test_a_plain_table_is_aligned_whole_and_without_decoration() -> None:
     ]
 
 
-def test_cells_hold_one_line() -> None:
+def test_table_cell_is_one_line() -> None:
     rows = [{"a": "two\nlines", "b": [], "c": ["x", 1], "d": True, "e": None, "f": 1.5}]
     table = plain_table(rows, columns={key: key for key in "abcdef"})
     assert table.splitlines()[1].split("  ") == ["two lines", "-", "x,1", "yes", "-", "1.5"]
 
 
-def test_no_rows() -> None:
+def test_table_without_rows_says_so() -> None:
     assert plain_table([], columns=COLUMNS) == "No rows.\n"
 
 
-def test_a_pipe_gets_the_plain_table() -> None:
+def test_pipe_gets_the_plain_table() -> None:
     stream = io.StringIO()
     emit(ROWS, columns=COLUMNS, stream=stream)
     assert stream.getvalue() == plain_table(ROWS, columns=COLUMNS)
 
 
-def test_a_terminal_gets_a_drawn_table_with_everything_in_it() -> None:
+def test_terminal_gets_a_drawn_table_with_all_cells() -> None:
     stream = Terminal()
     emit([{"name": "[bold]x[/bold]", "score": 1}], columns=COLUMNS, stream=stream)
     assert "[bold]x[/bold]" in stream.getvalue()
@@ -54,7 +54,7 @@ def test_a_terminal_gets_a_drawn_table_with_everything_in_it() -> None:
     assert "No rows." in stream.getvalue()
 
 
-def test_only_the_last_column_folds_and_no_name_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_table_column_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"name": "everywhere/three-regions", "score": 3, "labels": "one, two, three, four, five, six"}
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
@@ -83,7 +83,7 @@ def test_wide_table_is_wrapped_to_a_terminal_of_80_columns(monkeypatch: pytest.M
     assert "".join(line[:50].strip() for line in lines[1:]).startswith("southeastasia-prod-azure-00012")
 
 
-def test_json_and_yaml_hold_every_key_in_order() -> None:
+def test_json_and_yaml_output_has_every_key_in_order() -> None:
     stream = io.StringIO()
     emit(ROWS[:1], columns=COLUMNS, output="json", stream=stream)
     text = stream.getvalue()
@@ -97,19 +97,19 @@ def test_json_and_yaml_hold_every_key_in_order() -> None:
     assert yaml.safe_load(stream.getvalue()) == ROWS[:1]
 
 
-def test_a_document_replaces_the_rows_for_programs() -> None:
+def test_document_replaces_rows_in_json_output() -> None:
     stream = io.StringIO()
     emit(ROWS, columns=COLUMNS, output="json", document={"kind": "Whole"}, stream=stream)
     assert json.loads(stream.getvalue()) == {"kind": "Whole"}
 
 
-def test_control_characters_are_spelt_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_in_output(capsys: pytest.CaptureFixture[str]) -> None:
     emit([{"name": "a\x1b[31mb\x07"}], columns={"name": "Name"})
     say("claim is \x9b2J\x7f\x00\n  next")
     assert capsys.readouterr().out == "NAME\na\\x1b[31mb\\x07\nclaim is \\x9b2J\\x7f\\x00\n  next\n"
 
 
-def test_json_holds_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     names = ["a\x1b[31m", "b\x9b2J\x7f", "ü"]
     emit([], columns={}, output="json", document=names)
     text = capsys.readouterr().out

@@ -67,12 +67,12 @@ def place(*arguments: str) -> int:
     return run(["place", "--now", NOW, *arguments])
 
 
-def test_the_example_fleet(capsys: Capture) -> None:
+def test_place_decides_the_example_fleet(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE)) == 0
     assert capsys.readouterr() == (TABLE, "")
 
 
-def test_reasons(capsys: Capture) -> None:
+def test_place_reasons_lists_every_cluster(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--reasons", "--placement", "ns1/most-free-cpu") == 0
     assert capsys.readouterr().out == (
         "ns1/most-free-cpu: 2 of 2 clusters, AllDecisionsScheduled\n"
@@ -82,19 +82,19 @@ def test_reasons(capsys: Capture) -> None:
     )
 
 
-def test_reasons_of_all_placements_are_apart(capsys: Capture) -> None:
+def test_place_reasons_are_grouped_by_placement(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--reasons") == 0
     headings = [part.split(":")[0] for part in capsys.readouterr().out.split("\n\n")]
     assert headings == [line.split()[0] for line in TABLE.splitlines()[1:]]
 
 
-def test_some_placements_by_name(capsys: Capture) -> None:
+def test_place_selects_placements_by_name(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--placement", "training", "--placement", "ns1/idlest") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["ns1/idlest", "ns1/training"]
 
 
-def test_kubernetes_objects(capsys: Capture) -> None:
+def test_place_prints_kubernetes_objects(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "-o", "yaml", "--placement", "everywhere/roll-out") == 0
     text = capsys.readouterr().out
     document = yaml.safe_load(text)
@@ -119,7 +119,7 @@ def test_kubernetes_objects(capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out) == document
 
 
-def test_what_is_printed_can_be_read_back_and_decides_the_same(tmp_path: Path, capsys: Capture) -> None:
+def test_printed_decisions_are_valid_input_of_place(tmp_path: Path, capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "-o", "yaml") == 0
     text = capsys.readouterr().out
     (tmp_path / "decided.yaml").write_text(text)
@@ -139,7 +139,7 @@ def test_what_is_printed_can_be_read_back_and_decides_the_same(tmp_path: Path, c
     assert chosen == before
 
 
-def test_an_owner_with_a_uid_is_kept(tmp_path: Path, capsys: Capture) -> None:
+def test_place_keeps_an_owner_uid(tmp_path: Path, capsys: Capture) -> None:
     file = write(tmp_path / "f.json", [*BOUND, cluster("c1"), placement("p1", uid="u1")])
     assert place("-f", file, "-o", "json") == 0
     decision = json.loads(capsys.readouterr().out)["items"][1]
@@ -147,7 +147,7 @@ def test_an_owner_with_a_uid_is_kept(tmp_path: Path, capsys: Capture) -> None:
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Placement", "p1", "u1")
 
 
-def test_the_order_of_the_input_does_not_matter(tmp_path: Path, capsys: Capture) -> None:
+def test_place_is_independent_of_input_order(tmp_path: Path, capsys: Capture) -> None:
     documents = list(generate(clusters=40, seed=5, placements=24))
     answers = set()
     for seed in range(3):
@@ -157,7 +157,7 @@ def test_the_order_of_the_input_does_not_matter(tmp_path: Path, capsys: Capture)
     assert len(answers) == 1
 
 
-def test_each_placement_sees_what_earlier_ones_decided(tmp_path: Path, capsys: Capture) -> None:
+def test_place_uses_decisions_of_earlier_placements(tmp_path: Path, capsys: Capture) -> None:
     objects = [*BOUND, cluster("c1"), cluster("c2")]
     objects += [placement(name, {"numberOfClusters": 1}) for name in ("b", "a")]
     assert place("-f", write(tmp_path / "f.json", objects)) == 0
@@ -166,7 +166,7 @@ def test_each_placement_sees_what_earlier_ones_decided(tmp_path: Path, capsys: C
     assert lines[2].split() == ["ns1/b", "1", "of", "1", "AllDecisionsScheduled", "c2", "(100)"]
 
 
-def test_many_clusters_are_cut_short_unless_all_are_wanted(tmp_path: Path, capsys: Capture) -> None:
+def test_place_shortens_lists_unless_all_is_given(tmp_path: Path, capsys: Capture) -> None:
     file = write(tmp_path / "f.json", [*BOUND, *(cluster(f"c{n:02}") for n in range(15)), placement("p1")])
     assert place("-f", file) == 0
     assert capsys.readouterr().out.endswith("c03 (100) … and 11 more\n")
@@ -176,7 +176,7 @@ def test_many_clusters_are_cut_short_unless_all_are_wanted(tmp_path: Path, capsy
     assert capsys.readouterr().out.endswith("  … and 5 more (--all shows them)\n")
 
 
-def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) -> None:
+def test_place_errors_have_a_remedy(tmp_path: Path, capsys: Capture) -> None:
     objects = [
         *BOUND,
         cluster("c1"),
@@ -204,7 +204,9 @@ def test_what_is_wrong_is_said_with_what_to_do(tmp_path: Path, capsys: Capture) 
 
 
 @pytest.mark.parametrize(("wanted", "code"), [("good", 0), ("few", 1), ("odd", 1), ("off", 0)])
-def test_strict(tmp_path: Path, capsys: Capture, wanted: str, code: int) -> None:
+def test_place_strict_exits_1_for_unsatisfied_placements(
+    tmp_path: Path, capsys: Capture, wanted: str, code: int
+) -> None:
     objects = [
         *BOUND,
         cluster("c1"),
@@ -218,7 +220,7 @@ def test_strict(tmp_path: Path, capsys: Capture, wanted: str, code: int) -> None
     assert place("-f", file, "--placement", wanted, "--strict") == code
 
 
-def test_no_placement_in_the_input(capsys: Capture) -> None:
+def test_place_without_placement_exits_2(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE / "clusters.yaml")) == 2
     assert capsys.readouterr() == (
         "",
@@ -226,14 +228,14 @@ def test_no_placement_in_the_input(capsys: Capture) -> None:
     )
 
 
-def test_a_name_that_is_not_there(capsys: Capture) -> None:
+def test_place_of_an_unknown_name_exits_2(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--placement", "ns1/trainning") == 2
     assert capsys.readouterr().err == (
         "fairway: placement ns1/trainning not found; did you mean ns1/training?\n"
     )
 
 
-def test_the_clock_matters(tmp_path: Path, capsys: Capture) -> None:
+def test_place_now_decides_which_scores_are_expired(tmp_path: Path, capsys: Capture) -> None:
     taint = {"key": "t", "effect": "NoSelect", "timeAdded": "2026-01-03T00:00:00Z"}
     toleration = {"key": "t", "operator": "Exists", "tolerationSeconds": 60}
     objects = [
@@ -247,7 +249,7 @@ def test_the_clock_matters(tmp_path: Path, capsys: Capture) -> None:
         assert capsys.readouterr().out.splitlines()[1].split()[1] == count
 
 
-def test_reasons_name_the_decision_group(capsys: Capture) -> None:
+def test_place_reasons_name_the_decision_group(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE), "--reasons", "--placement", "everywhere/roll-out") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "  CLUSTER      SCORE  GROUP     WHY"
@@ -255,7 +257,7 @@ def test_reasons_name_the_decision_group(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("verb", [["place"], ["explain", "placement", "ns/p"]])
-def test_a_placement_of_another_api_is_named_where_there_is_no_other(
+def test_place_names_ignored_placements_of_other_apis(
     tmp_path: Path, capsys: Capture, verb: list[str]
 ) -> None:
     file = tmp_path / "x.yaml"

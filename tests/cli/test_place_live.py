@@ -46,9 +46,7 @@ def versions(hub: HubAddress) -> dict[str, str]:
     return act(hub.kubeconfig, read)
 
 
-def test_the_same_decisions_as_from_the_files_and_nothing_is_written(
-    hub: HubAddress, capsys: Capture
-) -> None:
+def test_place_on_a_hub_equals_files_and_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     before = versions(hub)
     assert run(["place", *NOW, "-f", str(EXAMPLE), "-o", "json"]) == 0
     files = json.loads(capsys.readouterr().out)["items"]
@@ -68,7 +66,7 @@ def test_the_same_decisions_as_from_the_files_and_nothing_is_written(
     assert versions(hub) == before
 
 
-def test_what_would_be_different_on_the_hub(hub: HubAddress, capsys: Capture) -> None:
+def test_place_shows_differences_from_the_hub(hub: HubAddress, capsys: Capture) -> None:
     assert place(hub) == 0
     header, *lines = capsys.readouterr().out.splitlines()
     start, end = header.index("ON THE HUB"), header.index("CHOSEN")
@@ -103,7 +101,9 @@ def new(name: str = "new", **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_new_placement_against_the_live_fleet(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+def test_place_decides_a_new_placement_against_the_hub(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
     before = versions(hub)
     assert place(hub, "-f", written(tmp_path, new()), "--hub") == 0
     lines = capsys.readouterr().out.splitlines()
@@ -115,7 +115,9 @@ def test_a_new_placement_against_the_live_fleet(hub: HubAddress, tmp_path: Path,
     assert "NoManagedClusterSetBindings" in capsys.readouterr().out
 
 
-def test_a_changed_placement_keeps_what_is_decided(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+def test_changed_placement_in_a_file_keeps_its_decision(
+    hub: HubAddress, tmp_path: Path, capsys: Capture
+) -> None:
     """Its decisions on the hub are its own, so the one it loses is named."""
     changed = new("most-free-cpu", **placement_spec("most-free-cpu"))
     changed["spec"]["numberOfClusters"] = 1
@@ -130,7 +132,7 @@ def placement_spec(name: str) -> dict[str, Any]:
     return spec
 
 
-def test_a_changed_cluster_keeps_what_the_file_does_not_mention(
+def test_changed_cluster_in_a_file_keeps_its_other_fields(
     hub: HubAddress, tmp_path: Path, capsys: Capture
 ) -> None:
     """Without a placement in the files, all of the hub are decided."""
@@ -153,7 +155,7 @@ def test_a_changed_cluster_keeps_what_the_file_does_not_mention(
     assert "apps-iad (66), apps-fra (12)" in capsys.readouterr().out
 
 
-def test_a_score_in_a_file_counts(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+def test_score_in_a_file_overrides_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
     best = {
         "apiVersion": f"{GROUP}/v1alpha1",
         "kind": "AddOnPlacementScore",
@@ -165,7 +167,7 @@ def test_a_score_in_a_file_counts(hub: HubAddress, tmp_path: Path, capsys: Captu
     assert "apps-sin (99), apps-iad (66)" in capsys.readouterr().out
 
 
-def test_an_empty_hub_has_no_placement(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_place_on_an_empty_hub_exits_2(fairway_hub: HubAddress, capsys: Capture) -> None:
     assert place(fairway_hub) == 2
     assert capsys.readouterr() == (
         "",
@@ -173,6 +175,6 @@ def test_an_empty_hub_has_no_placement(fairway_hub: HubAddress, capsys: Capture)
     )
 
 
-def test_unknown_placements_are_named_with_those_that_are_like_them(hub: HubAddress, capsys: Capture) -> None:
+def test_place_suggests_similar_placements(hub: HubAddress, capsys: Capture) -> None:
     assert place(hub, "--placement", "ns1/idlst") == 2
     assert "placement ns1/idlst not found; did you mean ns1/idlest?" in capsys.readouterr().err

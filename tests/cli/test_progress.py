@@ -20,13 +20,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
-def test_what_is_done_at_once_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_work_shows_no_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     assert list(tracked(range(8), "placing", total=8)) == list(range(8))
     assert terminal.getvalue() == ""
 
 
-def test_what_takes_a_while_shows_one_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_work_shows_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     clock = iter(range(100))
     monkeypatch.setattr(module, "monotonic", lambda: next(clock))
@@ -35,7 +35,7 @@ def test_what_takes_a_while_shows_one_and_counts(monkeypatch: pytest.MonkeyPatch
     assert "100%" in terminal.getvalue()
 
 
-def test_nobody_watching_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_bar_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     monkeypatch.setenv("TERM", "dumb")
     with progress("loading", total=1) as advance:

@@ -24,7 +24,7 @@ def pins(lock: Path) -> dict[tuple[str, str], tuple[str, frozenset[str]]]:
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "build.lock"])
-def test_what_is_shipped_is_what_was_tested(name: str) -> None:
+def test_container_uses_the_tested_versions(name: str) -> None:
     tested, shipped = pins(ROOT / "requirements-dev.lock"), pins(DEPLOY / name)
     assert shipped
     for package, (_, hashes) in shipped.items():
@@ -32,7 +32,7 @@ def test_what_is_shipped_is_what_was_tested(name: str) -> None:
         assert hashes
 
 
-def test_the_locks_have_what_is_asked_for() -> None:
+def test_locks_contain_the_required_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     asked = {re.split(r"[<>=]", each)[0] for each in project["project"]["dependencies"]}
     assert asked <= {name for name, _ in pins(DEPLOY / "requirements.lock")}
@@ -40,21 +40,21 @@ def test_the_locks_have_what_is_asked_for() -> None:
     assert backend <= {name for name, _ in pins(DEPLOY / "build.lock")}
 
 
-def test_images_have_short_names() -> None:
+def test_container_base_images_have_no_registry() -> None:
     """Whose registry they come from is for the builder to say."""
     (base,) = re.findall(r"^ARG PYTHON=(\S+)$", FILE, re.MULTILINE)
     assert re.fullmatch(r"python:3\.\d+-slim", base)
     assert set(re.findall(r"^FROM (\S+)", FILE, re.MULTILINE)) == {"${PYTHON}"}
 
 
-def test_it_runs_as_nobody() -> None:
+def test_container_runs_as_an_unprivileged_user() -> None:
     last = FILE.rpartition("\nFROM ")[2]
     (user,) = re.findall(r"^USER (\d+):(\d+)$", last, re.MULTILINE)
     assert all(int(each) > 0 for each in user)
     assert f"runAsUser: {user[0]}\n" in (DEPLOY / "workload/deployment.yaml").read_text(encoding="utf-8")
 
 
-def test_what_is_copied_reaches_the_builder() -> None:
+def test_dockerignore_keeps_the_copied_files() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     let_in = {line.removeprefix("!") for line in ignored if line.startswith("!")}
     copied = {

@@ -29,13 +29,13 @@ BESIDE, INSTEAD, BACK = (
 EVERYTHING = "crds,clusterroles,clusterrolebindings,namespaces"
 
 
-def test_no_command_is_left_out() -> None:
+def test_install_page_commands_are_all_executed() -> None:
     followed = {"", OWN, UPGRADE, UNINSTALL, BESIDE, INSTEAD, BACK}
     assert {title for title, blocks in PAGE.items() if blocks} == followed
     assert NOT_RUN.issubset(PAGE[""])
 
 
-def test_words_that_depend_on_figures() -> None:
+def test_install_page_has_the_values_of_the_code() -> None:
     text = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
     assert ("that lasts for ten seconds" in text, SETTLE_SECONDS) == (True, 10.0)
     assert ("notices within half a minute" in text, OCM_SECONDS) == (True, 30.0)
@@ -44,7 +44,7 @@ def test_words_that_depend_on_figures() -> None:
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.kube
-async def test_a_hub_of_its_own(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_install_page_commands_for_a_standalone_hub(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:
         for block in PAGE[""]:
             if block not in NOT_RUN:
@@ -89,7 +89,7 @@ async def uninstall(me: Reader) -> None:
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.kube
-async def test_beside_ocm_then_instead_and_back(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_install_page_commands_beside_and_instead_of_ocm(kube_tools: Tools, tmp_path: Path) -> None:
     async with reader(kube_tools, tmp_path) as me:
         await me.kubectl("apply -k deploy/crds/ocm")
         await me.served()

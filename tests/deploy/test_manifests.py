@@ -77,14 +77,14 @@ def container() -> dict[str, Any]:
     return found
 
 
-def test_what_is_generated_is_up_to_date(generated: ModuleType) -> None:
+def test_generated_manifests_are_current(generated: ModuleType) -> None:
     files: dict[str, str] = generated.files()
     assert {path: (DEPLOY / path).read_text(encoding="utf-8") for path in files} == files, (
         "run: python deploy/generate.py"
     )
 
 
-def test_every_file_is_in_a_kustomization() -> None:
+def test_every_manifest_is_in_a_kustomization() -> None:
     listed = {
         (kustomization.parent / resource).resolve()
         for kustomization in DEPLOY.rglob("kustomization.yaml")
@@ -96,25 +96,25 @@ def test_every_file_is_in_a_kustomization() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_rights_go_with_the_controllers_that_run(overlay: str) -> None:
+def test_manifest_rights_match_the_running_controllers(overlay: str) -> None:
     rights = {"shadow" if "--shadow" in args(overlay) else each for each in controllers(overlay)}
     assert granted(overlay) == rights | {"serving"}
     assert controllers(overlay) <= manager.ALL
 
 
-def test_a_hub_of_its_own_has_the_usual_controllers() -> None:
+def test_standalone_hub_manifests_run_the_default_controllers() -> None:
     assert controllers(".") == manager.DEFAULT
     assert known() == manager.ALL | {"serving", "shadow"}
 
 
-def test_the_definitions_of_ocm_are_left_alone_where_ocm_is() -> None:
+def test_manifests_beside_ocm_have_no_ocm_crds() -> None:
     definitions = {overlay: document(f"{overlay}/kustomization.yaml")["resources"] for overlay in OVERLAYS}
     assert "crds" in definitions["."]
     assert [each for each in definitions["ocm"] if "crds" in each] == ["../crds/fairway"]
     assert not [each for each in definitions["shadow"] if "crds" in each]
 
 
-def test_a_shadow_can_only_read() -> None:
+def test_shadow_manifests_grant_only_reads() -> None:
     role, _ = documents("controllers/shadow/rbac.yaml")
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} <= HARMLESS
 
@@ -126,7 +126,7 @@ def every_rule() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield each["metadata"]["name"], rule
 
 
-def test_no_right_is_for_everything() -> None:
+def test_no_manifest_grants_wildcards() -> None:
     for name, rule in every_rule():
         words = {word for values in rule.values() for word in values}
         assert "*" not in words, name
@@ -135,7 +135,7 @@ def test_no_right_is_for_everything() -> None:
         assert "bind" not in words or rule["resourceNames"], name
 
 
-def test_who_leads_is_written_in_the_own_namespace_only() -> None:
+def test_leases_are_granted_in_the_own_namespace_only() -> None:
     role = documents("base/leases.yaml")[0]
     assert (role["kind"], role["metadata"]["namespace"]) == ("Role", manager.NAMESPACE)
     # Those two see to the leases of clusters, which lie in the clusters' namespaces.
@@ -145,7 +145,7 @@ def test_who_leads_is_written_in_the_own_namespace_only() -> None:
             assert set(rule["verbs"]) <= HARMLESS, name
 
 
-def test_ocm_is_looked_for_and_held_off_in_the_same_place() -> None:
+def test_ocm_policy_selects_the_namespace_of_ocm_detection() -> None:
     policy, binding = documents("ocm/policy.yaml")
     constraints = policy["spec"]["matchConstraints"]
     selected = constraints["namespaceSelector"]["matchLabels"]
@@ -153,7 +153,7 @@ def test_ocm_is_looked_for_and_held_off_in_the_same_place() -> None:
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
 
 
-def test_pods_are_confined() -> None:
+def test_pods_of_manifests_are_restricted() -> None:
     spec = document("workload/deployment.yaml")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -168,7 +168,7 @@ def test_pods_are_confined() -> None:
     assert [(each["name"], each["emptyDir"]["sizeLimit"]) for each in spec["volumes"]] == [("tmp", "16Mi")]
 
 
-def test_there_are_two_and_one_may_go() -> None:
+def test_deployment_has_two_replicas_and_a_disruption_budget() -> None:
     deployment, budget = document("workload/deployment.yaml"), document("base/disruption.yaml")
     assert deployment["spec"]["replicas"] == 2
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
@@ -176,7 +176,7 @@ def test_there_are_two_and_one_may_go() -> None:
     assert budget["spec"]["selector"] == deployment["spec"]["selector"]
 
 
-def test_ports_are_those_of_fairway_run() -> None:
+def test_manifest_ports_are_the_defaults_of_run() -> None:
     from fairway.cli.options import serving
 
     ports = {each["name"]: each["containerPort"] for each in container()["ports"]}
@@ -196,7 +196,7 @@ def test_ports_are_those_of_fairway_run() -> None:
     assert {each["port"] for each in ingress["ports"]} == set(ports)
 
 
-def test_monitoring_finds_the_service() -> None:
+def test_service_monitor_selects_the_service() -> None:
     monitor = document("monitoring/servicemonitor.yaml")["spec"]
     (found,) = (
         each
@@ -208,7 +208,7 @@ def test_monitoring_finds_the_service() -> None:
     }
 
 
-def test_alerts_are_about_metrics_that_exist() -> None:
+def test_alerts_use_existing_metrics() -> None:
     (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
     by_name = {each.name: each for each in DEFINITIONS}
     labels = {"namespace", "pod", "le"}
@@ -224,7 +224,7 @@ def test_alerts_are_about_metrics_that_exist() -> None:
 
 
 @pytest.mark.parametrize("controller", sorted(manager.ALL))
-def test_a_queue_grows_where_its_own_lease_is_held(controller: str) -> None:
+def test_queue_alert_uses_the_lease_of_the_controller(controller: str) -> None:
     """Who leads one lease may wait for the other, and what waits there is nobody's concern."""
     (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
     (expression,) = (rule["expr"] for rule in group["rules"] if rule["alert"] == "FairwayQueueGrows")
@@ -242,19 +242,19 @@ def test_a_queue_grows_where_its_own_lease_is_held(controller: str) -> None:
     assert not any(re.fullmatch(held, each) for each in other)
 
 
-def test_the_image_is_of_this_version() -> None:
+def test_manifest_image_has_the_package_version() -> None:
     assert container()["image"] == f"fairway:{fairway.__version__}"
     assert f"-t fairway:{fairway.__version__} ." in (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 
 
-def test_the_provider_of_a_hub_is_one_that_works() -> None:
+def test_hub_provider_manifest_names_an_existing_provider() -> None:
     (config,) = documents("providers/config.yaml")
     given = yaml.safe_load(config["data"]["provider.yaml"])
     provider = static(given, Context(name="static"))
     assert [(provider.name, provider.resource)] == [("cost", "cost-score")]
 
 
-def test_the_provider_of_a_hub_may_elect_its_leader() -> None:
+def test_hub_provider_manifest_grants_its_lease() -> None:
     _, role, _ = documents("providers/account.yaml")
     (rule,) = LEASE_RULES
     assert [(each["apiGroups"], each["resources"], sorted(each["verbs"])) for each in role["rules"]] == [
@@ -262,7 +262,7 @@ def test_the_provider_of_a_hub_may_elect_its_leader() -> None:
     ]
 
 
-def test_the_provider_of_a_hub_is_called_as_the_command_line_wants_it() -> None:
+def test_hub_provider_manifest_has_valid_arguments() -> None:
     (container,) = document("providers/deployment.yaml")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"fairway:{fairway.__version__}"
     assert container["command"] == ["fairway", "provider", "run"]

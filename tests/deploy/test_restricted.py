@@ -36,7 +36,7 @@ FORBIDDEN = (
 )
 
 
-async def test_it_is_the_service_account_and_leads(administrator: Connection) -> None:
+async def test_deployed_manager_uses_its_service_account_and_leads(administrator: Connection) -> None:
     connection = await restricted(administrator, controllers=EVERYTHING)
     async with Client(connection) as client:
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": SPEC}
@@ -47,7 +47,7 @@ async def test_it_is_the_service_account_and_leads(administrator: Connection) ->
 
 
 @pytest.mark.parametrize(("method", "path"), FORBIDDEN, ids=lambda text: text)
-async def test_even_all_controllers_together_cannot(
+async def test_rights_of_all_controllers_do_not_allow(
     administrator: Connection, method: str, path: str
 ) -> None:
     connection = await restricted(administrator, controllers=EVERYTHING)
@@ -58,7 +58,7 @@ async def test_even_all_controllers_together_cannot(
             )
 
 
-async def test_what_only_agents_need_is_needed_by_acceptance_only(administrator: Connection) -> None:
+async def test_rights_of_agents_are_granted_for_acceptance_only(administrator: Connection) -> None:
     """It grants agents what they need, and nobody can grant what they do not have."""
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     connection = await restricted(administrator, controllers=EVERYTHING - {"acceptance", "availability"})
@@ -68,7 +68,7 @@ async def test_what_only_agents_need_is_needed_by_acceptance_only(administrator:
                 await client.request(method, path, body={"metadata": {"name": "any"}})
 
 
-async def test_nobody_can_make_themselves_administrators(administrator: Connection) -> None:
+async def test_service_account_cannot_escalate(administrator: Connection) -> None:
     connection = await restricted(administrator, controllers=EVERYTHING)
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     account = connection.place.rpartition("/")[2]
@@ -84,7 +84,7 @@ async def test_nobody_can_make_themselves_administrators(administrator: Connecti
             await client.request("POST", f"{RBAC}/clusterrolebindings", body=binding)
 
 
-async def test_a_controller_that_is_switched_off_needs_no_rights(administrator: Connection) -> None:
+async def test_disabled_controller_needs_no_rights(administrator: Connection) -> None:
     clusters = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
     leases = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dmanaged-cluster-lease"
     placing = await restricted(administrator, controllers=["placement"])
@@ -99,7 +99,7 @@ async def test_a_controller_that_is_switched_off_needs_no_rights(administrator: 
             await client.request("GET", "/apis/cluster.open-cluster-management.io/v1beta1/placements")
 
 
-async def test_a_suite_may_lead_in_a_namespace_of_its_own(administrator: Connection) -> None:
+async def test_restricted_rights_allow_leases_in_the_given_namespace_only(administrator: Connection) -> None:
     elsewhere = "/apis/coordination.k8s.io/v1/namespaces/suite/leases"
     connection = await restricted(administrator, controllers=["placement"], namespace="suite")
     assert connection.namespace == "suite"
@@ -109,7 +109,7 @@ async def test_a_suite_may_lead_in_a_namespace_of_its_own(administrator: Connect
             await client.request("POST", OWN, body={"metadata": {"generateName": "x-"}, "spec": SPEC})
 
 
-async def test_as_a_kubeconfig(administrator: Connection, tmp_path: Path) -> None:
+async def test_service_account_works_as_a_kubeconfig(administrator: Connection, tmp_path: Path) -> None:
     connection = await restricted(administrator, controllers=["placement"])
     file = await rights.write_kubeconfig(connection, tmp_path / "kubeconfig")
     assert file.stat().st_mode & 0o077 == 0
@@ -118,7 +118,9 @@ async def test_as_a_kubeconfig(administrator: Connection, tmp_path: Path) -> Non
             await client.request("GET", "/api/v1/secrets")
 
 
-async def test_rights_nobody_wrote_down(administrator: Connection, tmp_path: Path) -> None:
+async def test_restricted_rights_of_unknown_controllers_are_an_error(
+    administrator: Connection, tmp_path: Path
+) -> None:
     with pytest.raises(
         NoRights, match="no rights for 'plcement'; there are acceptance, addons, availability"
     ):

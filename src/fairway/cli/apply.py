@@ -6,16 +6,21 @@ import click
 
 from fairway.cli.client.session import HubChoice, hub_options, talk
 from fairway.cli.clusterset import DRY_RUN, dry_run_option
-from fairway.cli.errors import EXIT_OK, BadInputError, InputProblemsError, Problem
+from fairway.cli.errors import EXIT_OK, InputProblemsError, Problem
 from fairway.cli.output import cell, say
 
 if TYPE_CHECKING:
     from fairway.kube import Client
 
+Kinds = dict[tuple[str, str], tuple[str, bool]]
+"""Plural name and whether it is namespaced, by apiVersion and kind."""
+
 FIELD_MANAGER: Final = "fairway-apply"
-RESULT: Final = "{kind}/{name} {done}"
+RESULT: Final = "{name} {done}"
 NOT_AN_OBJECT: Final = "not a Kubernetes object: apiVersion, kind and metadata.name are required"
-NOT_SERVED: Final = "{file}: the hub does not serve kind {kind} of {version}; install its CRD first"
+NOT_SERVED: Final = "the hub does not serve kind {kind} of {version}"
+INSTALL: Final = "install its CRD first"
+FORCE: Final = "take the fields over with --force-conflicts, or remove them from the file"
 
 
 @click.command(
@@ -27,9 +32,9 @@ Examples:
   fairway up --example | fairway apply -f -
 
 \b
-Objects of all kinds are applied, in the order of the files, with the field manager fairway-apply. To apply a whole
-fleet with its status, use `fairway fleet apply`.
-Exit status: 0 applied, 2 bad input, or the hub refused.
+Objects of all kinds are applied, in the order of the files, with the field manager fairway-apply. If the hub refuses
+one, the others are applied. To apply a whole fleet with its status, use `fairway fleet apply`.
+Exit status: 0 applied, 2 bad input, or the hub refused an object.
 """,
 )
 @click.option(
@@ -48,40 +53,58 @@ Exit status: 0 applied, 2 bad input, or the hub refused.
 def apply(files: tuple[str, ...], force_conflicts: bool, dry_run: bool, hub: HubChoice) -> int:
     """Apply objects in files to a hub."""
     objects = _read(files)
+    problems: list[Problem] = []
 
     async def work(client: "Client") -> None:
-        kinds: dict[tuple[str, str], tuple[str, bool]] = {}
-        for file, document in objects:
-            done = await _apply(client, kinds, file, document, force=force_conflicts, dry_run=dry_run)
+        from fairway.kube.errors import BadRequest, Conflict, Invalid, NotFound
+
+        kinds: Kinds = {}
+        for file, line, document in objects:
             group = document["apiVersion"].rpartition("/")[0]
             kind = document["kind"].lower() + (f".{group}" if group else "")
-            text = RESULT.format(kind=cell(kind), name=cell(document["metadata"]["name"]), done=done)
-            say(text + (DRY_RUN if dry_run else ""))
+            name = cell(f"{kind}/{document['metadata']['name']}")
+            try:
+                done = await _apply(client, kinds, document, force=force_conflicts, dry_run=dry_run)
+            except (BadRequest, Conflict, Invalid, NotFound) as error:
+                message, remedy = cell(error.message), FORCE if isinstance(error, Conflict) else ""
+                done = ""
+            else:
+                message = NOT_SERVED.format(kind=cell(document["kind"]), version=cell(document["apiVersion"]))
+                remedy = INSTALL
+            if not done:
+                problems.append(Problem(file=file, line=line, subject=name, message=message, remedy=remedy))
+                continue
+            say(RESULT.format(name=name, done=done) + (DRY_RUN if dry_run else ""))
 
     talk(hub, work)
+    if problems:
+        raise InputProblemsError(problems)
     return EXIT_OK
 
 
-def _read(files: tuple[str, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """Parse all files before the first request. Raises InputProblemsError."""
+def _read(files: tuple[str, ...]) -> list[tuple[str, int, dict[str, Any]]]:
+    """Return file, line and object, after parsing all files. Raises InputProblemsError."""
     from fairway.cli.files import sources
     from fairway.cli.files.loader import documents_in, malformed
     from fairway.documents.parser import DocumentError
     from fairway.documents.reader import value_of
 
     problems: list[Problem] = []
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, int, dict[str, Any]]] = []
     for path in sources.find_files(files, problems=problems):
         try:
             source = sources.read(path)
             for document in documents_in(source):
                 value = value_of(document)
                 is_list = isinstance(value, dict) and str(value.get("kind", "")).endswith("List")
-                for each in (value.get("items") or ()) if is_list else [value]:
-                    if not _is_object(each):
-                        problems.append(Problem(file=source.name, line=document.line, message=NOT_AN_OBJECT))
-                        continue
-                    found.append((source.name, each))
+                items = (value.get("items") or ()) if is_list else [value]
+                lines = document.item_lines if is_list else ()
+                for number, each in enumerate(items):
+                    line = lines[number] if number < len(lines) else document.line
+                    if _is_object(each):
+                        found.append((source.name, line, each))
+                    else:
+                        problems.append(Problem(file=source.name, line=line, message=NOT_AN_OBJECT))
         except sources.SourceError as error:
             problems.append(error.problem)
         except DocumentError as error:
@@ -95,18 +118,13 @@ def _is_object(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
         return False
     names = (value.get("apiVersion"), value.get("kind"), value["metadata"].get("name"))
-    return all(isinstance(each, str) and each for each in names)
+    return all(isinstance(each, str) and each for each in names) and "/" not in value["metadata"]["name"]
 
 
 async def _apply(
-    client: "Client",
-    kinds: dict[tuple[str, str], tuple[str, bool]],
-    file: str,
-    document: dict[str, Any],
-    *,
-    force: bool,
-    dry_run: bool,
+    client: "Client", kinds: Kinds, document: dict[str, Any], *, force: bool, dry_run: bool
 ) -> str:
+    """Return what was done; empty if the hub does not serve the kind."""
     import msgspec
 
     from fairway.kube import NotFound
@@ -121,7 +139,7 @@ async def _apply(
         plain = [each for each in served if "/" not in each["name"]]
         kinds |= {(version, each["kind"]): (each["name"], each["namespaced"]) for each in plain}
     if (version, kind) not in kinds:
-        raise BadInputError(NOT_SERVED.format(file=file, kind=kind, version=version))
+        return ""
     plural, namespaced = kinds[version, kind]
     namespace = metadata.get("namespace") or client.namespace
     path = f"{root}/namespaces/{namespace}/{plural}" if namespaced else f"{root}/{plural}"

@@ -162,7 +162,7 @@ def state(hub: HubAddress) -> tuple[set[str], set[str]]:
     return act(hub.kubeconfig, read)
 
 
-def test_a_cluster_that_joins(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_accepts_the_cluster_and_approves_its_request(hub: HubAddress, capsys: Capture) -> None:
     asked = (Asked(name="c1-x"), Asked(name="c2-x", cluster="c2", subject=subject("c2")))
     act(hub.kubeconfig, lambda client: ask(client, *asked))
     assert accept(hub, "c1") == 0
@@ -181,7 +181,7 @@ def test_a_cluster_that_joins(hub: HubAddress, capsys: Capture) -> None:
     assert state(hub) == ({"old", "c1", "c2"}, {"c1-x", "c2-x"})
 
 
-def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, lambda client: ask(client, Asked(name="c1-x")))
     assert accept(hub, "c1", "--dry-run") == 0
     assert capsys.readouterr().out == (
@@ -190,7 +190,7 @@ def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     assert state(hub) == ({"old"}, set())
 
 
-def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_without_pending_request_says_so(hub: HubAddress, capsys: Capture) -> None:
     assert accept(hub, "c1", "old") == 0
     assert capsys.readouterr().out == (
         "cluster c1 has no pending certificate request; its agent creates one when it joins: run accept again then\n"
@@ -237,7 +237,7 @@ def test_no_request_waits(hub: HubAddress, capsys: Capture) -> None:
         ),
     ],
 )
-def test_requests_that_are_not_what_they_are_labelled(
+def test_accept_refuses_requests_that_do_not_match_their_label(
     hub: HubAddress, capsys: Capture, asked: Asked, reason: str
 ) -> None:
     act(hub.kubeconfig, lambda client: ask(client, asked))
@@ -248,7 +248,7 @@ def test_requests_that_are_not_what_they_are_labelled(
     assert state(hub) == ({"old", "c1"}, set())
 
 
-def test_who_asks_can_be_left_out_but_not_what_for(hub: HubAddress, capsys: Capture) -> None:
+def test_skip_approve_check_still_checks_the_subject(hub: HubAddress, capsys: Capture) -> None:
     fine = Asked(name="fine", user="eve", groups=("system:authenticated",))
     wrong = Asked(name="wrong", user="eve", groups=("system:authenticated",), subject=("admin", []))
     act(hub.kubeconfig, lambda client: ask(client, fine, wrong))
@@ -256,7 +256,7 @@ def test_who_asks_can_be_left_out_but_not_what_for(hub: HubAddress, capsys: Capt
     assert state(hub) == ({"old", "c1"}, {"fine"})
 
 
-def test_a_request_of_somebody_else_does_not_stand_in_the_way(hub: HubAddress, capsys: Capture) -> None:
+def test_refused_request_does_not_block_another(hub: HubAddress, capsys: Capture) -> None:
     act(
         hub.kubeconfig,
         lambda client: ask(client, Asked(name="a-bad", user="eve"), Asked(name="b-good")),
@@ -265,7 +265,7 @@ def test_a_request_of_somebody_else_does_not_stand_in_the_way(hub: HubAddress, c
     assert state(hub) == ({"old", "c1"}, {"b-good"})
 
 
-def test_the_name_of_a_request_is_one_line(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_escapes_request_names(hub: HubAddress, capsys: Capture) -> None:
     """Kubernetes lets it be anything but a path, and whoever asks chooses it."""
     name = "x\ncluster c9 is accepted\x1b[2J"
     act(hub.kubeconfig, lambda client: ask(client, Asked(name=name, user="eve")))
@@ -276,7 +276,7 @@ def test_the_name_of_a_request_is_one_line(hub: HubAddress, capsys: Capture) -> 
     assert state(hub)[1] == {name}
 
 
-def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_refuses_several_agents_of_one_cluster(hub: HubAddress, capsys: Capture) -> None:
     two = (Asked(name="one"), Asked(name="two", subject=subject(agent="a2")))
     act(hub.kubeconfig, lambda client: ask(client, *two))
     assert accept(hub, "c1") == 1
@@ -288,7 +288,7 @@ def test_several_agents_that_want_to_be_the_same_cluster(hub: HubAddress, capsys
     assert state(hub)[1] == {"two"}
 
 
-def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_skips_addon_and_denied_requests(hub: HubAddress, capsys: Capture) -> None:
     async def deny(client: Client) -> None:
         await ask(client, Asked(name="denied"), Asked(name="add-on", labels={ADD_ON_LABEL: "a"}))
         path = SIGNING_REQUESTS.path(name="denied", subresource="approval")
@@ -308,14 +308,14 @@ def test_requests_of_add_ons_and_denied_ones_are_left_alone(hub: HubAddress, cap
     assert state(hub)[1] == set()
 
 
-def test_other_usages_than_those_of_an_agent() -> None:
+def test_request_with_other_usages_is_refused() -> None:
     usages = ("client auth", "server auth")
     spec = CsrSpec(request=request_for(*subject()), signer_name=SIGNERS[0], usages=usages)
     reason = check_request(CertificateSigningRequest(spec=spec), "c1", any_requester=True).reason
     assert reason == OTHER_USAGES.format(usages="client auth, server auth")
 
 
-def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
+def test_long_agent_name_in_a_request_is_accepted() -> None:
     agent = "a" * 120
     spec = CsrSpec(
         request=request_for_key(new_key(), Subject(user=subject(agent=agent)[0], groups=tuple(subject()[1]))),
@@ -329,7 +329,7 @@ def test_a_name_longer_than_x520_allows_is_nothing_to_warn_of() -> None:
 
 
 @pytest.mark.parametrize("agent", ["a\u0430", "a b", "a\x1b[2J", "a\u200b", "-a", "a" * 300])
-def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
+def test_request_with_a_confusable_agent_name_is_refused(agent: str) -> None:
     wanted = Subject(user=f"{SUBJECT_PREFIX}c1:{agent}", groups=tuple(subject()[1]))
     request = request_for_key(new_key(), wanted)
     spec = CsrSpec(request=request, signer_name=SIGNERS[0], usages=("client auth",))
@@ -338,7 +338,7 @@ def test_an_agent_that_looks_like_another_is_refused(agent: str) -> None:
     assert "\x1b" not in cell(found.reason)
 
 
-def test_two_requests_in_one_are_none() -> None:
+def test_two_requests_in_one_pem_are_refused() -> None:
     for first, second in ((b"", b""), (b"x", b""), (b" ", b""), (b"", b"x")):
         both = first + request_for(*subject()) + second + request_for("admin", ["admins"])
         spec = CsrSpec(request=both, signer_name=SIGNERS[0], usages=("client auth",))
@@ -347,7 +347,7 @@ def test_two_requests_in_one_are_none() -> None:
         )
 
 
-def test_one_that_came_under_the_same_name_was_not_judged(hub: HubAddress) -> None:
+def test_replaced_request_of_the_same_name_is_not_approved(hub: HubAddress) -> None:
     async def swap(client: Client) -> None:
         await ask(client, Asked(name="c1-x"))
         found = (await client.list(SIGNING_REQUESTS)).items
@@ -362,9 +362,7 @@ def test_one_that_came_under_the_same_name_was_not_judged(hub: HubAddress) -> No
 
 
 @pytest.mark.parametrize("name", ["kube-system", "managed-clusters", "default", "work"])
-def test_a_cluster_that_would_be_somebody_else_is_not_let_in(
-    hub: HubAddress, capsys: Capture, name: str
-) -> None:
+def test_accept_refuses_reserved_cluster_names(hub: HubAddress, capsys: Capture, name: str) -> None:
     fill(hub.kubeconfig, waiting(name))
     groups = sorted({f"{SUBJECT_PREFIX}{name}", COMMON_GROUP})
     act(
@@ -378,7 +376,7 @@ def test_a_cluster_that_would_be_somebody_else_is_not_let_in(
     assert state(hub) == ({"old"}, set())
 
 
-def test_a_request_that_is_none_is_refused() -> None:
+def test_malformed_request_is_refused() -> None:
     broken = CertificateSigningRequest(
         spec=structs.replace(CertificateSigningRequest().spec, request=b"\x00", signer_name=SIGNERS[0])
     )
@@ -392,7 +390,7 @@ def test_a_request_that_is_none_is_refused() -> None:
         (["c1", "cc2"], "cluster cc2 not found; did you mean c2?"),
     ],
 )
-def test_an_unknown_name_changes_nothing(
+def test_accept_of_an_unknown_cluster_changes_nothing(
     hub: HubAddress, capsys: Capture, arguments: list[str], message: str
 ) -> None:
     assert accept(hub, *arguments) == 2
@@ -401,7 +399,7 @@ def test_an_unknown_name_changes_nothing(
     assert state(hub) == ({"old"}, set())
 
 
-def test_wrong_usage(capsys: Capture, tmp_path: Path) -> None:
+def test_wrong_usage_of_accept_exits_2(capsys: Capture, tmp_path: Path) -> None:
     assert run(["accept"]) == 2
     assert "no cluster named; for example: fairway accept c1 c2" in capsys.readouterr().err
     assert run(["accept", "--clusters", ","]) == 2
@@ -434,7 +432,7 @@ async def tell(client: Client, name: str, **conditions: tuple[str, str]) -> None
 YES = ("True", "")
 
 
-def test_a_cluster_that_is_available_is_not_waited_for(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_wait_ends_at_once_for_an_available_cluster(hub: HubAddress, capsys: Capture) -> None:
     act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES, joined=YES, available=YES))
     assert accept(hub, "old", "--wait") == 0
     told = capsys.readouterr()
@@ -452,7 +450,7 @@ def test_a_cluster_that_is_available_is_not_waited_for(hub: HubAddress, capsys: 
         ({"accepted": YES, "joined": YES, "available": ("Unknown", "")}, "Because"),
     ],
 )
-def test_when_the_time_is_up_it_is_told_what_is_missing(
+def test_accept_wait_timeout_names_what_is_missing(
     hub: HubAddress, capsys: Capture, said: dict[str, tuple[str, str]], why: str
 ) -> None:
     act(hub.kubeconfig, lambda client: tell(client, "old", **said))
@@ -462,7 +460,7 @@ def test_when_the_time_is_up_it_is_told_what_is_missing(
     assert f"fairway: {NOT_DONE.format(seconds=0, what=f'old ({why}), c1 ({NO_HUB})')}\n" in told.err
 
 
-def test_what_is_missing_is_told_while_it_waits(
+def test_accept_wait_prints_what_is_missing(
     hub: HubAddress, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.cli.client.wait.QUIET_SECONDS", 0.0)
@@ -474,7 +472,7 @@ def test_what_is_missing_is_told_while_it_waits(
     ]
 
 
-def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: Path) -> None:
+def test_accept_wait_ends_when_the_cluster_is_available(hub: HubAddress, tmp_path: Path) -> None:
     with watch(tmp_path, hub.kubeconfig, "accept", "old", "--wait", "--timeout", "600") as waiting:
         assert waiting.line() == "cluster old already accepted"
         act(hub.kubeconfig, lambda client: tell(client, "old", accepted=YES))
@@ -483,11 +481,11 @@ def test_it_goes_on_as_soon_as_the_cluster_is_there(hub: HubAddress, tmp_path: P
     assert "Traceback" not in waiting.errors.read_text()
 
 
-def test_a_cluster_that_goes_meanwhile_is_told() -> None:
+def test_accept_wait_reports_a_deleted_cluster() -> None:
     assert missing_step(None) == DELETED
 
 
-def test_nothing_is_waited_for_where_a_request_is_refused(hub: HubAddress, capsys: Capture) -> None:
+def test_accept_does_not_wait_after_a_refused_request(hub: HubAddress, capsys: Capture) -> None:
     strange = Asked(name="c1-x", user="mallory", groups=())
     act(hub.kubeconfig, lambda client: ask(client, strange))
     assert accept(hub, "c1", "--wait") == 1
@@ -498,11 +496,13 @@ def test_nothing_is_waited_for_where_a_request_is_refused(hub: HubAddress, capsy
     ("arguments", "message"),
     [(("--timeout", "5"), TIMEOUT_OF_NOTHING), (("--wait", "--dry-run"), NOTHING_TO_WAIT_FOR)],
 )
-def test_waiting_for_nothing_is_refused(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+def test_accept_timeout_without_wait_is_rejected(
+    capsys: Capture, arguments: tuple[str, ...], message: str
+) -> None:
     assert run(["accept", "c1", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_of_many_that_are_missing_some_are_named() -> None:
+def test_wait_names_only_some_of_many_missing() -> None:
     found = list_missing({f"c{number}": "a\nb" for number in range(5)})
     assert found == "c0 (a b), c1 (a b), c2 (a b), 2 more"

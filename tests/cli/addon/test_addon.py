@@ -98,7 +98,7 @@ async def _there(client: Client, resource: Resource[Any], name: str, namespace: 
 # What is written
 
 
-def test_every_document_is_what_its_kind_says() -> None:
+def test_every_installed_object_is_valid_for_its_kind() -> None:
     for document in documents(Plan(provider="resource-usage", selector={"matchLabels": {"a": "b"}})):
         kind = KINDS.get((document["apiVersion"], document["kind"]))
         if kind is not None:
@@ -106,7 +106,7 @@ def test_every_document_is_what_its_kind_says() -> None:
         assert document["metadata"]["labels"] == {MANAGED_BY: FAIRWAY, PART_OF: NAME}
 
 
-def test_an_agent_may_write_scores_and_nothing_else() -> None:
+def test_agent_role_on_the_hub_allows_only_scores() -> None:
     role = next(each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole")
     assert role["metadata"]["name"] == AGENT_ROLE == f"open-cluster-management:{NAME}:agent"
     granted = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
@@ -119,7 +119,7 @@ def test_an_agent_may_write_scores_and_nothing_else() -> None:
     }
 
 
-def test_handing_on_is_allowed_for_that_one_role() -> None:
+def test_escalation_is_allowed_for_the_agent_role_only() -> None:
     roles = [each for each in documents(Plan(provider="resource-usage")) if each["kind"] == "ClusterRole"]
     (rule,) = roles[1]["rules"]
     assert (rule["verbs"], rule["resources"], rule["resourceNames"]) == (
@@ -131,7 +131,7 @@ def test_handing_on_is_allowed_for_that_one_role() -> None:
     assert ("open-cluster-management-hub", "addon-manager-controller-sa") in subjects
 
 
-def test_the_agent_reads_nodes_and_pods_and_writes_its_lease() -> None:
+def test_agent_role_on_the_cluster_allows_nodes_pods_and_lease() -> None:
     made = manifests()
     granted = {
         (group, resource): rule["verbs"]
@@ -149,7 +149,7 @@ def test_the_agent_reads_nodes_and_pods_and_writes_its_lease() -> None:
     assert renew["resourceNames"] == [NAME]
 
 
-def test_the_agent_may_do_what_its_providers_need_and_each_once() -> None:
+def test_agent_role_has_the_rules_of_its_providers_once() -> None:
     plan = Plan(
         provider="resource-usage", variables={"PROVIDERS": "resource-usage, hosted-clusters,health,own"}
     )
@@ -166,7 +166,7 @@ def test_the_agent_may_do_what_its_providers_need_and_each_once() -> None:
     assert len(role["rules"]) == len({str(rule) for rule in role["rules"]})
 
 
-def test_the_agent_runs_confined() -> None:
+def test_agent_pod_is_confined() -> None:
     pod = manifests()["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["command"] == ["fairway", "agent", "run"]
@@ -182,7 +182,7 @@ def test_the_agent_runs_confined() -> None:
     assert container["resources"]["limits"]["memory"]
 
 
-def test_every_variable_of_the_template_has_a_value() -> None:
+def test_every_template_variable_of_the_addon_has_a_value() -> None:
 
     template, config = decode(by_kind()["AddOnTemplate"]), decode(by_kind()["AddOnDeploymentConfig"])
     assert isinstance(template, AddOnTemplate)
@@ -196,7 +196,7 @@ def test_every_variable_of_the_template_has_a_value() -> None:
 
 
 @pytest.mark.parametrize("output", ["yaml", "json"])
-def test_what_would_be_written_can_be_printed_without_a_hub(capsys: Capture, output: str) -> None:
+def test_addon_dry_run_prints_objects_without_a_hub(capsys: Capture, output: str) -> None:
     arguments = [
         "--set",
         "INTERVAL=5m",
@@ -231,7 +231,7 @@ def test_what_would_be_written_can_be_printed_without_a_hub(capsys: Capture, out
         ("a=", [("a", "In", [""])]),
     ],
 )
-def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str, list[str]]]) -> None:
+def test_addon_selector_is_parsed_as_in_kubectl(text: str, wanted: list[tuple[str, str, list[str]]]) -> None:
     found = label_selector(text)["matchExpressions"]
     assert [(each["key"], each["operator"], each.get("values", [])) for each in found] == wanted
 
@@ -278,7 +278,7 @@ def test_selectors_as_kubectl_takes_them(text: str, wanted: list[tuple[str, str,
         (["uninstall", "resource-usage", "--timeout", "-1"], "--timeout"),
     ],
 )
-def test_wrong_input(capsys: Capture, arguments: list[str], complaint: str) -> None:
+def test_invalid_addon_options_exit_2(capsys: Capture, arguments: list[str], complaint: str) -> None:
     assert run(["addon", *arguments]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
 
@@ -304,7 +304,7 @@ def test_provider_that_only_an_own_image_has_needs_the_image(capsys: Capture) ->
     assert run([*install, "--image", "example.com/own:1"]) == 0
 
 
-def test_a_hub_without_add_ons(tmp_path: Path, capsys: Capture) -> None:
+def test_addon_commands_on_a_hub_without_addon_crds_exit_2(tmp_path: Path, capsys: Capture) -> None:
     with hub_in_thread(folder=tmp_path, definitions=()) as bare:
         for verb in ("install", "status", "uninstall"):
             assert addon(bare, verb) == 2
@@ -314,7 +314,7 @@ def test_a_hub_without_add_ons(tmp_path: Path, capsys: Capture) -> None:
 # On a hub
 
 
-def test_installing_it_twice_changes_nothing(hub: HubAddress, capsys: Capture) -> None:
+def test_second_install_of_the_addon_changes_nothing(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "-o", "json") == 0
     assert set(rows(capsys.readouterr().out).values()) == {"created"}
     before = act(hub.kubeconfig, everything)
@@ -323,7 +323,7 @@ def test_installing_it_twice_changes_nothing(hub: HubAddress, capsys: Capture) -
     assert act(hub.kubeconfig, everything) == before
 
 
-def test_an_upgrade_is_to_install_it_again(hub: HubAddress, capsys: Capture) -> None:
+def test_install_with_another_image_upgrades_the_addon(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "--clusters", "a=b", "--set", "INTERVAL=5m") == 0
     capsys.readouterr()
     assert addon(hub, "install", "--image", "registry.example/new:2", "--dry-run") == 0
@@ -336,7 +336,7 @@ def test_an_upgrade_is_to_install_it_again(hub: HubAddress, capsys: Capture) -> 
     assert placed.spec.predicates == ()  # what is no longer asked for is gone
 
 
-def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
+def test_addon_install_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     before = act(hub.kubeconfig, everything)
     assert addon(hub, "install", "--dry-run") == 0
     assert "created" in capsys.readouterr().out
@@ -347,7 +347,7 @@ def test_a_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> None:
     assert act(hub.kubeconfig, everything) == installed
 
 
-def test_a_placement_that_is_there(hub: HubAddress, capsys: Capture) -> None:
+def test_addon_install_uses_an_existing_placement(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "--placement", "ns1/edge") == 2
     assert NO_PLACEMENT.format(namespace="ns1", name="edge") in capsys.readouterr().err
     fill(hub.kubeconfig, placement("edge", namespace="ns1"))
@@ -358,7 +358,7 @@ def test_a_placement_that_is_there(hub: HubAddress, capsys: Capture) -> None:
     assert (chosen.namespace, chosen.name) == ("ns1", "edge")
 
 
-def test_somebody_elses_add_on_is_left_alone(hub: HubAddress, capsys: Capture) -> None:
+def test_addon_of_another_owner_is_not_changed(hub: HubAddress, capsys: Capture) -> None:
     """As OCM's own resource-usage-collect add-on."""
     theirs = {
         "metadata": {"name": NAME, "labels": {"theirs": "yes"}},
@@ -399,9 +399,7 @@ def test_somebody_elses_add_on_is_left_alone(hub: HubAddress, capsys: Capture) -
     assert set(rows(capsys.readouterr().out).values()) == {"unchanged"}
 
 
-def test_uninstalling_removes_what_was_installed_and_what_it_published(
-    hub: HubAddress, capsys: Capture
-) -> None:
+def test_uninstall_removes_the_addon_and_its_scores(hub: HubAddress, capsys: Capture) -> None:
     async def make_others(client: Client) -> None:
         for name in ("c1", "open-cluster-management-addon"):
             await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
@@ -434,7 +432,7 @@ def test_uninstalling_removes_what_was_installed_and_what_it_published(
     assert NOTHING_THERE.format(name=NAME) in capsys.readouterr().out
 
 
-def test_agents_that_are_not_gone_yet_are_named(hub: HubAddress, capsys: Capture) -> None:
+def test_uninstall_names_agents_that_still_run(hub: HubAddress, capsys: Capture) -> None:
     """The work stays until the cluster has removed what it brought; a silent one does not."""
     assert addon(hub, "install") == 0
 
@@ -529,7 +527,7 @@ async def decide(client: Client, *clusters: str) -> None:
     )
 
 
-def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
+def test_addon_status_lists_agents_with_their_state(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "status") == 1
     assert NOT_INSTALLED.format(name=NAME, provider="resource-usage") in capsys.readouterr().out
     assert addon(hub, "install") == 0
@@ -573,7 +571,7 @@ def test_how_it_is(hub: HubAddress, capsys: Capture) -> None:
     }
 
 
-def test_all_is_well(hub: HubAddress, capsys: Capture) -> None:
+def test_addon_status_exits_0_if_all_agents_are_available(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install") == 0
 
     async def live(client: Client) -> None:

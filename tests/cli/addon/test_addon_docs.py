@@ -33,7 +33,9 @@ def normal(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "WHEN", text).rstrip()
 
 
-def test_the_page_shows_what_is_printed(fairway_hub: HubAddress, capsys: pytest.CaptureFixture[str]) -> None:
+def test_addon_page_shows_the_printed_output(
+    fairway_hub: HubAddress, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = BLOCKS.findall(PAGE.read_text(encoding="utf-8"))
     assert [command.split()[2] for command, _ in shown] == ["install", "install", "status", "uninstall"]
     for command, expected in shown:
@@ -43,7 +45,7 @@ def test_the_page_shows_what_is_printed(fairway_hub: HubAddress, capsys: pytest.
         assert normal(capsys.readouterr().out) == normal(expected), command
 
 
-def test_the_manifests_are_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_addon_page_manifests_equal_the_installed_objects(capsys: pytest.CaptureFixture[str]) -> None:
     file: Path = ROOT / "deploy" / "addons" / "resource-usage.yaml"
     first, _, content = file.read_text(encoding="utf-8").partition("\n")
     assert run(shlex.split(first.removeprefix("# Written by: "))[1:]) == 0

@@ -46,7 +46,7 @@ def hub(kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-def test_the_published_definitions_accept_it(hub: Hub, capsys: Capture) -> None:
+def test_published_crds_accept_the_addon_objects(hub: Hub, capsys: Capture) -> None:
     assert (
         run(["addon", "install", "resource-usage", "--clusters", "env=prod", "--dry-run", "-o", "yaml"]) == 0
     )
@@ -63,7 +63,7 @@ def test_the_published_definitions_accept_it(hub: Hub, capsys: Capture) -> None:
     hub.done("delete", "namespace", "open-cluster-management-addon", "--wait=false")
 
 
-def test_it_comes_and_goes(hub: Hub, capsys: Capture) -> None:
+def test_addon_is_installed_and_uninstalled_on_a_real_hub(hub: Hub, capsys: Capture) -> None:
     arguments = ["resource-usage", "-n", "add-ons"]
     assert hub.addon("install", *arguments, "--dry-run") == 0
     assert hub.addon("install", *arguments) == 0

@@ -53,7 +53,7 @@ async def rooms(client: Client, *names: str) -> None:
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": each}})
 
 
-def test_where_nobody_decides_it_is_told_when_the_time_is_up(hub: HubAddress, capsys: Capture) -> None:
+def test_install_wait_times_out_without_a_decision(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install", "--wait", "--timeout", "0", "-o", "json") == 1
     told = capsys.readouterr()
     assert {each["done"] for each in json.loads(told.out)} == {"created"}
@@ -61,7 +61,7 @@ def test_where_nobody_decides_it_is_told_when_the_time_is_up(hub: HubAddress, ca
     assert told.err == f"fairway: {NOT_DONE.format(seconds=0, what=what)}\n"
 
 
-def test_clusters_without_it_are_named(hub: HubAddress, capsys: Capture) -> None:
+def test_install_wait_names_clusters_without_agent(hub: HubAddress, capsys: Capture) -> None:
     async def live(client: Client) -> None:
         await rooms(client, "c1", "c2")
         await decide(client, "c1", "c2", "c3")
@@ -77,7 +77,7 @@ def test_clusters_without_it_are_named(hub: HubAddress, capsys: Capture) -> None
     assert capsys.readouterr().err == f"fairway: {NOT_DONE.format(seconds=0, what=what)}\n"
 
 
-def test_no_cluster_is_chosen(hub: HubAddress, capsys: Capture) -> None:
+def test_install_wait_ends_if_no_cluster_is_selected(hub: HubAddress, capsys: Capture) -> None:
     assert addon(hub, "install") == 0
     act(hub.kubeconfig, lambda client: placed(client, 0))
     capsys.readouterr()
@@ -87,7 +87,7 @@ def test_no_cluster_is_chosen(hub: HubAddress, capsys: Capture) -> None:
     assert NONE_SELECTED.format(name=NAME, where=f"by Placement {NAMESPACE}/{NAME}") in told.err
 
 
-def test_it_ends_as_soon_as_all_agents_are_there(hub: HubAddress, tmp_path: Path) -> None:
+def test_install_wait_ends_when_all_agents_are_available(hub: HubAddress, tmp_path: Path) -> None:
     async def live(client: Client) -> None:
         await rooms(client, "c1")
         await placed(client, 1)
@@ -109,7 +109,9 @@ def test_it_ends_as_soon_as_all_agents_are_there(hub: HubAddress, tmp_path: Path
     ("arguments", "message"),
     [(("--timeout", "5"), TIMEOUT_OF_NOTHING), (("--wait", "--dry-run"), NOTHING_TO_WAIT_FOR)],
 )
-def test_waiting_for_nothing_is_refused(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+def test_addon_timeout_without_wait_is_rejected(
+    capsys: Capture, arguments: tuple[str, ...], message: str
+) -> None:
     assert run(["addon", "install", "resource-usage", *arguments]) == 2
     assert message in capsys.readouterr().err
 
@@ -163,7 +165,7 @@ DONE = condition("Progressing", "False")
         (agent(RUNS, DONE, wanted="b", applied="a"), NOT_NEWEST),
     ],
 )
-def test_what_an_agent_lacks(there: ManagedClusterAddOn, why: str) -> None:
+def test_missing_step_of_an_agent_is_named(there: ManagedClusterAddOn, why: str) -> None:
     seen = scene(selected=0)
     seen.observe(Added(there))
     assert seen.missing() == ({"cluster c1": why} if why else {})
@@ -171,7 +173,7 @@ def test_what_an_agent_lacks(there: ManagedClusterAddOn, why: str) -> None:
     assert seen.missing() == {}
 
 
-def test_an_agent_of_before_an_upgrade_does_not_count() -> None:
+def test_agent_of_the_previous_version_is_not_counted() -> None:
     seen = scene(changed=True, before="a", selected=0)
     old = agent(RUNS, DONE, wanted="a", applied="a")
     seen.observe(Added(old))
@@ -183,7 +185,7 @@ def test_an_agent_of_before_an_upgrade_does_not_count() -> None:
     assert seen.missing() == {}
 
 
-def test_a_page_that_says_nothing_yet_is_no_decision() -> None:
+def test_placement_decision_without_status_is_no_decision() -> None:
     seen = scene()
     page = PlacementDecision(metadata=ObjectMeta(name="p", namespace=NAMESPACE))
     seen.observe(Added(page))

@@ -110,7 +110,7 @@ async def _renewed(client: Client) -> None:
     await until(client, LEASES, lambda store: (HOME, "resource-usage-collect") in store)
 
 
-def test_it_publishes_and_shows_that_it_is_well(hubs: Hubs) -> None:
+def test_agent_publishes_scores_and_is_ready(hubs: Hubs) -> None:
     act(hubs.hub.kubeconfig, _forget)
     with logging("agent", "run", *hubs.given, "--health-address", "127.0.0.1:0", MAXCPUCOUNT="100") as agent:
         scores = act(hubs.hub.kubeconfig, _published)
@@ -148,9 +148,7 @@ async def _all_three(client: Client) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
-    hubs: Hubs, tmp_path: Path
-) -> None:
+def test_agent_runs_three_providers_with_their_declared_rights(hubs: Hubs, tmp_path: Path) -> None:
     act(hubs.hub.kubeconfig, _forget)
     act(hubs.cluster.kubeconfig, _hosting)
     content = yaml.safe_load(hubs.cluster.kubeconfig.read_text())
@@ -171,7 +169,7 @@ def test_three_providers_in_one_process_with_the_rights_they_say_they_need(
     assert [each["msg"] for each in agent.lines if each["level"] not in ("info", "INFO")] == []
 
 
-def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:
+def test_agent_resumes_after_it_was_killed(hubs: Hubs) -> None:
     act(hubs.hub.kubeconfig, _forget)
     with logging("agent", "run", *hubs.given) as first:
         act(hubs.hub.kubeconfig, _published)
@@ -190,7 +188,7 @@ def test_a_new_process_goes_on_where_a_killed_one_ended(hubs: Hubs) -> None:
     assert after.metadata.uid == before.metadata.uid
 
 
-def test_a_kubeconfig_that_changes_is_read_again(
+def test_agent_reloads_a_changed_hub_kubeconfig(
     hubs: Hubs, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Even if it leads to another hub."""
@@ -211,7 +209,7 @@ def test_a_kubeconfig_that_changes_is_read_again(
         assert agent.stop() == 0
 
 
-def test_the_namespace_of_the_kubeconfig_is_nobodys_cluster(hubs: Hubs, tmp_path: Path) -> None:
+def test_agent_does_not_take_the_cluster_from_the_kubeconfig_namespace(hubs: Hubs, tmp_path: Path) -> None:
     """As in the Secret of an add-on, where it is always the same word."""
     content = yaml.safe_load(hubs.hub.kubeconfig.read_text())
     content["contexts"][0]["context"]["namespace"] = "configuration"
@@ -231,7 +229,7 @@ def ended(*arguments: object, **variables: str) -> str:
     return " ".join(ran.stderr.split())
 
 
-def test_a_hub_kubeconfig_that_is_missing_or_wrong(hubs: Hubs, tmp_path: Path) -> None:
+def test_agent_with_a_missing_or_invalid_hub_kubeconfig_exits_2(hubs: Hubs, tmp_path: Path) -> None:
     others = hubs.given[2:]
     missing = tmp_path / "missing"
     assert f"{missing}" in ended("--hub-kubeconfig", missing, *others)
@@ -247,7 +245,7 @@ def test_a_hub_kubeconfig_that_is_missing_or_wrong(hubs: Hubs, tmp_path: Path) -
     assert "(401): expired, or for another hub" in ended("--hub-kubeconfig", stale, *others)
 
 
-def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
+def test_agent_rejects_the_hub_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
     shutil.copy(hubs.hub.kubeconfig, tmp_path / "kubeconfig")
     (tmp_path / "cluster-name").write_text("cluster2")
     said = ended("--hub-kubeconfig", tmp_path / "kubeconfig", *hubs.given[2:])
@@ -265,12 +263,14 @@ def test_a_kubeconfig_of_another_cluster(hubs: Hubs, tmp_path: Path) -> None:
         (["--cluster-name", "c", "--health-address", "here"], "is not an address"),
     ],
 )
-def test_wrong_options(capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str) -> None:
+def test_wrong_agent_options_exit_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
     assert run(["agent", "run", "--hub-kubeconfig", "x", *arguments]) == 2
     assert complaint in " ".join(capsys.readouterr().err.split())
 
 
-def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
+def test_wrong_agent_input_exits_2(hubs: Hubs, tmp_path: Path) -> None:
     hub = ("--hub-kubeconfig", hubs.hub.kubeconfig)
     assert WHICH_CLUSTER in ended(*hub, "--cluster-name", CLUSTER)
     assert "did you mean 'resource-usage'?" in ended(*hubs.given, "--providers", "resource-usge")
@@ -280,16 +280,18 @@ def test_wrong_input(hubs: Hubs, tmp_path: Path) -> None:
     options.write_text("health: {}")
     assert "options for health, which --providers does not name" in ended(*hubs.given, "--config", options)
     options.write_text("- resource-usage")
+    assert "the options of a provider must be a mapping" in ended(*hubs.given, "--config", options)
+    options.write_text("resource-usage: 7")
     assert "must map providers to their options" in ended(*hubs.given, "--config", options)
     assert "provider static" in ended(*hubs.given, "--providers", "static")
 
 
-def test_an_empty_interval_is_none() -> None:
+def test_empty_duration_is_none() -> None:
     assert duration("") is None
     assert duration("90") == duration("90s") == 90
 
 
-def test_the_lease_is_renewed_only_while_it_is_well(hubs: Hubs) -> None:
+def test_agent_lease_is_renewed_only_while_scores_are_published(hubs: Hubs) -> None:
     asked, told = asyncio.Event(), False
     times = 0
 
@@ -316,7 +318,7 @@ def test_the_lease_is_renewed_only_while_it_is_well(hubs: Hubs) -> None:
     act(hubs.cluster.kubeconfig, work)
 
 
-def test_a_cluster_that_takes_no_lease_is_scored_all_the_same(
+def test_agent_publishes_although_the_cluster_rejects_its_lease(
     hubs: Hubs, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(client: Client) -> None:

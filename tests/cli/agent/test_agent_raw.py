@@ -42,7 +42,7 @@ def agent_arguments(*, raw: bool) -> list[str]:
     return found
 
 
-def test_it_is_off_unless_asked_for() -> None:
+def test_agent_publishes_no_managed_cluster_scores_by_default() -> None:
     assert OPTION not in agent_arguments(raw=False)
     assert "managedclusterscores" not in json.dumps(list(documents(Plan(provider="resource-usage"))))
     assert OPTION in agent_arguments(raw=True)
@@ -82,7 +82,7 @@ def granted(request: pytest.FixtureRequest, hubs: Hubs, tmp_path: Path) -> Itera
     act(hubs.hub.kubeconfig, forget)
 
 
-def test_raw_values_are_published_with_the_rights_an_installation_gives(
+def test_agent_publishes_managed_cluster_scores_with_installed_rights(
     hubs: Hubs, granted: tuple[bool, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With settings that an installation with the option, and with ``--set SCORE_NAME``, hands to the agent."""
@@ -122,7 +122,9 @@ async def _raw(client: Client, *, name: str, provider: str) -> None:
     await client.create(MANAGED_CLUSTER_SCORES, body, namespace="c1")
 
 
-def test_what_was_published_goes_with_the_add_on(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_uninstall_deletes_managed_cluster_scores_of_the_agent(
+    fairway_hub: HubAddress, capsys: Capture
+) -> None:
     async def publish(client: Client) -> None:
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "c1"}})
         await _raw(client, name="c1-cpuavailable", provider="resource-usage")
@@ -140,7 +142,7 @@ def test_what_was_published_goes_with_the_add_on(fairway_hub: HubAddress, capsys
     assert act(fairway_hub.kubeconfig, left) == ["c1-health"]
 
 
-def test_a_hub_that_does_not_know_the_kind(tmp_path: Path, capsys: Capture) -> None:
+def test_agent_reports_a_hub_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
     """As hubs of OCM do not."""
     kinds = [each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores.")]
     with hub_in_thread(folder=tmp_path, definitions=kinds) as hub:
@@ -150,7 +152,7 @@ def test_a_hub_that_does_not_know_the_kind(tmp_path: Path, capsys: Capture) -> N
         assert addon(hub, "uninstall") == 0
 
 
-def test_what_is_printed_for_gitops_has_it(capsys: Capture) -> None:
+def test_printed_addon_manifests_grant_managed_cluster_scores(capsys: Capture) -> None:
     assert run(["addon", "install", "resource-usage", OPTION, "--dry-run", "-o", "json"]) == 0
     items = json.loads(capsys.readouterr().out)["items"]
     rules = next(each for each in items if each["kind"] == "ClusterRole")["rules"]

@@ -36,7 +36,7 @@ def agent(file: Path, folder: Path, *more: str) -> int:
     )
 
 
-def test_no_program_is_run(tmp_path: Path, capsys: Capture) -> None:
+def test_confined_agent_rejects_exec_plugins(tmp_path: Path, capsys: Capture) -> None:
     marker = tmp_path / "ran"
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -56,7 +56,9 @@ def test_no_program_is_run(tmp_path: Path, capsys: Capture) -> None:
     "path", ["{tmp}/secret", "../../secret", "x/../../../secret", "/etc/hostname", "../../volumes2/x"]
 )
 @pytest.mark.parametrize("field", ["tokenFile", "client-certificate", "client-key", "certificate-authority"])
-def test_no_file_elsewhere_is_read(tmp_path: Path, capsys: Capture, field: str, path: str) -> None:
+def test_confined_agent_rejects_files_outside_its_folder(
+    tmp_path: Path, capsys: Capture, field: str, path: str
+) -> None:
     (tmp_path / "secret").write_text("hunter2")
     folder, given = tmp_path / "volumes" / "hub", path.format(tmp=tmp_path)
     part = {field: given}
@@ -70,7 +72,7 @@ def test_no_file_elsewhere_is_read(tmp_path: Path, capsys: Capture, field: str, 
     assert "hunter2" not in shown
 
 
-def test_another_user_in_the_file_is_looked_at_too(tmp_path: Path, capsys: Capture) -> None:
+def test_confined_agent_checks_every_user_of_the_kubeconfig(tmp_path: Path, capsys: Capture) -> None:
     file = kubeconfig(tmp_path / "hub")
     document = yaml.safe_load(file.read_text())
     document["users"].append({"name": "other", "user": {"tokenFile": "/etc/hostname"}})
@@ -80,7 +82,7 @@ def test_another_user_in_the_file_is_looked_at_too(tmp_path: Path, capsys: Captu
 
 
 @pytest.mark.parametrize("provider", ["{tmp}/evil.py", "evil:made", "evil.py"])
-def test_no_code_is_loaded(
+def test_confined_agent_rejects_providers_in_files(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, provider: str
 ) -> None:
     marker = tmp_path / "ran"
@@ -93,7 +95,7 @@ def test_no_code_is_loaded(
     assert not marker.exists()
 
 
-def test_no_options_of_providers_are_read(tmp_path: Path, capsys: Capture) -> None:
+def test_confined_agent_rejects_a_config_file(tmp_path: Path, capsys: Capture) -> None:
     options = tmp_path / "options.yaml"
     options.write_text("forecast: {provider: evil.py}")
     file = kubeconfig(tmp_path / "hub")

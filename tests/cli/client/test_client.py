@@ -65,12 +65,12 @@ def complaint(capsys: Capture, arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_no_kubeconfig(capsys: Capture, verb: list[str]) -> None:
+def test_missing_default_kubeconfig_names_the_options(capsys: Capture, verb: list[str]) -> None:
     files_would_do = verb[0] in ("explain", "lint", "place") and "--watch" not in verb
     assert complaint(capsys, verb) == f"{NO_INPUT if files_would_do else NO_HUB}\n"
 
 
-def test_a_kubeconfig_that_is_not_there_or_none(tmp_path: Path, capsys: Capture) -> None:
+def test_missing_or_malformed_kubeconfig_exits_2(tmp_path: Path, capsys: Capture) -> None:
     missing = str(tmp_path / "missing")
     assert complaint(capsys, ["get", "clusters", "--kubeconfig", missing]) == (
         f"{missing}: does not exist; check the path\n"
@@ -83,7 +83,7 @@ def test_a_kubeconfig_that_is_not_there_or_none(tmp_path: Path, capsys: Capture)
     assert "does not exist" in complaint(capsys, ["place", *file])
 
 
-def test_a_context_that_is_not_there(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_unknown_context_lists_the_known_ones(fairway_hub: HubAddress, capsys: Capture) -> None:
     arguments = ["get", "clusters", "--kubeconfig", str(fairway_hub.kubeconfig), "--context", "fairwy"]
     assert "there is no context 'fairwy'; did you mean 'fairway'?" in complaint(capsys, arguments)
 
@@ -97,7 +97,9 @@ def kubeconfig(
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]) -> None:
+def test_unreachable_hub_names_server_and_kubeconfig(
+    tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]
+) -> None:
     with Port() as port:  # which nobody else gets meanwhile
         url = f"https://127.0.0.1:{port}"
         path = kubeconfig(tmp_path, fairway_hub, url=url)
@@ -106,7 +108,9 @@ def test_nobody_listens(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture
     assert said.endswith(f"; check that the hub of {path} is running, or select another one with --context\n")
 
 
-def test_a_certificate_nobody_trusts(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_untrusted_certificate_names_the_kubeconfig(
+    tmp_path: Path, fairway_hub: HubAddress, capsys: Capture
+) -> None:
     folder = tmp_path / "authority"
     folder.mkdir()
     stranger = Authority.create(folder).pair.certificate
@@ -118,7 +122,7 @@ def test_a_certificate_nobody_trusts(tmp_path: Path, fairway_hub: HubAddress, ca
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_a_user_the_hub_does_not_know(
+def test_rejected_credentials_name_the_kubeconfig(
     tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]
 ) -> None:
     path = kubeconfig(tmp_path, fairway_hub, token="expired")
@@ -137,7 +141,7 @@ def poor(tmp_path: Path) -> Any:
         yield hub, kubeconfig(tmp_path, hub, token="secret-of-eve")
 
 
-def test_what_one_may_not_do_and_who_can_grant_it(
+def test_missing_right_names_the_commands_that_grant_it(
     poor: tuple[HubAddress, Path], capsys: Capture, tmp_path: Path
 ) -> None:
     hub, path = poor
@@ -197,7 +201,7 @@ def test_what_one_may_not_do_and_who_can_grant_it(
     assert "does not allow eve to list certificatesigningrequests.certificates.k8s.io; " in said
 
 
-def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
+def test_missing_crd_names_the_command_that_installs_it(tmp_path: Path, capsys: Capture) -> None:
     with hub_in_thread(folder=tmp_path, definitions=()) as hub:
         for verb in VERBS:
             said = complaint(capsys, [*verb, "--kubeconfig", str(hub.kubeconfig)])
@@ -210,7 +214,7 @@ def test_a_hub_without_the_kinds(tmp_path: Path, capsys: Capture) -> None:
             )
 
 
-def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
+def test_server_that_is_no_kubernetes_api_is_reported(tmp_path: Path, capsys: Capture) -> None:
     """It answers 404 to everything, as many web servers do."""
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -277,13 +281,13 @@ def test_a_server_that_is_no_hub(tmp_path: Path, capsys: Capture) -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_other_refusals_in_words(error: KubeError, expected: str) -> None:
+def test_other_refusals_print_code_and_reason(error: KubeError, expected: str) -> None:
     connection = Connection(server="https://h", place="the file")
     said = explain_error(error, hub=HubChoice(), connection=connection).replace("https://h", "H")
     assert said.startswith(expected)
 
 
-def test_how_kubectl_is_called_for_the_same_hub() -> None:
+def test_printed_kubectl_command_uses_the_same_hub() -> None:
     assert HubChoice().kubectl == "kubectl"
     chosen = HubChoice(kubeconfig="/with a blank", context="x;y")
     assert shlex.split(chosen.kubectl) == ["kubectl", "--kubeconfig", "/with a blank", "--context", "x;y"]
@@ -299,7 +303,7 @@ def test_warnings_of_the_hub_go_to_stderr_in_one_visible_line(capsys: Capture) -
     assert capsys.readouterr() == ("", "fairway: careful\\x1b[31m\n")
 
 
-def test_everything_on_a_hub_is_what_the_files_would_have_given(fairway_hub: HubAddress) -> None:
+def test_objects_of_a_hub_equal_their_files(fairway_hub: HubAddress) -> None:
     from fairway.cli.client.overlay import identity
     from fairway.cli.files.loader import load
 
@@ -315,7 +319,7 @@ def test_everything_on_a_hub_is_what_the_files_would_have_given(fairway_hub: Hub
     assert {(each.origin.file, each.origin.line) for each in found} == {(fairway_hub.url, 0)}
 
 
-def test_pages_that_the_hub_forgot_are_read_anew(
+def test_expired_continue_token_restarts_the_list(
     fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when reading takes longer than the hub remembers."""
@@ -342,7 +346,9 @@ def test_pages_that_the_hub_forgot_are_read_anew(
     assert act(fairway_hub.kubeconfig, read) == [f"c{number}" for number in range(7)]
 
 
-def test_progress_for_somebody_who_looks(fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_large_hub_shows_progress_on_a_terminal(
+    fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a terminal, and only if there is much to read."""
     fill(fairway_hub.kubeconfig, *(cluster(f"c{number}") for number in range(40)))
     code = (
@@ -370,7 +376,7 @@ def test_progress_for_somebody_who_looks(fairway_hub: HubAddress, monkeypatch: p
         assert b"has no Placement" in said
 
 
-def test_a_kind_that_must_be_there(tmp_path: Path, capsys: Capture) -> None:
+def test_missing_required_kind_is_an_error(tmp_path: Path, capsys: Capture) -> None:
     without = tuple(each for each in crds() if not each["metadata"]["name"].startswith(PLACEMENTS.plural))
     with hub_in_thread(folder=tmp_path, definitions=without) as hub:
         said = complaint(capsys, ["place", "--kubeconfig", str(hub.kubeconfig)])
@@ -380,7 +386,7 @@ def test_a_kind_that_must_be_there(tmp_path: Path, capsys: Capture) -> None:
         )
 
 
-def test_the_kubeconfig_is_found_where_kubectl_finds_it(
+def test_kubeconfig_is_found_as_in_kubectl(
     fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Capture
 ) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"))

@@ -111,7 +111,7 @@ def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
     return empty
 
 
-def test_what_kubectl_wrote_is_shown(hub: Hub, capsys: Capture) -> None:
+def test_get_shows_objects_that_kubectl_created(hub: Hub, capsys: Capture) -> None:
     assert hub.fairway("get", "clusters") == 0
     assert capsys.readouterr() == (CLUSTERS, "")
     assert hub.fairway("get", "placements", "-A", "-o", "json") == 0
@@ -120,7 +120,7 @@ def test_what_kubectl_wrote_is_shown(hub: Hub, capsys: Capture) -> None:
     assert ours["items"] == theirs["items"]
 
 
-def test_the_hub_is_what_the_files_are(hub: Hub, capsys: Capture) -> None:
+def test_objects_of_a_real_hub_equal_their_files(hub: Hub, capsys: Capture) -> None:
     for verb in (["place", "-o", "json"], ["lint", "--severity", "info", "-o", "json"]):
         assert hub.fairway(*verb) == 0
         live = json.loads(capsys.readouterr().out)
@@ -136,12 +136,12 @@ def test_the_hub_is_what_the_files_are(hub: Hub, capsys: Capture) -> None:
         assert chosen(live) == chosen(files)
 
 
-def test_explain_of_the_hub(hub: Hub, capsys: Capture) -> None:
+def test_explain_works_on_a_real_hub(hub: Hub, capsys: Capture) -> None:
     assert hub.fairway("explain", "placement", "ns1/most-free-cpu", "--cluster", "gpu-iad") == 0
     assert "let placement ns1/most-free-cpu tolerate the taint gpu=true:NoSelect" in capsys.readouterr().out
 
 
-def test_who_may_not_is_told_what_to_be_granted_and_then_may(hub: Hub, capsys: Capture) -> None:
+def test_forbidden_error_has_commands_that_grant_the_right(hub: Hub, capsys: Capture) -> None:
     """The commands that are printed, given to kubectl as they are, but as somebody who may."""
     asked = ["place", "--kubeconfig", str(hub.alice)]
     assert run(asked) == 2
@@ -160,7 +160,7 @@ def test_who_may_not_is_told_what_to_be_granted_and_then_may(hub: Hub, capsys: C
     assert "does not allow alice to list namespaces; " in capsys.readouterr().err
 
 
-def test_sets_are_bound_and_filled_as_kubectl_sees_it(hub: Hub, capsys: Capture) -> None:
+def test_clusterset_changes_are_seen_by_kubectl(hub: Hub, capsys: Capture) -> None:
     assert hub.fairway("clusterset", "bind", "hosting", "-n", "ns1") == 0
     bound = json.loads(hub.done("get", "managedclustersetbinding", "hosting", "-n", "ns1", "-o", "json"))
     assert bound["spec"] == {"clusterSet": "hosting"}
@@ -175,7 +175,7 @@ def test_sets_are_bound_and_filled_as_kubectl_sees_it(hub: Hub, capsys: Capture)
     assert capsys.readouterr().out.count("moved from set") == 4
 
 
-def test_an_agent_that_joins_gets_its_certificate(hub: Hub, capsys: Capture) -> None:
+def test_accepted_agent_gets_its_certificate_on_a_real_hub(hub: Hub, capsys: Capture) -> None:
     cluster = {
         "apiVersion": "cluster.open-cluster-management.io/v1",
         "kind": "ManagedCluster",
@@ -212,7 +212,7 @@ def test_an_agent_that_joins_gets_its_certificate(hub: Hub, capsys: Capture) -> 
     hub.done("delete", "mcl", "joining")
 
 
-def test_a_watch_outlives_the_hub(hub: Hub, tmp_path: Path) -> None:
+def test_get_watch_outlives_a_real_hub(hub: Hub, tmp_path: Path) -> None:
     with watch(tmp_path, hub.kubeconfig, "get", "clusters", "apps-fra", "-w") as watched:
         assert [line.split()[0] for line in watched.lines(2)] == ["NAME", "apps-fra"]
         if hub.restart is not None:
@@ -225,7 +225,7 @@ def test_a_watch_outlives_the_hub(hub: Hub, tmp_path: Path) -> None:
         assert watched.interrupt()[0] == 130
 
 
-def test_a_placement_for_kubectl_is_checked_first(hub: Hub, capsys: Capture) -> None:
+def test_place_checks_a_placement_against_a_real_hub(hub: Hub, capsys: Capture) -> None:
     """What `place --hub` says of a file is so once it is applied."""
     file = str(ROOT / "examples" / "most-free-cpu.yaml")
     assert hub.fairway("place", "-f", file, "--hub", "-o", "json") == 0

@@ -71,7 +71,7 @@ def explain(name: str, *arguments: str) -> int:
     return run(["explain", "-f", EXAMPLE, "placement", name, "--now", NOW, *arguments])
 
 
-def test_why_these_and_why_not_the_others(capsys: Capture) -> None:
+def test_explain_prints_selected_and_rejected_clusters(capsys: Capture) -> None:
     assert explain("ns1/most-free-cpu") == 0
     assert capsys.readouterr() == (HEAD, "")
 
@@ -79,14 +79,14 @@ def test_why_these_and_why_not_the_others(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("cluster", "expected"), [("gpu-iad", TURNED_AWAY), ("apps-sin", RANKED_LOWER), ("apps-iad", CHOSEN)]
 )
-def test_why_not_that_one(capsys: Capture, cluster: str, expected: str) -> None:
+def test_explain_cluster_prints_the_smallest_change(capsys: Capture, cluster: str, expected: str) -> None:
     """What was asked comes first."""
     assert explain("ns1/most-free-cpu", "--cluster", cluster) == 0
     summary, rest = HEAD.split("\n\n", 1)
     assert capsys.readouterr() == (f"{summary}\n{expected}\n{rest}", "")
 
 
-def test_several_edits_are_numbered(capsys: Capture) -> None:
+def test_explain_numbers_several_edits(capsys: Capture) -> None:
     assert explain("hypershift/least-hosted", "--cluster", "hosting-sin") == 0
     lines = capsys.readouterr().out.split("What would make it win\n")[1].splitlines()
     claim = "full.hostedclustercount.hypershift.openshift.io"
@@ -97,28 +97,28 @@ def test_several_edits_are_numbered(capsys: Capture) -> None:
     ]
 
 
-def test_no_small_change(capsys: Capture) -> None:
+def test_explain_without_a_small_change_says_so(capsys: Capture) -> None:
     assert explain("ns1/modern-and-free", "--cluster", "apps-sin") == 0
     answer = capsys.readouterr().out.split("What would make it win\n")[1]
     assert answer.startswith("  No small change found: CEL expression 'semver(")
     assert "Nothing to try" in answer
 
 
-def test_names_are_cut_short_unless_all_are_wanted(capsys: Capture) -> None:
+def test_explain_shortens_lists_unless_all_is_given(capsys: Capture) -> None:
     assert explain("hypershift/least-hosted") == 0
     assert "apps-fra, apps-iad, apps-sin, edge-store-7 … and 1 more\n" in capsys.readouterr().out
     assert explain("hypershift/least-hosted", "--all") == 0
     assert "apps-fra, apps-iad, apps-sin, edge-store-7, gpu-iad\n" in capsys.readouterr().out
 
 
-def test_spread_has_no_margin_and_nobody_competes(capsys: Capture) -> None:
+def test_explain_of_spread_has_no_margin(capsys: Capture) -> None:
     assert explain("everywhere/three-regions", "--cluster", "hosting-fra") == 0
     assert "  The spread policy decides, so there is no margin in points.\n" in capsys.readouterr().out
     assert explain("everywhere/roll-out", "--cluster", "apps-fra") == 0
     assert "  No other cluster competes for its place.\n" in capsys.readouterr().out
 
 
-def test_earlier_placements_are_decided_first_unless_it_is_alone(capsys: Capture) -> None:
+def test_explain_decides_earlier_placements_first(capsys: Capture) -> None:
     def totals(*arguments: str) -> list[int]:
         assert explain("ns1/training", "-o", "json", *arguments) == 0
         return [each["total"] for each in json.loads(capsys.readouterr().out)["chosen"]]
@@ -127,7 +127,7 @@ def test_earlier_placements_are_decided_first_unless_it_is_alone(capsys: Capture
     assert totals("--alone") == [100]
 
 
-def test_for_programs(capsys: Capture) -> None:
+def test_explain_json_has_all_fields(capsys: Capture) -> None:
     assert explain("ns1/most-free-cpu", "--cluster", "apps-sin", "-o", "json") == 0
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert sorted(document) == [
@@ -191,7 +191,7 @@ def test_for_programs(capsys: Capture) -> None:
     assert yaml.safe_load(capsys.readouterr().out) == document
 
 
-def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> None:
+def test_explain_of_an_empty_decision(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "alone.yaml"
     file.write_text(
         "apiVersion: cluster.open-cluster-management.io/v1beta1\n"
@@ -213,7 +213,7 @@ def test_a_placement_with_nothing_chosen(tmp_path: Path, capsys: Capture) -> Non
     )
 
 
-def test_a_misconfigured_placement_and_one_that_wants_none(tmp_path: Path, capsys: Capture) -> None:
+def test_explain_of_misconfigured_and_zero_cluster_placements(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "odd.yaml"
     file.write_text(
         """
@@ -242,7 +242,7 @@ spec: {numberOfClusters: 0}
     assert "  raise spec.numberOfClusters of placement ns1/none from 0 to 2\n" in text
 
 
-def test_what_is_missing_is_said_without_sending_people_here(tmp_path: Path, capsys: Capture) -> None:
+def test_explain_of_an_unsatisfied_placement_has_no_remedy(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "many.yaml"
     file.write_text(
         "apiVersion: cluster.open-cluster-management.io/v1beta1\n"
@@ -261,22 +261,22 @@ def test_what_is_missing_is_said_without_sending_people_here(tmp_path: Path, cap
         (("ns1/idlest", "--cluster", "gpu-aid"), "cluster gpu-aid not found; did you mean gpu-iad?"),
     ],
 )
-def test_names_that_are_not_there(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
+def test_explain_of_unknown_names_exits_2(capsys: Capture, arguments: tuple[str, ...], message: str) -> None:
     assert explain(*arguments) == 2
     assert capsys.readouterr() == ("", f"fairway: {message}\n")
 
 
-def test_no_placement_in_the_input(capsys: Capture) -> None:
+def test_explain_without_placement_exits_2(capsys: Capture) -> None:
     assert run(["explain", "-f", f"{EXAMPLE}/clusters.yaml", "placement", "web"]) == 2
     assert capsys.readouterr().err == "fairway: no Placement in the input; name a file with one with -f\n"
 
 
-def test_only_placements_are_explained(capsys: Capture) -> None:
+def test_explain_of_another_kind_exits_2(capsys: Capture) -> None:
     assert run(["explain", "-f", EXAMPLE, "pod", "web"]) == 2
     assert "placement" in capsys.readouterr().err
 
 
-def test_an_amount_claims_no_more_than_was_tried(capsys: Capture) -> None:
+def test_explain_amounts_are_verified(capsys: Capture) -> None:
     words = ["explain", "-f", EXAMPLE, "placement", "everywhere/three-regions", "--cluster", "apps-sin"]
     assert run([*words, "--now", NOW]) == 0
     answer = capsys.readouterr().out

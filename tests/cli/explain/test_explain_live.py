@@ -46,9 +46,7 @@ def explain(hub: HubAddress, name: str, *arguments: str) -> int:
     return run(["explain", *NOW, "placement", name, *arguments, "--kubeconfig", str(hub.kubeconfig)])
 
 
-def test_the_answer_is_that_of_the_files_and_what_the_hub_has_beside_it(
-    hub: HubAddress, capsys: Capture
-) -> None:
+def test_explain_of_a_hub_equals_that_of_its_files(hub: HubAddress, capsys: Capture) -> None:
     assert run(["explain", *NOW, "-f", str(EXAMPLE), "placement", NAME, "--cluster", "gpu-iad"]) == 0
     lines = capsys.readouterr().out.splitlines()
     lines.insert(2, "on the hub: the same clusters")
@@ -69,7 +67,7 @@ def test_the_answer_is_that_of_the_files_and_what_the_hub_has_beside_it(
         ),
     ],
 )
-def test_what_is_decided_on_the_hub(
+def test_explain_shows_the_decision_on_the_hub(
     hub: HubAddress, capsys: Capture, name: str, told: str, recorded: list[str] | None
 ) -> None:
     assert explain(hub, name) == 0
@@ -78,7 +76,9 @@ def test_what_is_decided_on_the_hub(
     assert json.loads(capsys.readouterr().out)["recorded"] == recorded
 
 
-def test_what_others_have_is_what_the_hub_says_they_have(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_explain_uses_decisions_of_other_placements_on_the_hub(
+    fairway_hub: HubAddress, capsys: Capture
+) -> None:
     """Of files, earlier placements are decided first; on a hub they are decided already, or not."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
 
@@ -92,7 +92,7 @@ def test_what_others_have_is_what_the_hub_says_they_have(fairway_hub: HubAddress
     assert total() < 100
 
 
-def test_a_name_alone_is_looked_for_in_the_namespace_of_the_context(
+def test_explain_defaults_to_the_namespace_of_the_context(
     hub: HubAddress, tmp_path: Path, capsys: Capture
 ) -> None:
     assert explain(hub, "most-free-cpu") == 0
@@ -108,7 +108,7 @@ def test_a_name_alone_is_looked_for_in_the_namespace_of_the_context(
     assert "did you mean ns1/most-free-cpu?" in capsys.readouterr().err
 
 
-def test_a_what_if_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
+def test_explain_of_a_file_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
     found = yaml.safe_load_all((EXAMPLE / "placements.yaml").read_text())
     (changed,) = (each for each in found if each["metadata"]["name"] == "most-free-cpu")
     changed["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
@@ -127,12 +127,14 @@ def test_a_what_if_against_the_hub(hub: HubAddress, tmp_path: Path, capsys: Capt
         (["--watch", *NOW], "--watch and --now exclude each other"),
     ],
 )
-def test_what_cannot_be_watched(capsys: Capture, arguments: list[str], message: str) -> None:
+def test_explain_watch_rejects_contradictory_options(
+    capsys: Capture, arguments: list[str], message: str
+) -> None:
     assert run(["explain", "placement", "web", *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_explain_watch_prints_again_when_the_result_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
     # Nobody's until it bears a label, which is one write: a page without its status would be an answer of its own.
     page = decision("web-decision-1", ["c1"])
     fill(
@@ -166,7 +168,7 @@ def test_it_explains_again_when_the_answer_changes(tmp_path: Path, fairway_hub: 
         assert watched.interrupt() == (130, "")
 
 
-def test_a_document_for_each_answer_also_when_a_score_runs_out(
+def test_explain_watch_json_prints_a_document_when_a_score_expires(
     tmp_path: Path, fairway_hub: HubAddress
 ) -> None:
     exact = policy(addon("cpu"), mode="Exact")
@@ -195,7 +197,7 @@ def test_a_document_for_each_answer_also_when_a_score_runs_out(
         assert datetime.now(UTC) > until
 
 
-def test_what_is_not_there_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_explain_watch_of_an_unknown_name_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> None:
     with watch(tmp_path, fairway_hub.kubeconfig, "explain", "placement", "web", "--watch") as watched:
         assert watched.process.wait() == 2
         assert f"hub {fairway_hub.url} has no Placement; " in watched.errors.read_text()

@@ -31,7 +31,7 @@ def broken(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("verb", [["place"], ["explain", "placement", "apps/web"]], ids=["place", "explain"])
-def test_every_broken_expression_is_named_with_its_place(
+def test_broken_cel_expression_is_reported_with_its_place(
     broken: str, verb: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*verb, "-f", broken]) == 2
@@ -48,11 +48,11 @@ def test_every_broken_expression_is_named_with_its_place(
     assert second.endswith("; correct the expression; the variable is managedCluster")
 
 
-def test_lint_reports_it_among_other_findings(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lint_reports_broken_cel_expressions(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lint", "-f", broken]) == 1
     assert "[expression-broken]" in capsys.readouterr().out
 
 
-def test_a_misspelt_verb_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_verb_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plce"]) == 2
     assert "No such command 'plce'. Did you mean 'place'?" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def finding(document: object) -> Finding:
 
 
 @pytest.mark.parametrize("version", KNOWN["Placement"])
-def test_ours(version: str) -> None:
+def test_own_kinds_are_classified_as_own(version: str) -> None:
     assert classify({"apiVersion": version, "kind": "Placement"}, KNOWN) is True
 
 
@@ -33,7 +33,7 @@ def test_ours(version: str) -> None:
         ("placement.example.com/v1", "Placement"),
     ],
 )
-def test_somebody_elses(version: str, kind: str) -> None:
+def test_foreign_kinds_are_classified_as_foreign(version: str, kind: str) -> None:
     assert classify({"apiVersion": version, "kind": kind}, KNOWN) is False
 
 
@@ -41,7 +41,7 @@ def test_somebody_elses(version: str, kind: str) -> None:
     ("kind", "meant"),
     [("Placment", "Placement"), ("placement", "Placement"), ("Plcaement", "Placement"), ("Pods", "Pod")],
 )
-def test_a_misspelt_kind_is_an_error(kind: str, meant: str) -> None:
+def test_misspelt_kind_is_an_error(kind: str, meant: str) -> None:
     found = finding({"apiVersion": f"{GROUP}/v1beta1", "kind": kind})
     assert found.path == "kind"
     assert f"did you mean {meant}?" in found.remedy
@@ -51,7 +51,7 @@ def test_a_misspelt_kind_is_an_error(kind: str, meant: str) -> None:
 @pytest.mark.parametrize(
     "version", ["v1beta1", f"{GROUP}/v1beta9", "cluster.open-cluster-managment.io/v1beta1"]
 )
-def test_a_wrong_version_of_our_kind_is_an_error(version: str) -> None:
+def test_wrong_version_of_an_own_kind_is_an_error(version: str) -> None:
     found = finding({"apiVersion": version, "kind": "Placement"})
     assert (found.path, f"{GROUP}/v1beta1 or {GROUP}/v1alpha1" in found.remedy) == ("apiVersion", True)
 
@@ -68,12 +68,12 @@ def test_a_wrong_version_of_our_kind_is_an_error(version: str) -> None:
         ({"apiVersion": 1, "kind": "Pod"}, "apiVersion", "apiVersion must be text"),
     ],
 )
-def test_what_is_no_object(document: object, path: str, message: str) -> None:
+def test_value_without_kind_is_no_object(document: object, path: str, message: str) -> None:
     found = finding(document)
     assert (found.path, found.message) == (path, message)
 
 
-def test_distance() -> None:
+def test_spelling_distance_counts_edits() -> None:
     assert distance("kitten", "sitting", at_most=9) == 3
     assert distance("ab", "ba", at_most=2) == 1
     assert distance("", "abc", at_most=3) == 3

@@ -50,7 +50,7 @@ def problem(tmp_path: Path, text: str | bytes, name: str = "x.yaml") -> Problem:
     return only
 
 
-def test_objects_are_typed_and_remember_where_they_came_from(tmp_path: Path) -> None:
+def test_loaded_objects_are_typed_with_file_and_line(tmp_path: Path) -> None:
     objects = loaded(tmp_path, f"{CLUSTER}---\n---\n# a comment\n{PLACEMENT}spec: {{numberOfClusters: 2}}\n")
     (cluster,) = objects.of(ManagedCluster)
     (placement,) = objects.of(Placement)
@@ -62,7 +62,7 @@ def test_objects_are_typed_and_remember_where_they_came_from(tmp_path: Path) -> 
     assert objects.origin(object()) is None
 
 
-def test_the_example_fleet_loads() -> None:
+def test_example_fleet_loads() -> None:
     objects = load([str(EXAMPLES)])
     assert len(objects.of(ManagedCluster)) == 8
     assert {placement.metadata.name for placement in objects.of(Placement)} >= {"least-hosted", "placement"}
@@ -70,7 +70,7 @@ def test_the_example_fleet_loads() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.yaml", "x.txt", "x.json.gz"])
-def test_lists_are_opened(tmp_path: Path, name: str) -> None:
+def test_loader_expands_lists(tmp_path: Path, name: str) -> None:
     documents = list(generate(clusters=10, seed=1))
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=1).encode()
     objects = loaded(tmp_path, gzip.compress(text) if name.endswith(".gz") else text, name)
@@ -80,37 +80,37 @@ def test_lists_are_opened(tmp_path: Path, name: str) -> None:
     assert text.splitlines()[lines[5] - 1].strip() == b"{"
 
 
-def test_a_yaml_list_gives_every_item_its_line(tmp_path: Path) -> None:
+def test_items_of_a_yaml_list_have_their_lines(tmp_path: Path) -> None:
     item = "".join(f"  {line}\n" for line in CLUSTER.splitlines())
     second = item.replace("c1", "c2")
     text = f"kind: ManagedClusterList\napiVersion: v1\nitems:\n- {item[2:]}- {second[2:]}"
     assert [each.origin.line for each in loaded(tmp_path, text)] == [4, 9]
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_loader_reads_json_lines(tmp_path: Path) -> None:
     lines = "\n".join(json.dumps(document) for document in generate(clusters=3, seed=1))
     assert len(loaded(tmp_path, lines, "x.jsonl").of(ManagedCluster)) == 3
 
 
-def test_yaml_that_begins_like_json(tmp_path: Path) -> None:
+def test_loader_reads_yaml_that_begins_like_json(tmp_path: Path) -> None:
     text = "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: a}}"
     assert len(loaded(tmp_path, text)) == 1
 
 
-def test_kinds_of_others_are_counted(tmp_path: Path) -> None:
+def test_loader_counts_objects_of_other_kinds(tmp_path: Path) -> None:
     others = "".join(
         f"---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\n" for kind in ("Namespace", "Secret")
     )
     assert loaded(tmp_path, CLUSTER + others).ignored == {"Namespace": 1, "Secret": 1}
 
 
-def test_a_namespace_not_given_is_default(tmp_path: Path) -> None:
+def test_missing_namespace_is_default(tmp_path: Path) -> None:
     text = PLACEMENT.replace("  namespace: ns1\n", "spec: {}\n")
     (placement,) = loaded(tmp_path, text).of(Placement)
     assert placement.metadata.namespace == "default"
 
 
-def test_the_old_version_of_placement_is_read(tmp_path: Path) -> None:
+def test_loader_reads_placement_v1alpha1(tmp_path: Path) -> None:
     text = PLACEMENT.replace("v1beta1", "v1alpha1") + "spec: {numberOfClusters: 1}\n"
     (placement,) = loaded(tmp_path, text).of(Placement)
     assert placement.spec.numberOfClusters == 1
@@ -136,7 +136,9 @@ def test_the_old_version_of_placement_is_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, spec: str, path: str, line: int) -> None:
+def test_invalid_yaml_field_is_reported_with_its_line(
+    tmp_path: Path, spec: str, path: str, line: int
+) -> None:
     found = problem(tmp_path, f"{PLACEMENT}spec:\n{spec}")
     assert found.subject == "Placement ns1/web"
     assert found.path.startswith(path)
@@ -144,7 +146,7 @@ def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, spec: str, path: s
     assert found.message
 
 
-def test_json_fields_have_lines_too(tmp_path: Path) -> None:
+def test_invalid_json_field_is_reported_with_its_line(tmp_path: Path) -> None:
     text = """{"kind": "List", "items": [
       {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
        "metadata": {"name": "a"},
@@ -159,7 +161,7 @@ def test_json_fields_have_lines_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "kind"), [("on", "a boolean"), ("1.30", "a number"), ("010", "a number")]
 )
-def test_a_label_that_yaml_does_not_read_as_text(tmp_path: Path, written: str, kind: str) -> None:
+def test_unquoted_label_that_is_not_text_is_rejected(tmp_path: Path, written: str, kind: str) -> None:
     found = problem(tmp_path, CLUSTER.replace("{a: b}", f"{{a: {written}}}"))
     assert (found.path, found.line) == ("metadata.labels[a]", 5)
     assert found.remedy == (
@@ -167,12 +169,12 @@ def test_a_label_that_yaml_does_not_read_as_text(tmp_path: Path, written: str, k
     )
 
 
-def test_a_misspelt_field_gets_the_right_one_suggested(tmp_path: Path) -> None:
+def test_misspelt_field_is_suggested(tmp_path: Path) -> None:
     found = problem(tmp_path, f"{PLACEMENT}spec:\n  numberOfCluster: 3\n")
     assert found.remedy == "did you mean numberOfClusters?"
 
 
-def test_a_bad_quantity(tmp_path: Path) -> None:
+def test_invalid_quantity_is_rejected(tmp_path: Path) -> None:
     found = problem(tmp_path, f"{CLUSTER}status:\n  capacity:\n    cpu: 12 cores\n")
     assert found.line == 8
     assert "12 cores" in found.message + found.remedy
@@ -192,7 +194,9 @@ def test_a_bad_quantity(tmp_path: Path) -> None:
         ("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n", NO_OBJECTS, 0),
     ],
 )
-def test_what_is_no_object_of_ours(tmp_path: Path, text: str, message: str, line: int) -> None:
+def test_documents_that_are_not_objects_are_rejected(
+    tmp_path: Path, text: str, message: str, line: int
+) -> None:
     found = problem(tmp_path, text)
     assert message in found.message
     assert found.line == line
@@ -202,7 +206,7 @@ def test_what_is_no_object_of_ours(tmp_path: Path, text: str, message: str, line
 @pytest.mark.parametrize(
     "name", ["Upper", "clüster", "-a", "a-", "a..b", "a_b", "a b", "a\x1b[31m", "x" * 254]
 )
-def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_object_name_is_rejected(tmp_path: Path, name: str) -> None:
     text = json.dumps(
         {
             "apiVersion": "cluster.open-cluster-management.io/v1",
@@ -227,14 +231,14 @@ def test_what_the_api_server_refuses_as_a_name_is_refused(tmp_path: Path, name: 
     )
 
 
-def test_a_complaint_is_one_line_whatever_the_name(tmp_path: Path) -> None:
+def test_problem_is_one_line_for_any_name(tmp_path: Path) -> None:
     found = problem(tmp_path, CLUSTER.replace("name: ", 'name: "a\\n\\e[31m" #', 1))
     assert found.subject == "ManagedCluster a \\x1b[31m"
     assert len(str(found).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["x.yaml", "x.json"])
-def test_a_list_whose_items_are_none_is_refused(tmp_path: Path, name: str) -> None:
+def test_list_with_items_of_another_type_is_rejected(tmp_path: Path, name: str) -> None:
     found = problem(tmp_path, '{"apiVersion": "v1", "kind": "List", "items": "none"}', name)
     assert str(found).endswith(
         "List: items: is text, must be a list of objects; write each object as an entry that starts with a dash"
@@ -251,16 +255,16 @@ def test_a_list_whose_items_are_none_is_refused(tmp_path: Path, name: str) -> No
         ("[" * 200, "no Kubernetes object is that deep; check that this is the right file"),
     ],
 )
-def test_what_to_do_about_text_that_cannot_be_read(tmp_path: Path, text: str, remedy: str) -> None:
+def test_malformed_text_has_a_remedy(tmp_path: Path, text: str, remedy: str) -> None:
     assert problem(tmp_path, text).remedy == remedy
 
 
-def test_a_score_needs_its_clusters_namespace(tmp_path: Path) -> None:
+def test_score_without_namespace_is_rejected(tmp_path: Path) -> None:
     text = "apiVersion: cluster.open-cluster-management.io/v1alpha1\nkind: AddOnPlacementScore\nmetadata: {name: a}\n"
     assert problem(tmp_path, text).message == NO_CLUSTER
 
 
-def test_a_duplicate_names_both_places(tmp_path: Path) -> None:
+def test_duplicate_object_names_both_places(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CLUSTER)
     (tmp_path / "b.yaml").write_text(f"{PLACEMENT}spec: {{}}\n---\n{CLUSTER}")
     with pytest.raises(InputProblemsError) as caught:
@@ -272,7 +276,7 @@ def test_a_duplicate_names_both_places(tmp_path: Path) -> None:
     )
 
 
-def test_everything_wrong_is_found_in_one_go(tmp_path: Path) -> None:
+def test_loader_reports_all_problems(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{PLACEMENT}spec:\n  numberOfClusters: x\n  clusterSets: 3\n")
     (tmp_path / "b.yaml").write_text("a: [\n")
     (tmp_path / "c.yaml").write_bytes(b"\x00")
@@ -287,12 +291,12 @@ def test_everything_wrong_is_found_in_one_go(tmp_path: Path) -> None:
     assert len(caught.value.problems) == 5
 
 
-def test_documents_before_a_mistake_are_still_checked(tmp_path: Path) -> None:
+def test_documents_before_malformed_text_are_checked(tmp_path: Path) -> None:
     found = problems(tmp_path, f"{PLACEMENT}spec: {{clusterSets: 1}}\n---\na: [\n")
     assert [each.line for each in found] == [6, 8]
 
 
-def test_a_bomb_is_refused(tmp_path: Path) -> None:
+def test_alias_bomb_in_a_file_is_rejected(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 30)]
     assert "aliases" in problem(tmp_path, "\n".join(lines)).message
@@ -306,7 +310,7 @@ def fairway(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     "given", [CLUSTER.encode(), gzip.compress(CLUSTER.encode())], ids=["plain", "gzipped"]
 )
-def test_standard_input(given: bytes) -> None:
+def test_loader_reads_standard_input(given: bytes) -> None:
     done = fairway("fleet", "show", "-f", "-", "-o", "json", given=given)
     assert (done.returncode, done.stderr) == (0, b"")
     assert [row["name"] for row in json.loads(done.stdout)] == ["c1"]
@@ -321,7 +325,7 @@ def test_bad_standard_input_exits_2(given: bytes) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_the_shells_process_substitution() -> None:
+def test_loader_reads_process_substitution() -> None:
     reading, writing = os.pipe()
     os.write(writing, CLUSTER.encode())
     os.close(writing)
@@ -332,7 +336,7 @@ def test_the_shells_process_substitution() -> None:
     assert b"c1" in done.stdout
 
 
-def test_a_stream_without_end_is_cut_off() -> None:
+def test_endless_stream_is_rejected() -> None:
     with subprocess.Popen(["yes", "a: 1"], stdout=subprocess.PIPE) as endless:
         command = [
             sys.executable,
@@ -351,7 +355,7 @@ def test_a_stream_without_end_is_cut_off() -> None:
     assert b"larger than the limit of 1 MiB" in done.stderr
 
 
-def test_show_prints_a_table_and_tells_what_was_ignored(
+def test_fleet_show_prints_a_table_and_ignored_kinds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "x.yaml"
@@ -366,7 +370,7 @@ def test_show_prints_a_table_and_tells_what_was_ignored(
 
 
 @pytest.mark.parametrize(("size", "code"), [("10", 2), ("1KiB", 0), ("1.5 kb", 0), ("many", 2)])
-def test_the_limit_can_be_set(tmp_path: Path, size: str, code: int) -> None:
+def test_max_file_size_can_be_set(tmp_path: Path, size: str, code: int) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(CLUSTER)
     assert run(["fleet", "show", "-f", str(file), "--max-file-size", size]) == code

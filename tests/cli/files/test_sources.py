@@ -27,7 +27,7 @@ def test_directories_are_searched_in_name_order(tmp_path: Path) -> None:
     assert problems == []
 
 
-def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+def test_file_named_twice_is_read_once(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("a: 1")
     (tmp_path / "link.yaml").symlink_to(file)
@@ -35,7 +35,7 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     assert sources.find_files(paths, problems=[]) == [str(file), "-"]
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_is_a_problem(tmp_path: Path) -> None:
     problems: list[Problem] = []
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -72,7 +72,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         "cut gzip", "binary in gzip", "nothing in gzip",
     ],
 )  # fmt: skip
-def test_content_that_is_no_text(tmp_path: Path, content: bytes, message: str | None, line: int) -> None:
+def test_binary_file_is_rejected(tmp_path: Path, content: bytes, message: str | None, line: int) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(content)
     problem = refused(file)
@@ -81,13 +81,13 @@ def test_content_that_is_no_text(tmp_path: Path, content: bytes, message: str | 
     assert problem.remedy
 
 
-def test_gzip_is_told_by_content_and_a_mark_is_dropped(tmp_path: Path) -> None:
+def test_gzip_is_detected_by_content_and_bom_is_dropped(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(gzip.compress("\ufeffa: ü".encode()) + gzip.compress(b"\nb: 1"))
     assert sources.read(str(file)).data == "a: ü\nb: 1".encode()
 
 
-def test_a_large_file_is_refused_unread(tmp_path: Path) -> None:
+def test_large_file_is_rejected_unread(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     with file.open("wb") as stream:
         stream.write(b"a: 1\n" * 20_000)
@@ -97,20 +97,20 @@ def test_a_large_file_is_refused_unread(tmp_path: Path) -> None:
     assert "--max-file-size" in problem.remedy
 
 
-def test_large_garbage_is_named_as_such(tmp_path: Path) -> None:
+def test_large_binary_file_is_reported_as_binary(tmp_path: Path) -> None:
     file = tmp_path / "disk.yaml"
     with file.open("wb") as stream:
         stream.truncate(2 << 30)
     assert refused(file).message == sources.BINARY
 
 
-def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+def test_gzip_bomb_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "bomb.yaml.gz"
     file.write_bytes(gzip.compress(b"a" * (8 << 20)))
     assert refused(file).message == "is larger than the limit of 1 MiB when uncompressed"
 
 
-def test_what_is_not_a_file(tmp_path: Path) -> None:
+def test_special_file_is_rejected(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo.yaml"
     os.mkfifo(fifo)
     assert refused(fifo).message == "is a named pipe, not a file or directory"
@@ -120,7 +120,7 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
         assert refused(tmp_path / "s.yaml").message == "is a socket, not a file or directory"
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("a: 1")
 
@@ -143,5 +143,5 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (5 << 40, "5120 GiB"),
     ],
 )
-def test_sizes_in_words(size: int, text: str) -> None:
+def test_sizes_are_parsed_with_units(size: int, text: str) -> None:
     assert sources.format_size(size) == text

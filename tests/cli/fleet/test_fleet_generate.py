@@ -19,7 +19,7 @@ ARGUMENTS = ["fleet", "generate", "--clusters", "5", "--seed", "3", "--placement
 @pytest.mark.parametrize(
     "name", ["fleet.yaml", "fleet.json", "fleet.jsonl", "fleet.yaml.gz", "fleet.jsonl.gz"]
 )
-def test_the_name_decides_the_format(tmp_path: Path, name: str) -> None:
+def test_name_of_out_decides_the_format(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     assert run([*ARGUMENTS, "--out", str(file)]) == 0
     data = file.read_bytes()
@@ -33,13 +33,13 @@ def test_the_name_decides_the_format(tmp_path: Path, name: str) -> None:
     assert documents == WANTED
 
 
-def test_the_same_bytes_every_time(tmp_path: Path) -> None:
+def test_same_seed_generates_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.json.gz", "b.json.gz"):
         assert run([*ARGUMENTS, "--out", str(tmp_path / name)]) == 0
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
 
 
-def test_a_directory_gets_a_file_per_kind(tmp_path: Path) -> None:
+def test_generated_directory_has_a_file_per_kind(tmp_path: Path) -> None:
     assert run([*ARGUMENTS, "--out", f"{tmp_path}/new/"]) == 0
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
         "clusters.yaml",
@@ -53,7 +53,7 @@ def test_a_directory_gets_a_file_per_kind(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "new" / "placements.json").read_text())["kind"] == "List"
 
 
-def test_standard_output_is_yaml_unless_told_otherwise() -> None:
+def test_generated_fleet_on_stdout_is_yaml_by_default() -> None:
     command = [sys.executable, "-m", "fairway.cli.main", *ARGUMENTS]
     done = subprocess.run(command, capture_output=True, check=True)
     assert list(yaml.safe_load_all(done.stdout)) == WANTED
@@ -61,14 +61,14 @@ def test_standard_output_is_yaml_unless_told_otherwise() -> None:
     assert [json.loads(line) for line in done.stdout.splitlines()] == WANTED
 
 
-def test_an_empty_fleet(tmp_path: Path) -> None:
+def test_empty_fleet_is_generated(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     assert run(["fleet", "generate", "--clusters", "0", "--placements", "0", "--out", str(file)]) == 0
     kinds = {item["kind"] for item in json.loads(file.read_text())["items"]}
     assert kinds == {"ManagedClusterSet", "ManagedClusterSetBinding"}
 
 
-def test_now_moves_the_picture(tmp_path: Path) -> None:
+def test_now_sets_the_times_of_the_generated_fleet(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     assert run([*ARGUMENTS, "--now", "2031-05-01", "--out", str(file)]) == 0
     assert '"validUntil":"2031-' in file.read_text()
@@ -83,13 +83,15 @@ def test_now_moves_the_picture(tmp_path: Path) -> None:
         (["--out", "/proc/self/status/"], "cannot write /proc/self/status"),
     ],
 )
-def test_what_cannot_be_done(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_generate_options_exit_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([*ARGUMENTS, *arguments]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.jsonl.gz", "folder/"])
-def test_what_stops_half_way_leaves_the_old_file_alone(
+def test_interrupted_generate_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     def stop(**_: object) -> Iterator[dict[str, Any]]:
@@ -104,7 +106,7 @@ def test_what_stops_half_way_leaves_the_old_file_alone(
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
-def test_a_link_is_written_through(tmp_path: Path) -> None:
+def test_generate_follows_a_symbolic_link(tmp_path: Path) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(tmp_path / "real.json")
     assert run([*ARGUMENTS, "--out", str(link)]) == 0
@@ -112,7 +114,7 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "real.json").read_text())["items"] == WANTED
 
 
-def test_a_full_disk_is_said_so() -> None:
+def test_generate_on_a_full_disk_exits_2() -> None:
     command = f'"{sys.executable}" -m fairway.cli.main fleet generate --clusters 2 >/dev/full'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == "fairway: cannot write standard output: No space left on device\n"
@@ -127,6 +129,6 @@ def test_a_full_disk_is_said_so() -> None:
 
 
 @pytest.mark.parametrize("now", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"])
-def test_a_moment_without_past_or_future_is_refused(now: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_rejects_years_out_of_range(now: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fleet", "generate", "--clusters", "1", "--now", now]) == 2
     assert "Invalid value for '--now'" in capsys.readouterr().err

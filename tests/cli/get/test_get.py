@@ -146,7 +146,7 @@ def get(hub: HubAddress, *arguments: str) -> int:
         (["scores", "--cluster", "apps-fra"], SCORES),
     ],
 )
-def test_tables(hub: HubAddress, capsys: Capture, arguments: list[str], expected: str) -> None:
+def test_get_prints_tables(hub: HubAddress, capsys: Capture, arguments: list[str], expected: str) -> None:
     assert get(hub, *arguments) == 0
     shown, complaints = capsys.readouterr()
     assert re.sub(r"  \d+[smh]+\d*s?$", "  AGE", shown, flags=re.M) == expected
@@ -168,12 +168,14 @@ def test_tables(hub: HubAddress, capsys: Capture, arguments: list[str], expected
         (["scores", "apps-iad-resourceratiocpu"], ["apps-iad"]),
     ],
 )
-def test_what_is_asked_for(hub: HubAddress, capsys: Capture, arguments: list[str], names: list[str]) -> None:
+def test_get_filters_by_name_selector_and_namespace(
+    hub: HubAddress, capsys: Capture, arguments: list[str], names: list[str]
+) -> None:
     assert get(hub, *arguments) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == names
 
 
-def test_a_set_that_selects_by_labels_has_its_members(hub: HubAddress, capsys: Capture) -> None:
+def test_label_selector_set_has_its_members(hub: HubAddress, capsys: Capture) -> None:
     """clusteradm would look for its name in a label, which they do not bear."""
     selector = LabelSelector(
         matchLabels={"vendor": "EKS"},
@@ -203,7 +205,7 @@ def test_a_set_that_selects_by_labels_has_its_members(hub: HubAddress, capsys: C
 
 
 @pytest.mark.parametrize("alias", [(name, each) for name, aliases in ALIASES.items() for each in aliases])
-def test_kubectls_names_are_understood(hub: HubAddress, capsys: Capture, alias: tuple[str, str]) -> None:
+def test_get_accepts_kubectl_names_of_kinds(hub: HubAddress, capsys: Capture, alias: tuple[str, str]) -> None:
     space = ["-n", "ns1"] if alias[0] in ("placements", "decisions") else []
     assert get(hub, alias[0], *space, "-o", "json") == 0
     expected = capsys.readouterr().out
@@ -211,19 +213,19 @@ def test_kubectls_names_are_understood(hub: HubAddress, capsys: Capture, alias: 
     assert capsys.readouterr().out == expected
 
 
-def test_the_full_name_of_a_kind_is_understood(hub: HubAddress, capsys: Capture) -> None:
+def test_get_accepts_the_full_name_of_a_kind(hub: HubAddress, capsys: Capture) -> None:
     assert get(hub, "ManagedClusters.cluster.open-cluster-management.io") == 0
     assert capsys.readouterr().out == CLUSTERS
 
 
-def test_names_after_the_kind_and_a_slash_are_understood(hub: HubAddress, capsys: Capture) -> None:
+def test_get_accepts_kind_slash_name(hub: HubAddress, capsys: Capture) -> None:
     assert get(hub, "clusters", "apps-fra", "apps-iad") == 0
     expected = capsys.readouterr().out
     assert get(hub, "ManagedCluster/apps-fra", "mcl/apps-iad") == 0
     assert capsys.readouterr().out == expected
 
 
-def test_objects_are_a_list_as_kubectl_has_it_and_one_stands_alone(hub: HubAddress, capsys: Capture) -> None:
+def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys: Capture) -> None:
     assert get(hub, "clusters", "-o", "json") == 0
     listed = json.loads(capsys.readouterr().out)
     assert (listed["apiVersion"], listed["kind"], len(listed["items"])) == ("v1", "List", 8)
@@ -270,7 +272,9 @@ def test_objects_are_a_list_as_kubectl_has_it_and_one_stands_alone(hub: HubAddre
         (["clusters", "-l", "a in"], " refused the request: unable to parse requirement"),
     ],
 )
-def test_what_is_not_there(hub: HubAddress, capsys: Capture, arguments: list[str], message: str) -> None:
+def test_get_of_an_unknown_name_exits_2(
+    hub: HubAddress, capsys: Capture, arguments: list[str], message: str
+) -> None:
     """Nothing of what is there is printed either."""
     assert get(hub, *arguments) == 2
     shown, complaint = capsys.readouterr()
@@ -296,14 +300,14 @@ def test_what_is_not_there(hub: HubAddress, capsys: Capture, arguments: list[str
         (["clusters", "-o", "wide"], "'wide' is not one of 'table', 'yaml', 'json'"),
     ],
 )
-def test_wrong_usage(capsys: Capture, arguments: list[str], message: str) -> None:
+def test_wrong_usage_of_get_exits_2(capsys: Capture, arguments: list[str], message: str) -> None:
     assert run(["get", *arguments]) == 2
     shown, complaint = capsys.readouterr()
     assert shown == ""
     assert message in complaint
 
 
-def test_an_empty_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_on_an_empty_hub_says_so(fairway_hub: HubAddress, capsys: Capture) -> None:
     for arguments, message in (
         (["clusters"], "No clusters.\n"),
         (["clustersets"], "No cluster sets.\n"),
@@ -317,7 +321,7 @@ def test_an_empty_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
         assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": []}
 
 
-def test_nothing_a_cluster_says_steers_the_terminal(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_escapes_control_characters_of_clusters(fairway_hub: HubAddress, capsys: Capture) -> None:
     evil = "\x1b[31mred\x1b[0m\r\nNAME\x9b2J"
     named = structs.replace(
         score("c1", {}),
@@ -338,7 +342,7 @@ def test_nothing_a_cluster_says_steers_the_terminal(fairway_hub: HubAddress, cap
         assert parsed["status"]["version"]["kubernetes"] == evil
 
 
-def test_objects_without_status_or_labels(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_prints_objects_without_status_or_labels(fairway_hub: HubAddress, capsys: Capture) -> None:
     fill(
         fairway_hub.kubeconfig,
         ManagedCluster(metadata=ObjectMeta(name="bare")),
@@ -356,7 +360,7 @@ def test_objects_without_status_or_labels(fairway_hub: HubAddress, capsys: Captu
     assert capsys.readouterr() == ("", "No decisions.\n")
 
 
-def test_a_quantity_that_is_none_is_shown_as_it_is(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_prints_invalid_quantities_unchanged(fairway_hub: HubAddress, capsys: Capture) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1", capacity={"cpu": "4000m", "memory": "1024Mi"}))
     assert get(fairway_hub, "clusters") == 0
     assert capsys.readouterr().out.splitlines()[1].split()[4:7] == ["4", "1", "GiB"]
@@ -372,9 +376,7 @@ def loose() -> tuple[dict[str, Any], ...]:
     return changed
 
 
-def test_fields_of_the_future_are_shown_and_fields_that_cannot_be_read_are_named(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_get_shows_unknown_fields_and_names_unreadable_ones(tmp_path: Path, capsys: Capture) -> None:
     async def make(client: Client) -> None:
         good = {"metadata": {"name": "good"}, "spec": {"hubAcceptsClient": True, "future": [{"a": None}]}}
         await client.create(MANAGED_CLUSTERS, good)
@@ -405,7 +407,7 @@ def test_fields_of_the_future_are_shown_and_fields_that_cannot_be_read_are_named
         assert items[0]["spec"] == {"hubAcceptsClient": "maybe"}
 
 
-def test_a_hub_of_ocms_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
+def test_get_works_on_a_hub_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
     theirs = tuple(each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores"))
     with hub_in_thread(folder=tmp_path, definitions=theirs) as hub:
         fill(hub.kubeconfig, score("c1", {"cpu": 5}))
@@ -415,7 +417,7 @@ def test_a_hub_of_ocms_without_managed_cluster_scores(tmp_path: Path, capsys: Ca
         assert len(json.loads(capsys.readouterr().out)["items"]) == 1
 
 
-def test_more_clusters_than_fit_on_a_page(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_reads_all_pages(fairway_hub: HubAddress, capsys: Capture) -> None:
     fill(
         fairway_hub.kubeconfig,
         *(cluster(f"c{number:04}", labels={"half": str(number % 2)}) for number in range(1_200)),
@@ -429,7 +431,7 @@ def test_more_clusters_than_fit_on_a_page(fairway_hub: HubAddress, capsys: Captu
     assert "did you mean c1199" in capsys.readouterr().err
 
 
-def test_a_score_that_ran_out_and_one_that_will(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_scores_marks_expired_scores(fairway_hub: HubAddress, capsys: Capture) -> None:
     now = datetime.now(UTC)
     fill(
         fairway_hub.kubeconfig,

@@ -21,7 +21,7 @@ from rigs.processes import Port
 HEADER = "NAME  ACCEPTED  AVAILABLE  CLUSTERSET  CPU  MEMORY  KUBERNETES VERSION"
 
 
-def test_changed_rows_are_new_lines(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_prints_changed_rows(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1", version="v1.30.0"), cluster("c2"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w") as watched:
         assert watched.lines(3) == [
@@ -47,7 +47,9 @@ def test_changed_rows_are_new_lines(tmp_path: Path, fairway_hub: HubAddress) -> 
         assert watched.interrupt() == (130, "")
 
 
-def test_a_cluster_that_leaves_the_selection_is_gone_from_it(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_reports_a_cluster_that_leaves_the_selection(
+    tmp_path: Path, fairway_hub: HubAddress
+) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1", labels={"region": "eu"}), cluster("c2"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w", "-l", "region=eu") as watched:
         assert [line.split()[0] for line in watched.lines(2)] == ["NAME", "c1"]
@@ -63,9 +65,7 @@ def test_a_cluster_that_leaves_the_selection_is_gone_from_it(tmp_path: Path, fai
         assert watched.line().split()[0] == "c2"
 
 
-def test_decisions_a_line_for_each_cluster_that_comes_or_goes(
-    tmp_path: Path, fairway_hub: HubAddress
-) -> None:
+def test_get_decisions_watch_prints_a_line_for_each_move(tmp_path: Path, fairway_hub: HubAddress) -> None:
     page = decision("web-decision-1", ["c1", "c2"], placement="web")
     fill(fairway_hub.kubeconfig, page, decision("other-decision-1", ["c9"], placement="other"))
     arguments = ("get", "decisions", "web", "-n", "ns1", "-w", "--output-watch-events")
@@ -98,7 +98,7 @@ def test_dropped_cluster_is_shown_with_the_ones_that_replace_it() -> None:
     assert shown == {"cluster": "c1", "score": 43, "reason": REPLACED.format(names="c2 (44)")}
 
 
-def test_a_score_is_shown_when_it_runs_out(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_prints_a_score_when_it_expires(tmp_path: Path, fairway_hub: HubAddress) -> None:
     """Nothing changes on the hub at that moment."""
     fill(fairway_hub.kubeconfig, score("c1", {"cpu": 5}), score("c2", {"cpu": 6}))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "scores", "-w") as watched:
@@ -117,7 +117,7 @@ def test_a_score_is_shown_when_it_runs_out(tmp_path: Path, fairway_hub: HubAddre
         assert datetime.now(UTC) > until
 
 
-def test_placements_change_with_their_decisions(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_placements_watch_follows_decisions(tmp_path: Path, fairway_hub: HubAddress) -> None:
     page = decision("web-decision-1", ["c1"], placement="web")
     fill(fairway_hub.kubeconfig, placement("web"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "placements", "-n", "ns1", "-w") as watched:
@@ -126,7 +126,7 @@ def test_placements_change_with_their_decisions(tmp_path: Path, fairway_hub: Hub
         assert watched.line().split() == ["web", "-", "-", "c1"]
 
 
-def test_objects_are_a_document_per_change(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_json_prints_a_document_per_change(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"), cluster("c2"), cluster("c3"))
     arguments = ("get", "clusters", "c1", "c2", "-w", "-o", "json", "--output-watch-events")
     with watch(tmp_path, fairway_hub.kubeconfig, *arguments) as watched:
@@ -144,7 +144,7 @@ def test_objects_are_a_document_per_change(tmp_path: Path, fairway_hub: HubAddre
         assert events == [("ADDED", "c1"), ("ADDED", "c2"), ("MODIFIED", "c2"), ("DELETED", "c1")]
 
 
-def test_yaml_documents_are_separated(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_yaml_documents_are_separated(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w", "-o", "yaml") as watched:
         lines: list[str] = []
@@ -156,16 +156,14 @@ def test_yaml_documents_are_separated(tmp_path: Path, fairway_hub: HubAddress) -
         assert [each["metadata"]["name"] for each in yaml.safe_load_all("\n".join(lines))] == ["c1", "c2"]
 
 
-def test_an_unknown_name_is_no_reason_to_wait(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_watch_of_an_unknown_name_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "c2", "-w") as watched:
         assert watched.process.wait() == 2
         assert watched.errors.read_text() == "fairway: cluster c2 not found; known: c1\n"
 
 
-def test_a_reader_that_goes_away_ends_it_though_nothing_changes(
-    tmp_path: Path, fairway_hub: HubAddress
-) -> None:
+def test_get_watch_ends_when_its_reader_closes_the_pipe(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "clusters", "-w") as watched:
         watched.lines(2)
@@ -188,7 +186,7 @@ def start(folder: Path, port: Port) -> forked.Process:
     return process
 
 
-def test_a_hub_that_restarts_is_followed_on(tmp_path: Path) -> None:
+def test_get_watch_continues_after_a_hub_restart(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     kubeconfig = folder / "admin.kubeconfig"
     with Port() as port:

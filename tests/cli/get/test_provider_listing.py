@@ -90,7 +90,7 @@ def rows(text: str) -> list[list[str]]:
     return [[part.strip() for part in line.split("  ") if part.strip()] for line in text.splitlines()]
 
 
-def test_the_answer_first(get: Any, capsys: Capture) -> None:
+def test_get_providers_prints_a_row_per_provider(get: Any, capsys: Capture) -> None:
     assert get() == 0
     header, *found = rows(capsys.readouterr().out)
     assert header == [
@@ -107,7 +107,7 @@ def test_the_answer_first(get: Any, capsys: Capture) -> None:
     assert "by fairway-provider-resource-usage); cluster has not reported yet (and 1 more)" in problem
 
 
-def test_wide(get: Any, capsys: Capture) -> None:
+def test_get_providers_wide_has_more_columns(get: Any, capsys: Capture) -> None:
     assert get("-o", "wide", "--resource", "own") == 0
     header, found = rows(capsys.readouterr().out)
     cells = dict(zip(header, found, strict=False))
@@ -116,7 +116,7 @@ def test_wide(get: Any, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("name", ["resource-usage", "resource-usage-score"])
-def test_every_cluster_of_a_provider(get: Any, capsys: Capture, name: str) -> None:
+def test_get_providers_lists_clusters_of_a_provider(get: Any, capsys: Capture, name: str) -> None:
     assert get(name) == 0
     header, *found = rows(capsys.readouterr().out)
     assert header[2:4] == ["CLUSTER", "STATE"]
@@ -129,7 +129,7 @@ def test_every_cluster_of_a_provider(get: Any, capsys: Capture, name: str) -> No
     assert "its provider reports: nodes cannot be listed" in found[1][-1]
 
 
-def test_every_provider_of_a_cluster(get: Any, capsys: Capture) -> None:
+def test_get_providers_lists_providers_of_a_cluster(get: Any, capsys: Capture) -> None:
     assert get("--cluster", "c4", "-o", "wide") == 0
     _, *found = rows(capsys.readouterr().out)
     assert [each[1:4] for each in found] == [
@@ -139,7 +139,7 @@ def test_every_provider_of_a_cluster(get: Any, capsys: Capture) -> None:
     ]
 
 
-def test_for_programs(get: Any, capsys: Capture) -> None:
+def test_get_providers_json_has_all_fields(get: Any, capsys: Capture) -> None:
     assert get("-A", "-o", "json") == 0
     printed = capsys.readouterr().out
     found = {each["resource"]: each for each in json.loads(printed)["providers"]}
@@ -163,17 +163,21 @@ def test_for_programs(get: Any, capsys: Capture) -> None:
         (("--cluster", "No Such"), "is not a valid namespace name"),
     ],
 )
-def test_what_makes_no_sense(get: Any, capsys: Capture, arguments: tuple[str, ...], words: str) -> None:
+def test_contradictory_get_providers_options_exit_2(
+    get: Any, capsys: Capture, arguments: tuple[str, ...], words: str
+) -> None:
     assert get(*arguments) == 2
     assert words in capsys.readouterr().err
 
 
-def test_nothing_at_all(tmp_path: Path, fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_get_providers_without_scores_says_so(
+    tmp_path: Path, fairway_hub: HubAddress, capsys: Capture
+) -> None:
     assert run(["get", "providers", "--kubeconfig", str(fairway_hub.kubeconfig)]) == 0
     assert capsys.readouterr() == ("", "No provider publishes scores.\n")
 
 
-def test_followed_as_they_run_out_and_come_back(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_get_providers_watch_shows_expiry_and_recovery(tmp_path: Path, fairway_hub: HubAddress) -> None:
     fill(fairway_hub.kubeconfig, cluster("c1"), cluster("c2"))
     act(fairway_hub.kubeconfig, lambda client: publish(client, "c1", lasts=LONG))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "providers", "-w") as watched:

@@ -13,6 +13,7 @@ import sqlite3
 import ssl
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -30,12 +31,15 @@ from fairway.cli.hub.process import (
     NOT_ALLOWED,
     NOT_HERE,
     NOT_KEPT,
+    READ_ONLY,
     STOPPING,
+    Announcement,
     SafeFormatter,
+    _announce,
     _log_loop_error,
 )
 from fairway.cli.main import run
-from fairway.hub import controllers
+from fairway.hub import Settings, controllers
 from fairway.hub.storage.entry import LOCKED
 from fairway.hub.storage.log import FILE
 
@@ -56,7 +60,7 @@ async def made(talk: Talk, name: str) -> int:
 # Running
 
 
-def test_it_says_what_to_paste(tmp_path: Path) -> None:
+def test_hub_prints_the_lines_to_paste(tmp_path: Path) -> None:
     command = [*COMMAND, "--port", "0", "--data", str(tmp_path / "my hub")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -73,7 +77,7 @@ def test_it_says_what_to_paste(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_it_serves_until_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+async def test_hub_serves_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     with served(tmp_path, "--data", tmp_path / "hub") as hub:
         assert mode(hub.kubeconfig) == 0o600
         async with hub.talk() as talk:
@@ -83,7 +87,7 @@ async def test_it_serves_until_told_to_stop(tmp_path: Path, number: signal.Signa
         assert hub.errors.read_text() == ""
 
 
-async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_hub_keeps_objects_over_a_restart(tmp_path: Path) -> None:
     with served(tmp_path, "--data", tmp_path / "hub") as hub:
         before = yaml.safe_load(hub.kubeconfig.read_text())
         async with hub.talk() as talk:
@@ -98,7 +102,7 @@ async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None
     assert before == after
 
 
-def test_in_memory_nothing_is_left(tmp_path: Path) -> None:
+def test_hub_in_memory_leaves_no_file(tmp_path: Path) -> None:
     with served(tmp_path) as hub:
         assert hub.kubeconfig.exists()
         assert hub.stop() == 0
@@ -106,7 +110,7 @@ def test_in_memory_nothing_is_left(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["stderr"]
 
 
-async def test_open_watches_do_not_keep_it_from_stopping(tmp_path: Path) -> None:
+async def test_hub_stops_with_open_watches(tmp_path: Path) -> None:
     with served(tmp_path) as hub:
         async with hub.talk() as talk, reading(talk, f"{CONFIG_MAPS}?watch=true") as stream:
             assert await made(talk, "seen") == 201
@@ -118,7 +122,7 @@ async def test_open_watches_do_not_keep_it_from_stopping(tmp_path: Path) -> None
         assert hub.process.wait() == 0
 
 
-async def test_writes_on_their_way_are_finished(tmp_path: Path) -> None:
+async def test_hub_finishes_writes_before_it_stops(tmp_path: Path) -> None:
     """What was acknowledged is kept; who got no answer may not assume anything."""
     with served(tmp_path, "--data", tmp_path / "hub") as hub:
         async with hub.talk() as talk:
@@ -146,7 +150,7 @@ async def test_writes_on_their_way_are_finished(tmp_path: Path) -> None:
 # Options
 
 
-def test_one_process_to_a_folder(tmp_path: Path) -> None:
+def test_second_hub_on_the_same_folder_exits_2(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     with served(tmp_path, "--data", folder) as hub:
         told = refused("--data", folder, "--port", "0")
@@ -154,18 +158,18 @@ def test_one_process_to_a_folder(tmp_path: Path) -> None:
         assert hub.stop() == 0
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_hub_on_a_port_in_use_exits_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused("--port", port) == f"fairway: {BUSY.format(host='127.0.0.1', port=port)}\n"
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_a_host_that_is_elsewhere(host: str) -> None:
+def test_hub_on_a_foreign_address_exits_2(host: str) -> None:
     assert refused("--host", host, "--port", "0") == f"fairway: {NOT_HERE.format(host=host)}\n"
 
 
-def test_a_port_for_which_one_needs_rights(
+def test_hub_on_a_privileged_port_exits_2(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
@@ -175,21 +179,21 @@ def test_a_port_for_which_one_needs_rights(
     assert capsys.readouterr().err == f"fairway: {NOT_ALLOWED.format(host='127.0.0.1', port=443)}\n"
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_hub_with_an_unusable_folder_exits_2(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     told = refused("--data", tmp_path / "file" / "hub", "--port", "0")
     assert str(tmp_path / "file" / "hub") in told
     assert "Not a directory" in told
 
 
-def test_parts_that_are_left_to_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hub_without_rejects_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", "--without", "namespaces"]) == 2
     told = capsys.readouterr().err
     assert "'namespaces' is not one of" in told
     assert all(repr(part) in told for part in controllers.ALL)
 
 
-async def test_a_hub_without_accounts_still_publishes_its_certificate(tmp_path: Path) -> None:
+async def test_hub_without_service_accounts_publishes_its_certificate(tmp_path: Path) -> None:
     with served(tmp_path, "--without", "serviceaccount") as hub:
         async with hub.talk() as talk:
             path = "/api/v1/namespaces/new"
@@ -200,7 +204,7 @@ async def test_a_hub_without_accounts_still_publishes_its_certificate(tmp_path: 
             assert (code, accounts["items"]) == (200, [])
 
 
-async def test_without_definitions_only_built_in_kinds_are_served(tmp_path: Path) -> None:
+async def test_hub_without_crds_serves_only_built_in_kinds(tmp_path: Path) -> None:
     with served(tmp_path, "--no-crds") as hub:
         async with hub.talk() as talk:
             assert (await talk.call("GET", CLUSTERS))[0] == 404
@@ -208,7 +212,7 @@ async def test_without_definitions_only_built_in_kinds_are_served(tmp_path: Path
             assert (code, len(found["items"])) == (200, 4)
 
 
-async def test_static_tokens(tmp_path: Path) -> None:
+async def test_hub_accepts_static_tokens(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text(f'{SECRET},robot,7,"system:masters"\n')
     with served(tmp_path, "--token-file", tokens) as hub:
@@ -228,7 +232,7 @@ def trust(kubeconfig: Path) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("content", [f"{SECRET},only-two-columns\n".encode(), SECRET.encode() + b"\xff,\x00"])
-def test_a_token_file_that_cannot_be_used_is_not_quoted(tmp_path: Path, content: bytes) -> None:
+def test_invalid_token_file_is_not_quoted(tmp_path: Path, content: bytes) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_bytes(content)
     told = refused("--token-file", tokens)
@@ -236,7 +240,7 @@ def test_a_token_file_that_cannot_be_used_is_not_quoted(tmp_path: Path, content:
     assert SECRET not in told
 
 
-def test_further_names_are_in_the_certificate(tmp_path: Path) -> None:
+def test_hub_certificate_has_additional_names(tmp_path: Path) -> None:
     with served(tmp_path, "--data", tmp_path / "hub", "--name", "hub.example.com", "--name", "192.0.2.7"):
         certificate = x509.load_pem_x509_certificate((tmp_path / "hub" / "pki" / "serving.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -245,7 +249,7 @@ def test_further_names_are_in_the_certificate(tmp_path: Path) -> None:
     assert refused("--name", "not a name") == f"fairway: {BAD_NAME.format(name='not a name')}\n"
 
 
-def test_the_kubeconfig_goes_where_it_should(tmp_path: Path) -> None:
+def test_hub_writes_the_kubeconfig_to_the_given_path(tmp_path: Path) -> None:
     file = tmp_path / "new" / "kubeconfig"
     for _ in range(2):  # the second time it replaces its own
         with served(tmp_path, "--kubeconfig-out", file) as hub:
@@ -258,7 +262,7 @@ def test_the_kubeconfig_goes_where_it_should(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["clusters: [{name: production, cluster: {}}]\n", "not a kubeconfig\n", "{unbalanced"]
 )
-def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, content: str) -> None:
+def test_hub_does_not_replace_a_foreign_kubeconfig(tmp_path: Path, content: str) -> None:
     file = tmp_path / "config"
     file.write_text(content)
     told = refused("--kubeconfig-out", file, "--port", "0")
@@ -266,7 +270,7 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path: Path, content: str) -
     assert file.read_text() == content
 
 
-async def test_the_audit_log(tmp_path: Path) -> None:
+async def test_hub_writes_an_audit_log(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     with served(tmp_path, "--audit-log", file) as hub:
         async with hub.talk() as talk:
@@ -279,7 +283,7 @@ async def test_the_audit_log(tmp_path: Path) -> None:
     assert str(tmp_path / "no") in refused("--audit-log", tmp_path / "no" / "audit.jsonl")
 
 
-def test_nobody_else_can_read_what_it_keeps(tmp_path: Path) -> None:
+def test_hub_data_is_private(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     folder.mkdir(mode=0o755)
     with served(tmp_path, "--data", folder) as hub:
@@ -307,7 +311,9 @@ def test_folder_with_other_files_gets_no_gitignore(tmp_path: Path) -> None:
     assert not (folder / ".gitignore").exists()
 
 
-def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hub_options_before_a_subcommand_are_rejected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["hub", "--data", str(tmp_path), "--port", "0", "check"]) == 2
     assert MISPLACED.format(options="--data, --port", command="check") in capsys.readouterr().err
     assert run(["hub", "bakcup"]) == 2
@@ -317,7 +323,7 @@ def test_options_in_the_wrong_place(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("command", [[], ["backup"], ["restore"], ["check"], ["renew-pki"]])
-def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_hub_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", *command, "--help"]) == 0
     assert "Examples:\n" in capsys.readouterr().out
 
@@ -325,7 +331,7 @@ def test_help_has_examples(command: list[str], capsys: pytest.CaptureFixture[str
 # Trouble
 
 
-def test_damaged_data_is_left_alone(tmp_path: Path) -> None:
+def test_hub_does_not_change_damaged_data(tmp_path: Path) -> None:
     folder = tmp_path / "hub"
     folder.mkdir()
     (folder / FILE).write_bytes(b"not a database" * 100)
@@ -335,7 +341,7 @@ def test_damaged_data_is_left_alone(tmp_path: Path) -> None:
     assert (folder / FILE).read_bytes() == b"not a database" * 100
 
 
-def test_damaged_keys_are_not_quoted(tmp_path: Path) -> None:
+def test_damaged_keys_are_not_quoted_in_errors(tmp_path: Path) -> None:
     (tmp_path / "hub" / "pki").mkdir(parents=True)
     (tmp_path / "hub" / "pki" / "ca.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n")
     told = refused("--data", tmp_path / "hub", "--port", "0")
@@ -354,7 +360,7 @@ def failing(error: Exception) -> Any:
     return lambda _: Failing()
 
 
-def test_a_fault_of_ours_says_where_but_not_what_it_was_about(
+def test_internal_hub_error_names_the_place_without_data(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("fairway.cli.hub.process.running", failing(ValueError(SECRET)))
@@ -368,7 +374,7 @@ def test_a_fault_of_ours_says_where_but_not_what_it_was_about(
         run(["hub"])
 
 
-def test_the_log_does_not_quote_exceptions() -> None:
+def test_hub_log_has_no_exception_messages() -> None:
     try:
         raise ValueError(SECRET)
     except ValueError as error:
@@ -383,12 +389,12 @@ def test_the_log_does_not_quote_exceptions() -> None:
         )
     written = SafeFormatter().format(record)
     assert written.startswith("PUT /x failed\n")
-    assert "test_the_log_does_not_quote_exceptions" in written
+    assert "test_hub_log_has_no_exception_messages" in written
     assert written.endswith("ValueError")
     assert SECRET not in written
 
 
-async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+async def test_event_loop_errors_are_logged_without_messages(caplog: pytest.LogCaptureFixture) -> None:
     _log_loop_error(
         asyncio.get_running_loop(),
         {"message": "Task exception was never retrieved", "exception": ValueError(SECRET), "task": SECRET},
@@ -398,7 +404,7 @@ async def test_what_nobody_waits_for_is_logged_without_its_words(caplog: pytest.
     assert SECRET not in SafeFormatter().format(record)
 
 
-def test_the_umask_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_restores_the_umask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairway.cli.hub.process.running", failing(OSError(errno.EADDRINUSE, "in use")))
     before = os.umask(0o022)
     try:
@@ -408,7 +414,15 @@ def test_the_umask_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
         os.umask(before)
 
 
-def test_it_says_what_is_kept_and_who_can_reach_it() -> None:
+def test_read_only_hub_is_announced_as_read_only(capsys: pytest.CaptureFixture[str]) -> None:
+    url, reason = "https://127.0.0.1:6443", "log.db: no space left on device"
+    hub: Any = SimpleNamespace(url=url, store=SimpleNamespace(read_only=reason))
+    _announce(hub, Settings(), Path("kubeconfig"), "table", Announcement())
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == READ_ONLY.format(url=url, kept=NOT_KEPT, reason=reason)
+
+
+def test_hub_announces_storage_and_addresses() -> None:
     command = [*COMMAND, "--port", "0", "--no-crds", "--host", "0.0.0.0", "-v"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -127,7 +127,7 @@ def names(folder: Path) -> list[str]:
 # Backup and restore
 
 
-async def test_kubeconfigs_and_tokens_survive(
+async def test_kubeconfigs_and_tokens_are_valid_after_restore(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -172,9 +172,7 @@ async def objects(talk: Talk) -> list[Any]:
     return found
 
 
-def test_a_backup_is_one_private_file(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_backup_is_one_private_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
     file = tmp_path / "out" / "hub.backup"
     arguments = ["hub", "backup", "--data", str(folder), "--out", str(file)]
@@ -195,7 +193,7 @@ def test_a_backup_is_one_private_file(
     assert names(file.parent) == ["hub.backup"]
 
 
-def test_nothing_is_left_of_a_backup_that_fails(
+def test_failed_backup_leaves_no_file(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(sqlite3.connect(folder / FILE)) as log:
@@ -208,7 +206,7 @@ def test_nothing_is_left_of_a_backup_that_fails(
 
 
 @pytest.mark.parametrize("command", [["backup", "--out", "x"], ["backup", "--out", "x.yaml"], ["check"]])
-def test_a_folder_without_data(
+def test_backup_of_a_folder_without_data_exits_2(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -220,7 +218,7 @@ def test_a_folder_without_data(
     assert "'nowhere' does not exist" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_written(
+def test_backup_to_an_unwritable_place_exits_2(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["hub", "backup", "--data", str(folder), "--out", str(tmp_path / "no" / "b")]) == 2
@@ -229,7 +227,7 @@ def test_a_place_that_cannot_be_written(
     assert "is a folder" in capsys.readouterr().err
 
 
-async def test_restoring_replaces_nothing_unless_told_to(
+async def test_restore_replaces_data_only_with_force(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "backup"
@@ -255,7 +253,9 @@ async def test_restoring_replaces_nothing_unless_told_to(
         assert (await talk.call("GET", f"{CLUSTERS}/c1"))[0] == 200
 
 
-def test_a_backup_without_keys(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restore_of_a_backup_without_keys_says_so(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     archive.backup(folder, tmp_path / "objects")
     assert run(["hub", "restore", str(tmp_path / "objects"), "--data", str(tmp_path / "new")]) == 0
     assert KEYS_LACKING in capsys.readouterr().out
@@ -263,7 +263,7 @@ def test_a_backup_without_keys(folder: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("content", [b"kind: List\n", b"", b"x" * 4096])
-def test_something_that_is_no_backup(
+def test_restore_of_another_file_exits_2(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "file"
@@ -291,7 +291,7 @@ def damage_row(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_keys, cut_short, damage_row])
-def test_a_damaged_backup_is_found_and_not_restored(
+def test_damaged_backup_is_not_restored(
     damage: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "backup", tmp_path / "other"
@@ -307,7 +307,7 @@ def test_a_damaged_backup_is_found_and_not_restored(
     assert (other / FILE).read_bytes() == before
 
 
-def test_keys_that_cannot_be_put_back_are_told_of(
+def test_restore_reports_keys_it_cannot_write(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "backup", tmp_path / "other"
@@ -325,7 +325,7 @@ def test_keys_that_cannot_be_put_back_are_told_of(
 # Check
 
 
-def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_undamaged_data_exits_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", "check", "--data", str(folder)]) == 0
     assert capsys.readouterr().out.startswith(f"{folder}: no damage found, ")
     assert run(["hub", "check", "--data", str(folder), "-o", "yaml"]) == 0
@@ -334,7 +334,7 @@ def test_all_is_well(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["objects"] <= told["rows"]
 
 
-def test_damage_is_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_lists_damage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage_row(folder / FILE)
     (folder / "pki" / "ca.pem").write_bytes(b"")
     assert run(["hub", "check", "--data", str(folder), "-o", "json"]) == 1
@@ -343,7 +343,7 @@ def test_damage_is_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert any(row["problem"] == "doesn't match its checksum" and row["revision"] for row in problems)
 
 
-def test_one_thing_is_checked_at_a_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_needs_exactly_one_of_file_and_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hub", "check"]) == 2
     assert ONE_PLACE in capsys.readouterr().err
     assert run(["hub", "check", str(folder / FILE), "--data", str(folder)]) == 2
@@ -363,7 +363,7 @@ def described(document: dict[str, Any]) -> tuple[str, str]:
     return document["kind"], document["metadata"]["name"]
 
 
-def test_manifests_hold_what_another_hub_lacks(
+def test_backup_manifests_have_the_objects_another_hub_lacks(
     folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     documents = written(capsysbinary, folder)
@@ -389,7 +389,7 @@ def test_manifests_hold_what_another_hub_lacks(
         assert "status" not in document
 
 
-async def test_a_hub_nobody_wrote_to_has_nothing_to_move(
+async def test_backup_manifests_of_an_unused_hub_are_empty(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     async with talking(tmp_path / "new") as (_, talk):
@@ -397,7 +397,7 @@ async def test_a_hub_nobody_wrote_to_has_nothing_to_move(
     assert {each["kind"] for each in written(capsysbinary, tmp_path / "new")} == {"CustomResourceDefinition"}
 
 
-def test_jobs_are_written_as_they_were_asked_for(
+def test_backup_manifests_have_jobs_without_generated_fields(
     folder: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     jobs = {
@@ -410,7 +410,9 @@ def test_jobs_are_written_as_they_were_asked_for(
     assert jobs["by-hand"]["selector"] == {"matchLabels": {"mine": "yes"}}
 
 
-def test_what_is_left_out_is_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_backup_manifests_report_omitted_objects(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "hub.json"
     assert run(["hub", "backup", "--data", str(folder), "--out", str(file)]) == 0
     told = capsys.readouterr().out
@@ -431,7 +433,7 @@ def test_what_is_left_out_is_told(folder: Path, tmp_path: Path, capsys: pytest.C
     assert told["definitions"] + told["objects"] == len(documents)
 
 
-def test_a_folder_has_what_applies_one_after_the_other(
+def test_backup_manifests_folder_is_in_apply_order(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "moved"
@@ -455,7 +457,7 @@ def test_a_folder_has_what_applies_one_after_the_other(
     }
 
 
-def test_status_only_if_asked_for(
+def test_backup_manifests_have_status_only_on_request(
     folder: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     documents = {described(each): each for each in written(capsysbinary, folder, "--status")}

@@ -43,11 +43,11 @@ MIB = 1024 * KIB
         f"| `{KUBECONFIG}` |",
     ],
 )
-def test_the_page_says_what_holds(line: str) -> None:
+def test_hub_page_contains_line(line: str) -> None:
     assert line in PAGE
 
 
-def test_words_that_depend_on_figures() -> None:
+def test_hub_page_has_the_limits_of_the_code() -> None:
     assert connection.HEADER_SECONDS == connection.HANDSHAKE_SECONDS
     assert ("tries again every two seconds" in PAGE, PROBE_SECONDS) == (True, 2.0)
     assert ("Events go an hour after" in PAGE, event_expiry.LIFETIME) == (True, 3600.0)
@@ -56,7 +56,7 @@ def test_words_that_depend_on_figures() -> None:
         assert f"`{path.rstrip('/')}`" in PAGE
 
 
-def test_options_and_parts_are_there() -> None:
+def test_options_on_the_hub_page_exist() -> None:
     commands: list[click.Command] = [hub, *hub.commands.values()]
     known = {
         name for each in commands for option in each.params for name in (*option.opts, *option.secondary_opts)

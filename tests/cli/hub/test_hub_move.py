@@ -98,7 +98,7 @@ async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
     return sorted(kept, key=lambda each: json.dumps([each["kind"], each["metadata"]], sort_keys=True))
 
 
-async def test_a_hub_moves_to_a_real_one(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
+async def test_embedded_hub_moves_to_a_real_hub(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
     data, moved = tmp_path / "hub", tmp_path / "moved"
     with served(tmp_path, "--data", data) as hub:
         await fill(kube_tools, hub)
@@ -121,7 +121,9 @@ async def test_a_hub_moves_to_a_real_one(kube_tools: Tools, target: RealHub, tmp
         await done(kube_tools, target.kubeconfig, "diff", "--server-side", "-f", contents)
 
 
-async def test_one_file_is_applied_twice(kube_tools: Tools, target: RealHub, tmp_path: Path) -> None:
+async def test_backup_manifests_can_be_applied_twice(
+    kube_tools: Tools, target: RealHub, tmp_path: Path
+) -> None:
     """The first time kubectl doesn't know the kinds yet, and says so."""
     data, file = tmp_path / "hub", tmp_path / "hub.json"
     with served(tmp_path, "--data", data) as hub:

@@ -128,7 +128,7 @@ async def give_work(admin: Client, name: str) -> None:
     )
 
 
-def test_a_cluster_joins_is_accepted_and_looked_after(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_registers_and_reports_after_acceptance(fleet: Fleet, tmp_path: Path) -> None:
     name, node = fresh(), fresh("node")
 
     async def give_node(cluster: Client) -> None:
@@ -150,7 +150,7 @@ def test_a_cluster_joins_is_accepted_and_looked_after(fleet: Fleet, tmp_path: Pa
     assert "WARNING" not in errors
 
 
-def test_who_is_killed_goes_on_as_the_same_without_asking_again(fleet: Fleet, tmp_path: Path) -> None:
+def test_killed_join_resumes_with_its_certificate(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as first:
         accept_cluster(fleet, name, first)
@@ -173,7 +173,7 @@ def test_who_is_killed_goes_on_as_the_same_without_asking_again(fleet: Fleet, tm
     assert joined.endswith(f"system:open-cluster-management:{name}:{agent}")
 
 
-def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_renews_its_certificate(fleet: Fleet, tmp_path: Path) -> None:
     """Signed by the hub's own authority, as if it had been signed a while ago."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--certificate-seconds", 600)) as first:
@@ -209,7 +209,7 @@ def test_a_certificate_that_ends_soon_is_renewed(fleet: Fleet, tmp_path: Path) -
     assert made_by == {"agent-registration-bootstrap", after.subject.user.rpartition(":")[2]}
 
 
-def test_a_request_that_is_denied_ends_it(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_ends_when_its_request_is_denied(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         request = process.until("is waiting for approval").split()[2]
@@ -221,7 +221,7 @@ def test_a_request_that_is_denied_ends_it(fleet: Fleet, tmp_path: Path) -> None:
         )
 
 
-def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_ends_when_the_hub_deletes_the_cluster(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         accept_cluster(fleet, name, process)
@@ -233,7 +233,7 @@ def test_a_cluster_that_the_hub_removes_ends_it(fleet: Fleet, tmp_path: Path) ->
         assert "no longer accepts" not in told  # for it could not come back by being accepted
 
 
-def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_registers_again_after_the_cluster_was_deleted(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         accept_cluster(fleet, name, process)
@@ -251,7 +251,7 @@ def test_a_cluster_that_was_removed_while_nobody_looked_joins_anew(fleet: Fleet,
         assert process.stop() == 0
 
 
-def test_who_comes_again_while_the_namespace_of_before_goes_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_path: Path) -> None:
     """A work of a user does not keep it; what does, is waited for."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
@@ -287,7 +287,7 @@ def test_who_comes_again_while_the_namespace_of_before_goes_is_told_so(fleet: Fl
         assert process.stop() == 0
 
 
-def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_waits_for_a_cluster_that_starts_later(fleet: Fleet, tmp_path: Path) -> None:
     """Its API may be starting at the same time, as after a power cut."""
     name = fresh()
     with Port() as port:
@@ -306,7 +306,7 @@ def test_a_cluster_that_has_joined_before_is_waited_for(fleet: Fleet, tmp_path: 
                 assert process.stop() == 0
 
 
-def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_waits_when_acceptance_is_revoked(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         accept_cluster(fleet, name, process)
@@ -326,7 +326,7 @@ def test_who_is_not_accepted_any_more_waits(fleet: Fleet, tmp_path: Path) -> Non
         assert process.stop() == 0
 
 
-def test_two_cannot_use_one_folder(fleet: Fleet, tmp_path: Path) -> None:
+def test_second_join_in_the_same_folder_exits_2(fleet: Fleet, tmp_path: Path) -> None:
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         process.until("is waiting for approval")
@@ -335,7 +335,7 @@ def test_two_cannot_use_one_folder(fleet: Fleet, tmp_path: Path) -> None:
         assert f"in use by another fairway join (process {process.process.pid})" in second.stderr
 
 
-def test_leaving_removes_what_joining_made(tmp_path: Path, fleet: Fleet, capsys: Capture) -> None:
+def test_leave_removes_the_objects_of_join(tmp_path: Path, fleet: Fleet, capsys: Capture) -> None:
     """On a cluster of its own: kinds that others use are not removed."""
     name = fresh()
     (tmp_path / "cluster").mkdir()
@@ -391,9 +391,7 @@ def refused(*arguments: object) -> str:
         (["c1"], f"No such command 'c1'; known: token, leave, forget; {A_NAME.format(name='c1')}"),
     ],
 )
-def test_what_nobody_can_join_as_is_refused_at_once(
-    arguments: list[str], message: str, capsys: Capture
-) -> None:
+def test_join_rejects_invalid_cluster_names(arguments: list[str], message: str, capsys: Capture) -> None:
     assert run(["join", *arguments]) == 2
     assert message in capsys.readouterr().err
 
@@ -414,19 +412,19 @@ def test_what_nobody_can_join_as_is_refused_at_once(
         (BootstrapChoice(kubeconfig=Path("missing")), "does not exist"),
     ],
 )
-def test_ways_to_a_hub_that_lead_nowhere_are_refused(choice: BootstrapChoice, message: str) -> None:
+def test_join_rejects_unusable_hub_addresses(choice: BootstrapChoice, message: str) -> None:
     with pytest.raises(BadInputError) as refusal:
         choice.connection()
     assert message in str(refusal.value)
 
 
-def test_who_never_joined_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
+def test_first_join_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
     assert BootstrapChoice().connection() is None
     said = refused("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     assert said == NO_BOOTSTRAP.format(name="c1", folder=tmp_path / "s")
 
 
-def test_a_hub_that_cannot_be_reached_or_does_not_know_us(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_unreachable_hub_and_rejected_token(fleet: Fleet, tmp_path: Path) -> None:
     known = load(fleet.hub).context()
     assert known.authority is not None
     authority = tmp_path / "ca.crt"
@@ -443,7 +441,7 @@ def test_a_hub_that_cannot_be_reached_or_does_not_know_us(fleet: Fleet, tmp_path
     assert "the token was rejected by hub" in refused(*common, *wrong)
 
 
-def test_a_hub_that_is_none_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_a_server_that_is_no_hub(fleet: Fleet, tmp_path: Path) -> None:
     arguments = ("--name", "c1", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
     (tmp_path / "bare").mkdir()
     with hub_in_thread(folder=tmp_path / "bare", definitions=()) as bare:
@@ -451,7 +449,7 @@ def test_a_hub_that_is_none_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
     assert "does not serve ManagedClusters, so it is not a hub" in said
 
 
-def test_a_token_without_rights_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_a_token_without_rights(fleet: Fleet, tmp_path: Path) -> None:
     async def plain(admin: Client) -> str:
         path = "/api/v1/namespaces/default/serviceaccounts"
         name = fresh("sa")
@@ -469,7 +467,7 @@ def test_a_token_without_rights_is_told_so(fleet: Fleet, tmp_path: Path) -> None
     assert "the token has no permission to join clusters" in refused(*common, *hub)
 
 
-def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_an_unusable_managed_cluster(fleet: Fleet, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     config = {
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:9"}}],
@@ -485,7 +483,7 @@ def test_a_cluster_that_cannot_be_reached_or_refuses(fleet: Fleet, tmp_path: Pat
 
 
 @pytest.mark.parametrize("why", ["certificate is not yet valid", "certificate has expired", "self-signed"])
-def test_a_certificate_that_is_good_at_another_time_is_a_matter_of_clocks(why: str) -> None:
+def test_join_reports_clock_differences(why: str) -> None:
     connection = Connection(server="https://hub")
     error = UntrustedError(f"the certificate of https://hub is not trusted: {why}")
     about_time = why != "self-signed"
@@ -494,7 +492,7 @@ def test_a_certificate_that_is_good_at_another_time_is_a_matter_of_clocks(why: s
     assert (hub_message(error, connection) == UNTRUSTED.format(why=error)) is not about_time
 
 
-def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_reports_another_agent_of_the_same_name(fleet: Fleet, tmp_path: Path) -> None:
     """Whoever took the name of another cluster would be taken for it."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--cluster-url", "https://first")) as process:
@@ -511,7 +509,7 @@ def test_a_name_that_an_agent_answers_for_is_told(fleet: Fleet, tmp_path: Path) 
         assert process.stop() == 0
 
 
-def test_a_folder_that_cannot_be_written_to(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_with_an_unwritable_folder_exits_2(fleet: Fleet, tmp_path: Path) -> None:
     """Nothing is asked for whose answer could not be kept."""
     name = fresh()
     (tmp_path / name).mkdir(mode=0o700)
@@ -521,7 +519,7 @@ def test_a_folder_that_cannot_be_written_to(fleet: Fleet, tmp_path: Path) -> Non
     assert requests_of(fleet, name) == []
 
 
-def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_rejects_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
     with State.locked(tmp_path / "s", cluster="c1") as state:
         assert state.agent
     arguments = ("--name", "c2", "--kubeconfig", fleet.cluster, "--state", tmp_path / "s")
@@ -529,7 +527,7 @@ def test_the_folder_of_another_cluster(fleet: Fleet, tmp_path: Path) -> None:
     assert refused(*arguments) == wanted
 
 
-def test_an_identity_that_has_run_out_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
+def test_join_with_an_expired_identity_needs_a_token(fleet: Fleet, tmp_path: Path) -> None:
     with State.locked(tmp_path / "s", cluster="c1") as state:
         subject = Subject(
             user=names.user_of("c1", state.agent), groups=(names.group_of("c1"), names.ALL_AGENTS)
@@ -544,7 +542,7 @@ def test_an_identity_that_has_run_out_needs_a_token(fleet: Fleet, tmp_path: Path
     assert said.endswith(after)
 
 
-def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_token_command_prints_the_join_command(fairway_hub: HubAddress, capsys: Capture) -> None:
     kubeconfig = ("--kubeconfig", str(fairway_hub.kubeconfig))
     assert run(["join", "token", "--name", "c1", *kubeconfig]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -598,7 +596,7 @@ def test_a_token_is_printed_as_the_line_that_joins(fairway_hub: HubAddress, caps
     assert [each for each, allowed in found.items() if allowed] == list(found)[:8]
 
 
-def test_a_token_as_a_file_is_private(fairway_hub: HubAddress, tmp_path: Path) -> None:
+def test_token_file_is_private(fairway_hub: HubAddress, tmp_path: Path) -> None:
     out = tmp_path / "bootstrap"
     assert run(["join", "token", "--out", str(out), "--kubeconfig", str(fairway_hub.kubeconfig)]) == 0
     assert out.stat().st_mode & 0o777 == 0o600

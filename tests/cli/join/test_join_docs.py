@@ -88,7 +88,7 @@ def joining(folder: Path, command: str, expected: str) -> str:
     return "".join(lines)
 
 
-def test_the_page_shows_what_is_printed(terminal: Path) -> None:
+def test_join_page_shows_the_printed_output(terminal: Path) -> None:
     shown = BLOCKS.findall(PAGE.read_text(encoding="utf-8"))
     assert len(shown) == 5
     for command, expected in shown:

@@ -69,7 +69,7 @@ async def _left_behind(client: Client) -> None:
         await client.delete(MANIFEST_WORKS, name, namespace="c1")
 
 
-def test_what_waits_for_a_cluster_that_is_gone_is_let_go(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_forget_removes_finalizers_of_a_lost_cluster(fairway_hub: HubAddress, capsys: Capture) -> None:
     act(fairway_hub.kubeconfig, _left_behind)
     assert forget(fairway_hub, "c1", "--dry-run") == 0
     assert f"{RELEASED.format(namespace='c1', name='app')}{DRY_RUN}" in capsys.readouterr().out.splitlines()
@@ -93,7 +93,7 @@ def test_what_waits_for_a_cluster_that_is_gone_is_let_go(fairway_hub: HubAddress
     assert NOTHING.format(name="c1") in capsys.readouterr().out
 
 
-def test_a_member_is_left_to_its_agent(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_forget_refuses_a_joined_cluster(fairway_hub: HubAddress, capsys: Capture) -> None:
     act(fairway_hub.kubeconfig, _left_behind)
     act(fairway_hub.kubeconfig, _cluster)
     assert forget(fairway_hub, "c1") == 1
@@ -102,7 +102,7 @@ def test_a_member_is_left_to_its_agent(fairway_hub: HubAddress, capsys: Capture)
 
 
 @pytest.mark.parametrize(("available", "status"), [("True", 1), ("Unknown", 0), ("", 0)])
-def test_one_that_is_being_removed_is_waited_for_only_if_it_answers(
+def test_forget_waits_for_a_deleted_cluster_only_while_its_agent_reports(
     fairway_hub: HubAddress, capsys: Capture, available: str, status: int
 ) -> None:
     """As OCM removes clusters: the ManagedCluster stays until its works are gone."""
@@ -118,9 +118,7 @@ def test_one_that_is_being_removed_is_waited_for_only_if_it_answers(
     assert ("app" in works(fairway_hub)) is bool(status)
 
 
-def test_in_a_namespace_that_is_being_deleted_no_agent_can_help(
-    fairway_hub: HubAddress, capsys: Capture
-) -> None:
+def test_forget_works_in_a_terminating_namespace(fairway_hub: HubAddress, capsys: Capture) -> None:
     async def ending(client: Client) -> None:
         await _namespace(client, "c1", HELD)
         await _work(client, "app")
@@ -134,13 +132,13 @@ def test_in_a_namespace_that_is_being_deleted_no_agent_can_help(
     assert works(fairway_hub) == {}
 
 
-def test_a_misspelt_name_is_told(fairway_hub: HubAddress, capsys: Capture) -> None:
+def test_forget_of_an_unknown_cluster_suggests_a_name(fairway_hub: HubAddress, capsys: Capture) -> None:
     act(fairway_hub.kubeconfig, lambda client: _namespace(client, "edge-1"))
     assert forget(fairway_hub, "egde-1") == 2
     assert "edge-1" in capsys.readouterr().err
     assert forget(fairway_hub, "../c1") == 2
 
 
-def test_the_hub_is_not_asked_in_vain(capsys: Capture) -> None:
+def test_forget_without_cluster_exits_2(capsys: Capture) -> None:
     assert run(["join", "forget"]) == 2
     assert "CLUSTER" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def await_(holds: Callable[[], bool]) -> None:
 # What it prints
 
 
-def test_a_rehearsal_needs_no_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_dry_run_needs_no_hub(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "worker.py", "--dry-run"]) == 0
     table, errors = capsys.readouterr()
     assert errors == ""
@@ -149,7 +149,7 @@ def test_a_rehearsal_needs_no_hub(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_a_rehearsal_for_programs(
+def test_provider_dry_run_prints_json(
     folder: Path, capsys: pytest.CaptureFixture[str], output: str, parse: Callable[[str], Any]
 ) -> None:
     assert run(["provider", "run", "worker.py", "--dry-run", "--cluster-name", "c9", "-o", output]) == 0
@@ -160,7 +160,9 @@ def test_a_rehearsal_for_programs(
     assert item["status"]["conditions"][0]["message"] == "free 75 slots"
 
 
-def test_a_rehearsal_leaves_no_file(at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_dry_run_leaves_no_file(
+    at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     inner = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults": {"cost": 3}}}
     (folder / "forecast.yaml").write_text(json.dumps({"of": inner, "state": "seen.npz"}))
     command = ["provider", "run", "forecast", "--config", "forecast.yaml"]
@@ -171,9 +173,7 @@ def test_a_rehearsal_leaves_no_file(at_hub: Path, folder: Path, capsys: pytest.C
     assert (folder / "seen.npz").exists()
 
 
-def test_what_a_provider_prints_is_not_in_the_answer(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_of_a_provider_is_not_in_the_result(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talking = WORKER.replace("    return", '    print("reading")\n    return')
     (folder / "talking.py").write_text(f'print("loading"){talking}')
     assert run(["provider", "run", "talking.py", "--dry-run", "-o", "json"]) == 0
@@ -182,7 +182,9 @@ def test_what_a_provider_prints_is_not_in_the_answer(
     assert notes == "loading\nreading\n"
 
 
-def test_a_rehearsal_of_what_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_dry_run_of_a_failing_provider_exits_1(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "value").write_text("much")
     assert run(["provider", "run", "worker.py", "--dry-run"]) == 1
     table, errors = capsys.readouterr()
@@ -191,7 +193,7 @@ def test_a_rehearsal_of_what_fails(folder: Path, capsys: pytest.CaptureFixture[s
     assert "some scores could not be read" in errors
 
 
-def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_dry_run_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "fleet.py", "--dry-run"]) == 0
     table = capsys.readouterr().out
     assert [line.split()[:4] for line in table.splitlines()[1:]] == [
@@ -202,7 +204,7 @@ def test_a_rehearsal_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("how", ["--dry-run", "--once"])
-def test_one_cluster_that_could_not_be_read_is_not_everything(
+def test_unreadable_cluster_does_not_stop_the_other_clusters(
     at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     """Whatever comes after it, and however well that goes."""
@@ -218,7 +220,9 @@ def test_one_cluster_that_could_not_be_read_is_not_everything(
     assert "some scores could not be read or published" in errors
 
 
-def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_once_publishes_for_a_fleet_and_cleanup_deletes(
+    at_hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["provider", "run", "fleet.py", "--once"]) == 0
     assert scores(at_hub) == {"c1/rank-score": {"cheap": 0}, "c22/rank-score": {"cheap": 100}}
     capsys.readouterr()
@@ -244,19 +248,23 @@ def test_once_for_a_fleet_and_cleanup(at_hub: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "the hub has no scores of provider rank\n"
 
 
-def test_cleanup_of_a_cluster_that_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_cleanup_rejects_an_invalid_cluster_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["provider", "cleanup", "rank", "--cluster-name", "../kube-system"]) == 2
     assert "is not a valid cluster name" in " ".join(capsys.readouterr().err.split())
 
 
-def test_cleanup_leaves_alone_what_is_not_fairways(at_hub: Path) -> None:
+def test_provider_cleanup_keeps_scores_of_other_publishers(at_hub: Path) -> None:
     body = {"metadata": {"name": "theirs", "labels": {"fairway.dev/provider": "rank"}}}
     act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="other"))
     assert run(["provider", "cleanup", "rank"]) == 0
     assert list(scores(at_hub)) == ["other/theirs"]
 
 
-def test_raw_values_besides(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_publishes_managed_cluster_scores_on_request(
+    at_hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = ["provider", "run", "worker.py", "--cluster-name", "c1", "--once", "--managed-cluster-scores"]
     assert run(command) == 0
     raw = act(at_hub, lambda client: client.get(MANAGED_CLUSTER_SCORES, "c1-free", namespace="c1"))
@@ -266,13 +274,13 @@ def test_raw_values_besides(at_hub: Path, capsys: pytest.CaptureFixture[str]) ->
     assert act(at_hub, lambda client: client.list(MANAGED_CLUSTER_SCORES)).items == ()
 
 
-def test_once_says_what_the_hub_refuses(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_once_reports_refusals_of_the_hub(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "run", "worker.py", "--once", "--cluster-name", "nowhere"]) == 1
     errors = capsys.readouterr().err
     assert "worker could not publish the scores of nowhere: the hub has no namespace nowhere" in errors
 
 
-def test_adopting_needs_to_be_said(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_takes_over_scores_only_with_adopt(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = {"metadata": {"name": "worker-score"}}
     act(at_hub, lambda client: client.create(ADD_ON_PLACEMENT_SCORES, body, namespace="c1"))
     command = ["provider", "run", "worker.py", "--once", "--cluster-name", "c1"]
@@ -282,7 +290,7 @@ def test_adopting_needs_to_be_said(at_hub: Path, capsys: pytest.CaptureFixture[s
     assert scores(at_hub) == {"c1/worker-score": {"free": 75}}
 
 
-def test_validity_can_be_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_valid_for_sets_the_expiry(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["provider", "run", "worker.py", "--dry-run", "-o", "json", "--interval", "1h"]
     assert run([*command, "--valid-for", "2h"]) == 0
     (item,) = json.loads(capsys.readouterr().out)["items"]
@@ -291,7 +299,9 @@ def test_validity_can_be_told(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert timedelta(minutes=119) < lasts <= timedelta(hours=2)
 
 
-def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_factory_gets_the_options_of_config(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "conf").mkdir()
     (folder / "conf" / "made.yaml").write_text("value: 33\n")
     (folder / "conf" / "data.txt").write_text("")
@@ -317,7 +327,7 @@ def test_options_of_a_factory(folder: Path, capsys: pytest.CaptureFixture[str]) 
         ),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named_by_line(
+def test_error_in_provider_options_names_the_line(
     folder: Path, capsys: pytest.CaptureFixture[str], target: str, text: str, words: str
 ) -> None:
     (folder / "options.yaml").write_text(text)
@@ -325,7 +335,7 @@ def test_what_is_wrong_in_a_file_is_named_by_line(
     assert f"options.yaml:{words}" in " ".join(capsys.readouterr().err.split())
 
 
-def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_list_prints_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["provider", "list", "-o", "json"]) == 0
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert {"prometheus", "static", "resource-usage"} <= set(found)
@@ -342,7 +352,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["worker.py:wrker", "--dry-run"], "did you mean 'worker'?"),
         (
             ["configured.py:broken", "--dry-run"],
-            "configured.py:broken: cannot create the provider: KeyError: 'odd'",
+            "configured.py:broken: cannot create it: KeyError: 'odd'",
         ),
         (["worker.py"], "no kubeconfig found"),
         (["worker.py", "--cluster-name", "../x"], "is not a valid cluster name"),
@@ -357,7 +367,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         (["worker.py", "--dry-run", "--valid-for", "10ms"], "would expire between two readings"),
         (["worker.py", "fleet.py", "--config", "value"], "--config allows one provider"),
         (["worker.py", "--config", "nosuch.yaml"], "does not exist"),
-        (["worker.py", "--dry-run", "--config", "value"], "options must be a mapping"),
+        (["worker.py", "--dry-run", "--config", "value"], "the options of a provider must be a mapping"),
         (["worker.py", "-o", "json"], "-o requires --dry-run or --once"),
         (["worker.py", "--cluster-name", "c1", "--leader-elect"], "a cluster has one agent"),
         (["resource-usage", "--dry-run", "--cluster-name", "c1"], "--managed-kubeconfig"),
@@ -376,7 +386,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "Missing argument"),
     ],
 )
-def test_what_cannot_be_done(
+def test_impossible_provider_options_exit_2(
     folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     assert run(["provider", "run", *arguments]) == 2
@@ -385,12 +395,16 @@ def test_what_cannot_be_done(
     assert "internal error" not in errors
 
 
-def test_a_cluster_needs_a_name_to_be_published(at_hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_without_cluster_name_cannot_publish(
+    at_hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["provider", "run", "worker.py", "--once"]) == 2
     assert "set its name on the hub with --cluster-name" in capsys.readouterr().err
 
 
-def test_a_hub_that_is_away(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_provider_run_without_a_reachable_hub_exits_2(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "kubeconfig").write_text(
         json.dumps(
             {
@@ -404,7 +418,7 @@ def test_a_hub_that_is_away(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "127.0.0.1:9" in capsys.readouterr().err
 
 
-def test_it_does_not_need_click_to_be_imported() -> None:
+def test_provider_sdk_does_not_import_click() -> None:
     code = "import sys, fairway.providers; sys.exit(any(name in sys.modules for name in ('click', 'rich')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -447,7 +461,7 @@ def port_of(folder: Path) -> int:
     return found[0]
 
 
-def test_it_runs_until_it_is_told_to_stop(at_hub: Path, folder: Path) -> None:
+def test_provider_runs_until_sigterm(at_hub: Path, folder: Path) -> None:
     arguments = ("worker.py", "--cluster-name", "c1")
     addresses = ("--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
     with process(folder, *arguments, *addresses, kubeconfig=at_hub) as running:
@@ -467,7 +481,7 @@ def test_it_runs_until_it_is_told_to_stop(at_hub: Path, folder: Path) -> None:
     assert "Traceback" not in (folder / "log").read_text()
 
 
-def test_killed_and_started_again(at_hub: Path, folder: Path, tmp_path: Path) -> None:
+def test_killed_provider_resumes_after_a_restart(at_hub: Path, folder: Path, tmp_path: Path) -> None:
     """Between the making of the object and its status; the next start repairs it."""
 
     async def account(client: Client) -> Path:
@@ -491,7 +505,7 @@ def test_killed_and_started_again(at_hub: Path, folder: Path, tmp_path: Path) ->
     assert repaired.metadata.uid == left.metadata.uid
 
 
-def test_a_provider_that_blocks_does_not_keep_the_process(at_hub: Path, folder: Path) -> None:
+def test_blocking_provider_does_not_prevent_the_exit(at_hub: Path, folder: Path) -> None:
     sleep = "import asyncio, time; await asyncio.to_thread(time.sleep, 3600)"
     for name, start, body in (
         ("stuck", "def", "import time; time.sleep(3600)"),
@@ -508,7 +522,7 @@ def test_a_provider_that_blocks_does_not_keep_the_process(at_hub: Path, folder: 
         assert running.wait(SECONDS) == 0
 
 
-def test_a_port_that_is_taken(at_hub: Path, folder: Path) -> None:
+def test_provider_run_on_a_port_in_use_exits_2(at_hub: Path, folder: Path) -> None:
     async def taken() -> tuple[int, str]:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

@@ -84,30 +84,30 @@ def told(folder: Path, command: str) -> str:
     return done.stdout
 
 
-def test_the_page_shows_what_is_printed(folder: Path) -> None:
+def test_providers_page_shows_the_printed_output(folder: Path) -> None:
     shown = commands()
     assert len(shown) >= 8
     for command, expected in shown:
         assert normal(told(folder, command)) == normal(expected), command
 
 
-def test_it_begins_with_ten_minutes() -> None:
+def test_providers_page_begins_with_a_tutorial() -> None:
     first = next(line for line in PAGE.splitlines() if line.startswith("## "))
     assert first == "## Write a score provider in ten minutes"
 
 
-def test_the_first_provider_is_the_example_and_is_short() -> None:
+def test_first_provider_on_the_page_is_the_example_file() -> None:
     first = blocks("python")[0].removeprefix("# queue.py\n")
     assert first == (ROOT / "examples" / "providers" / "queue.py").read_text(encoding="utf-8")
     assert sum(bool(line.strip()) for line in first.splitlines()) <= 10
 
 
-def test_every_piece_of_python_is_python() -> None:
+def test_python_on_the_providers_page_compiles() -> None:
     for source in blocks("python"):
         exec(compile(source, "docs/how-to/providers.md", "exec"), {"__name__": "page"})
 
 
-def test_the_placement_is_one(folder: Path) -> None:
+def test_placement_on_the_providers_page_is_valid(folder: Path) -> None:
     (document,) = [each for each in map(yaml.safe_load, blocks("yaml")) if each["kind"] == "Placement"]
     placement = decode(document)
     assert isinstance(placement, Placement)
@@ -127,7 +127,7 @@ def _rules(document: dict[str, Any]) -> tuple[Rule, ...]:
     )
 
 
-def test_the_rights_are_those_that_the_code_names() -> None:
+def test_rules_on_the_providers_page_are_those_of_the_code() -> None:
     roles = {each["kind"]: each for each in map(yaml.safe_load, blocks("yaml"))}
     assert _rules(roles["Role"]) == rbac.CLUSTER_RULES
     assert _rules(roles["ClusterRole"]) == rbac.FLEET_RULES
@@ -149,11 +149,11 @@ def test_the_rights_are_those_that_the_code_names() -> None:
         *(reading_check.BAD_RESULT, sandbox.TIMED_OUT, sandbox.BUSY, NO_VALUES, publication.CONDITION),
     ],
 )
-def test_reasons_are_on_the_page(word: str) -> None:
+def test_providers_page_lists_every_reason(word: str) -> None:
     assert f"`{word}`" in PAGE
 
 
-def test_figures_are_on_the_page() -> None:
+def test_providers_page_has_the_limits_of_the_code() -> None:
     assert ("three intervals", publication.INTERVALS) == ("three intervals", 3)
     assert ("at least three minutes" in PAGE, publication.SHORTEST_SECONDS) == (True, 180)
     assert (f"more than {reading_check.MOST_SCORES} values" in PAGE, "collected for a second" in PAGE) == (
@@ -165,12 +165,12 @@ def test_figures_are_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("scale", ["Linear", "Logarithmic", "Direct", "Inverted", "Quantile", "Spread"])
-def test_scales_are_on_the_page(scale: str) -> None:
+def test_providers_page_lists_every_scale(scale: str) -> None:
     assert re.search(rf"^\| `{scale}\(", PAGE, re.M)
     assert hasattr(scales, scale)
 
 
-def test_options_on_the_page_are_there() -> None:
+def test_options_on_the_providers_page_exist() -> None:
     known = {"--help"}
     for command in provider.commands.values():
         known |= {name for option in command.params for name in (*option.opts, *option.secondary_opts)}

@@ -69,13 +69,13 @@ def normal(text: str) -> str:
     return re.sub(r" {2,}", "  ", text).strip()
 
 
-def test_the_page_shows_something() -> None:
+def test_trust_page_has_output() -> None:
     assert len(BLOCKS.findall(TEXT)) == 3
     assert [name for name, _ in FILES.findall(TEXT)] == ["busy.yaml", "run.yaml"]
 
 
 @pytest.mark.parametrize(("command", "output"), BLOCKS.findall(TEXT), ids=lambda text: text[:40])
-def test_the_page_shows_what_is_printed(terminal: Path, command: str, output: str) -> None:
+def test_trust_page_shows_the_printed_output(terminal: Path, command: str, output: str) -> None:
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -90,7 +90,7 @@ def test_the_page_shows_what_is_printed(terminal: Path, command: str, output: st
     assert normal(run.stdout) == normal(output)
 
 
-def test_the_janitor_understands_its_file(terminal: Path) -> None:
+def test_configuration_on_the_trust_page_is_valid(terminal: Path) -> None:
     policy = configured(Settings(), terminal / "run.yaml").scores
     assert (policy.of("any"), policy.of("health-score")) == (Silence.WORST, Silence.LEAVE)
     assert policy.worst_of("hosted-clusters-score", "hostedClustersCount") == 100

@@ -60,7 +60,7 @@ def call(*arguments: str) -> None:
     run.main(arguments, prog_name="fairway run", standalone_mode=False)
 
 
-def test_by_default_everything_runs_and_nothing_listens(parsed: dict[str, Any]) -> None:
+def test_run_defaults_outside_a_pod(parsed: dict[str, Any]) -> None:
     call()
     settings: Settings = parsed["settings"]
     assert settings.controllers == DEFAULT == set(DEFAULT_CONTROLLERS)
@@ -75,9 +75,7 @@ def test_by_default_everything_runs_and_nothing_listens(parsed: dict[str, Any]) 
     assert parsed["logs"] == {"format": "text", "level": "info"}
 
 
-def test_in_a_pod_it_listens_where_the_manifests_say(
-    parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_defaults_in_a_pod(parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("POD_NAME", "fairway-7d9")
     call()
@@ -90,7 +88,7 @@ def test_in_a_pod_it_listens_where_the_manifests_say(
     assert parsed["listening"].debug is None
 
 
-def test_options_arrive(parsed: dict[str, Any], tmp_path: Path) -> None:
+def test_run_options_reach_the_manager(parsed: dict[str, Any], tmp_path: Path) -> None:
     pem = tmp_path / "pem"
     pem.touch()
     call(
@@ -120,7 +118,9 @@ def test_options_arrive(parsed: dict[str, Any], tmp_path: Path) -> None:
     assert parsed["settings"].shadow
 
 
-def test_every_option_is_also_a_variable(parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_option_has_an_environment_variable(
+    parsed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = {
         "CONTROLLERS": "placement",
         "LEADER_ELECT": "false",
@@ -156,7 +156,7 @@ def test_every_option_is_also_a_variable(parsed: dict[str, Any], monkeypatch: py
         ("placement,acceptance,-acceptance", {"placement"}),
     ],
 )
-def test_names_of_controllers(text: str, names: set[str]) -> None:
+def test_controllers_option_adds_and_removes_names(text: str, names: set[str]) -> None:
     assert chosen(text) == names
 
 
@@ -171,7 +171,7 @@ def test_names_of_controllers(text: str, names: set[str]) -> None:
         ("placement,-placement", NONE_LEFT),
     ],
 )
-def test_names_nobody_has(text: str, told: str) -> None:
+def test_unknown_controller_names_exit_2(text: str, told: str) -> None:
     with pytest.raises(click.BadParameter) as error:
         chosen(text)
     assert told in error.value.message
@@ -191,7 +191,7 @@ def test_names_nobody_has(text: str, told: str) -> None:
         (("--log-level", "loud"), "--log-level"),
     ],
 )
-def test_bad_usage(arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_of_run_exits_2(arguments: tuple[str, ...], told: str) -> None:
     refused = fairway("run", *arguments)
     assert refused.returncode == 2
     # click breaks the line and draws no frame around it.
@@ -199,7 +199,7 @@ def test_bad_usage(arguments: tuple[str, ...], told: str) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_help_has_examples() -> None:
+def test_run_help_has_examples() -> None:
     printed = fairway("run", "--help").stdout
     assert "Examples:\n" in printed
     assert "Exit status:" in printed
@@ -235,7 +235,7 @@ async def decided(client: Client) -> None:
 PLACEMENT_ONLY = ("--controllers", "placement")
 
 
-async def test_it_decides_until_told_to_stop(fairway_hub: HubAddress, connection: Client) -> None:
+async def test_run_decides_placements_until_a_signal(fairway_hub: HubAddress, connection: Client) -> None:
     async with connection as client:
         await furnish(client)
         with running("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--identity", "me") as process:
@@ -250,7 +250,7 @@ async def test_it_decides_until_told_to_stop(fairway_hub: HubAddress, connection
         assert (await client.get(LEASES, "fairway-placement", namespace=NAMESPACE)).spec.holderIdentity == ""
 
 
-async def test_health_metrics_and_debug_endpoint(fairway_hub: HubAddress) -> None:
+async def test_run_serves_health_metrics_and_debug_endpoint(fairway_hub: HubAddress) -> None:
     free = "127.0.0.1:0"
     with running(
         *("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY, "--no-leader-elect"),
@@ -272,7 +272,7 @@ async def test_health_metrics_and_debug_endpoint(fairway_hub: HubAddress) -> Non
         assert process.stop(signal.SIGINT) == 0
 
 
-async def test_of_two_one_writes_and_the_other_waits(fairway_hub: HubAddress, connection: Client) -> None:
+async def test_second_run_waits_for_the_lease(fairway_hub: HubAddress, connection: Client) -> None:
     options = ("--kubeconfig", fairway_hub.kubeconfig, *PLACEMENT_ONLY)
     async with connection as client:
         with running(*options, "--identity", "a") as first:
@@ -297,7 +297,9 @@ async def they_run(client: Client) -> None:
     )
 
 
-async def test_beside_ocms_controller_it_refuses(fairway_hub: HubAddress, connection: Client) -> None:
+async def test_run_refuses_to_start_beside_the_ocm_controller(
+    fairway_hub: HubAddress, connection: Client
+) -> None:
     async with connection as client:
         await they_run(client)
     refused = fairway("run", "--kubeconfig", fairway_hub.kubeconfig)
@@ -311,7 +313,7 @@ async def test_beside_ocms_controller_it_refuses(fairway_hub: HubAddress, connec
 @pytest.mark.parametrize(
     "options", [("--beside-ocm",), ("--shadow",), ("--controllers=-placement",), ("--ocm-namespace", "else")]
 )
-async def test_unless_told_otherwise(
+async def test_beside_ocm_option_allows_the_ocm_controller(
     fairway_hub: HubAddress, connection: Client, options: tuple[str, ...]
 ) -> None:
     async with connection as client:
@@ -327,7 +329,7 @@ def silent_hub(tmp_path: Path) -> Iterator[HubAddress]:
         yield hub
 
 
-async def test_a_shadow_writes_nothing(silent_hub: HubAddress) -> None:
+async def test_run_shadow_writes_nothing(silent_hub: HubAddress) -> None:
     async with Client(load(silent_hub.kubeconfig).context()) as client:
         await furnish(client)
         before = await client.newest(PLACEMENTS)
@@ -339,7 +341,7 @@ async def test_a_shadow_writes_nothing(silent_hub: HubAddress) -> None:
         assert await client.newest(PLACEMENTS) == before
 
 
-def test_a_hub_that_is_not_there(tmp_path: Path, fairway_hub: HubAddress) -> None:
+def test_run_without_a_hub_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> None:
     gone, known = tmp_path / "gone", fairway_hub.kubeconfig.read_text()
     with Port() as port:  # which nobody else gets meanwhile
         gone.write_text(known.replace(fairway_hub.url, f"https://127.0.0.1:{port}"))
@@ -350,7 +352,7 @@ def test_a_hub_that_is_not_there(tmp_path: Path, fairway_hub: HubAddress) -> Non
     assert fairway("run", "--kubeconfig", tmp_path / "none").returncode == 2
 
 
-def test_ports_that_are_taken_or_elsewhere(fairway_hub: HubAddress) -> None:
+def test_run_on_an_unusable_port_exits_2(fairway_hub: HubAddress) -> None:
     options = ("run", "--kubeconfig", fairway_hub.kubeconfig, "--no-leader-elect")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         busy = fairway(*options, "--health-address", f"127.0.0.1:{taken.getsockname()[1]}")
@@ -361,7 +363,7 @@ def test_ports_that_are_taken_or_elsewhere(fairway_hub: HubAddress) -> None:
     assert "use addresses of this machine" in elsewhere.stderr
 
 
-def test_a_certificate_that_is_none(fairway_hub: HubAddress, tmp_path: Path) -> None:
+def test_run_with_an_invalid_certificate_exits_2(fairway_hub: HubAddress, tmp_path: Path) -> None:
     file = tmp_path / "tls.pem"
     file.write_text("c2VjcmV0")
     refused = fairway(

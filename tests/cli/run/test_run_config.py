@@ -20,11 +20,11 @@ def config(tmp_path: Path, text: str) -> Settings:
     return configured(Settings(grace=7, controllers=manager.ALL), file)
 
 
-def test_what_is_not_said_is_as_without_a_file(tmp_path: Path) -> None:
+def test_empty_run_config_equals_the_defaults(tmp_path: Path) -> None:
     assert config(tmp_path, "recovery: {}\n") == Settings(grace=7, controllers=manager.ALL)
 
 
-def test_every_section(tmp_path: Path) -> None:
+def test_every_section_of_the_run_config_is_read(tmp_path: Path) -> None:
     text = """
 recovery:
   health: nodes/ready
@@ -110,18 +110,18 @@ scores:
         ("- recovery\n", r"fairway.yaml:1: expected a mapping"),
     ],
 )
-def test_a_mistake_names_file_line_and_field(tmp_path: Path, text: str, told: str) -> None:
+def test_run_config_error_names_file_line_and_field(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(BadInputError) as error:
         config(tmp_path, text)
     assert re.search(told, str(error.value))
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_run_config_exits_2(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"none.yaml: cannot be read"):
         configured(Settings(), tmp_path / "none.yaml")
 
 
-def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
+def test_documented_run_config_is_valid(tmp_path: Path) -> None:
     shown = re.findall(
         r"```yaml\n(# fairway.yaml\n.*?)```",
         (ROOT / "docs/how-to/operate.md").read_text(encoding="utf-8"),
@@ -131,7 +131,7 @@ def test_the_file_the_documents_show_is_a_good_one(tmp_path: Path) -> None:
     assert config(tmp_path, text).recovery.dwell == 600
 
 
-def test_a_word_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> None:
+def test_run_config_error_lists_the_allowed_values(tmp_path: Path) -> None:
     with pytest.raises(
         BadInputError,
         match=r"fairway\.yaml:2: scores\.silent: must be one of leave, worst, drop; got 'worse'",
@@ -141,7 +141,9 @@ def test_a_word_that_is_none_is_told_with_those_there_are(tmp_path: Path) -> Non
         config(tmp_path, "scores:\n  resources: {a: b}\n")
 
 
-def test_a_section_nobody_reads_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_run_config_section_of_a_stopped_controller_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "fairway.yaml"
     file.write_text("recovery: {below: 20}\nscores: {silent: drop}\n", encoding="utf-8")
     with caplog.at_level(logging.WARNING):

@@ -90,7 +90,7 @@ async def decided(client: Client) -> dict[str, int]:
 
 
 class TestTour:
-    async def test_what_it_says_works_as_it_is_printed(self, tmp_path: Path) -> None:
+    async def test_printed_steps_of_up_work(self, tmp_path: Path) -> None:
         """Without kubectl; test_up_kubectl does the same with it."""
         with up(tmp_path, "--clusters", 12, *CALM) as started:
             see, apply, ask = started.told["try"]
@@ -108,7 +108,7 @@ class TestTour:
             assert asked.returncode == 0, asked.stderr
             assert asked.stdout.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
 
-    def test_what_it_prints(self, tmp_path: Path) -> None:
+    def test_up_announces_hub_controllers_and_fleet(self, tmp_path: Path) -> None:
         data = tmp_path / "my hub"
         command = [*FAIRWAY, "up", "--port", "0", "--clusters", "2", "--period", "30", "--data", str(data)]
         with subprocess.Popen(
@@ -150,7 +150,7 @@ class TestTour:
         dropped = f"-{third} (rank 4, {free[third]} points)"
         assert move[10:] == f"{tour.NAME}: {added}, {dropped}\n"
 
-    def test_without_clusters_it_says_how_to_have_some(self, tmp_path: Path) -> None:
+    def test_up_without_clusters_names_the_option(self, tmp_path: Path) -> None:
         command = [*FAIRWAY, "up", "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
             assert process.stdout is not None
@@ -160,12 +160,12 @@ class TestTour:
             process.stdout.read()
         assert process.returncode == 0
 
-    def test_the_example_is_the_file(self) -> None:
+    def test_up_example_equals_the_example_file(self) -> None:
         assert (ROOT / tour.FILE).read_text(encoding="utf-8") == tour.EXAMPLE
         printed = fairway("up", "--example")
         assert (printed.returncode, printed.stdout) == (0, tour.EXAMPLE)
 
-    def test_where_the_file_is_not_at_hand_it_is_printed(
+    def test_up_prints_the_example_command_outside_the_checkout(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -174,7 +174,9 @@ class TestTour:
         (tmp_path / tour.FILE).write_text("something else")
         assert tour.apply_command("fairway") == "fairway up --example | fairway apply -f -"
 
-    def test_it_calls_itself_as_it_was_called(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_up_prints_commands_with_its_own_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         program = tmp_path / "my venv" / "bin" / "fairway"
         program.parent.mkdir(parents=True)
         program.touch(mode=0o755)
@@ -190,14 +192,14 @@ class TestTour:
         module = Path(tour.__file__).parents[2] / "__main__.py"
         assert tour.fairway_command([str(module)]) == f"{shlex.quote(sys.executable)} -m fairway"
 
-    def test_help_has_examples(self) -> None:
+    def test_up_help_has_examples(self) -> None:
         printed = fairway("up", "--help").stdout
         assert "Examples:\n" in printed
         assert all(option in printed for option in ("--data", "--clusters", "--kubeconfig-out", "--name"))
 
 
 class TestDecisions:
-    async def test_a_score_that_rises_moves_the_decision(self, tmp_path: Path) -> None:
+    async def test_risen_score_moves_the_decision_of_up(self, tmp_path: Path) -> None:
         with up(tmp_path, "--clusters", 6, *CALM) as started:
             async with started.client() as client:
                 await apply_example(client)
@@ -208,7 +210,7 @@ class TestDecisions:
             assert started.stop() == 0
             assert started.errors.read_text() == ""
 
-    async def test_a_cluster_whose_agent_is_stopped_is_left_and_comes_back(self, tmp_path: Path) -> None:
+    async def test_stopped_agent_of_up_loses_its_cluster_and_regains_it(self, tmp_path: Path) -> None:
         with up(tmp_path, "--clusters", 6, *CALM) as started:
             async with started.client() as client:
                 await apply_example(client)
@@ -223,7 +225,7 @@ class TestDecisions:
                 await client.patch(MANAGED_CLUSTERS, best, back, kind=Patch.MERGE)
                 await until(client, PLACEMENT_DECISIONS, lambda decisions: best in chosen(decisions))
 
-    async def test_scores_move(self, tmp_path: Path) -> None:
+    async def test_scores_of_up_change(self, tmp_path: Path) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1) as started:
             async with started.client() as client:
                 before = await free_cpu(client)
@@ -240,14 +242,14 @@ class TestDecisions:
 
 class TestProcess:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_it_stops_when_told_to(self, tmp_path: Path, number: signal.Signals) -> None:
+    def test_up_stops_on_a_signal(self, tmp_path: Path, number: signal.Signals) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1, "--data", tmp_path / "hub") as started:
             assert started.told["controllers"] == sorted(DEFAULT)
             assert started.told["clusters"] == 3
             assert started.stop(number) == 0
             assert started.errors.read_text() == ""
 
-    def test_it_stops_also_while_it_makes_clusters(self) -> None:
+    def test_up_stops_while_it_creates_clusters(self) -> None:
         command = [*FAIRWAY, "up", "--port", "0", "--clusters", "100000", "-v"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
@@ -259,7 +261,7 @@ class TestProcess:
         assert (process.returncode, printed) == (0, f"{STOPPING}\n")
         assert "Traceback" not in errors
 
-    async def test_killed_and_started_again_it_goes_on(self, tmp_path: Path) -> None:
+    async def test_killed_up_resumes_after_a_restart(self, tmp_path: Path) -> None:
         data = tmp_path / "hub"
         with up(tmp_path, "--clusters", 5, *CALM, "--data", data) as started:
             async with started.client() as client:
@@ -287,7 +289,7 @@ class TestProcess:
                 assert held.spec.holderIdentity == IDENTITY
             assert started.stop() == 0
 
-    def test_one_process_to_a_folder_and_to_a_port(self, tmp_path: Path) -> None:
+    def test_second_up_on_the_same_folder_or_port_exits_2(self, tmp_path: Path) -> None:
         data = tmp_path / "hub"
         with up(tmp_path, "--data", data) as started:
             second = fairway("up", "--data", data, "--port", 0)
@@ -298,7 +300,7 @@ class TestProcess:
             busy = fairway("up", "--port", port)
         assert (busy.returncode, busy.stderr) == (2, f"fairway: {BUSY.format(host='127.0.0.1', port=port)}\n")
 
-    async def test_where_ocms_own_controller_is_at_work_it_refuses(self, tmp_path: Path) -> None:
+    async def test_up_refuses_to_run_beside_the_ocm_controller(self, tmp_path: Path) -> None:
         """As with the data of a hub that another process still serves decisions on."""
         data = tmp_path / "hub"
         with up(tmp_path, "--data", data) as started:
@@ -316,7 +318,7 @@ class TestProcess:
     @pytest.mark.parametrize(
         "arguments", [("--clusters", "-1"), ("--period", "0"), ("--clusters", "many"), ("--nonsense",)]
     )
-    def test_bad_usage(self, arguments: tuple[str, ...]) -> None:
+    def test_wrong_usage_of_up_exits_2(self, arguments: tuple[str, ...]) -> None:
         refused = fairway("up", *arguments)
         assert refused.returncode == 2
         assert arguments[0] in refused.stderr

@@ -81,7 +81,7 @@ async def test_page_shows_what_explain_prints(tmp_path: Path) -> None:
     assert done.stdout.startswith(shown)
 
 
-def test_the_page_names_the_label_and_times_of_an_outage() -> None:
+def test_first_run_page_has_label_and_times_of_an_outage() -> None:
     assert f"{AGENT}={STOPPED}`. Its score expires within a minute" in PAGE
     assert SimulationOptions(period=PERIOD).validity(CLUSTERS) <= 60
     assert yaml.safe_load(EXAMPLE)["metadata"]["annotations"] == {MISSING_SCORE: "exclude"}

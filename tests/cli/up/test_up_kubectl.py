@@ -34,7 +34,7 @@ class Terminal:
         return done.stdout
 
 
-async def test_the_three_things_to_try(tmp_path: Path, kube_tools: Tools) -> None:
+async def test_printed_steps_of_up_work_with_kubectl(tmp_path: Path, kube_tools: Tools) -> None:
     with up(tmp_path, "--clusters", 12, "--period", 86400) as started:
         terminal = Terminal(started, kube_tools.path(KUBECTL))
         _, apply, ask = started.told["try"]
@@ -60,7 +60,9 @@ async def test_the_three_things_to_try(tmp_path: Path, kube_tools: Tools) -> Non
         assert started.stop() == 0
 
 
-def test_the_example_without_the_checkout(tmp_path: Path, kube_tools: Tools) -> None:
+def test_example_of_up_is_applied_with_kubectl_outside_the_checkout(
+    tmp_path: Path, kube_tools: Tools
+) -> None:
     with up(tmp_path, "--clusters", 1, "--period", 86400) as started:
         terminal = Terminal(started, kube_tools.path(KUBECTL), folder=tmp_path)
         fairway = started.told["try"][2].partition(" explain ")[0]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fairway.cli.options.logs import log_options
-from fairway.cli.provider.options import addresses, cluster_name, duration
+from fairway.cli.provider.options import addresses, cluster_name, publishing_options
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -99,26 +99,7 @@ Exit status: 0 stopped; 2 bad input, a missing or invalid hub kubeconfig, or rej
     metavar="FILE",
     help="YAML file with the options of the providers, under their names.",
 )
-@click.option(
-    "--interval",
-    type=duration,
-    metavar="DURATION",
-    help="Time between readings when nothing changes.  [default: the provider's]",
-)
-@click.option(
-    "--valid-for",
-    type=duration,
-    metavar="DURATION",
-    help="How long a score is valid after its reading.  [default: three intervals, at least 3m]",
-)
-@click.option(
-    "--adopt", is_flag=True, help="Take over existing scores of the same name from another publisher."
-)
-@click.option(
-    "--managed-cluster-scores",
-    is_flag=True,
-    help="Also publish raw values as ManagedClusterScores.",
-)
+@publishing_options
 @click.option("--addon-name", default=ADD_ON, show_default=True, metavar="NAME", help="Name of the add-on.")
 @click.option(
     "--addon-namespace",

@@ -18,7 +18,8 @@ from fairway.cli import signals
 from fairway.cli.agent import confinement
 from fairway.cli.errors import BadInputError, CommandError
 from fairway.cli.options.serving import in_a_pod
-from fairway.cli.provider.options import listening
+from fairway.cli.provider.options import listening, read_options
+from fairway.cli.provider.process import create
 from fairway.controllers.serving import Address, open_ports
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
@@ -35,12 +36,11 @@ from fairway.kube.log_throttle import LogThrottle
 from fairway.observe.provider_meters import ProviderMeters
 from fairway.providers.addon import agent_name
 from fairway.providers.agent_lease import AgentLease
-from fairway.providers.catalogue import Context, Factory, OptionsError
+from fairway.providers.catalogue import Context, Factory
 from fairway.providers.definition import DefinitionError
-from fairway.providers.document import Document, DocumentError, read
+from fairway.providers.document import Document
 from fairway.providers.loading import LoadingError
 from fairway.providers.loading import load as load_provider
-from fairway.providers.message_format import describe
 from fairway.providers.provider import ClusterProvider, Provider
 from fairway.providers.runner import Runner, Settings
 
@@ -66,7 +66,6 @@ WHICH_CLUSTER: Final = (
 NOT_OPTIONS: Final = "{path}: must map providers to their options; {given} is not a mapping"
 STRANGE_OPTIONS: Final = "{path}: options for {names}, which --providers does not name"
 READS_FLEET: Final = "provider {name} reads all clusters of a hub; run it with `fairway provider run {name}`"
-FACTORY_FAILED: Final = "cannot create provider {name}: {error}"
 
 STARTED: Final = "started %s for cluster %s on hub %s"
 UNREACHABLE: Final = "hub unreachable, retrying: %s"
@@ -221,9 +220,6 @@ class Agent:
             log.info(CHANGED, path)
             return connection
 
-    def _options_of(self, name: str) -> Mapping[str, Any]:
-        return {} if self._options is None else self._options.value.get(name) or {}
-
     def _create(self, name: str, *, hub: Client, local: Client) -> Provider:
         job = self.job
         context = Context(
@@ -235,17 +231,7 @@ class Agent:
             folder=Path() if job.config is None else job.config.parent,
             environment=self._environment,
         )
-        try:
-            made = self._factories[name](self._options_of(name), context)
-        except (LoadingError, DefinitionError) as error:
-            raise BadInputError(str(error)) from None
-        except OptionsError as error:
-            if self._options is None:
-                raise BadInputError(f"provider {name}: {error}") from None
-            refusal = self._options.refusal(error.message, field=error.field, under=(name,))
-            raise BadInputError(str(refusal)) from None
-        except Exception as error:  # factories are user code
-            raise BadInputError(FACTORY_FAILED.format(name=name, error=describe(error))) from error
+        made = create(name, self._factories[name], self._options, context, under=(name,))
         if not isinstance(made, ClusterProvider):
             raise BadInputError(READS_FLEET.format(name=name))
         return made
@@ -329,13 +315,8 @@ def _document(job: Job) -> Document | None:
         return None
     if job.confined_to is not None:
         raise BadInputError(confinement.NO_CONFIG)
-    try:
-        document = read(path)
-    except DocumentError as error:
-        raise BadInputError(str(error)) from None
+    document = read_options(path)
     found = document.value
-    if not isinstance(found, dict):
-        raise BadInputError(NOT_OPTIONS.format(path=path, given="the file"))
     for name, options in found.items():
         if not isinstance(options, dict | None):
             raise BadInputError(NOT_OPTIONS.format(path=path, given=name))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import click
 
 from fairway.cli.client.session import HubChoice, hub_options, talk
+from fairway.cli.client.wait import refuse_contradictions, wait_options
 from fairway.cli.errors import EXIT_OK
 from fairway.cli.options.input import files_options, load_files, moment
 from fairway.cli.output import OutputFormat, emit, output_option, say
@@ -13,7 +14,6 @@ from fairway.cli.output import OutputFormat, emit, output_option, say
 if TYPE_CHECKING:
     from fairway.api.cluster import ManagedCluster
     from fairway.cli.fleet.writer import Done, Tally
-    from fairway.kube import Client
 
 NOTHING_WRITTEN: Final = "dry run: nothing was written"
 BAD_YEAR: Final = "year must be between {first} and {last}"
@@ -136,12 +136,8 @@ def apply(
     from fairway.cli.fleet import writer
 
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
-
-    async def work(client: "Client") -> "list[Tally]":
-        return await writer.apply(client, objects, dry_run=dry_run)
-
-    _report(talk(hub, work), ("created", "changed", "unchanged", "kept"), dry_run=dry_run, output=output)
-    return EXIT_OK
+    tallies = talk(hub, lambda client: writer.apply(client, objects, dry_run=dry_run))
+    return _report(tallies, ("created", "changed", "unchanged", "kept"), dry_run=dry_run, output=output)
 
 
 @fleet.command(
@@ -149,20 +145,27 @@ def apply(
     epilog="""\b
 Examples:
   fairway fleet delete -f fleet.json
+  fairway fleet delete -f fleet.json --wait
   fairway fleet delete -f fleet.json --dry-run
 
 \b
-Only objects with the label fairway.dev/fleet=applied are deleted, and only namespaces that apply created.
+Only objects with the label fairway.dev/fleet=applied are deleted, and only namespaces that apply created. A hub
+empties a namespace before it disappears; --wait waits for that.
 """,
 )
 @files_options
+@wait_options("Wait until the deleted namespaces no longer exist.")
 @_dry_run
 @output_option
 @hub_options
+@click.pass_context
 def delete(
+    context: click.Context,
     files: tuple[str, ...],
     max_file_size: int,
     verbose: bool,
+    wait: bool,
+    timeout: float,
     dry_run: bool,
     output: OutputFormat,
     hub: HubChoice,
@@ -170,22 +173,21 @@ def delete(
     """Delete the objects that `fairway fleet apply` wrote from these files."""
     from fairway.cli.fleet import writer
 
+    refuse_contradictions(context)
     objects = [each.object for each in load_files(files, max_file_size=max_file_size, verbose=verbose)]
-
-    async def work(client: "Client") -> "list[Tally]":
-        return await writer.delete(client, objects, dry_run=dry_run)
-
-    _report(talk(hub, work), ("deleted", "kept", "absent"), dry_run=dry_run, output=output)
-    return EXIT_OK
+    seconds = timeout if wait else 0
+    tallies = talk(hub, lambda client: writer.delete(client, objects, dry_run=dry_run, seconds=seconds))
+    return _report(tallies, ("deleted", "kept", "absent"), dry_run=dry_run, output=output)
 
 
 def _report(
     tallies: "list[Tally]", columns: "tuple[Done, ...]", *, dry_run: bool, output: OutputFormat
-) -> None:
+) -> int:
     rows = [each.row(columns) for each in tallies]
     emit(rows, columns={each: each.capitalize() for each in ("kind", *columns)}, output=output)
     if dry_run and output == "table":
         say(NOTHING_WRITTEN)
+    return EXIT_OK
 
 
 @fleet.command(

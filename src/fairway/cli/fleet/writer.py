@@ -9,7 +9,7 @@ Every applied object gets a label. Existing objects without the label are neithe
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
@@ -17,6 +17,8 @@ from typing import Any, Final, Literal, TypeVar
 from fairway.api.kinds import KubeObject, encode
 from fairway.api.meta import ObjectMeta
 from fairway.cli.client.names import NAMESPACES
+from fairway.cli.client.wait import wait
+from fairway.cli.client.watch import Feed
 from fairway.cli.errors import BadInputError
 from fairway.cli.progress import Advance, progress
 from fairway.kube import (
@@ -27,11 +29,14 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENTS,
     Client,
+    Deleted,
     KubeError,
     NotFound,
     Patch,
     Resource,
+    Updated,
 )
+from fairway.kube.change import Change
 from fairway.kube.resource import Key, key_of
 
 MANAGER: Final = "fairway-fleet"
@@ -54,6 +59,7 @@ REPORTED: Final = frozenset(
 )
 """Kinds whose status is applied. Controllers write the status of the others."""
 
+DELETING: Final = "its namespace is being deleted"
 NOT_SERVED: Final = (
     "the hub does not serve {plural}, and the files contain {count:,}; install the CRD first: "
     "fairway crds {plural} | kubectl apply -f -"
@@ -119,8 +125,13 @@ async def apply(client: Client, objects: Sequence[KubeObject], *, dry_run: bool)
     return [each for each in tallies if each.counts]
 
 
-async def delete(client: Client, objects: Sequence[KubeObject], *, dry_run: bool) -> list[Tally]:
-    """Delete the objects in reverse order, then the namespaces that ``apply`` created."""
+async def delete(
+    client: Client, objects: Sequence[KubeObject], *, dry_run: bool, seconds: float = 0
+) -> list[Tally]:
+    """Delete the objects in reverse order, then the namespaces that ``apply`` created.
+
+    Wait at most ``seconds`` until these no longer exist. Raises KubeErrors, and NegativeAnswerError on timeout.
+    """
     by_kind = {each.kind: [thing for thing in objects if thing.kind == each.kind] for each in ORDER}
     existing = await _existing(client, {})
     tallies: list[Tally] = []
@@ -140,7 +151,29 @@ async def delete(client: Client, objects: Sequence[KubeObject], *, dry_run: bool
 
         tallies.append(Tally(NAMESPACES.kind))
         await _each(namespaces, namespace, tallies[-1], advance)
+    if seconds:
+        ours = {
+            name for name in namespaces if (meta := existing.find(NAMESPACES, ("", name))) and _is_ours(meta)
+        }
+        await _wait_deleted(client, ours, seconds)
     return [each for each in tallies if each.counts]
+
+
+async def _wait_deleted(client: Client, names: Set[str], seconds: float) -> None:
+    left: set[str] = set()
+
+    def observe(change: Change[Any]) -> None:
+        name = key_of(change.new if isinstance(change, Updated) else change.object)[1]
+        (left.discard if isinstance(change, Deleted) else left.add)(name)
+
+    await wait(
+        client,
+        [Feed(resource=NAMESPACES)],
+        observe=observe,
+        missing=lambda: dict.fromkeys(sorted(left & names), DELETING),
+        seconds=seconds,
+        reached=lambda: "",
+    )
 
 
 async def _existing(client: Client, wanted: Mapping[str, int]) -> Existing:

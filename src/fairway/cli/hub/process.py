@@ -62,6 +62,7 @@ FAILED: Final = (
 )
 
 READY: Final = "hub ready at {url}, {kept}"
+READ_ONLY: Final = "hub read-only at {url}, {kept}; it accepts no writes: {reason}"
 KEPT: Final = "data in {folder}"
 NOT_KEPT: Final = "in memory: data is lost when it stops"
 EVERYWHERE: Final = (
@@ -246,7 +247,8 @@ def _announce(
     log.info("process %d serves %s", os.getpid(), hub.url)
     if output == "table":
         kept = KEPT.format(folder=folder) if folder else NOT_KEPT
-        say(READY.format(url=hub.url, kept=kept))
+        reason = hub.store.read_only
+        say((READ_ONLY if reason else READY).format(url=hub.url, kept=kept, reason=reason))
         if settings.host in ("", "0.0.0.0", "::"):
             say(EVERYWHERE)
         for line in (

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fairway.cli import signals
 from fairway.cli.client.messages import NO_HUB
@@ -15,13 +15,13 @@ from fairway.cli.client.session import HubChoice, NoHubError, client_warnings, h
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import in_a_pod
 from fairway.cli.output import OutputFormat, emit
-from fairway.cli.provider.options import listening
+from fairway.cli.provider.options import listening, read_options
 from fairway.cli.provider.rows import COLUMNS, document, rows
 from fairway.controllers.serving import Address, open_ports
 from fairway.kube import MANAGED_CLUSTERS, Client, Connection, KubeError
 from fairway.providers.catalogue import CATALOGUE, Context, Factory, OptionsError
 from fairway.providers.definition import DefinitionError
-from fairway.providers.document import Document, DocumentError, read
+from fairway.providers.document import Document, Steps
 from fairway.providers.dry_run import DryRunSink
 from fairway.providers.loading import LoadingError, load
 from fairway.providers.message_format import describe
@@ -38,8 +38,7 @@ NOT_TOGETHER: Final = (
     "run them in separate processes"
 )
 NEEDS_CONFIG: Final = "{target} requires options: set --config; docs/how-to/hub-side.md has an example"
-NOT_OPTIONS: Final = "{path}: options must be a mapping of names to values"
-FACTORY_FAILED: Final = "{target}: cannot create the provider: {error}"
+FACTORY_FAILED: Final = "provider {target}: cannot create it: {error}"
 NO_CLUSTER: Final = "cannot reach the cluster: {error}"
 STARTED: Final = "started %s on hub %s"
 STOPPING: Final = "stopping"
@@ -175,13 +174,13 @@ async def _built(
     job: Job, factories: Factories, hub: Client | None, *, dry_run: bool = False
 ) -> AsyncIterator[tuple[Provider, ...]]:
     """Create the providers, with a client of their cluster that is open during the block."""
-    document = None if job.config is None else _document(job.config)
+    document = None if job.config is None else read_options(job.config)
     async with AsyncExitStack() as stack:
         local = _local(job)
         if local is not None:
             await stack.enter_async_context(local)
         yield tuple(
-            _create(
+            create(
                 target,
                 factory,
                 document,
@@ -209,27 +208,23 @@ def _factories(job: Job) -> Factories:
         raise BadInputError(str(error)) from None
 
 
-def _create(target: str, factory: Factory, document: Document | None, context: Context) -> Provider:
+def create(
+    target: str, factory: Factory, document: Document | None, context: Context, *, under: Steps = ()
+) -> Provider:
+    """Create a provider with the options at ``under`` of the document. Raises BadInputError."""
+    options: Any = {} if document is None else document.value
+    for step in under:
+        options = options.get(step) or {}
     try:
-        return factory({} if document is None else document.value, context)
+        return factory(options, context)
     except (LoadingError, DefinitionError) as error:
         raise BadInputError(str(error)) from None
     except OptionsError as error:
         if document is None:
-            raise BadInputError(str(error)) from None
-        raise BadInputError(str(document.refusal(error.message, field=error.field))) from None
+            raise BadInputError(f"provider {target}: {error}") from None
+        raise BadInputError(str(document.refusal(error.message, field=error.field, under=under))) from None
     except Exception as error:  # factories are user code
         raise BadInputError(FACTORY_FAILED.format(target=target, error=describe(error))) from error
-
-
-def _document(path: Path) -> Document:
-    try:
-        found = read(path)
-    except DocumentError as error:
-        raise BadInputError(str(error)) from None
-    if not isinstance(found.value, dict):
-        raise BadInputError(NOT_OPTIONS.format(path=path))
-    return found
 
 
 def _local(job: Job) -> Client | None:

@@ -9,7 +9,7 @@ import click
 from fairway.cli.client.session import HubChoice, hub_options
 from fairway.cli.options.logs import log_options
 from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.provider.options import addresses, cluster_name, duration
+from fairway.cli.provider.options import addresses, cluster_name, duration, publishing_options
 from fairway.observe import logs
 
 if TYPE_CHECKING:
@@ -65,28 +65,12 @@ some were not; 2 bad input, or the hub is unreachable.
 @click.option("--managed-context", metavar="NAME", help="Context of that kubeconfig.")
 @click.option("--dry-run", is_flag=True, help="Read once, print the scores, and write nothing.")
 @click.option("--once", is_flag=True, help="Read and publish once, print the scores, and exit.")
-@click.option(
-    "--interval", type=duration, metavar="DURATION", help="Time between readings.  [default: the provider's]"
-)
-@click.option(
-    "--valid-for",
-    type=duration,
-    metavar="DURATION",
-    help="How long scores are valid after a reading.  [default: three intervals, at least 3m]",
-)
+@publishing_options
 @click.option(
     "--deadline",
     type=duration,
     metavar="DURATION",
     help="Timeout of one reading.  [default: 30s, or half of --valid-for if less]",
-)
-@click.option(
-    "--adopt", is_flag=True, help="Take over existing scores of the same name from another publisher."
-)
-@click.option(
-    "--managed-cluster-scores",
-    is_flag=True,
-    help="Also publish raw values as ManagedClusterScores.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
