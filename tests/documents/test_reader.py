@@ -144,6 +144,10 @@ def test_ambiguous_text_is_quoted_in_yaml(text: str) -> None:
     assert dump_yaml({"a": text}) == f"a: '{text}'\n"
 
 
+def test_written_yaml_lines_have_about_110_columns() -> None:
+    assert [len(line) > 80 for line in dump_yaml({"a": "word " * 40}).splitlines()] == [True, True]
+
+
 def test_json_list_yields_items_with_lines() -> None:
     text = b'\n{"kind": "List",\n "items": [\n  {"a": 1},\n  {"a": {"b":\n 2}},\n  {"a": 1}]}\n'
     found = list(json_documents(text))

@@ -59,11 +59,13 @@ def test_number_of_provider_reason_labels_is_limited() -> None:
     assert found[f'fairway_provider_reading_failures_total{{provider="usage",reason="{OTHER}"}}'] == 10
 
 
-@pytest.mark.parametrize("seconds", [math.nan, math.inf, -1.0])
-def test_invalid_reading_duration_is_dropped(seconds: float) -> None:
+@pytest.mark.parametrize(("seconds", "total"), [(2.5, 2.5), (math.nan, 0.0), (math.inf, 0.0), (-1.0, 0.0)])
+def test_reading_duration_is_summed_and_invalid_one_is_dropped(seconds: float, total: float) -> None:
     meters = ProviderMeters()
     meters.reading("usage", seconds=seconds)
-    assert shown(meters)['fairway_provider_readings_total{provider="usage"}'] == 1
+    found = shown(meters)
+    assert found['fairway_provider_readings_total{provider="usage"}'] == 1
+    assert found.get('fairway_provider_reading_seconds_sum{provider="usage"}', 0.0) == total
 
 
 def test_provider_meters_share_a_registry_with_controllers() -> None:

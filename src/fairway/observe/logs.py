@@ -10,7 +10,8 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final, Literal, TextIO, cast
+from types import TracebackType
+from typing import Final, Literal, TextIO
 
 Format = Literal["text", "json"]
 
@@ -102,22 +103,20 @@ def _details(record: logging.LogRecord, formatter: logging.Formatter) -> Iterato
         if key not in _STANDARD and not key.startswith("_"):
             yield (f"{key}_" if key in _OWN else key), value
     if record.exc_info and record.exc_info[0] is not None:
-        yield "error", _trace(record, formatter)
+        yield "error", _trace(record.exc_info, formatter)
     elif record.exc_text:
         yield "error", record.exc_text
     if record.stack_info:
         yield "stack", record.stack_info
 
 
-def _trace(record: logging.LogRecord, formatter: logging.Formatter) -> str:
+def _trace(
+    failure: tuple[type[BaseException], BaseException, TracebackType | None], formatter: logging.Formatter
+) -> str:
     try:
-        return formatter.formatException(
-            cast("tuple[type[BaseException], BaseException, None]", record.exc_info)
-        )
+        return formatter.formatException(failure)
     except Exception:  # its formatting may run code of other packages
-        return UNPRINTABLE.format(
-            type=record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else "error"
-        )
+        return UNPRINTABLE.format(type=failure[0].__name__)
 
 
 def _text(value: object) -> str:
