@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.cel import CompileError, Environment, EvaluationError, cluster_environment
@@ -98,6 +98,7 @@ def test_integer_overflow_is_an_error(a: int, b: int) -> None:
             assert str(outcome.error) == "integer overflow"
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=60))
 def test_random_text_compiles_or_raises_compile_error(text: str) -> None:
     try:

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.documents.parser import (
@@ -132,6 +132,7 @@ documents = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(min_size=1, max_size=8), documents, min_size=1))
 def test_written_yaml_reads_back_here_and_with_pyyaml(document: dict[str, object]) -> None:
     text = dump_yaml(document)

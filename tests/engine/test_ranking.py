@@ -192,7 +192,7 @@ class NarrowFrontMachine(FrontMachine):
 
 
 FrontMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
-NarrowFrontMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=20)
+NarrowFrontMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
 TestFront = FrontMachine.TestCase
 TestNarrowFront = NarrowFrontMachine.TestCase
 

@@ -110,7 +110,7 @@ def test_grown_column_keeps_its_cells() -> None:
     column = codes("eu", "us", "eu")
     assert rows(column, "eu") == [0, 2]
     column.grow(128)
-    assert len(column.codes) == 128
+    assert (len(column.codes), column.codes.dtype) == (128, np.int32)
     column.write(100, "eu")
     code = column.code("eu")
     assert code is not None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairway.observe import logs
@@ -215,6 +215,7 @@ def test_long_log_field_is_truncated(form: Format) -> None:
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)
+@settings(max_examples=40)
 @given(message=st.text(), value=st.recursive(st.text() | st.floats() | st.integers() | st.none(), st.lists))
 def test_any_log_record_is_one_line(form: Format, message: str, value: object) -> None:
     (line,) = lines(form, "%s", message, extra={"key": value})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -166,6 +166,7 @@ def test_nonpositive_counts_are_dropped() -> None:
     assert not any(name.startswith("fairway_cells_changed_total") for name in shown(meters))
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_labels_from_a_hub_never_break_the_exposition(word: str) -> None:
     meters = Meters()

@@ -70,7 +70,7 @@ def test_an_answer_holds_and_is_minimal(
                 assert not wins(objects, key, cluster, fewer)
         for at, edit in enumerate(answer):
             if isinstance(edit, NumericEdit) and edit.steps > 1:
-                less = (*answer[:at], edit.turned(edit.steps - 1), *answer[at + 1 :])
+                less = (*answer[:at], edit.with_steps(edit.steps - 1), *answer[at + 1 :])
                 assert not wins(objects, key, cluster, less)
 
 

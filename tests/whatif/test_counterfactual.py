@@ -564,8 +564,8 @@ def test_edit_documents_have_kind_and_fields() -> None:
     }
     score = PublishScore(cluster="c1", resource="r", score="s", base=3, value=1, ran_out="then")
     assert score.document()["ranOut"] == "then"
-    assert score.turned(5).value == -2
-    assert replace(score, value=9).turned(5).value == 8
+    assert score.with_steps(5).value == -2
+    assert replace(score, value=9).with_steps(5).value == 8
 
 
 def test_amounts_are_formatted_with_units() -> None:
@@ -590,7 +590,7 @@ def test_numeric_edits_count_steps() -> None:
         Allocate(cluster="c", resource="cpu", old="1", base=1000, step=100, count=-4),
     ]
     assert [each.steps for each in edits] == [4, 4, 4, 4]
-    assert [each.turned(1).steps for each in edits] == [1, 1, 1, 1]
+    assert [each.with_steps(1).steps for each in edits] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("odd", ["1e400", "plenty"])

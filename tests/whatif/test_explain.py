@@ -17,7 +17,7 @@ from fairway.fleet.instant import to_micros
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.testing import builders
 from fairway.whatif import advice
-from fairway.whatif.advice import Advice, advise, left_alone
+from fairway.whatif.advice import Advice, advise, disabled_reason
 from fairway.whatif.counterfactual import State
 from fairway.whatif.explain import Check, Explanation, Rejection, explain
 from fairway.whatif.names import UnknownNameError, find_cluster, find_placement, suggestion
@@ -151,10 +151,10 @@ def test_explanation_shows_expired_score_as_unknown_and_zero_as_known() -> None:
 def test_disabled_placement_is_explained_as_if_enabled() -> None:
     placement = builders.placement(annotations={SCHEDULING_DISABLED_ANNOTATION: "true"})
     found = about(World([*BOUND, builders.cluster("c1"), placement]))
-    assert found.left_alone == advice.DISABLED
+    assert found.disabled_reason == advice.DISABLED
     assert [each.host for each in found.chosen] == ["c1"]
     going = Placement(metadata=ObjectMeta(name="p1", namespace="ns1", deletionTimestamp=NOW))
-    assert left_alone(going) == advice.DELETING
+    assert disabled_reason(going) == advice.DELETING
 
 
 def advised(*objects: object, spec: PlacementSpec | None = None, name: str = "p1") -> tuple[Advice, ...]:
@@ -196,7 +196,10 @@ def test_advice_for_every_unsatisfied_reason() -> None:
         cluster,
         spec=PlacementSpec(predicates=(builders.predicate(labels=builders.selector(labels={"a": "b"})),)),
     )
-    assert unmatched.remedy == "fairway explain -f … placement ns1/p1 says who was turned away and why"
+    assert (
+        unmatched.remedy
+        == "fairway explain -f … placement ns1/p1 lists the rejected clusters with the reasons"
+    )
     (too_few,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=3))
     assert too_few.message == "2 cluster decisions unscheduled"
     (none_wanted,) = advised(*BOUND, cluster, spec=PlacementSpec(numberOfClusters=0))

@@ -64,16 +64,16 @@ def lookup(value: object, key: object) -> object:
         entry, present = find(value, key)
         if present:
             return entry
-        raise Failure(NO_SUCH_KEY.format(shown_key(key)))
+        raise Failure(NO_SUCH_KEY.format(format_key(key)))
     if isinstance(value, LISTS):
         index = index_of(key)
         if 0 <= index < length(value):
             return value[index]
         raise Failure(NO_SUCH_INDEX.format(key))
-    raise Failure(NO_SUCH_KEY.format(shown_key(key)))
+    raise Failure(NO_SUCH_KEY.format(format_key(key)))
 
 
-def shown_key(key: object) -> object:
+def format_key(key: object) -> object:
     """Format a key for an error message: long text is truncated, and a list or map becomes its type."""
     if isinstance(key, str):
         return f"{key[:LONGEST_KEY]}…" if len(key) > LONGEST_KEY else key

@@ -60,7 +60,7 @@ _SHORT_TEXT = 40
 _INDEXING = frozenset({"_[_]", "_[?_]", "_?._"})
 
 
-class Unusable(Exception):
+class InvalidConstant(Exception):
     """A constant in the expression is invalid where it is used."""
 
 
@@ -191,7 +191,7 @@ class _Compiler:
             key = index.value if isinstance(index, Literal) else None
             if not isinstance(key, KEY_TYPES):
                 kind = type_of_value(key).name if isinstance(index, Literal) else "type"
-                raise Unusable(BAD_QUALIFIER.format(kind))
+                raise InvalidConstant(BAD_QUALIFIER.format(kind))
             return Qualifier(key=key, optional=optional)
         if self._is_attribute(index):
             return Qualifier(dynamic=compile_resolution(self._attribute(index)), optional=optional)
@@ -244,7 +244,7 @@ class _Compiler:
             self.patterns[text] = compile_pattern(text)
         except Failure as failure:
             if required:
-                raise Unusable(str(failure)) from None
+                raise InvalidConstant(str(failure)) from None
 
     def _weighed(self, node: Expr, step: Step) -> Step:
         work = self._charged.get(node.id)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from fairway.cel.checker import Checked, check
-from fairway.cel.compiler import Unusable, compile_expression
+from fairway.cel.compiler import InvalidConstant, compile_expression
 from fairway.cel.constants import check_constants, check_uniformity
 from fairway.cel.declarations import Dialect, Library, Structs, declare
 from fairway.cel.errors import CompileWorkExceeded, InstantiationError, Overrun
@@ -119,7 +119,7 @@ class Environment:
             compiled = compile_expression(
                 checked, meter, free_constants=self._declarations.dialect.free_constants
             )
-        except Unusable as unusable:
+        except InvalidConstant as unusable:
             message = str(unusable)
             raise InstantiationError(message, line=-1, column=0, message=message) from None
         return Program(

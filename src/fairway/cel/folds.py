@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fairway.cel.attributes import lookup, shown_key
+from fairway.cel.attributes import format_key, lookup
 from fairway.cel.containers import LISTS, MAPS, CelMap, List, length
 from fairway.cel.cost import CREATE_LIST
 from fairway.cel.errors import NO_SUCH_OVERLOAD, Failure
@@ -256,7 +256,7 @@ def compile_transform_map(
                 entries = [(key(frame), made)] if key is not None else _entries(frame, made)
                 for name, entry in entries:
                     if out.find(name)[1]:
-                        raise Failure(REPEATED_KEY.format(shown_key(name)))
+                        raise Failure(REPEATED_KEY.format(format_key(name)))
                     out.put(name, entry)
             except Failure as error:
                 failure = failure or error

@@ -158,7 +158,7 @@ def _placements_of_files(given: Input) -> "set[Key]":
 def _place(world: "World", key: "Key", now: int) -> Placed:
     from fairway.cli.client.world import recorded
     from fairway.engine.status import Code
-    from fairway.whatif.advice import advise, left_alone, satisfied
+    from fairway.whatif.advice import advise, disabled_reason, satisfied
 
     before = recorded(world, key)
     found = world.place(key, now=now)
@@ -167,7 +167,7 @@ def _place(world: "World", key: "Key", now: int) -> Placed:
     return Placed(
         key=key,
         found=found,
-        idle=left_alone(workload.placement) if workload.idle else "",
+        idle=disabled_reason(workload.placement) if workload.idle else "",
         satisfied=good and found.status.code is not Code.MISCONFIGURED,
         reason=reason,
         advice=() if workload.idle else advise(workload.placement, found),

@@ -36,7 +36,7 @@ CREATE_BOUND: Final = (
 )
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
 NO_CLUSTERS: Final = "there is no ManagedCluster at all: give the clusters too"
-SEE: Final = "fairway explain -f … placement {name} says who was turned away and why"
+SEE: Final = "fairway explain -f … placement {name} lists the rejected clusters with the reasons"
 WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
 MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
@@ -81,7 +81,7 @@ class Advice:
         return text if len(text) <= BRIEF else f"{text[:BRIEF].rsplit(' ', 1)[0]} …"
 
 
-def left_alone(source: Placement) -> str:
+def disabled_reason(source: Placement) -> str:
     """Describe why scheduling of a placement is disabled."""
     return DELETING if source.metadata.deletionTimestamp is not None else DISABLED
 
@@ -100,7 +100,7 @@ def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
         remedy = MEND_SET if status.plugin == clustersets.NAME else RENAME
         advice.append(Advice(ERROR, status.message, remedy))
     elif status.code is Code.MISCONFIGURED:
-        advice.append(Advice(MISCONFIGURED, status.message, MEND.format(field=field_to_mend(status))))
+        advice.append(Advice(MISCONFIGURED, status.message, MEND.format(field=misconfigured_field(status))))
     elif status.code is Code.WARNING:
         advice.append(Advice(WARNING, status.message, _about_scores(status)))
     for fault in trust_of(source.metadata.annotations).faults:
@@ -123,7 +123,7 @@ def _about_scores(status: Status) -> str:
     return WORST_UNTIL if worst else PUBLISH_AGAIN
 
 
-def field_to_mend(status: Status) -> str:
+def misconfigured_field(status: Status) -> str:
     """Return the field of the Placement that is misconfigured."""
     if status.plugin == predicate.NAME:
         return PREDICATES

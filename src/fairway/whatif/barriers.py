@@ -43,7 +43,7 @@ from fairway.whatif.edits import (
     Tolerate,
     WantMore,
 )
-from fairway.whatif.expression_edits import PLAIN_VALUE, common_values, hinted
+from fairway.whatif.expression_edits import PLAIN_VALUE, candidate_edits, common_values
 from fairway.whatif.number_edits import PublishClusterScore, allocate_edit, score_edit
 from fairway.whatif.world import World
 
@@ -57,7 +57,7 @@ LARGEST: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class NumericCandidate:
     """A numeric edit at its bound, and numbers of steps that may be just enough."""
 
     edit: NumericEdit
@@ -71,14 +71,14 @@ class Barrier:
     plugin: str
     words: str
     edits: tuple[Edit, ...] = ()
-    dials: tuple[Dial, ...] = ()
+    candidates: tuple[NumericCandidate, ...] = ()
     final: bool = False
 
 
 def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str) -> Barrier:
     """Return the barrier of a cluster that was not selected."""
     row = outcome.snapshot.hosts.row_of[cluster]
-    asked = _Question(outcome, world, workload, cluster, row)
+    asked = _BarrierFinder(outcome, world, workload, cluster, row)
     if bool((outcome.details.rows == row).any()):
         return asked.ranking()
     status = Trace(outcome).verdict(row)
@@ -100,7 +100,7 @@ def barrier_of(outcome: Outcome, world: World, workload: PlacementWorkload, clus
     return Barrier(plugin=status.plugin, words=status.message, edits=tuple(dict.fromkeys(edits)))
 
 
-class _Question:
+class _BarrierFinder:
     """The barrier of one cluster in one outcome."""
 
     def __init__(
@@ -161,7 +161,9 @@ class _Question:
         wary = self._workload.trust.hides_expired
         for text in expressions:
             if not Expressions((text,)).matches(self._snapshot, self._row, now=now if wary else None):
-                yield from hinted(text, self._snapshot, self._world, self._cluster, now=now, wary=wary)
+                yield from candidate_edits(
+                    text, self._snapshot, self._world, self._cluster, now=now, wary=wary
+                )
                 return
 
     def _selected_by(self, selector: Selector, kind: str) -> Iterator[Edit]:
@@ -215,7 +217,7 @@ class _Question:
             values = [value for _, value in known[:MOST_VALUES]]
             yield from (self._value(each.kind, each.key, value) for value in values or [PLAIN_VALUE])
 
-    def _skews(self) -> Iterator[Dial]:
+    def _skews(self) -> Iterator[NumericCandidate]:
         """Yield edits that relax spread constraints."""
         most = len(self._outcome.details.rows)
         for at, each in enumerate(self._spec.spreadPolicy.spreadConstraints):
@@ -223,7 +225,7 @@ class _Question:
                 edit = RaiseMaxSkew(
                     placement=self._key, constraint=at, key=each.topologyKey, old=each.maxSkew, value=most
                 )
-                yield Dial(edit=edit, guesses=(1, 2))
+                yield NumericCandidate(edit=edit, guesses=(1, 2))
 
     def unknown(self, words: str) -> Barrier:
         """Yield edits that publish the first missing score; the value depends on the other clusters."""
@@ -241,8 +243,8 @@ class _Question:
         return Barrier(
             plugin=missing_score.NAME,
             words=words,
-            edits=(edit.turned(0),),
-            dials=(Dial(edit=edit, guesses=()),) if edit.steps else (),
+            edits=(edit.with_steps(0),),
+            candidates=(NumericCandidate(edit=edit, guesses=()),) if edit.steps else (),
         )
 
     def ranking(self) -> Barrier:
@@ -259,13 +261,15 @@ class _Question:
         edits = list(self._wanted_taints())
         if self._spec.spreadPolicy.spreadConstraints:
             edits.extend(self.topologies())
-        dials = list(self._dials(gap))
-        dials.extend(self._skews())
+        candidates = list(self._numeric_candidates(gap))
+        candidates.extend(self._skews())
         if wanted is not None and wanted < len(details.rows):
             given = self._spec.numberOfClusters or 0
             more = WantMore(placement=self._key, old=given, value=len(details.rows))
-            dials.append(Dial(edit=more, guesses=tuple(each - wanted for each in self._enough(better))))
-        return Barrier(RANKING, trace.reason, edits=tuple(dict.fromkeys(edits)), dials=tuple(dials))
+            candidates.append(
+                NumericCandidate(edit=more, guesses=tuple(each - wanted for each in self._enough(better)))
+            )
+        return Barrier(RANKING, trace.reason, edits=tuple(dict.fromkeys(edits)), candidates=tuple(candidates))
 
     def _enough(self, better: Mask) -> tuple[int, ...]:
         """Estimate the necessary number of clusters.
@@ -293,7 +297,7 @@ class _Question:
                     if taint.effect == PREFER_NO_SELECT:
                         yield from self._free_of(taint.key, taint.value, taint.effect)
 
-    def _dials(self, gap: int) -> Iterator[Dial]:
+    def _numeric_candidates(self, gap: int) -> Iterator[NumericCandidate]:
         weights: dict[str, int] = {}
         plugins = {each.plugin.name: each.plugin for each in self._outcome.profile.scores}
         for each in self._outcome.profile.scores:
@@ -315,7 +319,7 @@ class _Question:
             if found is not None and found[1] > 0:
                 # Ties are decided by name, so one more point may be needed to pass the last selected cluster.
                 enough = -(-gap // abs(weight))
-                yield Dial(edit=found[0], guesses=(enough, enough + 1))
+                yield NumericCandidate(edit=found[0], guesses=(enough, enough + 1))
 
     def _score(self, name: str, plugins: list[str], *, up: bool) -> tuple[NumericEdit, int]:
         _, resource, score = name.split("/", 2)

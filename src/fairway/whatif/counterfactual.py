@@ -20,8 +20,8 @@ from typing import Final
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.fleet.instant import Micros
-from fairway.whatif.advice import advise, left_alone
-from fairway.whatif.barriers import Barrier, Dial, barrier_of
+from fairway.whatif.advice import advise, disabled_reason
+from fairway.whatif.barriers import Barrier, NumericCandidate, barrier_of
 from fairway.whatif.edits import Edit, NumericEdit, applied, cluster_of
 from fairway.whatif.world import Key, World
 
@@ -31,7 +31,7 @@ MOST_SOLUTIONS: Final = 40
 MOST_ALTERNATIVES: Final = 4
 SHOWN_TRIED: Final = 8
 
-LEFT_ALONE: Final = "{why}, so nothing changes its decisions"
+SCHEDULING_DISABLED: Final = "{why}, so nothing changes its decisions"
 FIX_FIRST: Final = "{message}; {remedy}"
 CLUSTER_GOES: Final = "the cluster is being deleted, which cannot be undone"
 NOTHING_FOUND: Final = "no small change found"
@@ -83,7 +83,7 @@ def counterfactual(world: World, key: Key, cluster: str, *, now: Micros) -> Coun
     source = cluster_of(world, cluster)
     workload = world.workload(key)
     if workload.idle:
-        why = LEFT_ALONE.format(why=left_alone(workload.placement))
+        why = SCHEDULING_DISABLED.format(why=disabled_reason(workload.placement))
         return Counterfactual(key, cluster, State.BLOCKED, obstacle=why)
     found = world.look(key, now=now)
     if found.status.aborts:
@@ -129,7 +129,7 @@ class _Search:
             if solutions or stopped:
                 break
         if not solutions:
-            return self._nothing(stopped=stopped)
+            return self._no_answer(stopped=stopped)
         ordered = sorted(solutions, key=_size)
         best = ordered[0]
         with applied(self._world, best):
@@ -146,10 +146,10 @@ class _Search:
             runs=self._runs,
         )
 
-    def _nothing(self, *, stopped: bool) -> Counterfactual:
+    def _no_answer(self, *, stopped: bool) -> Counterfactual:
         """Return the obstacle: the nearest barrier that no edit removes, or else the first."""
         words = min(
-            (not each.final, bool(each.edits or each.dials), len(edits), each.words)
+            (not each.final, bool(each.edits or each.candidates), len(edits), each.words)
             for edits, each in self._barriers.items()
             if each is not None
         )[-1]
@@ -172,7 +172,7 @@ class _Search:
         workload = self._world.workload(self._key)
         return cycle.run(self._world.fleet.snapshot(), workload, workload.profile, now=self._now)
 
-    def _wins(self, outcome: Outcome) -> bool:
+    def _is_selected(self, outcome: Outcome) -> bool:
         row = outcome.snapshot.hosts.row_of[self._cluster]
         return bool((outcome.selected_rows == row).any())
 
@@ -182,7 +182,7 @@ class _Search:
         if known is None:
             self._runs += 1
             with applied(self._world, edits):
-                known = self._works[name] = self._wins(self._run())
+                known = self._works[name] = self._is_selected(self._run())
         return known
 
     def _barrier(self, edits: Sequence[Edit]) -> Barrier | None:
@@ -192,7 +192,7 @@ class _Search:
             self._runs += 1
             with applied(self._world, edits):
                 outcome = self._run()
-                wins = self._works[name] = self._wins(outcome)
+                wins = self._works[name] = self._is_selected(outcome)
                 workload = self._world.workload(self._key)
                 self._barriers[name] = (
                     None if wins else barrier_of(outcome, self._world, workload, self._cluster)
@@ -222,33 +222,33 @@ class _Search:
         for edit in barrier.edits:
             if edit.target not in used:
                 yield from self._solutions((*edits, edit), size)
-        for dial in barrier.dials:
-            if dial.edit.target in used:
+        for candidate in barrier.candidates:
+            if candidate.edit.target in used:
                 continue
             if last:
-                turned = self._least(edits, dial)
-                if turned is not None:
-                    yield (*edits, turned)
+                smallest = self._fewest_steps(edits, candidate)
+                if smallest is not None:
+                    yield (*edits, smallest)
             else:
-                yield from self._solutions((*edits, dial.edit), size)
+                yield from self._solutions((*edits, candidate.edit), size)
 
-    def _least(self, edits: tuple[Edit, ...], dial: Dial) -> NumericEdit | None:
+    def _fewest_steps(self, edits: tuple[Edit, ...], candidate: NumericCandidate) -> NumericEdit | None:
         """Return the fewest steps that select the cluster, or None."""
-        most = dial.edit.steps
+        most = candidate.edit.steps
         low = 0
-        for steps in (*sorted(each for each in dial.guesses if 0 < each < most), most // 2, most):
+        for steps in (*sorted(each for each in candidate.guesses if 0 < each < most), most // 2, most):
             if steps <= low:
                 continue
-            turned = dial.edit.turned(steps)
-            if self.works((*edits, turned)):
-                return self._lowered(edits, turned, low=low)
+            edit = candidate.edit.with_steps(steps)
+            if self.works((*edits, edit)):
+                return self._reduced(edits, edit, low=low)
             low = steps
         return None
 
-    def _lowered(self, others: tuple[Edit, ...], edit: NumericEdit, *, low: int) -> NumericEdit:
+    def _reduced(self, others: tuple[Edit, ...], edit: NumericEdit, *, low: int) -> NumericEdit:
         """Return the edit with the fewest steps that select the cluster; ``low`` steps are known not to."""
-        steps = least(lambda count: self.works((*others, edit.turned(count))), low, edit.steps)
-        return edit.turned(steps)
+        steps = least(lambda count: self.works((*others, edit.with_steps(count))), low, edit.steps)
+        return edit.with_steps(steps)
 
     def _minimal(self, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
         """Return whether no subset selects the cluster, and no number can be changed by less."""
@@ -260,7 +260,7 @@ class _Search:
             if not isinstance(edit, NumericEdit) or edit.steps <= 1:
                 continue
             others = (*edits[:at], *edits[at + 1 :])
-            less = self._lowered(others, edit, low=0)
+            less = self._reduced(others, edit, low=0)
             if less.steps < edit.steps:
                 return self._minimal((*edits[:at], less, *edits[at + 1 :]))
         return tuple(sorted(edits, key=lambda each: (each.preference, each.describe())))

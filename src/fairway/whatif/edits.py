@@ -279,14 +279,14 @@ def _changed(noun: str, key: str, cluster: str, *, old: str | None, new: str | N
 
 @dataclass(frozen=True, slots=True)
 class NumericEdit(Edit):
-    """A number changed by whole steps. ``turned(0)`` has no effect."""
+    """A number changed by whole steps. ``with_steps(0)`` has no effect."""
 
     @property
     @abstractmethod
     def steps(self) -> int: ...
 
     @abstractmethod
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         """Return the same edit with another number of steps."""
 
     @property
@@ -310,7 +310,7 @@ class WantMore(PlacementEdit, NumericEdit):
     def steps(self) -> int:
         return self.value - max(0, self.old)
 
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         return replace(self, value=max(0, self.old) + steps)
 
     def describe(self) -> str:
@@ -339,7 +339,7 @@ class RaiseMaxSkew(PlacementEdit, NumericEdit):
     def steps(self) -> int:
         return self.value - max(1, self.old)
 
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         return replace(self, value=max(1, self.old) + steps)
 
     def describe(self) -> str:

@@ -12,7 +12,7 @@ from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
 from fairway.placement.conditions import SATISFIED
 from fairway.placement.verdict import Verdict
-from fairway.whatif.advice import Advice, advise, left_alone, satisfied
+from fairway.whatif.advice import Advice, advise, disabled_reason, satisfied
 from fairway.whatif.counterfactual import Counterfactual, counterfactual
 from fairway.whatif.world import Key, World
 
@@ -61,7 +61,7 @@ class Explanation:
     satisfied: bool
     reason: str
     message: str
-    left_alone: str
+    disabled_reason: str
     """Why scheduling of the placement is disabled; empty if it is not."""
     advice: tuple[Advice, ...]
     chosen: tuple[HostTrace, ...]
@@ -89,7 +89,7 @@ def explain(world: World, key: Key, *, now: Micros, cluster: str | None = None) 
         satisfied=good,
         reason=reason,
         message=_message(found),
-        left_alone=left_alone(workload.placement) if workload.idle else "",
+        disabled_reason=disabled_reason(workload.placement) if workload.idle else "",
         advice=advise(workload.placement, found),
         chosen=tuple(each for each in hosts if each.selected),
         passed_over=tuple(each for each in hosts if each.rank is not None and not each.selected),
@@ -103,9 +103,9 @@ def _message(found: Verdict) -> str:
     return found.status.message if condition is None else condition.message
 
 
-def _rejections(outcome: Outcome, turned_away: Iterable[HostTrace]) -> Iterator[Rejection]:
+def _rejections(outcome: Outcome, rejected: Iterable[HostTrace]) -> Iterator[Rejection]:
     groups: dict[tuple[str, str], list[str]] = {}
-    for each in turned_away:
+    for each in rejected:
         groups.setdefault((each.rejected_by, each.reason), []).append(each.host)
     profile = outcome.profile
     place = {each.name: at for at, each in enumerate((*profile.pre_filters, *profile.filters))}

@@ -28,7 +28,7 @@ PLAIN_VALUE: Final = "true"
 """The value of a label or claim if any value is sufficient and no cluster has one."""
 
 
-def hinted(
+def candidate_edits(
     text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Micros, wary: bool = False
 ) -> Iterator[Edit]:
     """Yield the edits of one expression; literals first. ``wary`` is whether silent scores are hidden."""

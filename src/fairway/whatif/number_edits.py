@@ -61,7 +61,7 @@ class PublishScore(NumericEdit):
     def steps(self) -> int:
         return abs(self.value - self.base)
 
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         return replace(self, value=self.base + (steps if self.value >= self.base else -steps))
 
     def describe(self) -> str:
@@ -159,7 +159,7 @@ class PublishClusterScore(NumericEdit):
     def steps(self) -> int:
         return abs(self.value - self.base)
 
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         return replace(self, value=self.base + (steps if self.value >= self.base else -steps))
 
     def describe(self) -> str:
@@ -212,7 +212,7 @@ class Allocate(ClusterEdit, NumericEdit):
     def steps(self) -> int:
         return abs(self.count)
 
-    def turned(self, steps: int) -> Self:
+    def with_steps(self, steps: int) -> Self:
         return replace(self, count=steps if self.count >= 0 else -steps)
 
     @property

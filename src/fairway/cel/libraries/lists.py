@@ -45,7 +45,7 @@ _ZEROS: dict[str, tuple[Type, object]] = {
 }
 
 
-def _walked(meter: Meter, values: List) -> Iterator[object]:
+def _charge_length(meter: Meter, values: List) -> Iterator[object]:
     """Charge work by length, and limit the length: the cost of these functions does not depend on it."""
     if length(values) > MAX_ELEMENTS:
         raise Overrun
@@ -55,7 +55,7 @@ def _walked(meter: Meter, values: List) -> Iterator[object]:
 def _is_sorted(meter: Meter, values: List) -> object:
     previous: object = None
     started = False
-    for value in _walked(meter, values):
+    for value in _charge_length(meter, values):
         if not isinstance(value, ORDERED):
             raise Failure(NO_SUCH_OVERLOAD)
         if started and _compared(previous, value, meter) > 0:
@@ -75,7 +75,7 @@ def _compared(left: object, right: object, meter: Meter) -> int:
 def _sum(zero: object) -> Metered:
     def total(meter: Meter, values: List) -> object:
         result = zero
-        for value in _walked(meter, values):
+        for value in _charge_length(meter, values):
             result = add(result, value)
         return result
 
@@ -86,7 +86,7 @@ def _extreme(name: str, prefer: int) -> Metered:
     def extreme(meter: Meter, values: List) -> object:
         best: object = None
         started = False
-        for value in _walked(meter, values):
+        for value in _charge_length(meter, values):
             if not isinstance(value, ORDERED):
                 raise Failure(NO_SUCH_OVERLOAD)
             if not started or _compared(best, value, meter) == prefer:
@@ -99,11 +99,11 @@ def _extreme(name: str, prefer: int) -> Metered:
 
 
 def _index_of(meter: Meter, values: List, item: object) -> object:
-    return _search(meter, enumerate(_walked(meter, values)), item)
+    return _search(meter, enumerate(_charge_length(meter, values)), item)
 
 
 def _last_index_of(meter: Meter, values: List, item: object) -> object:
-    backwards = list(_walked(meter, values))[::-1]
+    backwards = list(_charge_length(meter, values))[::-1]
     last = len(backwards) - 1
     return _search(meter, ((last - i, value) for i, value in enumerate(backwards)), item)
 

@@ -22,7 +22,7 @@ def _nominal(_args: tuple[Any, ...], _result: object) -> int:
     return 1
 
 
-def _walked(meter: Meter, args: tuple[Any, ...], _result: object) -> int:
+def _traversal_cost(meter: Meter, args: tuple[Any, ...], _result: object) -> int:
     """Return the sum of the sizes of all parts of the first argument; each part is charged, also a shared one."""
     total = 0
     pending = [args[0]]
@@ -40,7 +40,7 @@ def _walked(meter: Meter, args: tuple[Any, ...], _result: object) -> int:
     return total
 
 
-_walk: Final = MeteredCost(_walked)
+_walk: Final = MeteredCost(_traversal_cost)
 
 
 def _twice(args: tuple[Any, ...], _result: object) -> int:

@@ -16,7 +16,7 @@ def document(found: "Explanation", *, recorded: list[str] | None = None) -> dict
         "satisfied": found.satisfied,
         "reason": found.reason,
         "message": found.message,
-        "leftAlone": found.left_alone,
+        "leftAlone": found.disabled_reason,
         "advice": [
             {"kind": each.kind, "message": each.message, "remedy": each.remedy} for each in found.advice
         ],

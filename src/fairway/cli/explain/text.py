@@ -32,8 +32,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided."""
     name = "/".join(found.placement)
-    if found.left_alone:
-        yield f"{name}: skipped, {found.left_alone}. Without that:"
+    if found.disabled_reason:
+        yield f"{name}: skipped, {found.disabled_reason}. Without that:"
     count = f"{len(found.chosen):,}" if found.wanted is None else f"{len(found.chosen):,} of {found.wanted:,}"
     noun = "cluster" if len(found.chosen) == 1 else "clusters"
     yield f"{name}: {count} {noun}, {found.reason}: {found.message}"

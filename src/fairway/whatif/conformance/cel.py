@@ -15,7 +15,7 @@ from fairway.api.cluster import ManagedCluster, cluster_as_json
 from fairway.api.kinds import decode
 from fairway.cel import CLUSTER_VARIABLE, CompileError, Program, ScoreSource, cluster_environment
 from fairway.whatif.conformance.differences import Difference, same, show
-from fairway.whatif.conformance.recording import Result, Row, judged
+from fairway.whatif.conformance.recording import Result, Row, compared_result
 
 _POSITION: Final = re.compile(r"<input>:-?\d+:-?\d+:")
 
@@ -44,7 +44,7 @@ def run(rows: Iterable[Row], /) -> Iterator[Result]:
             clusters.append((cluster.metadata.name, {CLUSTER_VARIABLE: cluster_as_json(cluster)}))
     scores = _Scores(fleet["scores"])
     for row in iterator:
-        yield judged(row["expr"], partial(_compare, row, clusters, scores))
+        yield compared_result(row["expr"], partial(_compare, row, clusters, scores))
 
 
 def _compare(

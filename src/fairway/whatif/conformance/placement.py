@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fairway.whatif.conformance.differences import Difference, differences
-from fairway.whatif.conformance.recording import Result, Row, judged
+from fairway.whatif.conformance.recording import Result, Row, compared_result
 from fairway.whatif.conformance.replay import answers
 
 _POSITION = re.compile(r"compilation failed:.*?<input>:\d+:\d+:", re.DOTALL)
@@ -18,7 +18,7 @@ def run(rows: Iterable[Row], /) -> Iterator[Result]:
             row[key] for key in ("name", "now", "objects", "schedule", "expected")
         )
         scenario = {"now": now, "objects": objects, "schedule": schedule}
-        yield judged(name, partial(_compare, scenario, expected))
+        yield compared_result(name, partial(_compare, scenario, expected))
 
 
 def _compare(scenario: Row, expected: list[Row]) -> Iterator[Difference]:

@@ -10,7 +10,7 @@ from fairway.api.kinds import without_nulls
 from fairway.api.pod import Pod
 from fairway.api.pod_requests import CPU, MEMORY, effective_requests
 from fairway.whatif.conformance.differences import Difference, differences
-from fairway.whatif.conformance.recording import Result, Row, judged
+from fairway.whatif.conformance.recording import Result, Row, compared_result
 
 _RECORDED: Final = {"cpuMilli": CPU, "memoryBytes": MEMORY, "gpu": "nvidia.com/gpu"}
 
@@ -18,7 +18,7 @@ _RECORDED: Final = {"cpuMilli": CPU, "memoryBytes": MEMORY, "gpu": "nvidia.com/g
 def run(rows: Iterable[Row], /) -> Iterator[Result]:
     for row in rows:
         pod, requests = row["pod"], row["requests"]
-        yield judged(_name(pod), partial(_compare, pod, requests))
+        yield compared_result(_name(pod), partial(_compare, pod, requests))
 
 
 def _compare(pod: Row, expected: Row) -> Iterator[Difference]:

@@ -5,7 +5,7 @@ from functools import partial
 
 from fairway.api.quantity import Quantity, QuantityError, quantity_float
 from fairway.whatif.conformance.differences import Difference, differences
-from fairway.whatif.conformance.recording import Result, Row, judged
+from fairway.whatif.conformance.recording import Result, Row, compared_result
 
 
 def run(rows: Iterable[Row], /) -> Iterator[Result]:
@@ -15,7 +15,7 @@ def run(rows: Iterable[Row], /) -> Iterator[Result]:
         if row["valid"]:
             # JSON has one kind of number, so a large float may have been written like an integer.
             expected["float"] = expected["quick float"] = float(row["float"])
-        yield judged(repr(text), partial(_compare, text, expected))
+        yield compared_result(repr(text), partial(_compare, text, expected))
 
 
 def _compare(text: str, expected: Row) -> Iterator[Difference]:

@@ -103,7 +103,7 @@ class Recording:
             raise ConformanceError(message) from None
 
 
-def judged(name: str, compare: Callable[[], Iterable[Difference]]) -> Result:
+def compared_result(name: str, compare: Callable[[], Iterable[Difference]]) -> Result:
     """Return the result of one row; an exception of the implementation under test is a difference."""
     try:
         return Result(name=name, differences=tuple(compare()))
