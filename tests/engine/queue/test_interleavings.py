@@ -26,6 +26,7 @@ GATES: Key = ("gates",)
 FIT = Rejection(plugin="Fit", reads=Reads(cells=frozenset({FREE}), helps={FREE: Direction.UP}))
 AFFINITY = Rejection(plugin="Affinity", reads=Reads(cells=frozenset({LABEL})))
 NEVER = 1 << 60
+MOST_HOSTS = 4
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,15 @@ class World:
         return Reads(shared=frozenset({GATES}))
 
     def host_for(self, spec: Spec) -> int | None:
-        fitting = (at for at in (0, 1) if self.free[at] >= spec.demand and self.label[at] == spec.label)
+        hosts = zip(self.free, self.label, strict=True)
+        fitting = (
+            at for at, (free, label) in enumerate(hosts) if free >= spec.demand and label == spec.label
+        )
         return next(fitting, None)
 
     def rejections(self, spec: Spec) -> set[str]:
         """Filter order: affinity first, so that Fit rejects only hosts with the label."""
-        return {"Affinity" if self.label[at] != spec.label else "Fit" for at in (0, 1)}
+        return {"Affinity" if label != spec.label else "Fit" for label in self.label}
 
 
 class Simulation:
@@ -107,14 +111,23 @@ class Simulation:
                 self.event(host, FREE, Direction.UP)
 
     def resize(self, number: int) -> None:
-        host, room = number % 2, number // 2 % 5
+        host, room = number % len(self.world.free), number // 4 % 5
         old, self.world.free[host] = self.world.free[host], room
         if room != old:
             self.event(host, FREE, Direction.UP if room > old else Direction.DOWN)
 
+    def add_host(self, number: int) -> None:
+        """Without a label, which counts as 0: the event does not list that column."""
+        if len(self.world.free) < MOST_HOSTS:
+            self.world.free.append(number % 4)
+            self.world.label.append(0)
+            hosts = frozenset({f"n{len(self.world.free) - 1}"})
+            event = Event(label="added", hosts=hosts, columns={FREE: Direction.ANY}, added=True)
+            self.queue.on_event(event, now=self.now)
+
     def relabel(self, number: int) -> None:
-        host = number % 2
-        self.world.label[host] = number // 2 % 2
+        host = number % len(self.world.label)
+        self.world.label[host] = number // 4 % 2
         self.event(host, LABEL, Direction.ANY)
 
     def gate(self, number: int) -> None:
@@ -192,7 +205,7 @@ class Simulation:
 
 MOVES = (
     *("add", "add", "begin", "begin", "begin", "finish", "finish", "finish", "resize", "resize"),
-    *("update", "delete", "relabel", "gate", "activate", "wait"),
+    *("update", "delete", "relabel", "gate", "activate", "wait", "add_host"),
 )
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=40)
 
