@@ -112,9 +112,7 @@ class Simulation:
     def perform(self, instructions: list[Instruction]) -> None:
         for each in perform(self.queue, instructions, now=self.now):
             if isinstance(each, Cancel):
-                self.running = [
-                    run for run in self.running if isinstance(run, ReadBack) or run.token != each.token
-                ]
+                self.running = [run for run in self.running if run.token != each.token]
             elif not isinstance(each, Bound):
                 self.running.append(each)
 
@@ -183,7 +181,8 @@ class Simulation:
         run, number = self.running.pop(number % len(self.running)), number // 8
         if isinstance(run, ReadBack):
             host = self.bound.get(run.key)
-            self.perform(self.commits.observed(run.key, None if host is None else (host,), now=self.now))
+            shown = None if host is None else (host,)
+            self.perform(self.commits.read_back(run.key, run.token, shown, now=self.now))
         elif isinstance(run, RunBind):
             self.reply(run, number % 8)
         elif number % 8 == 0:

@@ -45,9 +45,10 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read from the hub, not from a cache, whether the workload is bound, and report it with ``observed``."""
+    """Read from the hub, not from a cache, whether the workload is bound, and report it with ``read_back``."""
 
     key: WorkloadKey
+    token: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,26 +191,34 @@ class CommitMachine:
             return self._read_back(commit)
         return self._unwind(commit, Fail(key, f"{plugin.name}: {status.message}"))
 
-    def observed(
-        self, key: WorkloadKey, hosts: tuple[HostKey, ...] | None, *, now: Micros
-    ) -> list[Instruction]:
-        """Report where the hub shows the workload as bound; None if it is not bound.
+    def observed(self, key: WorkloadKey, hosts: tuple[HostKey, ...], *, now: Micros) -> list[Instruction]:
+        """Report that the hub shows the workload as bound to these hosts.
 
         A Bind whose reply was lost is complete when the hub shows it. A workload that was given back meanwhile must not
         be queued, and one that another actor bound elsewhere is given back.
         """
         commit = self._commits.get(key)
         if commit is None:
-            return [] if hosts is None else [Done(key)]
+            return [Done(key)]
         if commit.phase is Phase.POST_BIND:
             return []
-        if hosts is None:
-            if commit.phase is not Phase.READ_BACK:
-                return []  # seen before Bind took effect
-            return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
         if commit.phase in (Phase.BIND, Phase.READ_BACK) and set(hosts) == set(commit.context.hosts):
             return self._bound(commit, now)
         return self._unwind(commit, Done(key))
+
+    def read_back(
+        self, key: WorkloadKey, token: int, hosts: tuple[HostKey, ...] | None, *, now: Micros
+    ) -> list[Instruction]:
+        """Report what was read back under this token; None if the workload is not bound.
+
+        Only this ends a Bind with an unknown result: a cache may show the workload as it was before.
+        """
+        commit = self._running(key, token)
+        if commit is None:
+            return []
+        if hosts is not None:
+            return self.observed(key, hosts, now=now)
+        return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
 
     def _waiting(self, key: WorkloadKey) -> Commit | None:
         commit = self._commits.get(key)
@@ -289,9 +297,8 @@ class CommitMachine:
         return [RunBind(commit.key, token, plugin, commit.context)]
 
     def _read_back(self, commit: Commit) -> list[Instruction]:
-        commit.token = 0
-        commit.phase = Phase.READ_BACK
-        return [ReadBack(commit.key)]
+        token = self._enter(commit, Phase.READ_BACK, commit.step, commit.plugin)
+        return [ReadBack(commit.key, token)]
 
     def _bound(self, commit: Commit, now: Micros) -> list[Instruction]:
         commit.since = now
