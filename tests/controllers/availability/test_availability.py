@@ -111,16 +111,6 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
     assert tainted_.spec.taints[0].effect == "NoSelect"
 
 
-async def test_one_that_is_renewed_stays_as_it_is(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, leaseDurationSeconds=LONG))
-    before = await until(client, MANAGED_CLUSTERS, name, tainted())
-    await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
-    renewed = await renew(client, name)
-    await stage.caught_up(LEASES, renewed, fields=f"metadata.name={LEASE}")
-    assert (await client.get(MANAGED_CLUSTERS, name)).metadata == before.metadata
-
-
 async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
@@ -131,30 +121,6 @@ async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> N
     await renew(client, name)
     await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
     await until(client, MANAGED_CLUSTERS, name, tainted())
-
-
-@pytest.mark.parametrize(
-    ("status", "key"),
-    [(None, TAINT_UNREACHABLE), ("Unknown", TAINT_UNREACHABLE), ("False", TAINT_UNAVAILABLE)],
-)
-async def test_the_taint_follows_the_condition(
-    status: str | None, key: str, client: Client, stage: Stage
-) -> None:
-    name = fresh("c")
-    await join(client, name, available=status, leaseDurationSeconds=LONG)
-    await until(client, MANAGED_CLUSTERS, name, tainted(key))
-    other = TAINT_UNAVAILABLE if key == TAINT_UNREACHABLE else TAINT_UNREACHABLE
-    turned = "False" if other == TAINT_UNAVAILABLE else "Unknown"
-    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, turned))
-    await until(client, MANAGED_CLUSTERS, name, tainted(other))
-    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
-    await until(client, MANAGED_CLUSTERS, name, tainted())
-
-
-async def test_a_cluster_that_nobody_accepted_yet_is_unreachable_too(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await client.create(MANAGED_CLUSTERS, {"metadata": {"name": name, "labels": MARK}})
-    await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
 @pytest.mark.both_hubs
@@ -200,30 +166,6 @@ async def test_a_condition_that_a_stranger_made_up_does_not_last(client: Client,
     await until(client, MANAGED_CLUSTERS, name, silent)
     await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
     await until(client, MANAGED_CLUSTERS, name, silent)
-
-
-async def test_a_deleted_lease_comes_again(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await join(client, name, leaseDurationSeconds=LONG)
-    lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
-    await client.delete(LEASES, LEASE, namespace=name)
-    await until(client, LEASES, LEASE, lambda each: each.metadata.uid != lease.metadata.uid, namespace=name)
-
-
-async def test_a_cluster_that_is_being_deleted_is_not_tainted(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, leaseDurationSeconds=LONG))
-    await until(client, MANAGED_CLUSTERS, name, tainted())
-    await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": ["fairway.dev/held"]}})
-    await client.delete(MANAGED_CLUSTERS, name)
-    try:
-        changed = await say(
-            client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "False")
-        )
-        await stage.caught_up(MANAGED_CLUSTERS, changed)
-        assert (await client.get(MANAGED_CLUSTERS, name)).spec.taints == ()
-    finally:
-        await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": None}})
 
 
 async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: Client) -> None:

@@ -15,7 +15,7 @@ from fairway.api.placement import (
 )
 from fairway.api.selector import LabelSelector
 from fairway.controllers.manager import Manager
-from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, PLACEMENT_DECISIONS
+from fairway.kube import MANAGED_CLUSTERS, PLACEMENT_DECISIONS
 from fairway.placement.conditions import MISCONFIGURED, SATISFIED
 from fairway.testing import builders
 
@@ -104,39 +104,6 @@ async def test_without_bindings(manager: Manager, world: World) -> None:
     assert [each.clusterCount for each in world.status("p", namespace=room).decisionGroups] == [0]
 
 
-async def test_a_binding_to_a_set_that_is_not_there_is_none(manager: Manager, world: World) -> None:
-    room = await world.room("elsewhere")
-    await world.bind("missing", namespace=room)
-    await world.place("p", namespace=room)
-    await world.chooses("p", namespace=room)
-    assert world.reason("p", namespace=room) == "NoManagedClusterSetBindings"
-
-
-async def test_sets_that_are_not_bound(manager: Manager, world: World) -> None:
-    await world.cluster_set("y")
-    await world.cluster_set("x")
-    await world.cluster("a", member_of="x")
-    await world.place("p", PlacementSpec(clusterSets=("y", "x")))
-    await world.chooses("p")
-    assert world.condition("p") == (
-        "False",
-        "NoIntersection",
-        f"None of ManagedClusterSets [{world.full('y')},{world.full('x')}] is bound to placement namespace",
-    )
-
-
-async def test_sets_without_clusters(manager: Manager, world: World) -> None:
-    await world.cluster_set("a")
-    await world.bind("a")
-    await world.place()
-    await world.chooses("p")
-    assert world.condition("p") == (
-        "False",
-        "AllManagedClusterSetsEmpty",
-        f"All ManagedClusterSets [{world.full('a')},{world.full('s')}] have no member ManagedCluster",
-    )
-
-
 async def test_clusters_that_all_do_not_match(manager: Manager, world: World) -> None:
     await world.clusters("a")
     nowhere = builders.predicate(labels=LabelSelector(matchLabels={"cloud": "none"}))
@@ -180,34 +147,6 @@ async def test_all_bound_sets_or_only_those_named(manager: Manager, world: World
     await world.chooses("all", "a", "in-x", "in-y")
     await world.chooses("one", "in-y")
     await world.chooses("two", "in-x", "in-y")
-
-
-async def test_a_set_by_labels(manager: Manager, world: World) -> None:
-    await world.cluster_set("kind", selector=LabelSelector(matchLabels={"vendor": "one"}))
-    await world.bind("kind")
-    await world.cluster("a", labels={"vendor": "one"}, member_of="")
-    await world.cluster("b", labels={"vendor": "two"}, member_of="")
-    await world.place()
-    await world.chooses("p", "a")
-
-
-async def test_a_set_of_all_clusters(manager: Manager, world: World) -> None:
-    """As ``global`` is. A cluster may be in many sets, and is chosen once."""
-    await world.cluster_set("everything", selector=LabelSelector())
-    await world.bind("everything")
-    await world.cluster("a")
-    await world.cluster("b", member_of="")
-    await world.place()
-    await world.chooses("p", "a", "b")
-
-
-async def test_a_set_by_labels_without_a_selector_has_nothing(manager: Manager, world: World) -> None:
-    await world.cluster("a")
-    body = {"spec": {"clusterSelector": {"selectorType": "LabelSelector"}}}
-    await world.edit(MANAGED_CLUSTER_SETS, world.full("s"), body)
-    await world.place()
-    await world.chooses("p")
-    assert world.reason("p") == "AllManagedClusterSetsEmpty"
 
 
 async def test_a_binding_counts_by_its_own_name(manager: Manager, world: World) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from controllers.world import World
 from fairway.api.placement import (
-    ClusterClaimSelector,
     DecisionGroup,
     DecisionStrategy,
     GroupClusterSelector,
@@ -59,46 +58,6 @@ async def test_a_canary_group_one_by_one(manager: Manager, world: World) -> None
         (2, "", ("p-decision-3",), 1),
         (3, "", ("p-decision-4",), 1),
     ]
-
-
-async def test_several_groups_and_no_rest(manager: Manager, world: World) -> None:
-    await clouds(world, amazon="ac", azure="b")
-    groups = (by_label("group1", "cloud", "amazon"), by_label("group2", "cloud", "azure"))
-    await world.place("p", divided(*groups))
-    await world.chooses("p", *"acb")
-    assert world.groups("p") == [("0", "group1", ("a", "c")), ("1", "group2", ("b",))]
-
-
-async def test_percentages_round_up(manager: Manager, world: World) -> None:
-    await world.clusters(*"abc")
-    await world.place("quarter", divided(per_group="25%"))
-    await world.place("half", divided(per_group="50%"))
-    await world.place("whole", divided(per_group="100%"))
-    await world.chooses("quarter", *"abc")
-    await world.chooses("half", *"abc")
-    await world.chooses("whole", *"abc")
-    assert world.groups("quarter") == [("0", "", ("a",)), ("1", "", ("b",)), ("2", "", ("c",))]
-    assert world.groups("half") == [("0", "", ("a", "b")), ("1", "", ("c",))]
-    assert world.groups("whole") == [("0", "", ("a", "b", "c"))]
-
-
-async def test_a_group_that_matches_nothing_takes_no_index(manager: Manager, world: World) -> None:
-    await clouds(world, amazon="ab")
-    await world.place("p", divided(CANARY))
-    await world.chooses("p", "a", "b")
-    assert world.groups("p") == [("0", "", ("a", "b"))]
-
-
-async def test_a_group_by_claims(manager: Manager, world: World) -> None:
-    await world.cluster("a", claims={"stage": "prod"})
-    await world.cluster("b", claims={"stage": "test"})
-    requirement = LabelSelectorRequirement(key="stage", operator="In", values=("test",))
-    claims = ClusterClaimSelector(matchExpressions=(requirement,))
-    group = DecisionGroup(groupName="early", groupClusterSelector=GroupClusterSelector(claimSelector=claims))
-    await world.place("p", divided(group))
-    await world.chooses("p", "b", "a")
-    await world.change_cluster("a", claims={"stage": "test"})
-    await world.eventually(lambda: world.groups("p") == [("0", "early", ("a", "b"))])
 
 
 async def test_groups_are_packed_anew_when_clusters_come_and_go(manager: Manager, world: World) -> None:
@@ -177,12 +136,3 @@ async def test_groups_before_a_mistake_are_kept(manager: Manager, world: World) 
     await world.eventually(lambda: bool(world.mistake("p")))
     assert world.mistake("p") == ':"Near" is not a valid label selector operator'
     assert world.groups("p") == [("0", "canary", ("a", "b"))]
-
-
-@pytest.mark.parametrize("per_group", [0, -1, 100])
-async def test_a_size_that_divides_nothing(manager: Manager, world: World, per_group: int) -> None:
-    await world.clusters("a", "b")
-    await world.place()
-    await world.replace("p", decisionStrategy={"groupStrategy": {"clustersPerDecisionGroup": per_group}})
-    await world.chooses("p", "a", "b")
-    assert world.groups("p") == [("0", "", ("a", "b"))]

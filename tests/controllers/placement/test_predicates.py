@@ -25,68 +25,11 @@ def wanted(**selectors: Any) -> list[dict[str, Any]]:
     return [{"requiredClusterSelector": selectors}]
 
 
-async def test_labels(manager: Manager, world: World) -> None:
-    await world.cluster("a", labels={"colour": "red"})
-    await world.cluster("b", labels={"colour": "blue"})
-    await world.place("p", wants(labels=RED))
-    await world.chooses("p", "a")
-    await world.change_cluster("b", labels={"colour": "red"})
-    await world.chooses("p", "a", "b")
-    await world.change_cluster("a", labels={"colour": None})
-    await world.chooses("p", "b")
-    await world.replace("p", predicates=wanted(labelSelector={"matchLabels": {"colour": "green"}}))
-    await world.chooses("p")
-    await world.replace("p", predicates=wanted(labelSelector={"matchExpressions": [_without("colour")]}))
-    await world.chooses("p", "a")
-
-
-def _without(key: str) -> dict[str, str]:
-    return {"key": key, "operator": "DoesNotExist"}
-
-
-async def test_claims(manager: Manager, world: World) -> None:
-    await world.cluster("a", claims={"region": "europe"})
-    await world.cluster("b", claims={"region": "asia"})
-    await world.place("p", wants(claims=(IN_EUROPE,)))
-    await world.chooses("p", "a")
-    await world.change_cluster("b", claims={"region": "europe"})
-    await world.chooses("p", "a", "b")
-    await world.change_cluster("a", claims={"zone": "1"})
-    await world.chooses("p", "b")
-    claims = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
-    await world.replace("p", predicates=wanted(claimSelector=claims))
-    await world.chooses("p", "a")
-
-
 async def test_labels_and_claims_must_both_be_right(manager: Manager, world: World) -> None:
     await world.cluster("a", labels={"colour": "red"})
     await world.cluster("b", labels={"colour": "red"}, claims={"region": "europe"})
     await world.cluster("c", claims={"region": "europe"})
     await world.place("p", wants(labels=RED, claims=(IN_EUROPE,)))
-    await world.chooses("p", "b")
-
-
-async def test_one_of_several_predicates_is_enough(manager: Manager, world: World) -> None:
-    await world.cluster("a", labels={"colour": "red"})
-    await world.cluster("b", claims={"region": "europe"})
-    await world.cluster("c")
-    either = (builders.predicate(labels=RED), builders.predicate(claims=(IN_EUROPE,)))
-    await world.place("p", PlacementSpec(predicates=either))
-    await world.chooses("p", "a", "b")
-    await world.change_cluster("c", labels={"colour": "red"})
-    await world.chooses("p", "a", "b", "c")
-
-
-async def test_expressions(manager: Manager, world: World) -> None:
-    await world.cluster("a", version="v1.30.1", labels={"colour": "red"})
-    await world.cluster("b", version="v1.27.0", labels={"colour": "red"})
-    newer = 'semver(managedCluster.status.version.kubernetes.substring(1)).isGreaterThan(semver("1.29.0"))'
-    red = 'managedCluster.metadata.labels["colour"] == "red"'
-    await world.place("p", wants(cel=(newer, red)))
-    await world.chooses("p", "a")
-    await world.replace("p", predicates=wanted(celSelector={"celExpressions": [red]}))
-    await world.chooses("p", "a", "b")
-    await world.change_cluster("a", labels={"colour": "blue"})
     await world.chooses("p", "b")
 
 

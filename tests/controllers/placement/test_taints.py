@@ -38,34 +38,6 @@ async def test_a_taint_keeps_placements_away(manager: Manager, world: World) -> 
     await world.chooses("p", "a")
 
 
-async def test_a_toleration_by_key(manager: Manager, world: World) -> None:
-    await world.cluster("a", taints=(taint("gpu", "big"),))
-    await world.cluster("b", taints=(taint("disk", "big"),))
-    await world.place("p", tolerant(Toleration(key="gpu", operator="Exists")))
-    await world.chooses("p", "a")
-    await world.replace("p", tolerations=[{"operator": "Exists"}])
-    await world.chooses("p", "a", "b")
-
-
-async def test_a_toleration_by_value(manager: Manager, world: World) -> None:
-    await world.cluster("a", taints=(taint("gpu", "big"),))
-    await world.cluster("b", taints=(taint("gpu", "small"),))
-    await world.cluster("c", taints=(taint("gpu"),))
-    await world.place("p", tolerant(Toleration(key="gpu", value="small")))
-    await world.chooses("p", "b")
-    await world.replace("p", tolerations=[{"key": "gpu"}])  # as consumers tolerate unreachable clusters
-    await world.chooses("p", "c")
-
-
-async def test_every_taint_must_be_tolerated(manager: Manager, world: World) -> None:
-    await world.cluster("a", taints=(taint("gpu"), taint("disk")))
-    await world.place("p", tolerant(Toleration(key="gpu", operator="Exists")))
-    await world.chooses("p")
-    both = [{"key": "gpu", "operator": "Exists"}, {"key": "disk", "operator": "Exists"}]
-    await world.replace("p", tolerations=both)
-    await world.chooses("p", "a")
-
-
 @pytest.mark.both_hubs
 async def test_effects(manager: Manager, world: World) -> None:
     """What should be avoided is chosen all the same; what is tolerated for one effect is not for another."""

@@ -14,7 +14,6 @@ from fairway.kube import MANAGED_CLUSTERS, Client
 
 pytestmark = pytest.mark.embedded
 
-LED = "became leader"
 NO_LONGER = "stopped leading"
 
 
