@@ -115,6 +115,7 @@ def test_namespace_that_used_its_allowance_gets_it_back_with_time() -> None:
     assert allowance.left("a") == QUICK_WORK // 2
     clock.now += 10
     assert allowance.left("a") == QUICK_WORK
+    assert not allowance._spaces, "namespaces with a full allowance take no memory"
 
 
 def test_all_namespaces_together_have_an_allowance() -> None:

@@ -312,3 +312,17 @@ def test_deleted_placement_leaves_no_timer() -> None:
     made.hub.delete(PLACEMENTS, KEY)
     made.hear_all()
     assert KEY not in made.queue.delayed
+
+
+def test_page_whose_deletion_was_rejected_still_holds_its_cluster() -> None:
+    spec = PlacementSpec(numberOfClusters=2, prioritizerPolicy=BY_CPU, decisionStrategy=ONE_TO_A_GROUP)
+    made = scene(spec, a=50, b=40)
+    change(made, PLACEMENTS, builders.placement("p", spec=structs.replace(spec, numberOfClusters=1)))
+    made.look()
+    while (call := made.workers[KEY].call) is not None and call.verb != "delete":
+        made.answer()
+    made.refuse()
+    decisions = made.controller.state.fleet.snapshot().decisions
+    assert decisions.get("ns1", "p-decision-2") is not None
+    made.come_to_rest()
+    assert chosen(made) == [["a"]]
