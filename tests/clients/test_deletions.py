@@ -51,7 +51,7 @@ async def test_what_is_no_order_deletes_nothing(collection: Collection, path: st
 @pytest.mark.parametrize(
     "body", [None, {"dryRun": ["All"]}, {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}]
 )
-async def test_a_rehearsal(collection: Collection, body: Any) -> None:
+async def test_dry_run_deletes_nothing(collection: Collection, body: Any) -> None:
     there = await collection.create("there")
     query = "" if body else "?dryRun=All"
     code, answer = await delete(collection, f"/there{query}", body)

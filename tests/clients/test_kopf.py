@@ -92,7 +92,7 @@ async def test_failures_are_tried_again(fleet: Collection) -> None:
     assert (await status(fleet, "raft", "attempts"))["attempts"] == 3
 
 
-async def test_events_are_posted(fleet: Collection, room: str) -> None:
+async def test_kopf_events_are_posted(fleet: Collection, room: str) -> None:
     await fleet.create("kon-tiki")
     await status(fleet, "kon-tiki", "launch")
     events = f"/api/v1/namespaces/{room}/events"
@@ -106,7 +106,7 @@ async def test_events_are_posted(fleet: Collection, room: str) -> None:
     assert (event["message"], event["involvedObject"]["kind"]) == ("Fair winds!", "Boat")
 
 
-async def test_changes_are_handled(fleet: Collection) -> None:
+async def test_kopf_changes_are_handled(fleet: Collection) -> None:
     await fleet.create("kon-tiki")
     await status(fleet, "kon-tiki", "aboard", "launch")
     await fleet.merge("kon-tiki", {"spec": {"crew": 6, "port": "callao"}})
@@ -125,12 +125,12 @@ async def test_deletion_is_handled_before_it_happens(fleet: Collection, room: st
     await until(fleet.talk, maps, "scrap-of-kon-tiki", lambda _: True)
 
 
-async def test_timers(fleet: Collection) -> None:
+async def test_kopf_timers(fleet: Collection) -> None:
     await fleet.create("ticking", clock="yes")
     await until(fleet.talk, fleet.path, "ticking", lambda boat: boat.get("status", {}).get("ticks") == 3)
 
 
-async def test_events_and_indices(fleet: Collection, room: str) -> None:
+async def test_kopf_events_and_indices(fleet: Collection, room: str) -> None:
     maps = Collection(fleet.talk, f"/api/v1/namespaces/{room}/configmaps", {})
     for name in ("ra", "tigris"):
         await fleet.create(name)

@@ -46,7 +46,7 @@ def config_map(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}, "data": {"light": "red"}}
 
 
-async def test_discovery(api: Any, boats: None) -> None:
+async def test_kr8s_discovery(api: Any, boats: None) -> None:
     assert (await api.version())["minor"] == "36"
     assert await api.lookup_kind("deploy") == ("deployment.apps/v1", "deployments", True)
     assert await api.lookup_kind("bt") == (f"boat.{custom.API_VERSION}", "boats", True)
@@ -55,7 +55,7 @@ async def test_discovery(api: Any, boats: None) -> None:
     assert found["nodes"]["namespaced"] is False
 
 
-async def test_a_life(api: Any) -> None:
+async def test_kr8s_object_lifecycle(api: Any) -> None:
     made = await objects.ConfigMap(config_map("buoy"), api=api)
     assert not await made.exists()
     await made.create()
@@ -76,7 +76,7 @@ async def test_a_life(api: Any) -> None:
         await objects.ConfigMap.get("buoy", api=api, timeout=1)
 
 
-async def test_labels_and_annotations(api: Any) -> None:
+async def test_kr8s_labels_and_annotations(api: Any) -> None:
     buoy = await objects.ConfigMap(config_map("buoy", sea="north"), api=api)
     await buoy.create()
     await buoy.label(sea="south", depth="9")
@@ -86,7 +86,7 @@ async def test_labels_and_annotations(api: Any) -> None:
     assert (await objects.ConfigMap.get("buoy", api=api)).labels == {"sea": "south"}
 
 
-async def test_lists(api: Any) -> None:
+async def test_kr8s_lists(api: Any) -> None:
     for name, sea in (("a", "north"), ("b", "south"), ("c", "north")):
         await (await objects.ConfigMap(config_map(name, sea=sea), api=api)).create()
 
@@ -101,7 +101,7 @@ async def test_lists(api: Any) -> None:
     assert {each.namespace for each in everywhere} >= {api.namespace}
 
 
-async def test_refusals(api: Any) -> None:
+async def test_kr8s_refusals(api: Any) -> None:
     buoy = await objects.ConfigMap(config_map("buoy"), api=api)
     await buoy.create()
     with pytest.raises(kr8s.ServerError) as caught:
@@ -116,7 +116,7 @@ async def test_refusals(api: Any) -> None:
     assert caught.value.status == stale("configmaps", "buoy")
 
 
-async def test_scale(api: Any) -> None:
+async def test_kr8s_scale(api: Any) -> None:
     labels = {"app": "fleet"}
     document = {
         "metadata": {"name": "fleet"},
@@ -136,7 +136,7 @@ async def test_scale(api: Any) -> None:
     assert not await deployment.ready()
 
 
-async def test_custom_kinds(api: Any, boats: None, boat: Any) -> None:
+async def test_kr8s_custom_kinds(api: Any, boats: None, boat: Any) -> None:
     made = await boat(custom.boat("kon-tiki"), api=api)
     await made.create()
     assert made.spec.crew == 1
@@ -151,7 +151,7 @@ async def test_custom_kinds(api: Any, boats: None, boat: Any) -> None:
     assert [each.name async for each in api.get("boats." + custom.GROUP)] == ["kon-tiki"]
 
 
-async def test_a_watch(api: Any, boats: None, boat: Any) -> None:
+async def test_kr8s_watch(api: Any, boats: None, boat: Any) -> None:
     there = await boat(custom.boat("there"), api=api)
     await there.create()
     told = []
@@ -181,7 +181,7 @@ async def test_waiting_for_a_condition(api: Any, boats: None, boat: Any) -> None
     await gone
 
 
-async def test_ownership(api: Any) -> None:
+async def test_kr8s_ownership(api: Any) -> None:
     owner = await objects.ConfigMap(config_map("owner"), api=api)
     child = await objects.ConfigMap(config_map("child"), api=api)
     await owner.create()
@@ -191,11 +191,11 @@ async def test_ownership(api: Any) -> None:
     assert (reference.uid, reference.kind) == (owner.metadata.uid, "ConfigMap")
 
 
-async def test_who_am_i(api: Any) -> None:
+async def test_kr8s_who_am_i(api: Any) -> None:
     assert await api.whoami()
 
 
-async def test_cordon(api: Any, namespace: str) -> None:
+async def test_kr8s_cordon(api: Any, namespace: str) -> None:
     node = await objects.Node({"metadata": {"name": namespace}}, api=api)
     await node.create()
     await node.cordon()

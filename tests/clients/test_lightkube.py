@@ -64,7 +64,7 @@ def refused(expected: dict[str, Any]) -> Iterator[None]:
     assert caught.value.status.reason == expected["reason"]
 
 
-async def test_a_life(client: Any) -> None:
+async def test_lightkube_object_lifecycle(client: Any) -> None:
     made = await client.create(config_map("buoy", light="red"))
     assert await client.get(ConfigMap, "buoy") == made
     made.data["light"] = "green"
@@ -91,7 +91,7 @@ async def test_namespaces_and_the_synchronous_client(hub: Suite, room: str) -> N
     assert await asyncio.to_thread(act) == ["buoy"]
 
 
-async def test_patches(client: Any) -> None:
+async def test_lightkube_patches(client: Any) -> None:
     await client.create(deployment("fleet", replicas=1))
     containers = [{"name": "side", "image": "side:1"}]
     patch = {"spec": {"template": {"spec": {"containers": containers}}}}
@@ -104,7 +104,7 @@ async def test_patches(client: Any) -> None:
     assert (patched.spec.replicas, patched.metadata.generation) == (3, 4)
 
 
-async def test_scale_and_status(client: Any) -> None:
+async def test_lightkube_scale_and_status(client: Any) -> None:
     await client.create(deployment("fleet", replicas=1))
     scale = Deployment.Scale(metadata=ObjectMeta(name="fleet"), spec=ScaleSpec(replicas=5))
     assert (await client.replace(scale)).spec.replicas == 5
@@ -115,7 +115,7 @@ async def test_scale_and_status(client: Any) -> None:
     assert (told.status.replicas, told.spec.replicas, told.metadata.generation) == (2, 5, 2)
 
 
-async def test_chunks(client: Any) -> None:
+async def test_lightkube_chunks(client: Any) -> None:
     for index in range(7):
         await client.create(config_map(f"n{index}"))
     listing = client.list(ConfigMap, chunk_size=3, labels={"sea": in_(["north", "south"])})
@@ -125,7 +125,7 @@ async def test_chunks(client: Any) -> None:
     assert len([each async for each in others]) == 6
 
 
-async def test_apply(client: Any) -> None:
+async def test_lightkube_apply(client: Any) -> None:
     def wanted(light: str) -> ConfigMap:
         return ConfigMap(
             apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="buoy"), data={"light": light}
@@ -143,7 +143,7 @@ async def test_apply(client: Any) -> None:
     assert [m.manager for m in forced.metadata.managedFields] == ["visitor"]
 
 
-async def test_generic_objects(client: Any, boats: None) -> None:
+async def test_lightkube_generic_objects(client: Any, boats: None) -> None:
     made = await client.create(Boat(custom.boat("kon-tiki")))
     assert (made.spec, made.metadata.generation) == ({"port": "home", "crew": 1}, 1)
     made["spec"]["crew"] = 6
@@ -163,7 +163,7 @@ async def test_generic_objects(client: Any, boats: None) -> None:
         await client.patch(Boat, "kon-tiki", {"spec": {"crew": 1}}, patch_type=PatchType.STRATEGIC)
 
 
-async def test_generic_apply(client: Any, boats: None) -> None:
+async def test_lightkube_generic_apply(client: Any, boats: None) -> None:
     def sail(name: str, area: int) -> Any:
         return Boat(
             apiVersion=custom.API_VERSION,
@@ -182,7 +182,7 @@ async def test_generic_apply(client: Any, boats: None) -> None:
     assert left.spec["sails"] == [{"name": "jib", "area": 8}]
 
 
-async def test_a_watch(client: Any, boats: None) -> None:
+async def test_lightkube_watch(client: Any, boats: None) -> None:
     await client.create(Boat(custom.boat("there")))
     listing = client.list(Boat)
     assert [each.metadata.name async for each in listing] == ["there"]
@@ -199,7 +199,7 @@ async def test_a_watch(client: Any, boats: None) -> None:
     assert told == [("ADDED", "later"), ("DELETED", "there")]
 
 
-async def test_waiting(client: Any) -> None:
+async def test_lightkube_waiting(client: Any) -> None:
     await client.create(deployment("fleet", replicas=1))
     waiting = asyncio.create_task(client.wait(Deployment, "fleet", for_conditions=["Available"]))
     conditions = [{"type": "Available", "status": "True"}]
@@ -208,7 +208,7 @@ async def test_waiting(client: Any) -> None:
         assert (await waiting).metadata.name == "fleet"
 
 
-async def test_deletion(client: Any, boats: None) -> None:
+async def test_lightkube_deletion(client: Any, boats: None) -> None:
     for index in range(3):
         await client.create(Boat(custom.boat(f"n{index}")))
     await client.delete(Boat, "n0", dry_run=True)

@@ -74,7 +74,7 @@ async def test_anything_will_do(collection: Collection, query: str) -> None:
     assert complete(listing)
 
 
-async def test_pages(collection: Collection) -> None:
+async def test_list_in_pages(collection: Collection) -> None:
     await filled(collection, 5)
     first = await collection.listing("limit=2")
     assert names(first) == ["n0", "n1"]
@@ -160,7 +160,7 @@ async def test_nor_does_a_watch_begin_there(talk: Talk) -> None:
     assert answer["message"].removeprefix(TOO_LARGE_WORDS).isdecimal()
 
 
-async def test_a_broken_token(collection: Collection) -> None:
+async def test_broken_continue_token_is_rejected(collection: Collection) -> None:
     words = "invalid continue token: continue key is not valid: "
     assert await refused(collection, "continue=abc") == (
         400,
@@ -262,7 +262,7 @@ async def test_a_watch_is_never_yaml(collection: Collection) -> None:
         assert part in text
 
 
-async def test_no_limit(collection: Collection) -> None:
+async def test_list_without_a_limit_is_one_page(collection: Collection) -> None:
     await filled(collection, 2)
     assert await collection.names("limit=-1") == ["n0", "n1"]
     assert await collection.names("limit=0") == ["n0", "n1"]

@@ -77,13 +77,13 @@ def forbidden(user: str, verb: str, resource: str, namespace: str, *, name: str 
     return status(403, "Forbidden", message, **details, **({"group": group} if group else {}), kind=resource)
 
 
-def test_who_am_i(api: Any) -> None:
+def test_self_subject_review(api: Any) -> None:
     who = client.AuthenticationV1Api(api).create_self_subject_review({}).status.user_info
     assert "system:masters" in who.groups
     assert "system:authenticated" in who.groups
 
 
-def test_may_i(api: Any, room: str) -> None:
+def test_self_subject_access_review(api: Any, room: str) -> None:
     reviews = client.AuthorizationV1Api(api)
     asked = {"resourceAttributes": {"verb": "create", "resource": "secrets", "namespace": room}}
     assert reviews.create_self_subject_access_review({"spec": asked}).status.allowed

@@ -32,7 +32,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"sea": "north"}}, "data": data}
 
 
-async def test_a_life(core: Any, room: str) -> None:
+async def test_official_aio_object_lifecycle(core: Any, room: str) -> None:
     made = await core.create_namespaced_config_map(room, config_map("buoy", light="green"))
     assert await core.read_namespaced_config_map("buoy", room) == made
     made.data["light"] = "red"
@@ -49,7 +49,7 @@ async def test_a_life(core: Any, room: str) -> None:
         await core.read_namespaced_config_map("buoy", room)
 
 
-async def test_many_at_once(core: Any, room: str) -> None:
+async def test_official_aio_many_at_once(core: Any, room: str) -> None:
     await asyncio.gather(
         *(core.create_namespaced_config_map(room, config_map(f"n{index}")) for index in range(20))
     )
@@ -58,7 +58,7 @@ async def test_many_at_once(core: Any, room: str) -> None:
     assert len({each.metadata.resource_version for each in found.items}) == 20
 
 
-async def test_apply(core: Any, room: str) -> None:
+async def test_official_aio_apply(core: Any, room: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("buoy", light="red")}
     await core.patch_namespaced_config_map("buoy", room, body, field_manager="keeper", _content_type=APPLY)
     body["data"] = {"light": "green"}
@@ -70,7 +70,7 @@ async def test_apply(core: Any, room: str) -> None:
         )
 
 
-async def test_a_watch(core: Any, room: str) -> None:
+async def test_official_aio_watch(core: Any, room: str) -> None:
     await core.create_namespaced_config_map(room, config_map("there"))
     told = []
     async with (
@@ -89,7 +89,7 @@ async def test_a_watch(core: Any, room: str) -> None:
     assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
 
 
-async def test_custom_objects(boats: None, client: Any, room: str) -> None:
+async def test_official_aio_custom_objects(boats: None, client: Any, room: str) -> None:
     objects = aio.client.CustomObjectsApi(client)
     where = {"group": custom.GROUP, "version": "v1", "plural": "boats", "namespace": room}
     await objects.create_namespaced_custom_object(body=custom.boat("kon-tiki"), **where)
@@ -100,7 +100,7 @@ async def test_custom_objects(boats: None, client: Any, room: str) -> None:
     assert [each["status"] for each in found["items"]] == [{"phase": "afloat"}]
 
 
-async def test_dynamic(boats: None, client: Any, room: str, tmp_path: Path) -> None:
+async def test_official_aio_dynamic(boats: None, client: Any, room: str, tmp_path: Path) -> None:
     # What it finds out it keeps by address, where a hub of another run may have been at the same one.
     async with aio.dynamic.DynamicClient(client, cache_file=str(tmp_path / "found")) as dynamic:
         fleet = await dynamic.resources.get(api_version=custom.API_VERSION, kind=custom.KIND)

@@ -30,7 +30,7 @@ def fleet(dynamics: Any) -> Any:
     return dynamics.resources.get(api_version=custom.API_VERSION, kind=custom.KIND)
 
 
-def test_a_life(objects: Any, room: str) -> None:
+def test_official_custom_object_lifecycle(objects: Any, room: str) -> None:
     where = {**BOATS, "namespace": room}
     made = objects.create_namespaced_custom_object(body=custom.boat("kon-tiki"), **where)
     assert made["spec"] == {"port": "home", "crew": 1}
@@ -52,7 +52,7 @@ def test_a_life(objects: Any, room: str) -> None:
         objects.get_namespaced_custom_object(name="kon-tiki", **where)
 
 
-def test_patches(objects: Any, room: str) -> None:
+def test_official_custom_patches(objects: Any, room: str) -> None:
     where = {**BOATS, "namespace": room, "name": "kon-tiki"}
     objects.create_namespaced_custom_object(body=custom.boat("kon-tiki"), **BOATS, namespace=room)
     merged = objects.patch_namespaced_custom_object(
@@ -100,7 +100,7 @@ def test_what_the_schema_refuses(objects: Any, room: str) -> None:
         objects.create_namespaced_custom_object(body=custom.boat("raft", crew=-1), namespace=room, **BOATS)
 
 
-def test_status_and_scale(objects: Any, room: str) -> None:
+def test_official_custom_status_and_scale(objects: Any, room: str) -> None:
     where = {**BOATS, "namespace": room, "name": "kon-tiki"}
     body = {**custom.boat("kon-tiki", crew=6), "status": {"phase": "lost"}}
     made = objects.create_namespaced_custom_object(body=body, **BOATS, namespace=room)
@@ -126,7 +126,7 @@ def test_status_and_scale(objects: Any, room: str) -> None:
     assert objects.replace_namespaced_custom_object_status(body=found, **where)["status"]["phase"] == "ashore"
 
 
-def test_lists(objects: Any, room: str) -> None:
+def test_official_custom_lists(objects: Any, room: str) -> None:
     for name, port in (("a", "home"), ("b", "away"), ("c", "home")):
         boat = custom.boat(name, labels={"room": room}, port=port)
         objects.create_namespaced_custom_object(body=boat, namespace=room, **BOATS)
@@ -152,7 +152,7 @@ def test_lists(objects: Any, room: str) -> None:
     assert [each["metadata"]["name"] for each in left] == ["b"]
 
 
-def test_discovery(dynamics: Any) -> None:
+def test_official_custom_discovery(dynamics: Any) -> None:
     version = dynamics.version["kubernetes"]
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].partition("+")[0] == "v1.36.3"
@@ -166,7 +166,7 @@ def test_discovery(dynamics: Any) -> None:
         dynamics.resources.get(api_version="v1", kind="Ghost")
 
 
-def test_dynamic_objects(fleet: Any, room: str) -> None:
+def test_official_custom_dynamic_objects(fleet: Any, room: str) -> None:
     made = fleet.create(body=custom.boat("kon-tiki"), namespace=room)
     assert made.spec.crew == 1
     patched = fleet.patch(name="kon-tiki", namespace=room, body={"spec": {"crew": 6}}, content_type=MERGE)
@@ -183,7 +183,7 @@ def test_dynamic_objects(fleet: Any, room: str) -> None:
         fleet.get(name="kon-tiki", namespace=room)
 
 
-def test_dynamic_apply(fleet: Any, room: str) -> None:
+def test_official_custom_dynamic_apply(fleet: Any, room: str) -> None:
     def applied(manager: str, crew: int, **more: Any) -> Any:
         body = custom.boat("kon-tiki", crew=crew)
         return fleet.server_side_apply(body=body, namespace=room, field_manager=manager, **more)
@@ -194,7 +194,7 @@ def test_dynamic_apply(fleet: Any, room: str) -> None:
     assert applied("mutineer", 1, force_conflicts=True).spec.crew == 1
 
 
-def test_a_dynamic_watch(fleet: Any, room: str) -> None:
+def test_official_custom_dynamic_watch(fleet: Any, room: str) -> None:
     fleet.create(body=custom.boat("there"), namespace=room)
     watcher = watch.Watch()
     told = []

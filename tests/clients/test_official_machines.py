@@ -29,7 +29,7 @@ def bind(core: Any, namespace: str, name: str, node: str) -> Any:
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def test_a_new_pod(core: Any, room: str) -> None:
+def test_official_machines_defaults_of_a_pod(core: Any, room: str) -> None:
     made = core.create_namespaced_pod(room, pod("p"))
     assert (made.status.phase, made.status.qos_class) == ("Pending", "BestEffort")
     spec = made.spec
@@ -50,7 +50,7 @@ def test_a_new_pod(core: Any, room: str) -> None:
     )
 
 
-def test_binding(core: Any, room: str) -> None:
+def test_official_machines_binding(core: Any, room: str) -> None:
     core.create_namespaced_pod(room, pod("p"))
     assert bind(core, room, "p", "node-1") == SUCCESS
     found = core.read_namespaced_pod("p", room)
@@ -69,7 +69,7 @@ def of_node(core: Any, namespace: str, node: str) -> list[Any]:
     return list(core.list_namespaced_pod(namespace, field_selector=f"spec.nodeName={node}").items)
 
 
-def test_the_kubelet_reports(core: Any, room: str) -> None:
+def test_official_machines_kubelet_reports(core: Any, room: str) -> None:
     core.create_namespaced_pod(room, pod("p"))
     bind(core, room, "p", "node-1")
     body = {
@@ -185,7 +185,7 @@ def test_eviction_without_a_budget(core: Any, room: str) -> None:
         evict(core, room, "p")
 
 
-def test_nodes(core: Any, namespace: str) -> None:
+def test_official_machines_nodes(core: Any, namespace: str) -> None:
     node = client.V1Node(
         metadata=client.V1ObjectMeta(name=namespace, labels={"zone": "a"}),
         spec=client.V1NodeSpec(unschedulable=True),

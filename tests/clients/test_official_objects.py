@@ -30,7 +30,7 @@ def managers(document: Any) -> dict[str, str]:
     return {entry.manager: entry.operation for entry in document.metadata.managed_fields}
 
 
-def test_a_life(core: Any, room: str) -> None:
+def test_official_objects_object_lifecycle(core: Any, room: str) -> None:
     made = core.create_namespaced_config_map(room, config_map("buoy", light="green"))
     assert made.metadata.uid
     assert made.metadata.creation_timestamp.tzinfo is not None
@@ -52,7 +52,7 @@ def test_a_life(core: Any, room: str) -> None:
         core.read_namespaced_config_map("buoy", room)
 
 
-def test_two_writers(core: Any, room: str) -> None:
+def test_official_objects_two_writers(core: Any, room: str) -> None:
     made = core.create_namespaced_config_map(room, config_map("buoy", light="green"))
     made.data["light"] = "red"
     core.replace_namespaced_config_map("buoy", room, made)
@@ -90,7 +90,7 @@ def test_what_cannot_be_created(core: Any, room: str) -> None:
         core.create_namespaced_config_map(room, config_map("Buoy"))
 
 
-def test_generated_names(core: Any, room: str) -> None:
+def test_official_objects_generated_names(core: Any, room: str) -> None:
     named = client.V1ConfigMap(metadata=client.V1ObjectMeta(generate_name="buoy-"))
     made = {core.create_namespaced_config_map(room, named).metadata.name for _ in range(3)}
     assert len(made) == 3
@@ -109,14 +109,14 @@ def test_dry_runs_change_nothing(core: Any, room: str) -> None:
     assert core.read_namespaced_config_map("buoy", room) == made
 
 
-def test_a_merge_patch(core: Any, room: str) -> None:
+def test_official_objects_merge_patch(core: Any, room: str) -> None:
     core.create_namespaced_config_map(room, config_map("buoy", light="red", bell="yes"))
     body = {"data": {"bell": None, "horn": "no"}}
     patched = core.patch_namespaced_config_map("buoy", room, body, _content_type=MERGE)
     assert patched.data == {"light": "red", "horn": "no"}
 
 
-def test_a_json_patch(core: Any, room: str) -> None:
+def test_official_objects_json_patch(core: Any, room: str) -> None:
     core.create_namespaced_config_map(room, config_map("buoy", light="red"))
     body = [
         {"op": "test", "path": "/data/light", "value": "red"},
@@ -184,7 +184,7 @@ def test_apply_with_owners_and_conflicts(core: Any, room: str) -> None:
     assert managers(applied("visitor", "green", force=True)) == {"visitor": "Apply"}
 
 
-def test_selectors(core: Any, room: str) -> None:
+def test_official_objects_selectors(core: Any, room: str) -> None:
     for name, sea in (("a", "north"), ("b", "south"), ("c", "north"), ("d", "baltic")):
         core.create_namespaced_config_map(room, config_map(name, labels={"sea": sea}))
 
@@ -208,7 +208,7 @@ def test_selectors(core: Any, room: str) -> None:
         found(field_selector="data.light=red")
 
 
-def test_pages(core: Any, room: str) -> None:
+def test_official_objects_pages(core: Any, room: str) -> None:
     for name in ("a", "b", "c"):
         core.create_namespaced_config_map(room, config_map(name, labels={"page": "yes"}))
     first = core.list_namespaced_config_map(room, limit=2, label_selector="page")
@@ -219,7 +219,7 @@ def test_pages(core: Any, room: str) -> None:
     assert rest.metadata._continue is None
 
 
-def test_deletion_preconditions(core: Any, room: str) -> None:
+def test_official_objects_deletion_preconditions(core: Any, room: str) -> None:
     made = core.create_namespaced_config_map(room, config_map("buoy"))
     other = "00000000-0000-0000-0000-000000000000"
     message = (
@@ -254,7 +254,7 @@ def test_a_collection_goes_as_selected(core: Any, room: str) -> None:
     assert [each.metadata.name for each in left] == ["b"]
 
 
-def test_scale(apps: Any, room: str) -> None:
+def test_official_objects_scale(apps: Any, room: str) -> None:
     apps.create_namespaced_deployment(room, deployment("fleet", replicas=2))
     scale = apps.read_namespaced_deployment_scale("fleet", room)
     assert (scale.spec.replicas, scale.status.selector) == (2, "app=fleet")

@@ -95,7 +95,7 @@ def followed(core: Any, room: str) -> Iterator[tuple[Any, Notes]]:
     made.stop()
 
 
-def test_an_informer(core: Any, room: str, followed: tuple[Any, Notes]) -> None:
+def test_official_watches_informer(core: Any, room: str, followed: tuple[Any, Notes]) -> None:
     follower, notes = followed
     core.create_namespaced_config_map(room, config_map("a", labels={"sea": "north"}))
     follower.start()

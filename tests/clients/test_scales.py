@@ -69,7 +69,7 @@ def made_plural(document: dict[str, Any]) -> str:
     return {"Deployment": "deployments", "Boat": "boats"}[document["kind"]]
 
 
-async def test_in_a_table(scaled: tuple[Collection, dict[str, Any]]) -> None:
+async def test_scale_in_a_table(scaled: tuple[Collection, dict[str, Any]]) -> None:
     collection, _ = scaled
     _, table = await collection.talk.call("GET", f"{collection.path}/fleet/scale", accept=TABLE)
     assert [column["name"] for column in table["columnDefinitions"]] == [
@@ -82,7 +82,7 @@ async def test_in_a_table(scaled: tuple[Collection, dict[str, Any]]) -> None:
     assert row["cells"][:3] == ["fleet", 2, 0]
 
 
-async def test_it_is_written(scaled: tuple[Collection, dict[str, Any]]) -> None:
+async def test_scale_is_written(scaled: tuple[Collection, dict[str, Any]]) -> None:
     collection, made = scaled
     path = f"{collection.path}/fleet/scale"
     uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
@@ -102,7 +102,7 @@ async def test_it_is_written(scaled: tuple[Collection, dict[str, Any]]) -> None:
     assert {entry.get("subresource") for entry in found["metadata"]["managedFields"]} == {None, "scale"}
 
 
-async def test_what_is_refused(scaled: tuple[Collection, dict[str, Any]]) -> None:
+async def test_invalid_scale_is_rejected(scaled: tuple[Collection, dict[str, Any]]) -> None:
     collection, made = scaled
     path = f"{collection.path}/fleet/scale"
     group = made["apiVersion"].partition("/")[0]

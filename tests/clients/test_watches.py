@@ -169,7 +169,7 @@ async def test_what_is_there_is_selected_too(collection: Collection) -> None:
         assert brief(await stream.next()) == ("DELETED", "high")
 
 
-async def test_selected_by_name(collection: Collection) -> None:
+async def test_watch_of_one_name(collection: Collection) -> None:
     one = await collection.create("one")
     await collection.create("other")
     async with watching(collection.talk, collection.path, fieldSelector="metadata.name%3Done") as stream:
@@ -212,7 +212,7 @@ async def test_the_paths_of_old(talk: Talk, room: str, name: str) -> None:
         assert brief(await stream.next()) == ("DELETED", "there")
 
 
-async def test_in_tables(collection: Collection) -> None:
+async def test_watch_of_tables(collection: Collection) -> None:
     there = await collection.create("there")
     async with watching(collection.talk, collection.path, accept=TABLE, **WITH_BOOKMARKS) as stream:
         first, bookmark = await stream.take(2)
@@ -252,7 +252,7 @@ async def test_in_tables_with_as_much_as_asked(collection: Collection, include: 
     assert row["object"] == (there if include == "Object" else None)
 
 
-async def test_metadata_alone(collection: Collection) -> None:
+async def test_watch_of_metadata_only(collection: Collection) -> None:
     there = await collection.create("there", tide="low")
     async with watching(collection.talk, collection.path, accept=PARTIAL, **WITH_BOOKMARKS) as stream:
         added, bookmark = await stream.take(2)
@@ -274,7 +274,7 @@ async def test_metadata_alone(collection: Collection) -> None:
         }
 
 
-async def test_over_all_namespaces(collection: Collection, room: str) -> None:
+async def test_watch_of_all_namespaces(collection: Collection, room: str) -> None:
     there = await collection.create("there")
     everywhere = collection.path.replace(f"/namespaces/{room}", "")
     query = {"resourceVersion": str(version(there)), "fieldSelector": f"metadata.namespace%3D{room}"}

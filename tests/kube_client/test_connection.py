@@ -44,12 +44,12 @@ def trusting(authority: Authority, hub: FaultyHub, **options: Any) -> Connection
 
 
 class TestTls:
-    async def test_a_trusted_server(self, tmp_path: Path) -> None:
+    async def test_server_with_trusted_certificate_is_accepted(self, tmp_path: Path) -> None:
         authority = Authority()
         async with serving(authority.serving(authority.server("127.0.0.1"), tmp_path)) as hub:
             assert await ask(trusting(authority, hub)) == 200
 
-    async def test_another_authority(self, tmp_path: Path) -> None:
+    async def test_certificate_of_another_authority_is_rejected(self, tmp_path: Path) -> None:
         authority = Authority()
         async with serving(authority.serving(authority.server("127.0.0.1"), tmp_path)) as hub:
             with pytest.raises(UntrustedError, match="check certificate-authority"):
@@ -179,7 +179,7 @@ class ConnectProxy:
 
 
 class TestProxies:
-    async def test_a_tunnel(self, tmp_path: Path) -> None:
+    async def test_https_goes_through_a_proxy_tunnel(self, tmp_path: Path) -> None:
         authority = Authority()
         context = authority.serving(authority.server("hub.example"), tmp_path)
         async with serving(context) as hub, ConnectProxy() as proxy:
@@ -197,12 +197,12 @@ class TestProxies:
         assert "Proxy-Authorization: Basic bWU6cGFzcw==" in proxy.heads[0]
         assert "secret" not in proxy.heads[0]
 
-    async def test_plain_http(self, hub: FaultyHub) -> None:
+    async def test_http_goes_through_a_proxy(self, hub: FaultyHub) -> None:
         async with ConnectProxy() as proxy:
             assert await ask(Connection(server=hub.url, proxy=Proxy.parse(proxy.address))) == 200
         assert proxy.heads[0].startswith(f"GET {hub.url}{PATH} ")
 
-    async def test_one_that_refuses(self, tmp_path: Path) -> None:
+    async def test_proxy_that_refuses_is_reported(self, tmp_path: Path) -> None:
         async with ConnectProxy(code=407) as proxy:
             connection = Connection(server="https://hub.example", proxy=Proxy.parse(proxy.address))
             with pytest.raises(TransportError, match=r"the proxy refused the connection to .*: 407 No"):
@@ -259,7 +259,7 @@ async def test_a_path_in_the_address(hub: FaultyHub) -> None:
     assert hub.requests[0].path == f"/k8s/clusters/c-1{PATH}"
 
 
-async def test_nobody_there() -> None:
+async def test_refused_connection_is_reported() -> None:
     for scheme in ("http", "https"):
         with pytest.raises(TransportError, match="cannot reach") as caught:
             await ask(Connection(server=f"{scheme}://127.0.0.1:1"))

@@ -105,7 +105,7 @@ def test_a_file_is_not_read_when_it_did_not_change(tmp_path: Path) -> None:
 
 
 class TestContexts:
-    def test_they_are_kept(self) -> None:
+    def test_tls_contexts_are_cached_by_content(self) -> None:
         authority = Authority()
         pair = authority.client("jane")
         certificate = Certificate(pair.chain, pair.key)
@@ -172,7 +172,7 @@ class TestInCluster:
         (tmp_path / "ca.crt").write_bytes(Authority().certificate)
         return str(tmp_path)
 
-    async def test_a_pod(self, tmp_path: Path) -> None:
+    async def test_pod_uses_its_service_account(self, tmp_path: Path) -> None:
         environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
         found = Connection.in_cluster(environ=environ, folder=self.folder(tmp_path))
         assert (found.server, found.namespace) == ("https://10.0.0.1:443", "ours")
@@ -182,12 +182,12 @@ class TestInCluster:
         replace(tmp_path / "token", "two")
         assert (await found.credentials.proof()).authorization == "Bearer two"
 
-    def test_over_ipv6(self, tmp_path: Path) -> None:
+    def test_service_host_may_be_ipv6(self, tmp_path: Path) -> None:
         environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
         found = Connection.in_cluster(environ=environ, folder=self.folder(tmp_path))
         assert found.server == "https://[fd00::1]:443"
 
-    def test_elsewhere(self, tmp_path: Path) -> None:
+    def test_service_account_outside_a_pod_is_an_error(self, tmp_path: Path) -> None:
         environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
         with pytest.raises(ConfigError, match=NOT_IN_A_POD):
             Connection.in_cluster(environ=environ, folder=str(tmp_path))

@@ -57,7 +57,7 @@ def test_the_reason_decides_where_a_code_means_two_things() -> None:
     assert type(error_of(code=0, body=status(reason="Expired", code=410))) is Expired
 
 
-def test_details() -> None:
+def test_error_has_the_details_of_the_status() -> None:
     details = {
         "name": "p",
         "kind": "placements",

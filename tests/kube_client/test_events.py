@@ -327,7 +327,7 @@ class TestRecorder:
             await asyncio.sleep(100)
         assert shelf.moments == [0, 9, 69]
 
-    async def test_tries_end(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_event_is_given_up_after_the_last_try(self, caplog: pytest.LogCaptureFixture) -> None:
         shelf = Shelf(faults=[TransportError("reset")] * 3)
         async with recorder(shelf, tries=3) as events:
             say(events)
@@ -503,7 +503,7 @@ def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]])
 
 
 @pytest.mark.parametrize("api", list(Api))
-async def test_over_the_wire(api: Api) -> None:
+async def test_event_is_created_and_patched_over_http(api: Api) -> None:
     hub = FakeHub()
     async with hub.served() as url, Client(Connection(server=url)) as client:
         async with Recorder(HubEvents(client), component="fairway", api=api) as events:

@@ -92,7 +92,7 @@ async def test_it_is_told_of_the_cluster_if_it_asks(program: Program) -> None:
     assert program.calls[0]["info"]["spec"] == {"interactive": False, "cluster": cluster}
 
 
-async def test_it_runs_once(program: Program) -> None:
+async def test_concurrent_requests_run_the_plugin_once(program: Program) -> None:
     plugin = program.plugin()
     await plugin.proof()
     await plugin.proof()
@@ -125,7 +125,7 @@ async def test_it_runs_again_when_its_answer_was_rejected(program: Program) -> N
     assert len(program.calls) == 3
 
 
-async def test_a_certificate(program: Program) -> None:
+async def test_plugin_returns_a_certificate(program: Program) -> None:
     pair = Authority().client("jane")
     program.answers(
         version=V1BETA1, clientCertificateData=pair.chain.decode(), clientKeyData=pair.key.decode()
@@ -141,7 +141,9 @@ class TestTerminals:
         ("mode", "terminal", "interactive"),
         [("Never", True, False), ("Never", False, False), ("IfAvailable", False, False)],
     )
-    async def test_who_may_ask(self, program: Program, mode: str, terminal: bool, interactive: bool) -> None:
+    async def test_plugin_is_interactive_only_with_a_terminal(
+        self, program: Program, mode: str, terminal: bool, interactive: bool
+    ) -> None:
         await program.plugin(spec={"interactive_mode": mode}, terminal=lambda: terminal).proof()
         assert program.calls[0]["info"]["spec"] == {"interactive": interactive}
 
@@ -195,7 +197,7 @@ class TestFailures:
         program.path.write_text("no program at all", encoding="utf-8")
         assert "cannot be started (Exec format error)" in await self.refusal(program.plugin())
 
-    async def test_it_fails(self, program: Program) -> None:
+    async def test_failing_plugin_is_reported(self, program: Program) -> None:
         program.answers(token="secret", code=3, complaint="log in\n  first")
         assert (await self.refusal(program.plugin())).endswith("failed with exit code 3: log in first")
 
@@ -225,11 +227,11 @@ class TestFailures:
         program.says({"kind": "ExecCredential", "apiVersion": V1})
         assert "neither a token nor a certificate" in await self.refusal(program.plugin())
 
-    async def test_half_a_pair(self, program: Program) -> None:
+    async def test_certificate_without_a_key_is_rejected(self, program: Program) -> None:
         program.answers(clientCertificateData="x")
         assert "only one of certificate and key" in await self.refusal(program.plugin())
 
-    async def test_it_never_ends(self, program: Program, tmp_path: Path) -> None:
+    async def test_plugin_that_does_not_end_times_out(self, program: Program, tmp_path: Path) -> None:
         """Neither the plugin nor the program it started is left behind: a pipe that both hold ends."""
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe)

@@ -62,7 +62,9 @@ async def following(hub: FaultyHub, client: Client, **options: Any) -> AsyncIter
 
 class TestBeginning:
     @pytest.mark.parametrize("streaming", [True, False])
-    async def test_everything_there_is(self, hub: FaultyHub, client: Client, streaming: bool) -> None:
+    async def test_informer_starts_with_all_objects(
+        self, hub: FaultyHub, client: Client, streaming: bool
+    ) -> None:
         for name in "abc":
             hub.put(name)
         async with following(hub, client, streaming=streaming, page=2) as found:
@@ -82,7 +84,7 @@ class TestBeginning:
         async with following(hub, client) as found:
             assert [batch.changes for batch in found.mirror.batches] == [()]
 
-    async def test_selectors(self, hub: FaultyHub, client: Client) -> None:
+    async def test_informer_sends_its_selectors(self, hub: FaultyHub, client: Client) -> None:
         async with following(hub, client, streaming=False, labels="x=1", fields="metadata.name!=b"):
             pass
         for seen in (*hub.asked("list"), *hub.asked("watch")):
@@ -173,7 +175,7 @@ class TestBeginning:
 
 
 class TestFollowing:
-    async def test_changes(self, hub: FaultyHub, client: Client) -> None:
+    async def test_informer_delivers_changes_in_order(self, hub: FaultyHub, client: Client) -> None:
         hub.put("a")
         async with following(hub, client) as found:
             hub.put("a", x="1")
@@ -515,7 +517,7 @@ class TestTime:
         assert len(set(hub.watches)) > 1
         assert len(hub.times) == len(hub.watches) + 1, "one list, and nothing but watches after it"
 
-    async def test_lag(self) -> None:
+    async def test_informer_lag_counts_from_the_end_of_the_watch(self) -> None:
         hub = Scripted()
         informer = Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=1))
         assert informer.lag == math.inf

@@ -53,7 +53,7 @@ def cluster(name: str) -> dict[str, object]:
     return {"metadata": {"name": name, "labels": {"suite": "client"}}, "spec": {"hubAcceptsClient": True}}
 
 
-async def test_verbs(client: Client) -> None:
+async def test_all_verbs_on_a_real_hub(client: Client) -> None:
     made = await client.create(MANAGED_CLUSTERS, cluster("verbs"))
     assert made.spec.hubAcceptsClient
     with pytest.raises(AlreadyExists):
@@ -85,13 +85,13 @@ async def test_verbs(client: Client) -> None:
         await client.get(MANAGED_CLUSTERS, "verbs")
 
 
-async def test_somebody_without_rights(client: Client, real_hub: RealHub) -> None:
+async def test_user_without_rights_gets_forbidden(client: Client, real_hub: RealHub) -> None:
     async with Client.from_kubeconfig(real_hub.kubeconfig_for(ALICE)) as alice:
         with pytest.raises(Forbidden, match="alice"):
             await alice.list(MANAGED_CLUSTERS)
 
 
-async def test_pages(client: Client) -> None:
+async def test_list_in_pages_on_a_real_hub(client: Client) -> None:
     for number in range(7):
         await client.create(MANAGED_CLUSTERS, cluster(f"page-{number}"))
     found = await client.list(MANAGED_CLUSTERS, labels=OURS, limit=3)
@@ -99,7 +99,7 @@ async def test_pages(client: Client) -> None:
     assert int(found.resource_version) <= int(await client.newest(MANAGED_CLUSTERS))
 
 
-async def test_watches(client: Client) -> None:
+async def test_watches_on_a_real_hub(client: Client) -> None:
     with pytest.raises(Expired):
         await anext(client.watch(MANAGED_CLUSTERS, resource_version="1"))
     # It does not say that it has not come that far, it waits: hence the question for the newest version.
@@ -110,7 +110,7 @@ async def test_watches(client: Client) -> None:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_an_informer(client: Client, real_hub: RealHub, streaming: bool) -> None:
+async def test_informer_on_a_real_hub(client: Client, real_hub: RealHub, streaming: bool) -> None:
     await client.create(MANAGED_CLUSTERS, cluster("kept"))
     informer = Informer(client, MANAGED_CLUSTERS, labels=OURS, streaming=streaming, page=1, backoff=QUICK)
     mirror: Mirror[ManagedCluster] = Mirror()
@@ -132,7 +132,7 @@ async def test_an_informer(client: Client, real_hub: RealHub, streaming: bool) -
     assert informer.epoch == 0
 
 
-async def test_a_restored_backup(kube_tools: Tools, tmp_path: Path) -> None:
+async def test_informer_follows_a_restored_backup(kube_tools: Tools, tmp_path: Path) -> None:
     """The data of etcd is put back to what it was: a new epoch, and the hub's state."""
     async with start(kube_tools, folder=tmp_path) as hub:
         api_server, etcd = hub.processes[API_SERVER], hub.processes[ETCD]

@@ -18,7 +18,7 @@ def test_every_kind_of_the_api_has_a_resource() -> None:
     assert made == {each.kind for each in RESOURCES}
 
 
-def test_paths() -> None:
+def test_path_of_a_resource() -> None:
     group = "/apis/cluster.open-cluster-management.io"
     assert MANAGED_CLUSTERS.path() == f"{group}/v1/managedclusters"
     assert MANAGED_CLUSTERS.path(name="c1", subresource="status") == f"{group}/v1/managedclusters/c1/status"

@@ -133,7 +133,7 @@ class TestEvents:
     def test_decoders_are_kept(self) -> None:
         assert codec_of(ManagedCluster) is CODEC
 
-    def test_one_object(self) -> None:
+    def test_watch_of_one_object(self) -> None:
         assert CODEC.object(b'{"metadata":{"name":"x","labels":null}}').metadata.name == "x"
         with pytest.raises(UnreadableError, match=r"metadata\.name cannot be read"):
             CODEC.object(b'{"kind":"ManagedCluster","metadata":{"name":7},"spec":[]}')
@@ -189,7 +189,7 @@ class TestStreams:
 
 
 class TestWatching:
-    async def test_events(self, hub: FaultyHub, client: Client) -> None:
+    async def test_watch_delivers_typed_events(self, hub: FaultyHub, client: Client) -> None:
         hub.put("a")
         async with aclosing(
             client.watch(
@@ -243,7 +243,7 @@ class TestWatching:
                 await anext(stream)
 
     @pytest.mark.parametrize("after", [b"", b'{"type":"MODIF', b'{"type":"ADDED","object":{}}'])
-    async def test_a_broken_connection(self, hub: FaultyHub, client: Client, after: bytes) -> None:
+    async def test_broken_watch_connection_raises(self, hub: FaultyHub, client: Client, after: bytes) -> None:
         async with client.stream(MANAGED_CLUSTERS) as stream:
             hub.cut(after=after)
             with pytest.raises(TransportError):
@@ -262,7 +262,7 @@ class TestWatching:
         async with client.stream(MANAGED_CLUSTERS):
             assert len(hub.requests) == 3
 
-    async def test_a_refusal(self, hub: FaultyHub, client: Client) -> None:
+    async def test_rejected_watch_raises(self, hub: FaultyHub, client: Client) -> None:
         hub.fault("watch", code=403)
         with pytest.raises(Forbidden):
             await anext(client.watch(MANAGED_CLUSTERS))

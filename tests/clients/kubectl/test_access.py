@@ -154,7 +154,7 @@ async def test_roles_are_brought_up_to_what_a_file_says(shell: Shell) -> None:
     assert await shell("get role reader -o jsonpath='{.rules[*].verbs}'") == '["get"] ["list"]'
 
 
-async def test_who_one_is(shell: Shell) -> None:
+async def test_kubectl_whoami_shows_user_and_groups(shell: Shell) -> None:
     assert await shell("auth whoami --as=jo --as-group=crew --as-group=cooks --as-uid=7") == page("""
         ATTRIBUTE   VALUE
         Username    jo

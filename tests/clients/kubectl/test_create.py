@@ -13,7 +13,7 @@ async def every(shell: Shell, expected: dict[str, str]) -> None:
     assert dict(zip(expected, shown, strict=True)) == expected
 
 
-async def test_configuration(shell: Shell) -> None:
+async def test_kubectl_creates_config_maps_and_secrets(shell: Shell) -> None:
     shell.write("tides.txt", "low\nhigh\n")
     (shell.folder / "seal.bin").write_bytes(b"\xff\x00\xfe")
     await every(
@@ -51,7 +51,7 @@ async def test_configuration(shell: Shell) -> None:
     """)
 
 
-async def test_workloads(shell: Shell) -> None:
+async def test_kubectl_creates_workloads(shell: Shell) -> None:
     await every(
         shell,
         {
@@ -208,7 +208,7 @@ async def test_a_deployment_gets_every_default(shell: Shell) -> None:
     """)
 
 
-async def test_access(shell: Shell) -> None:
+async def test_kubectl_creates_roles_and_bindings(shell: Shell) -> None:
     named = shell.namespace
     await every(
         shell,
@@ -256,7 +256,7 @@ async def test_access(shell: Shell) -> None:
     )
 
 
-async def test_limits_and_priorities(shell: Shell) -> None:
+async def test_kubectl_creates_quotas_and_priority_classes(shell: Shell) -> None:
     await every(
         shell,
         {

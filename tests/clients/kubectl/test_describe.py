@@ -90,7 +90,7 @@ async def test_a_custom_object_with_its_events(shell: Shell) -> None:
     """)
 
 
-async def test_a_pod(shell: Shell) -> None:
+async def test_kubectl_describes_a_pod(shell: Shell) -> None:
     pilot = '{"spec": {"serviceAccountName": "pilot"}}'
     await shell(
         f"run bridge --image=registry.example/bridge:1 --env=COURSE=north --port=80 --overrides='{pilot}'"
@@ -123,7 +123,7 @@ async def test_a_pod(shell: Shell) -> None:
     """)
 
 
-async def test_a_deployment(shell: Shell) -> None:
+async def test_kubectl_describes_a_deployment(shell: Shell) -> None:
     await shell("create deployment fleet --image=registry.example/fleet:1 --replicas=3")
     assert await shell("describe deployment fleet") == page("""
         Name:                   fleet
@@ -152,7 +152,7 @@ async def test_a_deployment(shell: Shell) -> None:
     """)
 
 
-async def test_a_config_map(shell: Shell) -> None:
+async def test_kubectl_describes_a_config_map(shell: Shell) -> None:
     await shell("create configmap chart --from-literal=depth=9")
     assert await shell("describe configmap chart") == page("""
         Name:         chart
@@ -256,7 +256,7 @@ async def test_events_are_listed_for_everything_or_for_one(shell: Shell) -> None
     assert selected == "event/two\n"
 
 
-async def test_events_are_watched(shell: Shell) -> None:
+async def test_kubectl_watches_events(shell: Shell) -> None:
     await shell("create configmap chart")
     async with shell.running("events --watch --for configmap/chart") as screen:
         seen = asyncio.create_task(screen.lines(2))

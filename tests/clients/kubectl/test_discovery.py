@@ -11,7 +11,7 @@ SERVED = Path(__file__).parent / "manifests" / "served.txt"
 """What every hub has at least, as ``kubectl api-resources -o wide`` shows it."""
 
 
-async def test_versions(harbour: Shell) -> None:
+async def test_kubectl_shows_client_and_server_versions(harbour: Shell) -> None:
     assert (await harbour("version")).splitlines()[-1].startswith("Server Version: v1.36.3")
     server = json.loads(await harbour("version -o json"))["serverVersion"]
     assert (server["major"], server["minor"]) == ("1", "36")

@@ -63,7 +63,7 @@ async def test_a_column_shows_what_a_condition_says(ships: Shell) -> None:
     """)
 
 
-async def test_names_alone(ships: Shell) -> None:
+async def test_kubectl_get_shows_names_only(ships: Shell) -> None:
     assert await ships("get ships -o name") == page("""
         ship.kubectl.suite.fairway.dev/anna
         ship.kubectl.suite.fairway.dev/berta
@@ -197,7 +197,7 @@ async def test_selecting_by_labels_and_fields(ships: Shell) -> None:
     assert dict(zip(selected, shown, strict=True)) == selected
 
 
-async def test_labels_as_columns(ships: Shell) -> None:
+async def test_kubectl_get_shows_labels_as_columns(ships: Shell) -> None:
     assert await ships("get ships -L home,none --show-labels") == page("""
         NAME    PORT    BOATS   AFLOAT   AGE   HOME    NONE   LABELS
         anna    kiel    2                0s    kiel           home=kiel,size=small

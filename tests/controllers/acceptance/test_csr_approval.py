@@ -169,7 +169,9 @@ async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, st
     assert (approved.reason, approved.message) == (REASON, MESSAGE.format(cluster=name))
 
 
-async def test_nobody_else_may(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+async def test_request_by_another_user_is_not_approved(
+    hub: HubUnderTest, client: Client, stage: Stage
+) -> None:
     name, neighbour = await joined(client), await joined(client)
     own, other = of(name), of(neighbour)
     wrong = [

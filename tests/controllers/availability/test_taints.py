@@ -78,7 +78,9 @@ def test_of_ours_there_is_the_one_that_follows_and_it_keeps_its_time(
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS, stamped=st.booleans())
-def test_once_is_enough(taints: list[dict[str, Any]], available: Condition | None, stamped: bool) -> None:
+def test_second_patch_of_taints_is_empty(
+    taints: list[dict[str, Any]], available: Condition | None, stamped: bool
+) -> None:
     once = patched(taints, available, stamped=stamped)
     assert not changes(msgspec.convert(once, tuple[Taint, ...]), available, now=NOW, stamped=stamped)
 
@@ -93,7 +95,7 @@ def test_unstamped_changes_bring_no_time(taints: list[dict[str, Any]], available
     ("status", "key"),
     [(None, TAINT_UNREACHABLE), ("Unknown", TAINT_UNREACHABLE), ("False", TAINT_UNAVAILABLE), ("True", "")],
 )
-def test_which_taint_follows(status: str | None, key: str) -> None:
+def test_taint_follows_the_condition(status: str | None, key: str) -> None:
     assert wanted(None if status is None else Condition(type=CONDITION_AVAILABLE, status=status)) == key
 
 
@@ -102,6 +104,6 @@ def test_what_is_no_moment(text: str) -> None:
     assert parse_micro_time(text) is None
 
 
-def test_a_moment() -> None:
+def test_micro_time_is_parsed() -> None:
     assert parse_micro_time("2026-03-01T12:00:00.000000Z") == NOW
     assert parse_micro_time("2026-03-01T14:00:00+02:00") == NOW

@@ -82,7 +82,7 @@ def stale(
     return found
 
 
-def test_what_is_stale() -> None:
+def test_stale_writes_are_detected() -> None:
     a, b, both, none = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset[str]()
     truths = [(1, none), (2, a), (4, both), (6, b)]
     assert stale([(3, a), (5, both), (7, b)], truths) == []

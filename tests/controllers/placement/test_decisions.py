@@ -23,7 +23,7 @@ pytestmark = pytest.mark.embedded
 
 
 @pytest.mark.both_hubs
-async def test_a_satisfied_placement(manager: Manager, world: World) -> None:
+async def test_satisfied_placement_has_decision_and_status(manager: Manager, world: World) -> None:
     await world.clusters("a", "b", "c")
     placement = await world.place("p", PlacementSpec(numberOfClusters=3))
     await world.chooses("p", "a", "b", "c")
@@ -91,7 +91,7 @@ async def test_a_number_of_none_or_less_chooses_nothing(manager: Manager, world:
 # Nothing to choose from
 
 
-async def test_without_bindings(manager: Manager, world: World) -> None:
+async def test_placement_without_bindings_is_unsatisfied(manager: Manager, world: World) -> None:
     room = await world.room("elsewhere")
     await world.clusters("a")
     await world.place("p", namespace=room)

@@ -44,7 +44,7 @@ async def test_without_a_number_all_clusters_are_chosen(manager: Manager, world:
     await world.chooses("p", *"ab")
 
 
-async def test_clusters_are_added(manager: Manager, world: World) -> None:
+async def test_added_clusters_are_selected(manager: Manager, world: World) -> None:
     await world.clusters(*"abcde")
     await world.place("p", PlacementSpec(numberOfClusters=7))
     await world.chooses("p", *"abcde")

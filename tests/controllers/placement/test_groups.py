@@ -97,7 +97,7 @@ async def test_a_cluster_changes_groups(manager: Manager, world: World) -> None:
         assert {word for words in pages.values() for word in words} == set("abcd")
 
 
-async def test_the_strategy_changes(manager: Manager, world: World) -> None:
+async def test_changed_group_strategy_takes_effect(manager: Manager, world: World) -> None:
     await clouds(world, azure="ab", amazon="cd")
     await world.place()
     await world.chooses("p", *"abcd")

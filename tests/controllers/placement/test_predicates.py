@@ -33,7 +33,7 @@ async def test_labels_and_claims_must_both_be_right(manager: Manager, world: Wor
     await world.chooses("p", "b")
 
 
-async def test_expressions_about_scores(manager: Manager, world: World) -> None:
+async def test_expression_reads_scores(manager: Manager, world: World) -> None:
     """A score that only an expression reads is reason enough to look again."""
     await world.clusters("a", "b")
     await world.score("a", {"cpu": 80})

@@ -73,7 +73,7 @@ async def test_steady_keeps_what_it_has(manager: Manager, world: World) -> None:
     assert await world.versions() == before
 
 
-async def test_published_scores(manager: Manager, world: World) -> None:
+async def test_published_scores_decide(manager: Manager, world: World) -> None:
     await world.clusters("a", "b", "c")
     for word, value in (("a", 80), ("b", 90), ("c", 100)):
         await world.score(word, {"cpu": value})
@@ -96,7 +96,7 @@ async def test_scores_that_are_published_later(manager: Manager, world: World) -
     await world.chooses("p", "a")
 
 
-async def test_the_policy_changes(manager: Manager, world: World) -> None:
+async def test_changed_prioritizer_policy_takes_effect(manager: Manager, world: World) -> None:
     await world.cluster("a", allocatable={"cpu": "1", "memory": "2"})
     await world.cluster("b", allocatable={"cpu": "2", "memory": "1"})
     await world.place("p", best(1, builtin(CPU)))

@@ -73,7 +73,9 @@ async def test_scores_and_reasons_that_somebody_invents(manager: Manager, world:
     ],
     ids=lambda labels: ",".join(f"{key.rpartition('/')[2]}={value}" for key, value in labels.items()),
 )
-async def test_labels(manager: Manager, world: World, labels: dict[str, str | None]) -> None:
+async def test_changed_labels_of_a_decision_are_repaired(
+    manager: Manager, world: World, labels: dict[str, str | None]
+) -> None:
     (old,) = world.decisions("p")
     written = await world.edit(
         PLACEMENT_DECISIONS, "p-decision-1", {"metadata": {"labels": labels}}, namespace=world.namespace
@@ -87,7 +89,7 @@ async def test_labels(manager: Manager, world: World, labels: dict[str, str | No
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_owners(manager: Manager, world: World) -> None:
+async def test_changed_owners_of_a_decision_are_repaired(manager: Manager, world: World) -> None:
     """The placement is owner again; others may be, too, unless they claim control."""
     placement = world.placement("p")
     assert placement is not None
@@ -252,7 +254,7 @@ async def test_two_placements_that_want_the_same_name(manager: Manager, world: W
 
 @pytest.mark.both_hubs
 @pytest.mark.usefixtures("placed")
-async def test_everything_at_once(manager: Manager, world: World) -> None:
+async def test_all_damages_at_once_are_repaired(manager: Manager, world: World) -> None:
     await world.edit(
         PLACEMENT_DECISIONS,
         "p-decision-1",

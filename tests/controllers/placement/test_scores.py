@@ -164,7 +164,7 @@ async def test_a_last_time_that_is_yet_to_come_delays_nothing(
 # In order of score
 
 
-async def test_sorted_by_score(start: Start, world: World) -> None:
+async def test_decisions_are_sorted_by_score(start: Start, world: World) -> None:
     clock = Stopped(NOON)
     await scored(world, a=10, b=30, c=20)
     async with start(clock=clock) as manager:
@@ -178,7 +178,7 @@ async def test_sorted_by_score(start: Start, world: World) -> None:
         await world.chooses("p", "a", "b", "c")
 
 
-async def test_groups_by_score(manager: Manager, world: World) -> None:
+async def test_groups_are_filled_by_score(manager: Manager, world: World) -> None:
     """The best come first, so they are in the first group."""
     await scored(world, a=10, b=30, c=20)
     await world.place("p", best(sortBy="Score"))

@@ -39,7 +39,7 @@ async def test_a_taint_keeps_placements_away(manager: Manager, world: World) -> 
 
 
 @pytest.mark.both_hubs
-async def test_effects(manager: Manager, world: World) -> None:
+async def test_effect_of_a_taint_decides_which_placements_avoid_it(manager: Manager, world: World) -> None:
     """What should be avoided is chosen all the same; what is tolerated for one effect is not for another."""
     await world.cluster("a", taints=(taint("gpu", effect=NO_SELECT),))
     await world.cluster("b", taints=(taint("gpu", effect=IF_NEW),))

@@ -102,7 +102,7 @@ async def clock(
         yield ahead, stage
 
 
-async def test_the_page(
+async def test_commands_of_the_recovery_page_work(
     clock: tuple[Ahead, Stage],
     hub: HubUnderTest,
     kube_tools: Tools,

@@ -71,7 +71,7 @@ def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
         (" a / b ", "a", "b"),
     ],
 )
-def test_where_health_is(text: str, resource: str, score: str) -> None:
+def test_health_source_is_parsed(text: str, resource: str, score: str) -> None:
     assert HealthSource.parse(text) == HealthSource(resource=resource, score=score)
 
 
@@ -130,7 +130,7 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
         (calculated(5, NOON, name="health"), CALCULATOR, None, None),
     ],
 )
-def test_what_is_read(
+def test_health_is_read_from_the_score(
     found: AddOnPlacementScore | ManagedClusterScore,
     at: HealthSource,
     fresh: float | None,
@@ -139,7 +139,7 @@ def test_what_is_read(
     assert read(found, at=at, fresh=fresh) == health
 
 
-def test_health_runs_out() -> None:
+def test_expired_health_is_missing() -> None:
     health = HealthReading(score=5, expires=NOON)
     assert health.at(NOON - timedelta(microseconds=1)) == 5
     assert health.at(NOON) is None

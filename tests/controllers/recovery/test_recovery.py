@@ -364,7 +364,9 @@ async def test_health_by_a_calculator(hub: HubUnderTest, world: World) -> None:
         assert await here.tainted() == []
 
 
-async def test_new_placements_only(hub: HubUnderTest, manager: Manager, world: World) -> None:
+async def test_no_select_if_new_keeps_existing_decisions(
+    hub: HubUnderTest, manager: Manager, world: World
+) -> None:
     """The milder effect; and a process that is told another one than the last corrects it."""
     async with ward(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
         await here.clusters("a", "b")

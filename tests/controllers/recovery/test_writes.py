@@ -179,7 +179,7 @@ async def test_while_scores_cannot_be_followed_nobody_is_given_up(
         assert await here.tainted() == ["a"]
 
 
-async def test_figures(hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_metrics(hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
     async with ward(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d", "e")

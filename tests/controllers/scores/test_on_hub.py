@@ -90,7 +90,7 @@ def values(score: AddOnPlacementScore) -> dict[str, int]:
     return {each.name: each.value for each in score.status.scores}
 
 
-async def test_silence_and_return(hub: HubUnderTest, client: Client) -> None:
+async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40, mem=-7)
     async with janitor(hub, SilencePolicy(default=Silence.WORST, grace=0.1)) as stage:

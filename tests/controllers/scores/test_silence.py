@@ -99,7 +99,7 @@ async def test_leave_only_tells_and_only_once() -> None:
         assert hub.writes == []
 
 
-async def test_policies_by_resource() -> None:
+async def test_silence_policy_by_resource() -> None:
     hub = with_one()
     hub.publish(resource="health", health=90)
     policy = SilencePolicy(default=Silence.WORST, by_resource={USAGE: Silence.LEAVE})

@@ -204,7 +204,7 @@ async def test_rights_are_asked_each_time(clock: Ticking) -> None:
     assert not (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
 
 
-async def test_a_denial_outweighs(clock: Ticking) -> None:
+async def test_denial_outweighs_permission(clock: Ticking) -> None:
     hub = Hub({"allowed": True, "denied": True})
     assert not (await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
 

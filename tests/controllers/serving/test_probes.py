@@ -58,7 +58,7 @@ def here(ports: Ports) -> Address:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/readyz?verbose"])
-async def test_all_is_well(here: Address, path: str) -> None:
+async def test_healthy_process_passes_all_probes(here: Address, path: str) -> None:
     answer = await ask(here, "GET", path)
     assert (answer.code, answer.text) == (200, "ok\n")
 

@@ -105,7 +105,7 @@ def test_many_names_are_not_all_told() -> None:
     assert text.endswith("c09 and 4 more")
 
 
-def test_status_in_words() -> None:
+def test_shadow_describes_a_status_difference() -> None:
     status = PlacementStatus(
         numberOfSelectedClusters=2,
         decisionGroups=(DecisionGroupStatus(decisionGroupName="canary"),),

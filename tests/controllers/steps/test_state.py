@@ -326,3 +326,14 @@ def test_page_whose_deletion_was_rejected_still_holds_its_cluster() -> None:
     assert decisions.get("ns1", "p-decision-2") is not None
     made.come_to_rest()
     assert chosen(made) == [["a"]]
+
+
+def test_planned_page_counts_as_written_during_the_write() -> None:
+    """Otherwise other placements that balance would use a cluster that this one is about to take."""
+    made = scene(PlacementSpec(numberOfClusters=1, prioritizerPolicy=BY_CPU), a=50, b=40)
+    change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 90}))
+    made.look()
+    held = made.controller.state.fleet.snapshot().decisions.get("ns1", "p-decision-1")
+    assert held is not None
+    assert held.clusters == ("b",)
+    made.come_to_rest()

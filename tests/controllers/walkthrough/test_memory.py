@@ -43,7 +43,7 @@ EMBEDDED = pytest.mark.parametrize("hub", ["embedded"], indirect=True)
 
 @pytest.mark.usefixtures("scored")
 @EMBEDDED
-async def test_through_the_api(manager: Manager, world: World) -> None:
+async def test_v1alpha1_placement_by_memory_through_the_api(manager: Manager, world: World) -> None:
     body = yaml.safe_load(PLACEMENT.format(namespace=world.namespace))
     path = PLACEMENTS.path(namespace=world.namespace).replace("v1beta1", "v1alpha1")
     await world.client.request("POST", path, body=body)
@@ -51,7 +51,9 @@ async def test_through_the_api(manager: Manager, world: World) -> None:
 
 
 @pytest.mark.usefixtures("scored")
-async def test_as_it_is_written(manager: Manager, world: World, terminal: Terminal) -> None:
+async def test_v1alpha1_placement_by_memory_with_kubectl(
+    manager: Manager, world: World, terminal: Terminal
+) -> None:
     await terminal("kubectl apply -f -", given=PLACEMENT.format(namespace=world.namespace))
     await world.chooses("placement", "cluster2")
     shown = [line.split() for line in (await terminal("kubectl get placementdecisions -A")).splitlines()]

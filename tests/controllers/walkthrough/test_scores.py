@@ -126,7 +126,9 @@ async def described(terminal: Terminal) -> list[tuple[str, str, str]]:
     return [(line.split()[0], line.split()[1], line[at:].strip()) for line in lines[2:]]
 
 
-async def test_the_walk_through(terminal: Terminal, client: Client, everything: Manager) -> None:
+async def test_ocm_tutorial_on_extending_scheduling(
+    terminal: Terminal, client: Client, everything: Manager
+) -> None:
     # Two clusters, and the set they are in by default.
     await joins(terminal, "cluster1")
     await joins(terminal, "cluster2")
