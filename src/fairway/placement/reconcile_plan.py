@@ -12,15 +12,15 @@ from typing import Final
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
-from fairway.api.meta import FALSE, Condition, OwnerReference, set_condition
+from fairway.api.meta import FALSE, Condition, ObjectMeta, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
-from fairway.placement import conditions, pages, steps
+from fairway.placement import conditions, steps
 from fairway.placement.pages import Page
 from fairway.placement.steps import Fill, Step
 from fairway.placement.unscored import UNSCORED, unscored_condition
-from fairway.placement.verdict import LazyTotals, Verdict
+from fairway.placement.verdict import Verdict
 
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
 """Annotation of a Placement. OCM's behaviour is ``evict``: a misconfigured placement gets an empty decision."""
@@ -28,6 +28,9 @@ KEEP: Final = "keep"
 
 LONGEST_MESSAGE: Final = 32768
 """Characters of a condition's message."""
+
+SCORE_TEXT_LIMIT: Final = 1000
+"""Bytes of the scores in an event."""
 
 _RATE: Final = re.compile(r"([0-9]{1,9})([hms])", re.ASCII)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -89,6 +92,19 @@ def owner_of(placement: Placement) -> OwnerReference:
     )
 
 
+def decision_of(page: Page, placement: Placement) -> PlacementDecision:
+    """Return the object to create for a page, without its clusters: those are status, and written next."""
+    meta = placement.metadata
+    return PlacementDecision(
+        metadata=ObjectMeta(
+            name=page.name,
+            namespace=meta.namespace,
+            labels=dict(page.labels),
+            ownerReferences=(owner_of(placement),),
+        )
+    )
+
+
 def make_plan(
     verdict: Verdict,
     placement: Placement,
@@ -138,7 +154,7 @@ def make_plan(
         status=_changed(placement, status),
         selected=frozenset(verdict.outcome.selected),
         outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
-        scores=pages.score_text(LazyTotals(verdict.outcome))
+        scores=score_text(verdict.outcome.totals_by_name())
         if told or any(step.rescored for step in fills)
         else "",
         until=until,
@@ -175,3 +191,14 @@ def _stuck(status: Status) -> Condition:
         reason=conditions.NOT_ALL_SCHEDULED,
         message=status.message,
     )
+
+
+def score_text(scores: Mapping[str, int]) -> str:
+    """Return ``name:score `` for each, by name, truncated."""
+    text = ""
+    for name in sorted(scores):
+        part = f"{name}:{scores[name]} "
+        if len((text + part).encode()) > SCORE_TEXT_LIMIT:
+            return text + "......"
+        text += part
+    return text

@@ -36,7 +36,7 @@ class Fill:
     """Whether other clusters are named than before. Otherwise only what is said about them is new."""
     rescored: bool = False
     """Whether this page stands for all in reporting that recorded scores changed while the clusters stayed."""
-    passing: bool = False
+    temporary: bool = False
     """Whether the page is only like this until others have taken over what it gives up."""
 
 
@@ -155,6 +155,14 @@ def owned(decision: PlacementDecision, owner: OwnerReference) -> bool:
     return any(each.uid == owner.uid and each.controller for each in decision.metadata.ownerReferences)
 
 
+def owners_of(decision: PlacementDecision, owner: OwnerReference) -> tuple[OwnerReference, ...]:
+    """Other owners stay, unless they claim to be the controller as well."""
+    others = (
+        each for each in decision.metadata.ownerReferences if each.uid != owner.uid and not each.controller
+    )
+    return (*others, owner)
+
+
 def labelled(decision: PlacementDecision) -> str:
     """The placement it says it belongs to."""
     return decision.metadata.labels.get(PLACEMENT_LABEL, "")
@@ -195,7 +203,7 @@ def _ordered(
                 for each in current[first.page]
                 if each.clusterName in kept and each.clusterName not in coming
             ]
-            write(replace(first, decisions=(*first.decisions, *staying), passing=True))
+            write(replace(first, decisions=(*first.decisions, *staying), temporary=True))
         # A shift to the front is settled from the first page on, one to the back from the last.
         left.reverse()
         waiting = left

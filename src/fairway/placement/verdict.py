@@ -1,9 +1,9 @@
 """Decide one Placement: from a snapshot of the fleet to conditions, groups and pages."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fairway.api.decision import ClusterDecision, PlacementDecision
+from fairway.api.decision import ClusterDecision
 from fairway.api.meta import Condition
 from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
 from fairway.engine import cycle
@@ -13,7 +13,7 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 from fairway.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.placement.groups import divide
-from fairway.placement.pages import Page, Writes, paginate, plan
+from fairway.placement.pages import Page, paginate
 from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import clustersets
 
@@ -34,7 +34,6 @@ class Verdict:
     """The conditions that Fairway owns; others on the object are not changed."""
     groups: tuple[DecisionGroupStatus, ...]
     pages: tuple[Page, ...]
-    writes: Writes
     frozen: bool = False
 
     @property
@@ -47,28 +46,16 @@ class Verdict:
         return len(self.outcome.selected_rows)
 
 
-def reach(
-    snapshot: Snapshot,
-    workload: PlacementWorkload,
-    *,
-    now: Micros,
-    existing: Mapping[str, PlacementDecision],
-) -> Verdict:
-    """``existing``: the PlacementDecisions of the namespace by name."""
-    outcome = cycle.run(snapshot, workload, workload.profile, now=now)
-    return conclude(outcome, workload, existing=existing)
+def reach(snapshot: Snapshot, workload: PlacementWorkload, *, now: Micros) -> Verdict:
+    return conclude(cycle.run(snapshot, workload, workload.profile, now=now), workload)
 
 
-def conclude(
-    outcome: Outcome, workload: PlacementWorkload, *, existing: Mapping[str, PlacementDecision] | None
-) -> Verdict:
-    """Without ``existing``, the caller computes the writes."""
+def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
     if len(workload.name) > LABEL_LENGTH:
         refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
-        return Verdict(outcome, refused, (), (), (), Writes(), frozen=True)
+        return Verdict(outcome, refused, (), (), (), frozen=True)
     if outcome.status.aborts and outcome.status.plugin == clustersets.NAME:
-        nothing = Writes()
-        return Verdict(outcome, outcome.status, (), (), (), nothing, frozen=True)
+        return Verdict(outcome, outcome.status, (), (), (), frozen=True)
     spec = workload.placement.spec
     division = divide(
         outcome.snapshot,
@@ -77,7 +64,7 @@ def conclude(
         order=_by_rank(outcome) if spec.sortBy == SORT_BY_SCORE else sorted,
     )
     status = division.status if division.status.aborts else outcome.status
-    paper = paginate(workload.name, division.groups, _details(outcome))
+    paginated = paginate(workload.name, division.groups, _details(outcome))
     return Verdict(
         outcome=outcome,
         status=status,
@@ -92,41 +79,9 @@ def conclude(
                 status=status,
             ),
         ),
-        groups=paper.groups,
-        pages=paper.pages,
-        writes=Writes()
-        if existing is None
-        else plan(
-            namespace=workload.namespace,
-            placement=workload.name,
-            existing=existing,
-            paper=paper,
-            status=status,
-            scores=LazyTotals(outcome),
-        ),
+        groups=paginated.groups,
+        pages=paginated.pages,
     )
-
-
-class LazyTotals(Mapping[str, int]):
-    """Totals by cluster name, computed only if an event needs them."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-        self._known: dict[str, int] | None = None
-
-    def _all(self) -> dict[str, int]:
-        if self._known is None:
-            self._known = self._outcome.totals_by_name()
-        return self._known
-
-    def __getitem__(self, name: str) -> int:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._outcome.details.rows)
 
 
 def _by_rank(outcome: Outcome) -> Callable[[Sequence[str]], list[str]]:

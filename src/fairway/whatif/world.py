@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
-from fairway.api.meta import ObjectMeta, OwnerReference, set_condition
 from fairway.api.placement import Placement
 from fairway.fleet import Fleet
 from fairway.fleet import objects as fleet_objects
 from fairway.fleet.instant import Micros, from_micros
 from fairway.placement import verdict
-from fairway.placement.pages import Page
+from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owners_of
 from fairway.placement.verdict import Verdict
 from fairway.placement.workload import PlacementWorkload
 
@@ -60,63 +60,52 @@ class World:
     def look(self, key: Key, *, now: Micros) -> Verdict:
         """Decide a placement without writing."""
         workload = self.workload(key)
-        return verdict.reach(
-            self.fleet.snapshot(), workload, now=now, existing=self.decisions(workload.namespace)
+        return verdict.reach(self.fleet.snapshot(), workload, now=now)
+
+    def plan(self, key: Key, found: Verdict, *, now: Micros) -> ReconcilePlan:
+        """Return the writes that bring this world up to date with a verdict."""
+        named = self.decisions(key[0])
+        return make_plan(
+            found,
+            self.placements[key],
+            named=named,
+            own={name: each for name, each in named.items() if labelled(each) == key[1]},
+            refresh=False,
+            now=from_micros(now),
+            until=None,
         )
 
     def place(self, key: Key, *, now: Micros) -> Verdict:
         """Decide a placement and write the decision, unless its scheduling is disabled."""
         found = self.look(key, now=now)
-        workload = self.workload(key)
-        if workload.idle or found.frozen:
-            return found
-        self.placements[key] = _with_status(self.placements[key], found, now=now)
-        writes = found.writes
-        for page in writes.create:
-            self.put(_decision(workload.placement, page))
-        mine = self.decisions(workload.namespace)
-        for page in writes.rewrite:
-            self.put(
-                structs.replace(mine[page.name], status=PlacementDecisionStatus(decisions=page.decisions))
-            )
-        for page in writes.relabel:
-            meta = structs.replace(mine[page.name].metadata, labels=dict(page.labels))
-            self.put(structs.replace(mine[page.name], metadata=meta))
-        for name in writes.delete:
-            del self._decisions[workload.namespace][name]
-            self.fleet.delete_decision(workload.namespace, name)
+        if not self.workload(key).idle:
+            plan = self.plan(key, found, now=now)
+            self.write(plan, plan.steps)
         return found
 
-
-def _with_status(placement: Placement, found: Verdict, *, now: Micros) -> Placement:
-    conditions = placement.status.conditions
-    for condition in found.conditions:
-        conditions = set_condition(conditions, condition, now=from_micros(now))
-    status = structs.replace(
-        placement.status,
-        numberOfSelectedClusters=found.selected,
-        decisionGroups=found.groups,
-        conditions=conditions,
-    )
-    return structs.replace(placement, status=status)
-
-
-def _decision(placement: Placement, page: Page) -> PlacementDecision:
-    meta = placement.metadata
-    owner = OwnerReference(
-        apiVersion=placement.apiVersion,
-        kind="Placement",
-        name=meta.name,
-        uid=meta.uid,
-        controller=True,
-        blockOwnerDeletion=True,
-    )
-    return PlacementDecision(
-        metadata=ObjectMeta(
-            name=page.name,
-            namespace=meta.namespace,
-            labels=dict(page.labels),
-            ownerReferences=(owner,),
-        ),
-        status=PlacementDecisionStatus(decisions=page.decisions),
-    )
+    def write(self, plan: ReconcilePlan, steps: Iterable[Step]) -> None:
+        """Carry out these steps of a plan, and write its status."""
+        placement = plan.placement
+        namespace, name = placement.metadata.namespace, placement.metadata.name
+        for step in steps:
+            there = self.decisions(namespace)
+            match step:
+                case Create():
+                    self.put(decision_of(step.page, placement))
+                case Fill():
+                    status = PlacementDecisionStatus(decisions=step.decisions)
+                    self.put(structs.replace(there[step.page], status=status))
+                case Relabel():
+                    old = there[step.page.name]
+                    meta = structs.replace(
+                        old.metadata,
+                        labels=dict(step.page.labels),
+                        ownerReferences=owners_of(old, owner_of(placement)),
+                    )
+                    self.put(structs.replace(old, metadata=meta))
+                case Delete():
+                    del self._decisions[namespace][step.page]
+                    self.fleet.delete_decision(namespace, step.page)
+        if plan.status is not None:
+            # The workload stays valid: it depends on metadata and spec only.
+            self.placements[namespace, name] = structs.replace(placement, status=plan.status)

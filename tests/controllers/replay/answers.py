@@ -1,17 +1,7 @@
 """What there is to say about one step of a scenario, by the hub and by ``fairway conformance``, in the same form.
 
-The controller does what the recorded one does, with four differences, and they are here:
-
-- A page is created without clusters, as nobody can write a status while creating. The clusters follow, so a page that
-  is not to be empty is also updated, and that is told.
-- Where nothing can be decided, because a cluster set is broken or the placement's name too long, nothing was written
-  at all. Decisions are left alone here too, but the placement's conditions say why.
-- Of a page of which both clusters and labels change, the recorded one writes the labels at its next look, which that
-  very write calls for. Here they are written in one look.
-- A placement that ranks by a score which no candidate has gets a condition of Fairway's own, which OCM has not.
-
-All pages are created before the first is filled, and they are filled in the order in which no cluster is lost, so
-events are compared page by page.
+Both carry out the same plan, the hub step by step. All pages are created before the first is filled, and they are
+filled in an order in which no cluster is missing in between, so events are compared page by page.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,15 +9,13 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
 
 from fairway.api.event import Event
 from fairway.api.kinds import decode
-from fairway.api.meta import FALSE, Condition, set_condition
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.fleet.instant import Micros, to_micros
-from fairway.placement import conditions, pages
-from fairway.placement.unscored import UNSCORED
+from fairway.placement.events import events_of
+from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.placement.verdict import Verdict
 from fairway.whatif.world import Key, World
 
@@ -70,22 +58,19 @@ def computed(
         if key not in world.placements:
             yield NOTHING, None
             continue
-        before = world.placements[key].status
-        found = world.place(key, now=to_micros(now))
-        for page in found.writes.rewrite:
-            written = world.decisions(key[0])[page.name]
-            meta = structs.replace(written.metadata, labels=dict(page.labels))
-            world.put(structs.replace(written, metadata=meta))
-        status = world.placements[key].status
-        known = status.conditions
+        found = world.look(key, now=to_micros(now))
         idle = world.workload(key).idle
-        if found.frozen and not idle:
-            known = set_condition(before.conditions, _stuck(found), now=now)
+        events: dict[str, list[Answer]] = {}
+        if not idle:
+            plan = world.plan(key, found, now=to_micros(now))
+            world.write(plan, plan.steps)
+            events = _events(plan)
+        status = world.placements[key].status
         answer = {
             "numberOfSelectedClusters": status.numberOfSelectedClusters,
             "conditions": _conditions(
                 {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
-                for each in known
+                for each in status.conditions
             ),
             "decisionGroups": [
                 {
@@ -105,7 +90,7 @@ def computed(
                 for _, each in sorted(world.decisions(key[0]).items())
                 if each.metadata.labels.get(PLACEMENT_LABEL) == key[1]
             ],
-            "events": {} if idle or found.frozen else _events(found, key),
+            "events": events,
             "records": None
             if idle or found.frozen or key in looked
             else {page.name: msgspec.to_builtins(page.decisions) for page in found.pages},
@@ -123,37 +108,20 @@ def _due(world: World, key: Key, found: Verdict, *, now: Micros) -> Micros | Non
     return wake if (today.pages, today.conditions) != (then.pages, then.conditions) else None
 
 
-def _events(found: Verdict, key: Key) -> dict[str, list[Answer]]:
-    scores = found.outcome.totals_by_name()
-    filled = {page.name for page in found.writes.create if page.decisions}
+def _events(plan: ReconcilePlan) -> dict[str, list[Answer]]:
     by_page: dict[str, list[Answer]] = {}
-    page = ""
-    for each in found.writes.events:
-        if each.reason != "ScoreUpdate":
-            page = each.message.split()[1]
-        by_page.setdefault(page, []).append(_event(each))
-        if each.reason == "DecisionCreate" and page in filled:
-            update = pages.updated(namespace=key[0], placement=key[1], page=page, status=found.status)
-            by_page[page] += [_event(update), _event(pages.scored(pages.score_text(scores)))]
+    for step in plan.steps:
+        page = step.page if isinstance(step.page, str) else step.page.name
+        for event in events_of(step, plan):
+            by_page.setdefault(page, []).append(
+                {
+                    "type": event.type,
+                    "reason": event.reason,
+                    "action": event.action,
+                    "message": event.message.rstrip(" "),
+                }
+            )
     return by_page
-
-
-def _event(event: pages.Event) -> Answer:
-    return {
-        "type": event.type,
-        "reason": event.reason,
-        "action": event.action,
-        "message": event.message.rstrip(" "),
-    }
-
-
-def _stuck(found: Verdict) -> Condition:
-    return Condition(
-        type=conditions.SATISFIED,
-        status=FALSE,
-        reason=conditions.NOT_ALL_SCHEDULED,
-        message=found.status.message,
-    )
 
 
 def _conditions(found: Iterable[Answer]) -> list[Answer]:
@@ -185,7 +153,6 @@ def observed(
         "conditions": _conditions(
             {name: each[name] for name in ("type", "status", "reason", "message")}
             for each in status.get("conditions", ())
-            if each["type"] != UNSCORED
         ),
         "decisionGroups": [
             {

@@ -132,7 +132,7 @@ def test_who_takes_over_after_a_crash_may_want_something_else(
 
 def kinds(steps: Sequence[Step]) -> Counter[tuple[str, str]]:
     return Counter(
-        ("passing" if isinstance(step, Fill) and step.passing else type(step).__name__, _page(step))
+        ("temporary" if isinstance(step, Fill) and step.temporary else type(step).__name__, _page(step))
         for step in steps
     )
 
@@ -174,9 +174,9 @@ def test_no_page_is_written_twice_without_need(before: Decisions, pages: tuple[P
     assert {page for kind, page in kinds(steps) if kind == "Create"} == wanted.keys() - before.keys()
     assert {page for kind, page in kinds(steps) if kind == "Relabel"} == relabelled
     assert {page for kind, page in kinds(steps) if kind == "Delete"} == before.keys() - wanted.keys()
-    passing = {page for kind, page in kinds(steps) if kind == "passing"}
-    assert passing <= circling(before, pages)
-    assert not passing or len(passing) < len(circling(before, pages))
+    temporary = {page for kind, page in kinds(steps) if kind == "temporary"}
+    assert temporary <= circling(before, pages)
+    assert not temporary or len(temporary) < len(circling(before, pages))
 
 
 def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
@@ -209,7 +209,7 @@ def test_a_page_is_said_to_have_changed_when_it_names_other_clusters(
     """Which is what events tell: one for each page, with its last write."""
     before, pages = situation
     for step in planned(pages, before, refresh=refresh):
-        if isinstance(step, Fill) and not step.passing:
+        if isinstance(step, Fill) and not step.temporary:
             names = tuple(each.clusterName for each in step.decisions)
             old = before.get(step.page)
             known = () if old is None else tuple(each.clusterName for each in old.status.decisions)
@@ -244,7 +244,7 @@ def test_a_shift_to_the_front_begins_with_the_first_page() -> None:
 def test_pages_that_swap_go_through_one_that_has_both() -> None:
     before, pages = decided("ab", "cd"), pages_of("cd", "ab")
     steps = planned(pages, before, refresh=False)
-    assert [(_page(each)[-1], isinstance(each, Fill) and each.passing) for each in steps] == [
+    assert [(_page(each)[-1], isinstance(each, Fill) and each.temporary) for each in steps] == [
         ("1", True),
         ("2", False),
         ("1", False),
@@ -270,9 +270,9 @@ def test_a_page_that_was_taken_for_anothers_is_filled_with_the_scores_of_now() -
 def test_a_page_that_had_both_when_its_writer_died_is_put_right_at_once() -> None:
     """Not when scores may be refreshed: until then the decision would name a cluster twice."""
     before, pages = decided("abcd"), pages_of("cdab")
-    passing, *_ = planned(pages, before, refresh=True)
-    assert isinstance(passing, Fill)
-    assert passing.passing
-    left = carried_out(passing, before)
+    temporary, *_ = planned(pages, before, refresh=True)
+    assert isinstance(temporary, Fill)
+    assert temporary.temporary
+    left = carried_out(temporary, before)
     after = states(planned(pages, left, refresh=False), left)[-1]
     assert max(assigned(after).values()) == 1

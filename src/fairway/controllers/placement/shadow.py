@@ -125,7 +125,7 @@ def differences(plan: ReconcilePlan, own: Mapping[str, PlacementDecision]) -> It
                 yield MISSING.format(page=page.name, clusters=_some(page.clusters))
             case Delete(page):
                 yield SURPLUS.format(page=page)
-            case Fill(page, decisions, changed=True, passing=False) if page in own:
+            case Fill(page, decisions, changed=True, temporary=False) if page in own:
                 got = [each.clusterName for each in own[page].status.decisions]
                 want = [each.clusterName for each in decisions]
                 changes = _changes(got, want)

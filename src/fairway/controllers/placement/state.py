@@ -295,7 +295,7 @@ class PlacementState:
             self._externally_modified.discard(owner)
             self._repairing.add(owner)
         return make_plan(
-            verdict.conclude(outcome, workload, existing=None),
+            verdict.conclude(outcome, workload),
             placement,
             named=self._decisions.named(owner[0]),
             own=self._decisions.own(owner),

@@ -4,7 +4,6 @@ Every write contains the uid and the resource version it is based on. So the hub
 one that is sent twice.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec import structs
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.event import ObjectReference
-from fairway.api.meta import ObjectMeta, OwnerReference, format_time
+from fairway.api.meta import format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.placement.state import PlacementState
@@ -30,10 +29,9 @@ from fairway.kube import (
 )
 from fairway.kube.events import reference_to
 from fairway.observe.meters import Meters
-from fairway.placement import pages
-from fairway.placement.pages import Event
-from fairway.placement.reconcile_plan import ReconcilePlan, owner_of
-from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned
+from fairway.placement.events import events_of
+from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned, owners_of
 
 NAME: Final = "placement"
 
@@ -82,23 +80,12 @@ class DecisionWriter:
 
     async def _create(self, step: Create, plan: ReconcilePlan) -> None:
         placement = plan.placement.metadata
-        body = PlacementDecision(
-            metadata=ObjectMeta(
-                name=step.page.name,
-                namespace=placement.namespace,
-                labels=dict(step.page.labels),
-                ownerReferences=(owner_of(plan.placement),),
-            )
-        )
+        body = decision_of(step.page, plan.placement)
         with self._counted(PLACEMENT_DECISIONS, "create"):
             made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
         self._state.wrote(made)
         self._meters.decision("created")
-        self._tell(
-            plan,
-            made,
-            pages.created(namespace=placement.namespace, placement=placement.name, page=step.page.name),
-        )
+        self._record(step, plan, made)
 
     async def _fill(self, step: Fill, plan: ReconcilePlan) -> None:
         placement = plan.placement.metadata
@@ -114,23 +101,9 @@ class DecisionWriter:
                 subresource="status",
             )
         self._state.wrote(new)
-        if step.passing:
-            return
-        if not step.changed:
-            self._meters.decision("refreshed")
-            if step.rescored and plan.scores:
-                self._tell(plan, new, pages.scored(plan.scores), in_place=True)
-            return
-        self._meters.decision("updated")
-        event = pages.updated(
-            namespace=placement.namespace,
-            placement=placement.name,
-            page=step.page,
-            status=plan.outcome,
-        )
-        self._tell(plan, new, event)
-        if plan.scores:
-            self._tell(plan, new, pages.scored(plan.scores))
+        if not step.temporary:
+            self._meters.decision("updated" if step.changed else "refreshed")
+        self._record(step, plan, new)
 
     async def _relabel(self, step: Relabel, plan: ReconcilePlan) -> None:
         placement = plan.placement.metadata
@@ -142,7 +115,7 @@ class DecisionWriter:
         metadata = {
             **_based_on(old),
             "labels": labels,
-            "ownerReferences": _owners(old, owner_of(plan.placement)),
+            "ownerReferences": msgspec.to_builtins(owners_of(old, owner_of(plan.placement))),
         }
         with self._counted(PLACEMENT_DECISIONS, "patch"):
             new = await self._client.patch(
@@ -173,11 +146,7 @@ class DecisionWriter:
             return
         self._state.removed(old)
         self._meters.decision("deleted")
-        self._tell(
-            plan,
-            old,
-            pages.deleted(namespace=placement.namespace, placement=placement.name, page=step.page),
-        )
+        self._record(step, plan, old)
 
     async def _report(self, placement: Placement, status: PlacementStatus) -> None:
         meta = placement.metadata
@@ -218,18 +187,17 @@ class DecisionWriter:
             raise PlacementDeleted(name)
         return found
 
-    def _tell(
-        self, plan: ReconcilePlan, decision: PlacementDecision, event: Event, *, in_place: bool = False
-    ) -> None:
-        self._recorder.event(
-            _reference(plan.placement),
-            reason=event.reason,
-            message=event.message,
-            type_=event.type,
-            action=event.action,
-            related=_reference(decision),
-            in_place=in_place,
-        )
+    def _record(self, step: Step, plan: ReconcilePlan, decision: PlacementDecision) -> None:
+        for event in events_of(step, plan):
+            self._recorder.event(
+                _reference(plan.placement),
+                reason=event.reason,
+                message=event.message,
+                type_=event.type,
+                action=event.action,
+                related=_reference(decision),
+                in_place=event.in_place,
+            )
 
     def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":
         return _Counted(self._meters, resource.plural, verb)
@@ -254,14 +222,6 @@ class _Counted:
 
 def _based_on(thing: Placement | PlacementDecision) -> dict[str, Any]:
     return {"uid": thing.metadata.uid, "resourceVersion": thing.metadata.resourceVersion}
-
-
-def _owners(decision: PlacementDecision, owner: OwnerReference) -> list[Mapping[str, Any]]:
-    """Other owners stay, unless they claim to be the controller as well."""
-    others = [
-        each for each in decision.metadata.ownerReferences if each.uid != owner.uid and not each.controller
-    ]
-    return [msgspec.to_builtins(each) for each in (*others, owner)]
 
 
 def _reference(thing: Placement | PlacementDecision) -> ObjectReference:

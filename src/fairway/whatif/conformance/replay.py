@@ -8,9 +8,14 @@ from fairway.api.kinds import decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
 from fairway.engine.outcome import Outcome
-from fairway.fleet.instant import from_micros, to_micros
-from fairway.placement.verdict import Verdict
+from fairway.fleet.instant import Micros, from_micros, to_micros
+from fairway.placement.events import Event, events_of
+from fairway.placement.reconcile_plan import ReconcilePlan
+from fairway.placement.steps import Create, Fill, Relabel, Step
 from fairway.whatif.world import Key, World
+
+OWN_CONDITIONS = "fairway.dev/"
+"""Prefix of the conditions that the reference does not have."""
 
 
 def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -24,15 +29,21 @@ def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
         if key not in world.placements:
             found.append({"placement": text, "numberOfSelectedClusters": 0})
             continue
-        found.append(_answer(world, key, world.place(key, now=now)))
+        found.append(_answer(world, key, now=now))
     return found
 
 
-def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
+def _answer(world: World, key: Key, *, now: Micros) -> dict[str, Any]:
+    found = world.look(key, now=now)
     outcome = found.outcome
     answer: dict[str, Any] = {"placement": "/".join(key)}
-    status = world.placements[key].status
     disabled = world.workload(key).idle
+    events: list[dict[str, str]] = []
+    if not (disabled or found.frozen):
+        plan = world.plan(key, found, now=now)
+        world.write(plan, _recorded_steps(plan))
+        events = _events(plan)
+    status = world.placements[key].status
     if found.error is not None and not disabled:
         answer["error"] = found.error
     answer |= {
@@ -53,17 +64,44 @@ def _answer(world: World, key: Key, found: Verdict) -> dict[str, Any]:
         answer["totalScores"] = outcome.totals_by_name()
     if outcome.wake is not None:
         answer["requeueAt"] = format_time(from_micros(outcome.wake))
-    if found.writes.events:
-        answer["events"] = [
-            {
-                "type": each.type,
-                "reason": each.reason,
-                "action": each.action,
-                "message": each.message.rstrip(" "),
-            }
-            for each in found.writes.events
-        ]
+    if events:
+        answer["events"] = events
     return answer
+
+
+def _recorded_steps(plan: ReconcilePlan) -> list[Step]:
+    """Leave out what the reference does only in its next cycle: the labels of a page whose clusters it changed."""
+    changed = {step.page for step in plan.steps if isinstance(step, Fill) and step.changed}
+    created = {step.page.name for step in plan.steps if isinstance(step, Create)}
+    return [
+        step
+        for step in plan.steps
+        if not isinstance(step, Relabel) or step.page.name not in changed - created
+    ]
+
+
+def _events(plan: ReconcilePlan) -> list[dict[str, str]]:
+    """In the order of the reference, which finishes one page after the other.
+
+    The recorded hub stored the clusters of a page when it was created, so there was no update of a new page. Scores
+    that changed without the clusters get an event from Fairway only.
+    """
+    created = {step.page.name for step in plan.steps if isinstance(step, Create)}
+    by_page: dict[str, list[Event]] = {page.name: [] for page in plan.pages or ()}
+    for step in plan.steps:
+        page = step.page if isinstance(step.page, str) else step.page.name
+        if not isinstance(step, Fill) or (step.changed and page not in created):
+            by_page.setdefault(page, []).extend(events_of(step, plan))
+    return [
+        {
+            "type": each.type,
+            "reason": each.reason,
+            "action": each.action,
+            "message": each.message.rstrip(" "),
+        }
+        for events in by_page.values()
+        for each in events
+    ]
 
 
 def _groups(status: PlacementStatus) -> list[dict[str, Any]]:
@@ -110,6 +148,7 @@ def _conditions(status: PlacementStatus) -> list[dict[str, Any]]:
     return [
         {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
         for each in sorted(status.conditions, key=lambda each: each.type)
+        if not each.type.startswith(OWN_CONDITIONS)
     ]
 
 

@@ -177,7 +177,7 @@ def test_invalid_group_length_deletes_all_pages() -> None:
     assert found.status.message == "5 invalid type: string is not a percentage"
     assert found.groups == ()
     assert found.pages == ()
-    assert found.writes.delete == ("p1-decision-1",)
+    assert world.decisions("ns1") == {}
     assert found.selected == 4
     assert [(each.type, each.status) for each in found.conditions] == [
         ("PlacementMisconfigured", "True"),

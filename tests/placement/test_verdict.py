@@ -224,7 +224,8 @@ def test_verdict_does_not_change_its_inputs() -> None:
     world = hub(cluster("c1"))
     generation = world.fleet.generation
     found = world.look(KEY, now=NOW_MICROS)
-    assert [page.name for page in found.writes.create] == ["p1-decision-1"]
+    assert [page.name for page in found.pages] == ["p1-decision-1"]
+    assert world.plan(KEY, found, now=NOW_MICROS).steps
     assert world.decisions("ns1") == {}
     assert world.fleet.generation == generation
 
@@ -237,4 +238,4 @@ def test_written_decision_is_stable_in_the_next_cycle() -> None:
     again = world.place(KEY, now=NOW_MICROS)
     assert again.outcome.selected == ["c5"]
     assert again.outcome.totals_by_name() == {"c1": 100, "c5": 200}
-    assert again.writes.events == ()
+    assert world.plan(KEY, again, now=NOW_MICROS).steps == ()

@@ -1,0 +1,59 @@
+"""The events of a plan's steps, with OCM's reasons and messages."""
+
+from dataclasses import dataclass
+
+from fairway.engine.status import Code
+from fairway.placement.reconcile_plan import ReconcilePlan
+from fairway.placement.steps import Create, Delete, Fill, Relabel, Step
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    type: str
+    reason: str
+    action: str
+    message: str
+    in_place: bool = False
+    """Whether it replaces the last event with this reason instead of adding one."""
+
+
+def events_of(step: Step, plan: ReconcilePlan) -> tuple[Event, ...]:
+    """Return the events to record once the step is done."""
+    match step:
+        case Create():
+            return (_decision_event("Create", plan, step.page.name),)
+        case Delete():
+            return (_decision_event("Delete", plan, step.page),)
+        case Fill(temporary=False, changed=True):
+            scores = (_score_event(plan.scores),) if plan.scores else ()
+            return (_update_event(plan, step.page), *scores)
+        case Fill(temporary=False, rescored=True) if plan.scores:
+            return (_score_event(plan.scores, in_place=True),)
+        case Fill() | Relabel():
+            return ()
+
+
+def _update_event(plan: ReconcilePlan, page: str) -> Event:
+    """Include the warning of the cycle, if any."""
+    status = plan.outcome
+    if status.code is not Code.WARNING:
+        return _decision_event("Update", plan, page)
+    more = f": {status.message} in plugin {status.plugin}"
+    return _decision_event("Update", plan, page, kind=WARNING, more=more)
+
+
+def _score_event(text: str, *, in_place: bool = False) -> Event:
+    return Event(NORMAL, "ScoreUpdate", "ScoreUpdated", text, in_place)
+
+
+def _decision_event(
+    verb: str, plan: ReconcilePlan, page: str, *, kind: str = NORMAL, more: str = ""
+) -> Event:
+    meta = plan.placement.metadata
+    text = (
+        f"Decision {page} is {verb.lower()}d with placement {meta.name} in namespace {meta.namespace}{more}"
+    )
+    return Event(kind, f"Decision{verb}", f"Decision{verb}d", text)
