@@ -15,7 +15,7 @@ from deploy.documents import Shell
 from deploy.kubelet import Kubelet, kubelet
 from fairway.kube import Client, Connection
 from fairway.kube.kubeconfig import load
-from fairway.whatif.simulation import agents
+from fairway.whatif.simulation import agents, creation
 from kube.definitions import known
 from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, real_hub
 from rigs.processes import POLL
@@ -27,7 +27,7 @@ MACHINERY = (
     "disruption-controller",
     "replicaset-controller",
 )
-FLEET = agents.SimulationOptions(clusters=6, seed=1, period=36_000)
+FLEET = creation.SimulationOptions(clusters=6, seed=1, period=36_000)
 """Its scores stay as they are for longer than anybody follows a document."""
 
 
@@ -59,7 +59,7 @@ class Reader:
     async def fleet(self) -> AsyncIterator[None]:
         """Clusters whose agents live."""
         async with Client(self.connection) as client:
-            await agents.create(client, FLEET)
+            await creation.create(client, FLEET)
             async with agents.running_agents(client, FLEET):
                 yield
 

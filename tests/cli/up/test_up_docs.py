@@ -16,7 +16,8 @@ from fairway.cli.up.tour import EXAMPLE, demo_steps
 from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
-from fairway.whatif.simulation.agents import AGENT, LEASE_SECONDS, STOPPED, SimulationOptions
+from fairway.whatif.simulation.agents import AGENT, STOPPED
+from fairway.whatif.simulation.creation import LEASE_SECONDS, SimulationOptions
 
 PAGE = (ROOT / "docs" / "start" / "first-run.md").read_text(encoding="utf-8")
 CLUSTERS, PERIOD = 12, 10

@@ -28,16 +28,8 @@ from fairway.kube.kubeconfig import load
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import KubeStruct, T
 from fairway.testing.hub import HubAddress
-from fairway.whatif.simulation.agents import (
-    AGENT,
-    LEASE,
-    LEASE_SECONDS,
-    PERIODS_VALID,
-    STOPPED,
-    SimulationOptions,
-    create,
-    running_agents,
-)
+from fairway.whatif.simulation.agents import AGENT, LEASE, STOPPED, running_agents
+from fairway.whatif.simulation.creation import LEASE_SECONDS, PERIODS_VALID, SimulationOptions, create
 from fairway.whatif.simulation.objects import BOUND_SETS, NAMESPACE, SCORE, SYNTHETIC, simulated_clusters
 from fairway.whatif.synthetic import BASE_TIME
 from rigs.processes import POLL

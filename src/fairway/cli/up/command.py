@@ -99,7 +99,7 @@ def up(
     from fairway.cli.up import services
     from fairway.controllers.manager import Settings as Controllers
     from fairway.hub import Settings
-    from fairway.whatif.simulation.agents import SimulationOptions
+    from fairway.whatif.simulation.creation import SimulationOptions
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     options = SimulationOptions(clusters=clusters, seed=seed, period=period)

@@ -22,8 +22,8 @@ from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
-from fairway.whatif.simulation.agents import SimulationOptions, create, running_agents
-from fairway.whatif.simulation.creation import NAMESPACES, ensure
+from fairway.whatif.simulation.agents import running_agents
+from fairway.whatif.simulation.creation import NAMESPACES, SimulationOptions, create, ensure
 from fairway.whatif.world import Key
 
 log: Final = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Simulate the agents of a synthetic fleet on a hub, so that a scheduler can be seen at work.
 
-`create` creates the clusters, and `running_agents` runs one task per cluster, at a bounded rate of requests. Every
+`running_agents` runs one task per cluster, at a bounded rate of requests. Every
 cluster with the label `fairway.dev/synthetic` has an agent, so a fleet continues after a restart; the label
 `fairway.dev/agent=stopped` stops the agent, as if the cluster had lost its connection.
 
@@ -12,7 +12,6 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -34,52 +33,16 @@ from fairway.kube import (
     Updated,
 )
 from fairway.kube.lease import LEASES
-from fairway.whatif.simulation import creation
 from fairway.whatif.simulation.agent import Agent, Intervals, RateLimiter, Values
+from fairway.whatif.simulation.creation import LEASE_SECONDS, SimulationOptions, ensure, publish, score_status
 from fairway.whatif.simulation.objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
 from fairway.whatif.synthetic.scores import HOSTED
 
 LEASE: Final = "managed-cluster-lease"
-LEASE_SECONDS: Final = 60
 AGENT: Final = "fairway.dev/agent"
 STOPPED: Final = "stopped"
-PERIODS_VALID: Final = 5
-"""Periods for which a score is valid, so that one or two missed publications have no effect."""
 STOP_SECONDS: Final = 2.0
 SELECTED: Final = f"{SYNTHETIC}=true"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationOptions:
-    """``period`` is the seconds between two publications of a cluster, ``rate`` the maximum requests per second."""
-
-    clusters: int = 0
-    seed: int = 0
-    period: float = 60.0
-    rate: float = 200.0
-
-    def validity(self, clusters: int) -> float:
-        """Return the validity of scores in seconds: longer for fleets that cannot publish every period at this rate."""
-        per_period = 1 + self.period / LEASE_SECONDS
-        return PERIODS_VALID * max(self.period, clusters * per_period / self.rate)
-
-
-async def create(
-    client: Client,
-    options: SimulationOptions,
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-    advance: Callable[[float], None] = lambda _: None,
-) -> None:
-    """Create missing clusters, sets and scores, and call ``advance(1)`` after every cluster."""
-    await creation.create(
-        client,
-        clusters=options.clusters,
-        seed=options.seed,
-        validity=options.validity(options.clusters),
-        clock=clock,
-        advance=advance,
-    )
 
 
 @asynccontextmanager
@@ -229,7 +192,7 @@ class ClientHubAccess:
                     "renewTime": moment,
                 },
             }
-            await creation.ensure(self._client, LEASES, body, namespace=cluster)
+            await ensure(self._client, LEASES, body, namespace=cluster)
 
     async def report_available(self, cluster: str) -> None:
         found = self._clusters.get(cluster)
@@ -261,11 +224,11 @@ class ClientHubAccess:
     async def _publish(self, cluster: str, name: str, values: Values) -> None:
         now = self._clock.wall()
         until = now + timedelta(seconds=self._options.validity(len(self._clusters.store)))
-        status = creation.score_status(values, until=until, now=now)
+        status = score_status(values, until=until, now=now)
         known = self._scores.get(name, namespace=cluster)
         if known is not None and known.status.conditions:
             del status["conditions"]
-        await creation.publish(self._client, cluster=cluster, name=name, status=status)
+        await publish(self._client, cluster=cluster, name=name, status=status)
 
 
 def _has_no_agent(cluster: ManagedCluster) -> bool:

@@ -4,7 +4,8 @@ Existing objects are kept: an interrupted creation can be completed, and changes
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -36,6 +37,9 @@ from fairway.whatif.simulation.objects import (
     simulated_clusters,
 )
 
+LEASE_SECONDS: Final = 60
+PERIODS_VALID: Final = 5
+"""Periods for which a score is valid, so that one or two missed publications have no effect."""
 CONCURRENCY: Final = 16
 """Clusters created at the same time."""
 CLUSTER_NAME_LABEL: Final = "open-cluster-management.io/cluster-name"
@@ -52,19 +56,29 @@ NAMESPACES: Final = Resource(
 )
 
 
-def _nothing(_amount: float, /) -> None: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """``period`` is the seconds between two publications of a cluster, ``rate`` the maximum requests per second."""
+
+    clusters: int = 0
+    seed: int = 0
+    period: float = 60.0
+    rate: float = 200.0
+
+    def validity(self, clusters: int) -> float:
+        """Return the validity of scores in seconds: longer for fleets that cannot publish every period at this rate."""
+        per_period = 1 + self.period / LEASE_SECONDS
+        return PERIODS_VALID * max(self.period, clusters * per_period / self.rate)
 
 
 async def create(
     client: Client,
+    options: SimulationOptions,
     *,
-    clusters: int,
-    seed: int,
-    validity: float,
     clock: Clock = SYSTEM_CLOCK,
-    advance: Callable[[float], None] = _nothing,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> None:
-    """Create missing objects. ``validity`` of the first scores is in seconds; ``advance(1)`` is called per cluster.
+    """Create missing clusters, sets and scores, and call ``advance(1)`` after every cluster.
 
     Raises a single KubeError, never an exception group.
     """
@@ -75,32 +89,26 @@ async def create(
             await ensure(client, MANAGED_CLUSTER_SETS, document)
         else:
             await ensure(client, MANAGED_CLUSTER_SET_BINDINGS, document, namespace=NAMESPACE)
-    creator = _FleetCreator(client, until=now + timedelta(seconds=validity), now=now)
+    creator = _FleetCreator(
+        client, until=now + timedelta(seconds=options.validity(options.clusters)), now=now
+    )
     await creator.load_progress()
-    queue = iter(simulated_clusters(clusters=clusters, seed=seed, now=now))
+    queue = iter(simulated_clusters(clusters=options.clusters, seed=options.seed, now=now))
 
     async def work() -> None:
-        for member in queue:
-            await creator.create(member)
+        for cluster in queue:
+            await creator.create(cluster)
             advance(1)
 
-    failures: list[KubeError] = []
+    failures: list[BaseException] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(CONCURRENCY, clusters)):
+            for _ in range(min(CONCURRENCY, options.clusters)):
                 group.create_task(work())
     except* KubeError as errors:
-        failures += _leaves(errors)
+        failures += errors.exceptions
     if failures:
         raise failures[0]  # the other failures have the same cause
-
-
-def _leaves(errors: BaseExceptionGroup[KubeError]) -> Iterator[KubeError]:
-    for error in errors.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 async def ensure(
