@@ -54,8 +54,9 @@ class Dependencies:
         anything = False
         for each in reads:
             anything = anything or each.anything
+            helps = each.helps or {}
             for key in each.cells | each.shared:
-                columns[key] = columns.get(key, Direction.NONE) | each.helps.get(key, Direction.ANY)
+                columns[key] = columns.get(key, Direction.NONE) | helps.get(key, Direction.ANY)
         return cls(columns=columns, anything=anything)
 
     @property

@@ -108,7 +108,7 @@ class Reads:
     """Keys whose change affects the results for all hosts."""
     anything: bool = False
     """Whether any change of a host may affect its result, whatever the column."""
-    helps: Mapping[Key, Direction] = field(default_factory=dict)
+    helps: Mapping[Key, Direction] | None = None
     """Directions in which a change of a column may turn a rejection into an approval; any, where not listed."""
 
 
