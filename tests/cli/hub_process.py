@@ -1,4 +1,4 @@
-"""`fairway hub` as a process of its own, as people start it."""
+"""`fairway hub` as a process."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ class Served:
     url: str
     kubeconfig: Path
     errors: Path
-    """What it says on stderr."""
+    """The file with its stderr."""
 
     def talk(self) -> Talk:
         """As the administrator."""
@@ -38,7 +38,7 @@ class Served:
 
 @contextmanager
 def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
-    """Ready on a free port, with the given options."""
+    """Start a hub on a free port with the given options."""
     errors = tmp_path / "stderr"
     with (
         errors.open("w") as stderr,
@@ -59,7 +59,7 @@ def served(tmp_path: Path, *arguments: object) -> Iterator[Served]:
 
 @asynccontextmanager
 async def reading(talk: Talk, path: str) -> AsyncIterator[aiohttp.StreamReader]:
-    """An answer that need not come to an end. Its connection goes at once: a farewell would wait for the other side."""
+    """An endless response. Its connection is closed at once: a TLS shutdown would wait for the other side."""
     async with talk.open(path) as answer:
         try:
             yield answer.content
@@ -68,7 +68,7 @@ async def reading(talk: Talk, path: str) -> AsyncIterator[aiohttp.StreamReader]:
 
 
 def refused(*arguments: object) -> str:
-    """What it says when it does not start."""
+    """Return the error of a hub that does not start."""
     run = forked.run(["hub", *arguments], env={**os.environ, "FAIRWAY_DEBUG": ""})
     assert run.returncode == 2, run.stderr
     assert run.stdout == ""

@@ -1,4 +1,4 @@
-"""Hubs with something on them, for tests of commands that talk to one, and those commands as processes."""
+"""Hubs with objects, for tests of commands that connect to a hub, and such commands as processes."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def act(kubeconfig: Path, work: Callable[[Client], Awaitable[R]]) -> R:
-    """As the administrator, from a test that has no loop."""
+    """Run `work` with the administrator's client, from a test without an event loop."""
 
     async def inside() -> R:
         async with Client.from_kubeconfig(kubeconfig) as client:
@@ -35,7 +35,7 @@ def act(kubeconfig: Path, work: Callable[[Client], Awaitable[R]]) -> R:
 
 
 def fill(kubeconfig: Path, *objects: KubeObject, paths: Sequence[Path] = ()) -> None:
-    """Creates the objects, and those of files, with their status and the namespaces they need."""
+    """Create the objects, and those in files, with their status and namespaces."""
     loaded = [each.object for each in load([str(path) for path in paths])] if paths else []
     act(kubeconfig, lambda client: put(client, [*objects, *loaded]))
 
@@ -119,7 +119,7 @@ class Watch:
         return found
 
     def interrupt(self) -> tuple[int, str]:
-        """As Ctrl-C does: its exit status, and what it said on stderr."""
+        """Send Ctrl-C and return the exit status and stderr."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(), self.errors.read_text()
 

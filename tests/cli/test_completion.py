@@ -28,7 +28,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def offered(words: str, *, patience: float = 60.0, **environment: str) -> list[str]:
-    """What bash is offered for the last word; nothing may be said besides.
+    """Return bash's candidates for the last word; there must be no other output.
 
     More patience than people have: what is asked for is whether the right names come, not when.
     """
@@ -155,7 +155,7 @@ def test_completion_is_silent_without_a_responding_hub(hub: HubAddress, tmp_path
     broken.write_text("{")
     assert offered(words, KUBECONFIG=str(broken)) == []
     path = tmp_path / "kubeconfig"
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts the connection and sends nothing
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
         write_kubeconfig(path, url=url, ca_file=hub.authority, user="eve", token="none")
         assert offered(words, patience=TIMEOUT_SECONDS, KUBECONFIG=str(path)) == []
@@ -165,7 +165,7 @@ def test_completion_is_silent_without_a_responding_hub(hub: HubAddress, tmp_path
 
 
 def test_completion_runs_no_exec_plugin(hub: HubAddress, tmp_path: Path) -> None:
-    """A plugin that needs somebody to talk to finds nobody, and one that takes its time is not waited for."""
+    """An interactive exec plugin has no terminal, and a slow one is not awaited."""
     for mode, command in (
         ("Always", "echo asking >&2; cat"),
         ("IfAvailable", "echo asking >&2; cat; exec sleep 60"),

@@ -48,7 +48,7 @@ def test_lint_checks_all_objects_of_a_hub(fairway_hub: HubAddress, capsys: Captu
 
 
 def test_lint_checks_a_file_against_a_hub(fairway_hub: HubAddress, tmp_path: Path, capsys: Capture) -> None:
-    """Only what is wrong with the file is told, not what is wrong with the hub."""
+    """Only findings of the file are reported, not those of the hub."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     file = tmp_path / "new.yaml"
     file.write_text(NEW)

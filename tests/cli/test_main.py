@@ -20,7 +20,7 @@ from fairway.cli.errors import (
 
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Installs a verb named `probe` that does what the test says."""
+    """Install a verb named `probe` with the behaviour of the test."""
 
     def install(action: Callable[[], object]) -> None:
         command = click.Command("probe", callback=action)

@@ -22,7 +22,7 @@ FAIRWAY = (sys.executable, "-m", "fairway")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Without what the developer's own shell or a pod says."""
+    """The environment without variables of the developer's shell or of a pod."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -51,7 +51,7 @@ class Up:
 
 
 def announced(process: forked.Process, errors: Path) -> Mapping[str, Any]:
-    """What it prints with `-o json` when it is ready. ``errors`` says why if it never is."""
+    """Return the document printed with `-o json` when it is ready; ``errors`` has the reason if it fails."""
     assert process.stdout is not None
     text = ""
     while not text.endswith("}\n"):

@@ -46,7 +46,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class Kubelet:
-    """Ask ``kubelet()`` for one. ``elsewhere`` says which pods are run by somebody else; they are just called ready."""
+    """Created by ``kubelet()``. Pods for which ``elsewhere`` is true are only reported ready; they run elsewhere."""
 
     client: Client
     folder: Path

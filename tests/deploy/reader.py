@@ -1,4 +1,4 @@
-"""Somebody who follows a document on a hub of their own, which starts pods as processes."""
+"""Executes the commands of a page on a real hub, whose pods are processes."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ MACHINERY = (
     "replicaset-controller",
 )
 FLEET = creation.SimulationOptions(clusters=6, seed=1, period=36_000)
-"""Its scores stay as they are for longer than anybody follows a document."""
+"""Its scores do not change during a test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,12 @@ class Reader:
         return await self.shell.run(f"kubectl {arguments}")
 
     async def served(self) -> None:
-        """Until everything that was defined can be used."""
+        """Wait until every CRD is served."""
         definitions = json.loads(await self.kubectl("get crds -o json"))["items"]
         await known(self.tools, definitions, kubeconfig=self.kubeconfig)
 
     async def shows(self, commands: str, *patterns: str, first: str = "") -> str:
-        """What is printed once it has lines like these, which come a moment after what makes them come."""
+        """Repeat the commands until the output matches the patterns, because events follow their cause."""
         printed = first or await self.shell.run(commands)
         while not all(re.search(each, printed, re.MULTILINE) for each in patterns):
             printed = await self.shell.run(commands)
@@ -57,7 +57,7 @@ class Reader:
 
     @asynccontextmanager
     async def fleet(self) -> AsyncIterator[None]:
-        """Clusters whose agents live."""
+        """Clusters with running agents."""
         async with Client(self.connection) as client:
             await creation.create(client, FLEET)
             async with agents.running_agents(client, FLEET):
@@ -78,7 +78,7 @@ async def reader(tools: Tools, folder: Path) -> AsyncIterator[Reader]:
 
 
 async def told(url: str, line: str) -> None:
-    """Until the metrics have that line."""
+    """Wait until the metrics have that line."""
     async with aiohttp.ClientSession(trust_env=False) as session:
         while True:
             async with session.get(url) as response:

@@ -113,7 +113,7 @@ async def _stand_in(connection: Connection) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            # It releases its lease when it is told to stop, as OCM's does.
+            # It releases its lease on SIGTERM, as OCM's controller does.
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

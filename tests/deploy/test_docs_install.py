@@ -1,4 +1,4 @@
-"""docs/how-to/install.md, command by command, on a real hub: as somebody does it who reads it for the first time."""
+"""docs/how-to/install.md: every command runs on a real hub."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from rigs.processes import POLL, Port
 
 PAGE = sections("docs/how-to/install.md")
 NOT_RUN = {"docker build -f deploy/Containerfile -t fairway:0.1.0 .\n"}
-"""It takes a container runtime and a base image; tests/deploy/test_container.py has what can be said without."""
+"""Needs a container runtime and a base image; tests/deploy/test_container.py checks the file without them."""
 OWN, UPGRADE, UNINSTALL = "A hub without OCM", "Upgrade", "Uninstall"
 BESIDE, INSTEAD, BACK = (
     "A hub that runs OCM: first beside its placement controller",
@@ -119,7 +119,7 @@ async def beside(me: Reader) -> None:
     assert "Forbidden" not in me.node.log(name)
     with Port() as port:
         command = anywhere.strip().replace("127.0.0.1:8080", f"127.0.0.1:{port}")
-        # Until it answers, which shows that it works; then it is told to stop, as by Kubernetes.
+        # Wait until it responds, then stop it as Kubernetes does.
         asked = f"curl -sf http://127.0.0.1:{port}/metrics | grep -q fairway_shadow_differences"
         probe = f"until {asked}; do kill -0 $!; sleep 0.1; done"
         await me.shell.run(f"{command} & {probe}; kill -TERM $!; wait $!")

@@ -1,4 +1,4 @@
-"""The files of ``deploy/`` say what the code says, and ask for as little as they can."""
+"""The manifests of ``deploy/`` match the code and grant as little as possible."""
 
 import importlib.util
 import re
@@ -225,7 +225,7 @@ def test_alerts_use_existing_metrics() -> None:
 
 @pytest.mark.parametrize("controller", sorted(manager.ALL))
 def test_queue_alert_uses_the_lease_of_the_controller(controller: str) -> None:
-    """Who leads one lease may wait for the other, and what waits there is nobody's concern."""
+    """A process may lead with one lease and wait for the other; only the queue of the held lease counts."""
     (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
     (expression,) = (rule["expr"] for rule in group["rules"] if rule["alert"] == "FairwayQueueGrows")
     queue = re.compile(r'fairway_workqueue_depth\{controller(!?=)"(\w+)"\}')

@@ -1,4 +1,4 @@
-"""Who runs with the rights of ``deploy/`` can do what a controller does, and nothing else."""
+"""The rights of ``deploy/`` are sufficient for the controllers and allow nothing else."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,7 +59,7 @@ async def test_rights_of_all_controllers_do_not_allow(
 
 
 async def test_rights_of_agents_are_granted_for_acceptance_only(administrator: Connection) -> None:
-    """It grants agents what they need, and nobody can grant what they do not have."""
+    """Acceptance grants rights to agents, and a user can grant only rights that it has."""
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
     connection = await restricted(administrator, controllers=EVERYTHING - {"acceptance", "availability"})
     async with Client(connection) as client:

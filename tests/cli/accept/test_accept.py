@@ -67,7 +67,7 @@ def request_for(common_name: str, groups: list[str]) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request that waits; ``user`` is who makes it."""
+    """A pending certificate request; ``user`` creates it."""
 
     name: str
     cluster: str = "c1"
@@ -79,7 +79,7 @@ class Asked:
 
 
 async def ask(client: Client, *asked: Asked) -> None:
-    """As whoever asks: the API server writes down who that was."""
+    """Create the requests as their users, because the API server records the user."""
     for each in asked:
         body = {
             "apiVersion": "certificates.k8s.io/v1",
@@ -93,7 +93,7 @@ async def ask(client: Client, *asked: Asked) -> None:
         }
         headers = {"Impersonate-User": each.user}
         path = SIGNING_REQUESTS.path()
-        # aiohttp takes a header once here; one group is what an agent needs to be told apart by.
+        # A header can occur once; one group is sufficient to identify an agent.
         headers["Impersonate-Group"] = each.groups[0] if each.groups else "system:authenticated"
         await client.request("POST", path, body=body, headers=headers)
 
@@ -125,7 +125,7 @@ ASKERS: list[dict[str, Any]] = [
 
 
 async def allow(client: Client) -> None:
-    """Everybody may ask for a certificate, as on hubs that let clusters join."""
+    """Let every user create certificate requests, as on hubs that clusters join."""
     for body in ASKERS:
         path = f"/apis/rbac.authorization.k8s.io/v1/{body['kind'].lower()}s"
         await client.request("POST", path, body=body)
@@ -149,7 +149,7 @@ def accept(hub: HubAddress, *arguments: str) -> int:
 
 
 def state(hub: HubAddress) -> tuple[set[str], set[str]]:
-    """Clusters that are accepted, and requests that are approved."""
+    """Return the accepted clusters and the approved requests."""
 
     async def read(client: Client) -> tuple[set[str], set[str]]:
         clusters = await client.list(MANAGED_CLUSTERS)
@@ -266,7 +266,7 @@ def test_refused_request_does_not_block_another(hub: HubAddress, capsys: Capture
 
 
 def test_accept_escapes_request_names(hub: HubAddress, capsys: Capture) -> None:
-    """Kubernetes lets it be anything but a path, and whoever asks chooses it."""
+    """Kubernetes allows every name that is no path, and the requester chooses it."""
     name = "x\ncluster c9 is accepted\x1b[2J"
     act(hub.kubeconfig, lambda client: ask(client, Asked(name=name, user="eve")))
     assert accept(hub, "c1") == 1

@@ -1,4 +1,4 @@
-"""`fairway addon`: what it writes, on a hub that has nothing of it, something of it, or somebody else's."""
+"""`fairway addon`: the objects it writes on an empty hub, and on hubs that have the add-on or one of another owner."""
 
 import json
 from datetime import UTC, datetime, timedelta

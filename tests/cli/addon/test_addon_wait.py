@@ -1,4 +1,4 @@
-"""`fairway addon install --wait`: on a hub where nobody decides, where agents come, and where they are upgraded."""
+"""`fairway addon install --wait`: without a decision, while agents start, and while they are upgraded."""
 
 import json
 from pathlib import Path

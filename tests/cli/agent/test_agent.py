@@ -121,7 +121,7 @@ def test_agent_publishes_scores_and_is_ready(hubs: Hubs) -> None:
 
 
 async def _hosting(client: Client) -> None:
-    """HyperShift, and somebody who may do what the three providers say they need, and renew the lease."""
+    """HyperShift's CRDs, and a user with the declared rules of the three providers and of the lease."""
     for definition in (*crds(), HOSTED_CLUSTER):
         await client.request("POST", DEFINITIONS, body=definition)
     await client.create(ROLES, {"metadata": {"name": ROLE}})
@@ -223,7 +223,7 @@ def test_agent_does_not_take_the_cluster_from_the_kubeconfig_namespace(hubs: Hub
 
 
 def ended(*arguments: object, **variables: str) -> str:
-    """What it says when it does not even begin."""
+    """Return the error of an agent that does not start."""
     ran = fairway("agent", "run", *arguments, **variables)
     assert ran.returncode == 2, ran.stderr
     return " ".join(ran.stderr.split())

@@ -1,4 +1,4 @@
-"""What a command says when the hub cannot be reached, or refuses."""
+"""Messages of commands for unreachable hubs and refused requests."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_missing_or_malformed_kubeconfig_exits_2(tmp_path: Path, capsys: Capture
     broken = tmp_path / "broken"
     broken.write_text("a: [\n")
     assert f"{broken}: is not YAML (line 1)" in complaint(capsys, ["lint", "--kubeconfig", str(broken)])
-    # Whoever names a hub for a file means the hub, and is told of it.
+    # A hub option with a file selects the hub, so its error is reported.
     file = ["-f", str(EXAMPLE), "--kubeconfig", missing]
     assert "does not exist" in complaint(capsys, ["place", *file])
 
@@ -100,7 +100,7 @@ def kubeconfig(
 def test_unreachable_hub_names_server_and_kubeconfig(
     tmp_path: Path, fairway_hub: HubAddress, capsys: Capture, verb: list[str]
 ) -> None:
-    with Port() as port:  # which nobody else gets meanwhile
+    with Port() as port:  # reserved meanwhile
         url = f"https://127.0.0.1:{port}"
         path = kubeconfig(tmp_path, fairway_hub, url=url)
         said = complaint(capsys, [*verb, "--kubeconfig", str(path)])
@@ -134,7 +134,7 @@ def test_rejected_credentials_name_the_kubeconfig(
 
 @pytest.fixture
 def poor(tmp_path: Path) -> Any:
-    """A hub, and the kubeconfig of somebody without rights."""
+    """A hub, and the kubeconfig of a user without rights."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("secret-of-eve,eve,eve-uid\n")
     with hub_in_thread(folder=tmp_path, tokens=tokens) as hub:

@@ -43,7 +43,7 @@ class Hub:
     url: str
     kubeconfig: Path
     alice: Path
-    """The kubeconfig of somebody without rights."""
+    """The kubeconfig of a user without rights."""
     restart: Callable[[], object] | None
 
     def kubectl(self, *arguments: str, given: str = "") -> Ran:
@@ -55,7 +55,7 @@ class Hub:
         return ran.output
 
     def until_may(self, *asked: str) -> None:
-        """A real API server knows of rights a moment after they were given, and nothing says when."""
+        """Wait until the API server applies granted rights, which it does not announce."""
         end = time.monotonic() + SECONDS
         while self.kubectl("auth", "can-i", *asked).output != "yes\n":
             assert time.monotonic() < end, asked
@@ -142,7 +142,7 @@ def test_explain_works_on_a_real_hub(hub: Hub, capsys: Capture) -> None:
 
 
 def test_forbidden_error_has_commands_that_grant_the_right(hub: Hub, capsys: Capture) -> None:
-    """The commands that are printed, given to kubectl as they are, but as somebody who may."""
+    """The printed commands work unchanged with kubectl as the administrator."""
     asked = ["place", "--kubeconfig", str(hub.alice)]
     assert run(asked) == 2
     said = capsys.readouterr().err
@@ -226,7 +226,7 @@ def test_get_watch_outlives_a_real_hub(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_place_checks_a_placement_against_a_real_hub(hub: Hub, capsys: Capture) -> None:
-    """What `place --hub` says of a file is so once it is applied."""
+    """The result of `place --hub` for a file equals the decision after the file is applied."""
     file = str(ROOT / "examples" / "most-free-cpu.yaml")
     assert hub.fairway("place", "-f", file, "--hub", "-o", "json") == 0
     before = json.loads(capsys.readouterr().out)

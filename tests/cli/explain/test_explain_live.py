@@ -135,7 +135,7 @@ def test_explain_watch_rejects_contradictory_options(
 
 
 def test_explain_watch_prints_again_when_the_result_changes(tmp_path: Path, fairway_hub: HubAddress) -> None:
-    # Nobody's until it bears a label, which is one write: a page without its status would be an answer of its own.
+    # The label is set together with the status, because a page without status would be an empty decision.
     page = decision("web-decision-1", ["c1"])
     fill(
         fairway_hub.kubeconfig,

@@ -127,7 +127,7 @@ def test_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.Monkey
     def denied(*args: object) -> None:
         raise PermissionError(13, "Permission denied", str(file))
 
-    # Tests may run as root, who may read everything.
+    # Tests may run as root, which can read every file.
     monkeypatch.setattr("builtins.open", denied)
     assert refused(file).message == sources.NO_PERMISSION
 

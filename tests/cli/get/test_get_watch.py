@@ -198,7 +198,7 @@ def test_get_watch_continues_after_a_hub_restart(tmp_path: Path) -> None:
                 with hub:
                     hub.send_signal(signal.SIGTERM)
                 hub = start(folder, port)
-                # What it has heard before is not told again.
+                # Known objects are not printed again.
                 act(kubeconfig, lambda client: remove(client, cluster("c2")))
                 assert watched.line().split()[0::7] == ["c2", "(deleted)"]
                 act(kubeconfig, lambda client: put(client, [cluster("c3")]))

@@ -1,4 +1,4 @@
-"""`fairway get providers` on a hub: who publishes, what is fresh, and why not."""
+"""`fairway get providers` on a hub: publishers, fresh scores, and reasons of the others."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The process: it starts, says where, serves, stops when told to, and says why when it cannot."""
+"""`fairway hub` as a process: its announcement, requests, signals and errors."""
 
 import asyncio
 import base64
@@ -123,7 +123,7 @@ async def test_hub_stops_with_open_watches(tmp_path: Path) -> None:
 
 
 async def test_hub_finishes_writes_before_it_stops(tmp_path: Path) -> None:
-    """What was acknowledged is kept; who got no answer may not assume anything."""
+    """Acknowledged writes are kept; for writes without a response both outcomes are allowed."""
     with served(tmp_path, "--data", tmp_path / "hub") as hub:
         async with hub.talk() as talk:
             answers: list[int] = []

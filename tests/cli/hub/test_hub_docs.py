@@ -1,4 +1,4 @@
-"""What docs/how-to/hub.md says about options, limits and files is so."""
+"""docs/how-to/hub.md has the options, limits and files of the code."""
 
 import re
 from pathlib import Path

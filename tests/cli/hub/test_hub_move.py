@@ -40,7 +40,7 @@ async def done(tools: Tools, kubeconfig: Path, *arguments: str, given: Sequence[
 async def fill(tools: Tools, hub: Served) -> None:
     fleet = [dict(each) for each in generate(clusters=12, seed=5, placements=6)]
     for document in fleet:
-        # As somebody would write them: another hub's marks would be refused.
+        # As a user writes them: uids of another hub would be rejected.
         document["metadata"] = {k: v for k, v in document["metadata"].items() if k not in HUBS_OWN}
     namespaces = sorted({each["metadata"]["namespace"] for each in fleet if "namespace" in each["metadata"]})
     others: list[dict[str, Any]] = [
@@ -90,7 +90,7 @@ async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
             document
         )
         own |= bootstrap_account.NAMESPACE in (metadata["name"], metadata.get("namespace"))
-        # The real hub's own settings for those who extend it.
+        # Objects that the real hub creates itself.
         if not own and not system and metadata.get("namespace") != "kube-system":
             for field in HUBS_OWN:
                 metadata.pop(field, None)
@@ -117,14 +117,14 @@ async def test_embedded_hub_moves_to_a_real_hub(kube_tools: Tools, target: RealH
         before = await objects(kube_tools, hub.kubeconfig)
         assert len({each["kind"] for each in before}) == 10
         assert await objects(kube_tools, target.kubeconfig) == before
-        # Nothing is left to do, says kubectl itself.
+        # kubectl reports that nothing is left to do.
         await done(kube_tools, target.kubeconfig, "diff", "--server-side", "-f", contents)
 
 
 async def test_backup_manifests_can_be_applied_twice(
     kube_tools: Tools, target: RealHub, tmp_path: Path
 ) -> None:
-    """The first time kubectl doesn't know the kinds yet, and says so."""
+    """The first time kubectl reports unknown kinds, because the CRDs are not served yet."""
     data, file = tmp_path / "hub", tmp_path / "hub.json"
     with served(tmp_path, "--data", data) as hub:
         await fill(kube_tools, hub)

@@ -493,7 +493,7 @@ def test_join_reports_clock_differences(why: str) -> None:
 
 
 def test_join_reports_another_agent_of_the_same_name(fleet: Fleet, tmp_path: Path) -> None:
-    """Whoever took the name of another cluster would be taken for it."""
+    """An agent with the name of another cluster would be treated as that cluster."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--cluster-url", "https://first")) as process:
         accept_cluster(fleet, name, process)

@@ -61,7 +61,7 @@ def told(folder: Path, command: str) -> str:
 
 
 def _complete(cluster: ManagedCluster) -> bool:
-    """What the cluster is, is told a moment after that it is well; and its set is the hub's to say."""
+    """Version and claims are reported after availability, and the hub sets the cluster set."""
     return (
         available(cluster)
         and bool(cluster.status.version.kubernetes)

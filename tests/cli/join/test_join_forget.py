@@ -60,7 +60,7 @@ def works(hub: HubAddress) -> dict[str, ManifestWork]:
 
 
 async def _left_behind(client: Client) -> None:
-    """One work that is deleted, one that is held by somebody else besides, and one that nobody has deleted."""
+    """One deleted work, one with another finalizer, and one that is not deleted."""
     await _namespace(client, "c1")
     await _work(client, "app")
     await _work(client, "backed-up", finalizers=[HELD])

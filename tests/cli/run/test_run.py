@@ -324,7 +324,7 @@ async def test_beside_ocm_option_allows_the_ocm_controller(
 
 @pytest.fixture
 def silent_hub(tmp_path: Path) -> Iterator[HubAddress]:
-    """One that does nothing by itself, so that whatever is written is somebody else's doing."""
+    """A hub without controllers, so that every write is of another process."""
     with hub_in_thread(folder=tmp_path, controllers=frozenset()) as hub:
         yield hub
 
@@ -335,7 +335,7 @@ async def test_run_shadow_writes_nothing(silent_hub: HubAddress) -> None:
         before = await client.newest(PLACEMENTS)
         with running("--kubeconfig", silent_hub.kubeconfig, "--shadow") as process:
             assert process.lines[-1]["msg"].startswith(f"started {SHADOWING}")
-            # It says so when it has looked, which is after the time a difference must last.
+            # Logged after the comparison, which follows the minimum duration of a difference.
             process.read_until(lambda line: "placement default/p: " in line["msg"])
             assert process.stop() == 0
         assert await client.newest(PLACEMENTS) == before
@@ -343,7 +343,7 @@ async def test_run_shadow_writes_nothing(silent_hub: HubAddress) -> None:
 
 def test_run_without_a_hub_exits_2(tmp_path: Path, fairway_hub: HubAddress) -> None:
     gone, known = tmp_path / "gone", fairway_hub.kubeconfig.read_text()
-    with Port() as port:  # which nobody else gets meanwhile
+    with Port() as port:  # reserved meanwhile
         gone.write_text(known.replace(fairway_hub.url, f"https://127.0.0.1:{port}"))
         refused = fairway("run", "--kubeconfig", gone)
     assert refused.returncode == 2

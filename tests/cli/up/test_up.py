@@ -1,4 +1,4 @@
-"""`fairway up`: it starts, says what to try, what it says works, and it goes on after it was killed."""
+"""`fairway up`: its announcement, the printed steps, signals, and a restart after SIGKILL."""
 
 import os
 import shlex
@@ -342,7 +342,7 @@ def test_up_runs_the_controllers_asked_for_with_their_configuration(tmp_path: Pa
     config.write_text("recovery: {dwell: 1m, recoveryDwell: 2m}")
     with up(tmp_path, "--controllers", "placement,recovery", "--config", config) as started:
         assert started.told["controllers"] == ["placement", "recovery"]
-        # Beside it, a process with the same lease says whom it waits for.
+        # A second process with the same lease logs the holder.
         with running("--kubeconfig", started.kubeconfig, "--controllers", "recovery") as waiting:
             line = waiting.read_until(lambda line: line["msg"].startswith("waiting for the lease"))
             assert f"fairway-system/fairway-controllers, held by {IDENTITY} since 2" in line["msg"]

@@ -1,4 +1,4 @@
-"""What `fairway up` says is to be tried works as it is printed, with the real kubectl."""
+"""The steps that `fairway up` prints work with the real kubectl."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ REASONS = {"DecisionCreate", "DecisionUpdate", "ScoreUpdate"}
 
 
 class Terminal:
-    """Another one, into which lines are pasted."""
+    """A second terminal, into which printed lines are pasted."""
 
     def __init__(self, started: Up, kubectl: Path, folder: Path = ROOT) -> None:
         self._export = f"export KUBECONFIG={shlex.quote(str(started.kubeconfig))}\n"
