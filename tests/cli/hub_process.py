@@ -27,7 +27,7 @@ class Served:
     """The file with its stderr."""
 
     def talk(self) -> Talk:
-        """As the administrator."""
+        """Connect as the administrator."""
         url, tls, token = context(self.kubeconfig)
         return Talk(url=url, context=tls, token=token)
 

@@ -91,13 +91,13 @@ async def remove(client: Client, thing: KubeObject) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """A command that goes on."""
+    """A command that does not end."""
 
     process: forked.Process
     errors: Path
 
     def line(self) -> str:
-        """The next one it prints; waits for it."""
+        """Wait for the next line and return it."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.errors.read_text()
@@ -107,7 +107,7 @@ class Watch:
         return [self.line() for _ in range(count)]
 
     def documents(self, count: int) -> list[dict[str, Any]]:
-        """Of JSON, one after the other."""
+        """Yield printed JSON documents."""
         found: list[dict[str, Any]] = []
         text = ""
         while len(found) < count:
@@ -126,7 +126,7 @@ class Watch:
 
 @contextmanager
 def watch(tmp_path: Path, kubeconfig: Path, *arguments: str) -> Iterator[Watch]:
-    """`fairway` with these arguments, as a process of its own that is killed at the end."""
+    """Run `fairway` as a process that is killed at the end."""
     errors = tmp_path / "watch.stderr"
     with (
         errors.open("w") as stderr,

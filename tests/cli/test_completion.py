@@ -1,4 +1,4 @@
-"""Completion as a shell asks for it: with the words typed so far in the environment."""
+"""Shell completion, with the typed words in the environment."""
 
 import io
 import os
@@ -64,7 +64,6 @@ def test_completion_script_has_installation_notes(capsys: Capture, shell: str) -
 
 
 def test_bash_completes_with_the_script(tmp_path: Path) -> None:
-    """The whole way: sourced, and asked by bash's own machinery."""
     folder = Path(sys.executable).parent
     script = (
         "source <(fairway completion bash)\n"

@@ -12,7 +12,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.fixture
 def wrong(tmp_path: Path) -> str:
-    """One right answer and three wrong ones."""
+    """One matching and three differing results."""
     rows = [{"text": f"{number}Ki", "valid": True, "float": 1024} for number in range(1, 5)]
     file = tmp_path / "wrong"
     file.write_text("\n".join(json.dumps(row) for row in rows))

@@ -26,7 +26,7 @@ def lint(hub: HubAddress, *arguments: str) -> int:
 
 
 def test_lint_checks_all_objects_of_a_hub(fairway_hub: HubAddress, capsys: Capture) -> None:
-    """The findings are those of the files, with the objects' names for a place."""
+    """The findings equal those of the files, with object names instead of lines."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
     assert run(["lint", *NOW, "-f", str(EXAMPLE), "--severity", "info", "-o", "json"]) == 0
     files = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""docs/reference/cli.md shows what the commands print on a hub with the example fleet, in the order of the page."""
+"""docs/reference/cli.md shows the output of its commands on a hub with the example fleet, in the order of the page."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def shown() -> list[tuple[str, str]]:
 
 
 def normal(text: str) -> str:
-    """Without what differs from one hub to the next."""
+    """Remove values that differ between hubs."""
     text = re.sub(r"uid: [-0-9a-f]{36}", "uid: UID", text)
     text = re.sub(r"resourceVersion: '\d+'", "resourceVersion: VERSION", text)
     text = re.sub(r"(creationTimestamp|lastTransitionTime): '[-0-9TZ:]+'", r"\1: WHEN", text)
@@ -42,7 +42,7 @@ def normal(text: str) -> str:
 
 
 async def decide(client: Client, decided: list[dict[str, object]]) -> None:
-    """As the controllers would."""
+    """Write the decisions of the controllers."""
     for document in decided:
         thing = decode(document)
         if isinstance(thing, Placement):
@@ -61,7 +61,7 @@ async def decide(client: Client, decided: list[dict[str, object]]) -> None:
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder to be in: the fleet is decided, and a cluster wants to join."""
+    """A folder; the hub has a decided fleet and a cluster that requests to join."""
     folder = tmp_path_factory.mktemp("docs")
     out = folder / "decided.json"
     with out.open("w") as stream:
@@ -106,7 +106,7 @@ def told(folder: Path, command: str) -> str:
 
 
 def watched(folder: Path, command: str, expected: str) -> str:
-    """Of a command that does not end, as many lines as are shown."""
+    """Return the shown number of lines of a command that does not end."""
     with subprocess.Popen(
         ["sh", "-c", f"exec {command}"],
         cwd=folder,
@@ -160,7 +160,6 @@ def test_options_on_the_cli_page_exist() -> None:
 
 
 def test_help_of_every_command_has_examples_that_are_commands() -> None:
-    """Whatever an example calls exists, with the options it is given."""
     context = click.Context(main.fairway)
     for name in VERBS:
         command = main.fairway.get_command(context, name)

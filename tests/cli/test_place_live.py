@@ -1,4 +1,4 @@
-"""`fairway place` against a hub: what it would decide, and how that differs from what is decided there."""
+"""`fairway place` against a hub: decisions, and differences from those on the hub."""
 
 import json
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def place(hub: HubAddress, *arguments: str) -> int:
 
 
 def versions(hub: HubAddress) -> dict[str, str]:
-    """Of everything; they change with whatever is written."""
+    """Return all resource versions, which change with every write."""
 
     async def read(client: Client) -> dict[str, str]:
         return {str(each): (await client.list(each)).resource_version for each in PLACING}
@@ -118,7 +118,7 @@ def test_place_decides_a_new_placement_against_the_hub(
 def test_changed_placement_in_a_file_keeps_its_decision(
     hub: HubAddress, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Its decisions on the hub are its own, so the one it loses is named."""
+    """The cluster that it would lose is named."""
     changed = new("most-free-cpu", **placement_spec("most-free-cpu"))
     changed["spec"]["numberOfClusters"] = 1
     assert place(hub, "-f", written(tmp_path, changed), "--hub") == 0

@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
 
 
 def watched(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """No fixture: pytest sets sys.stderr anew between a fixture and its test."""
+    """Not a fixture: pytest replaces sys.stderr between a fixture and its test."""
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm")

@@ -1,4 +1,4 @@
-"""`fairway up` and `fairway run` as processes of their own, as people start them."""
+"""`fairway up` and `fairway run` as processes."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ def announced(process: forked.Process, errors: Path) -> Mapping[str, Any]:
 
 @contextmanager
 def up(tmp_path: Path, *arguments: object) -> Iterator[Up]:
-    """Ready on a free port, with the given options."""
+    """Start `fairway up` on a free port with the given options."""
     errors = tmp_path / "stderr"
     command = ["up", "--port", "0", "-o", "json", *arguments]
     with (
@@ -112,19 +112,19 @@ def logging(*arguments: object, **variables: str) -> Iterator[Running]:
 
 @contextmanager
 def running(*arguments: object, **variables: str) -> Iterator[Running]:
-    """A `fairway run` that has reached its hub."""
+    """Start `fairway run` and wait until it is connected."""
     with logging("run", *arguments, **variables) as found:
         found.read_until(lambda line: " on hub " in line["msg"])
         yield found
 
 
 def fairway(*arguments: object, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """One that ends by itself."""
+    """Run a command that ends."""
     return forked.run(arguments, env=environment(**variables), cwd=ROOT)
 
 
 async def until(client: Client, resource: Resource[T], holds: Callable[[Mapping[Any, T]], bool]) -> None:
-    """Follows the resource until what there is of it is as it should be."""
+    """Watch the resource until the condition holds."""
     async with Informer(client, resource) as informer:
         await informer.synced.wait()
         changed = asyncio.Event()

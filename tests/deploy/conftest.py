@@ -1,4 +1,4 @@
-"""What is installed is shown on both hubs; what kubectl has to do with belongs to the tier ``kube``."""
+"""Fixtures of both hubs; tests that need kubectl are in the tier ``kube``."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 def administrator(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Connection]:
-    """Of a hub that serves the kinds of OCM and of Fairway."""
+    """The administrator of a hub with the CRDs of OCM and Fairway."""
     folder: Path = tmp_path_factory.mktemp(f"deploy-{request.param}")
     if request.param == "embedded":
         with hub_in_thread(folder=folder) as hub:

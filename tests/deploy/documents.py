@@ -1,4 +1,4 @@
-"""The commands of a document, section by section, and a shell that has what a reader has."""
+"""The commands of a page by section, and a shell to run them."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def sections(document: str) -> dict[str, list[str]]:
-    """Blocks of commands by heading; what is before the first one is under ""."""
+    """Return blocks of commands by heading; "" for those before the first."""
     text = (ROOT / document).read_text(encoding="utf-8")
     starts = [*HEADING.finditer(text)]
     ends = [*(each.start() for each in starts), len(text)]
@@ -26,7 +26,7 @@ def sections(document: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """In a folder with the checkout's ``deploy`` and ``examples``, with kubectl and fairway, at one hub."""
+    """A shell in a copy of ``deploy`` and ``examples``, with kubectl and fairway for one hub."""
 
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
@@ -43,7 +43,7 @@ class Shell:
         return cls(folder=folder, environment={"PATH": path, **home})
 
     async def run(self, commands: str) -> str:
-        """What was printed. Fails with the first command that fails."""
+        """Run commands and return their output; fail with the first command that fails."""
         process = await asyncio.create_subprocess_exec(
             "bash",
             *("-e", "-u", "-o", "pipefail", "-c", commands),

@@ -1,4 +1,4 @@
-"""A node without containers: pods of a real hub become processes of this machine, by the container's own command line.
+"""A node without containers: pods of a real hub are processes with the command line of their container.
 
 Kubernetes does everything else: a Deployment makes pods, and who asks ``kubectl rollout status`` is told the truth,
 because a pod is ready when its process says so. What a process gets of its pod: command, arguments, environment, and a
@@ -70,7 +70,7 @@ class Kubelet:
         await asyncio.gather(*(self._end(name) for name in tuple(self.pods)))
 
     async def runs(self, count: int) -> None:
-        """Until there are so many: what ends is there for a moment longer than Kubernetes counts it."""
+        """Wait until there are so many pods: a process ends after Kubernetes deleted its pod."""
         while len(self.pods) != count:
             await asyncio.sleep(POLL)
 
@@ -166,7 +166,7 @@ class Kubelet:
 async def kubelet(
     connection: Connection, *, folder: Path, authority: Authority, elsewhere: Callable[[Pod], bool]
 ) -> AsyncIterator[Kubelet]:
-    """A node of the hub, and its kubelet with the address that ``kubectl logs`` is answered from."""
+    """A node of the hub, with the address from which ``kubectl logs`` reads."""
     folder.mkdir(parents=True, exist_ok=True)
     async with Client(connection) as client:
         made = Kubelet(

@@ -1,4 +1,4 @@
-"""OCM's placement controller, as far as an installation meets it: its Deployment, its lease, its decisions.
+"""A stand-in for OCM's placement controller: its Deployment, lease and decisions.
 
 Where the variable names OCM's own program, that one runs. Elsewhere a stand-in holds the same lease and decides the
 same, which it can because the recorded answers say how OCM decides.
@@ -51,7 +51,7 @@ async def install(connection: Connection) -> None:
 async def at_work(
     connection: Connection, kubelet: Kubelet, *, kubeconfig: Path, folder: Path
 ) -> AsyncIterator[None]:
-    """For as long as the hub has a pod of it."""
+    """Run while the hub has a pod of it."""
     program = os.environ.get(PROGRAM)
 
     def start() -> Any:

@@ -1,4 +1,4 @@
-"""The container file and its locks. Building it takes a container runtime, which no test machine needs to have."""
+"""The container file and its locks, without building it."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.*?))? \\$", re.MULTILINE)
 
 
 def pins(lock: Path) -> dict[tuple[str, str], tuple[str, frozenset[str]]]:
-    """Hashes and markers by package and version."""
+    """Return hashes and markers by package and version."""
     text = lock.read_text(encoding="utf-8")
     starts = [*PIN.finditer(text)]
     ends = [each.start() for each in starts[1:]] + [len(text)]
@@ -41,7 +41,7 @@ def test_locks_contain_the_required_packages() -> None:
 
 
 def test_container_base_images_have_no_registry() -> None:
-    """Whose registry they come from is for the builder to say."""
+    """The builder chooses the registry."""
     (base,) = re.findall(r"^ARG PYTHON=(\S+)$", FILE, re.MULTILINE)
     assert re.fullmatch(r"python:3\.\d+-slim", base)
     assert set(re.findall(r"^FROM (\S+)", FILE, re.MULTILINE)) == {"${PYTHON}"}

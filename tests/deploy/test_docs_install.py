@@ -136,7 +136,7 @@ async def instead(me: Reader) -> None:
 
 
 async def in_force(me: Reader) -> None:
-    """Until the API server goes by the policy, for which it gives no sign but its refusals."""
+    """Wait until the API server enforces the policy, which only a refusal shows."""
     pod = {**stand_in.DEPLOYMENT["spec"]["template"], "apiVersion": "v1", "kind": "Pod"}
     pod["metadata"] = {**pod["metadata"], "name": "one-more"}
     async with Client(me.connection) as client:

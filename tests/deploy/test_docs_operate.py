@@ -1,4 +1,4 @@
-"""docs/how-to/operate.md: its tables say what is so, and its commands are run on a real hub."""
+"""docs/how-to/operate.md: its tables match the code, and its commands run on a real hub."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ MONITORING = ("ServiceMonitor", "PrometheusRule")
 
 
 def rows(section: str) -> list[list[str]]:
-    """Of the table in a section."""
+    """Return the rows of the table in a section."""
     part = TEXT.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     table = [line for line in part.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
@@ -78,7 +78,7 @@ async def flags(me: Reader) -> None:
 
 
 async def alerts(me: Reader) -> None:
-    """Where the Prometheus operator is; here its kinds will do."""
+    """The CRDs of the Prometheus operator are sufficient."""
     for kind in MONITORING:
         await me.shell.run(f"cat <<'EOF' | kubectl create -f -\n{json.dumps(definition(kind))}\nEOF")
     await me.served()

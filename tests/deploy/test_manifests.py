@@ -47,7 +47,7 @@ def document(path: str) -> dict[str, Any]:
 
 
 def args(overlay: str) -> list[str]:
-    """Of the container, as the overlay sets them."""
+    """Return the arguments of the container in the overlay."""
     (patch,) = document(f"{overlay}/kustomization.yaml")["patches"]
     (operation,) = yaml.safe_load(patch["patch"])
     assert operation["path"].endswith("/containers/0/args")
@@ -61,7 +61,7 @@ def controllers(overlay: str) -> set[str]:
 
 
 def granted(overlay: str) -> set[str]:
-    """Whose rights the overlay brings."""
+    """Return the controllers whose rights the overlay has."""
     found: set[str] = set()
     for resource in document(f"{overlay}/kustomization.yaml")["resources"]:
         if resource == "controllers":

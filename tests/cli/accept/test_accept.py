@@ -50,7 +50,7 @@ _KEY = ec.generate_private_key(ec.SECP256R1())
 
 
 def subject(cluster: str = "c1", *, agent: str = "a1") -> tuple[str, list[str]]:
-    """As the registration agent of OCM writes it."""
+    """The subject that OCM's registration agent requests."""
     return f"{SUBJECT_PREFIX}{cluster}:{agent}", [f"{SUBJECT_PREFIX}{cluster}", COMMON_GROUP]
 
 
@@ -413,7 +413,7 @@ STEPS = (CONDITION_ACCEPTED, JOINED, CONDITION_AVAILABLE)
 
 
 async def tell(client: Client, name: str, **conditions: tuple[str, str]) -> None:
-    """What the hub and the agent of a cluster say of it: status and message."""
+    """Write conditions of a cluster with status and message."""
     kinds = dict(zip(("accepted", "joined", "available"), STEPS, strict=True))
     found = [
         {

@@ -63,7 +63,7 @@ def addon(hub: HubAddress, *arguments: str) -> int:
 
 
 def rows(text: str) -> dict[str, str]:
-    """What was done, by what it was done to."""
+    """Return the results by object."""
     return {f"{each['kind']} {each['name']}": each["done"] for each in json.loads(text)}
 
 
@@ -77,7 +77,7 @@ def manifests() -> dict[str, Document]:
 
 
 async def everything(client: Client) -> dict[tuple[str, str, str], str]:
-    """Resource versions of all that an installation may touch, and of the scores."""
+    """Return the resource versions of all objects that an installation may touch."""
     found: dict[tuple[str, str, str], str] = {}
     resources: tuple[Resource[Any], ...] = (*WRITTEN.values(), ADD_ON_PLACEMENT_SCORES)
     for resource in resources:
@@ -433,7 +433,7 @@ def test_uninstall_removes_the_addon_and_its_scores(hub: HubAddress, capsys: Cap
 
 
 def test_uninstall_names_agents_that_still_run(hub: HubAddress, capsys: Capture) -> None:
-    """The work stays until the cluster has removed what it brought; a silent one does not."""
+    """A work remains until its cluster removed the applied objects."""
     assert addon(hub, "install") == 0
 
     async def bring(client: Client) -> None:
@@ -473,7 +473,7 @@ def test_uninstall_names_agents_that_still_run(hub: HubAddress, capsys: Capture)
 async def say_so(
     client: Client, cluster_name: str, conditions: dict[str, tuple[str, str, str]], *, valid: timedelta | None
 ) -> None:
-    """What controllers and an agent would write."""
+    """Write what controllers and an agent would write."""
     body = {"metadata": {"name": NAME}, "spec": {}}
     await client.create(MANAGED_CLUSTER_ADD_ONS, body, namespace=cluster_name)
     now = datetime.now(UTC)

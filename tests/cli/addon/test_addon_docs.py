@@ -1,4 +1,4 @@
-"""docs/how-to/addons.md shows what the commands print, in the order of the page; deploy/addons is what is installed."""
+"""docs/how-to/addons.md shows the output of its commands; deploy/addons equals the installed objects."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What `fairway addon install` writes, judged by a real kube-apiserver with the definitions OCM publishes."""
+"""The objects of `fairway addon install` on a real kube-apiserver with OCM's CRDs."""
 
 import asyncio
 import json

@@ -36,7 +36,7 @@ def hub(fairway_hub: HubAddress) -> HubAddress:
 
 
 async def placed(client: Client, count: int) -> None:
-    """What the controller of placements writes when it has decided."""
+    """Write the decision of the placement controller."""
     condition = {
         "type": "PlacementSatisfied",
         "status": "True",

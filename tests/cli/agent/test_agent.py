@@ -1,4 +1,4 @@
-"""`fairway agent run`: a process that scores one cluster on a hub, with credentials that change under its feet."""
+"""`fairway agent run` as a process, with credentials that change."""
 
 import asyncio
 import shutil
@@ -37,14 +37,14 @@ HOME = "open-cluster-management-agent-addon"
 
 @dataclass(frozen=True)
 class Hubs:
-    """A hub, and the cluster that is scored."""
+    """A hub, and the scored cluster."""
 
     hub: HubAddress
     cluster: HubAddress
 
     @property
     def given(self) -> tuple[str, ...]:
-        """How to reach both."""
+        """The options that select both."""
         return (
             *("--hub-kubeconfig", str(self.hub.kubeconfig), "--cluster-name", CLUSTER),
             *("--kubeconfig", str(self.cluster.kubeconfig), "--addon-namespace", HOME),
@@ -82,7 +82,7 @@ async def _populate(client: Client) -> None:
 
 
 async def _published(client: Client) -> dict[str, int]:
-    """The scores, as soon as they are there."""
+    """Wait for the scores and return them."""
     found: dict[str, int] = {}
 
     def there(store: Any) -> bool:
@@ -191,7 +191,7 @@ def test_agent_resumes_after_it_was_killed(hubs: Hubs) -> None:
 def test_agent_reloads_a_changed_hub_kubeconfig(
     hubs: Hubs, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Even if it leads to another hub."""
+    """The new one is of another hub."""
     kubeconfig = tmp_path / "kubeconfig"
     shutil.copy(hubs.hub.kubeconfig, kubeconfig)
     given = ["--hub-kubeconfig", kubeconfig, *hubs.given[2:]]
@@ -210,7 +210,7 @@ def test_agent_reloads_a_changed_hub_kubeconfig(
 
 
 def test_agent_does_not_take_the_cluster_from_the_kubeconfig_namespace(hubs: Hubs, tmp_path: Path) -> None:
-    """As in the Secret of an add-on, where it is always the same word."""
+    """In the Secret of an add-on the namespace is constant."""
     content = yaml.safe_load(hubs.hub.kubeconfig.read_text())
     content["contexts"][0]["context"]["namespace"] = "configuration"
     kubeconfig = tmp_path / "kubeconfig"

@@ -1,4 +1,4 @@
-"""Raw values besides: `--managed-cluster-scores` of `fairway agent run`, and of the add-on that brings the agent."""
+"""`--managed-cluster-scores` of `fairway agent run` and of `fairway addon install`."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ __all__ = ["hubs"]
 
 
 def role(*, raw: bool) -> dict[str, Any]:
-    """Of the agents, as an installation writes it."""
+    """The role of agents in an installation."""
     plan = Plan(provider="resource-usage", managed_cluster_scores=raw)
     return next(each for each in documents(plan) if each["kind"] == "ClusterRole")
 
@@ -143,7 +143,6 @@ def test_uninstall_deletes_managed_cluster_scores_of_the_agent(
 
 
 def test_agent_reports_a_hub_without_managed_cluster_scores(tmp_path: Path, capsys: Capture) -> None:
-    """As hubs of OCM do not."""
     kinds = [each for each in crds() if not each["metadata"]["name"].startswith("managedclusterscores.")]
     with hub_in_thread(folder=tmp_path, definitions=kinds) as hub:
         assert addon(hub, "install", OPTION) == 2

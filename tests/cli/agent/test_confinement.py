@@ -1,4 +1,4 @@
-"""What an agent that others had started on this machine does not let itself be led to."""
+"""An agent that a ManifestWork started reads no foreign files and runs no programs."""
 
 from pathlib import Path
 from typing import Any

@@ -49,7 +49,7 @@ VERBS = [
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As on a machine without a kubeconfig."""
+    """An environment without a kubeconfig."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(name, raising=False)
@@ -215,7 +215,7 @@ def test_missing_crd_names_the_command_that_installs_it(tmp_path: Path, capsys: 
 
 
 def test_server_that_is_no_kubernetes_api_is_reported(tmp_path: Path, capsys: Capture) -> None:
-    """It answers 404 to everything, as many web servers do."""
+    """A web server that responds 404 to every request."""
     import threading
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -322,7 +322,6 @@ def test_objects_of_a_hub_equal_their_files(fairway_hub: HubAddress) -> None:
 def test_expired_continue_token_restarts_the_list(
     fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when reading takes longer than the hub remembers."""
     from fairway.kube import Expired
 
     fill(fairway_hub.kubeconfig, *(score(f"c{number}", {"cpu": number}) for number in range(7)))
@@ -349,7 +348,6 @@ def test_expired_continue_token_restarts_the_list(
 def test_reading_a_large_hub_shows_progress_on_a_terminal(
     fairway_hub: HubAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal, and only if there is much to read."""
     fill(fairway_hub.kubeconfig, *(cluster(f"c{number}") for number in range(40)))
     code = (
         "import sys; from fairway.cli import main; from fairway.cli.client import objects; objects._LARGE = {least}; "

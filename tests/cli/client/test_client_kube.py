@@ -1,4 +1,4 @@
-"""The commands on both hubs, with what the real kubectl writes there."""
+"""Commands on both hubs, with objects that the real kubectl creates."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ class Hub:
 def empty(
     request: pytest.FixtureRequest, kube_tools: Tools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Hub]:
-    """A hub that does not know the kinds yet."""
+    """A hub without the CRDs."""
     folder = tmp_path_factory.mktemp(f"live-{request.param}")
     if request.param == "embedded":
         tokens = folder / "tokens.csv"
@@ -91,7 +91,7 @@ def empty(
 
 @pytest.fixture(scope="module")
 def hub(empty: Hub, tmp_path_factory: pytest.TempPathFactory) -> Hub:
-    """With the definitions that `fairway crds` prints, and the example fleet, all by kubectl."""
+    """A hub with the CRDs of `fairway crds` and the example fleet, applied by kubectl."""
     assert empty.kubectl("get", "managedclusters").status != 0
     file = tmp_path_factory.mktemp("crds") / "crds.yaml"
     assert run(["crds", "--out", str(file)]) == 0

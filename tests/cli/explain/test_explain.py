@@ -80,7 +80,7 @@ def test_explain_prints_selected_and_rejected_clusters(capsys: Capture) -> None:
     ("cluster", "expected"), [("gpu-iad", TURNED_AWAY), ("apps-sin", RANKED_LOWER), ("apps-iad", CHOSEN)]
 )
 def test_explain_cluster_prints_the_smallest_change(capsys: Capture, cluster: str, expected: str) -> None:
-    """What was asked comes first."""
+    """The requested cluster comes first."""
     assert explain("ns1/most-free-cpu", "--cluster", cluster) == 0
     summary, rest = HEAD.split("\n\n", 1)
     assert capsys.readouterr() == (f"{summary}\n{expected}\n{rest}", "")

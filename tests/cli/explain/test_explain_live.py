@@ -79,7 +79,7 @@ def test_explain_shows_the_decision_on_the_hub(
 def test_explain_uses_decisions_of_other_placements_on_the_hub(
     fairway_hub: HubAddress, capsys: Capture
 ) -> None:
-    """Of files, earlier placements are decided first; on a hub they are decided already, or not."""
+    """With files, earlier placements are decided first; a hub has their decisions."""
     fill(fairway_hub.kubeconfig, paths=[EXAMPLE])
 
     def total() -> int:

@@ -1,4 +1,4 @@
-"""CEL that does not compile is an error in the file for verbs that decide, and a finding for the one that looks."""
+"""CEL that does not compile is an error for commands that decide, and a finding of lint."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`fairway fleet apply` and `delete` on a hub that runs no controller but its own."""
+"""`fairway fleet apply` and `delete` on a hub with its built-in controllers only."""
 
 import json
 from collections.abc import Iterator

@@ -176,7 +176,7 @@ def test_get_filters_by_name_selector_and_namespace(
 
 
 def test_label_selector_set_has_its_members(hub: HubAddress, capsys: Capture) -> None:
-    """clusteradm would look for its name in a label, which they do not bear."""
+    """clusteradm searches the label with the name of the set, which these clusters lack."""
     selector = LabelSelector(
         matchLabels={"vendor": "EKS"},
         matchExpressions=(
@@ -275,7 +275,7 @@ def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys:
 def test_get_of_an_unknown_name_exits_2(
     hub: HubAddress, capsys: Capture, arguments: list[str], message: str
 ) -> None:
-    """Nothing of what is there is printed either."""
+    """Known objects are not printed either."""
     assert get(hub, *arguments) == 2
     shown, complaint = capsys.readouterr()
     assert shown == ""
@@ -367,7 +367,7 @@ def test_get_prints_invalid_quantities_unchanged(fairway_hub: HubAddress, capsys
 
 
 def loose() -> tuple[dict[str, Any], ...]:
-    """Definitions that let anything through, as a hub of another time may."""
+    """CRDs without validation, as of a hub of another version."""
     changed = crds()
     for each in changed:
         for version in each["spec"]["versions"]:

@@ -1,4 +1,4 @@
-"""`fairway get --watch`, as a process, on a hub that changes, goes away and comes back."""
+"""`fairway get --watch` as a process, on a hub that changes and restarts."""
 
 import os
 import signal
@@ -99,7 +99,7 @@ def test_dropped_cluster_is_shown_with_the_ones_that_replace_it() -> None:
 
 
 def test_get_watch_prints_a_score_when_it_expires(tmp_path: Path, fairway_hub: HubAddress) -> None:
-    """Nothing changes on the hub at that moment."""
+    """No object changes at that moment."""
     fill(fairway_hub.kubeconfig, score("c1", {"cpu": 5}), score("c2", {"cpu": 6}))
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "scores", "-w") as watched:
         assert [line.split()[0] for line in watched.lines(3)] == ["CLUSTER", "c1", "c2"]
@@ -174,7 +174,7 @@ def test_get_watch_ends_when_its_reader_closes_the_pipe(tmp_path: Path, fairway_
 
 
 def start(folder: Path, port: Port) -> forked.Process:
-    """`fairway hub` on data that stays, ready."""
+    """Start `fairway hub` with a data folder."""
     process = forked.Process(
         ["hub", "--data", folder, "--port", port],
         stdout=forked.PIPE,

@@ -25,7 +25,7 @@ LONG = timedelta(days=365)
 
 
 async def publish(client: Client, name: str, *, lasts: timedelta, message: str = "") -> None:
-    """As the SDK does, with its label and its name as a field manager."""
+    """Publish as the SDK does, with its label and field manager."""
     with suppress(AlreadyExists):
         await client.create(NAMESPACES, {"metadata": {"name": name}})
     head = {"apiVersion": ADD_ON_PLACEMENT_SCORES.api_version, "kind": ADD_ON_PLACEMENT_SCORES.kind}
@@ -86,7 +86,7 @@ def get(hub: HubAddress) -> Any:
 
 
 def rows(text: str) -> list[list[str]]:
-    """Cells; columns are two blanks apart."""
+    """Return the cells of each line."""
     return [[part.strip() for part in line.split("  ") if part.strip()] for line in text.splitlines()]
 
 
@@ -183,7 +183,7 @@ def test_get_providers_watch_shows_expiry_and_recovery(tmp_path: Path, fairway_h
     with watch(tmp_path, fairway_hub.kubeconfig, "get", "providers", "-w") as watched:
 
         def shows(*counts: str) -> None:
-            """Lines between tell of a write that changed nothing but its time."""
+            """Skip lines of writes that changed only the time."""
             while watched.line().split()[2:7] != [*counts]:
                 pass
 

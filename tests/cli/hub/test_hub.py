@@ -226,7 +226,7 @@ async def test_hub_accepts_static_tokens(tmp_path: Path) -> None:
 
 
 def trust(kubeconfig: Path) -> ssl.SSLContext:
-    """In the hub, without a certificate of one's own."""
+    """A TLS context that trusts the hub, without a client certificate."""
     cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
     return ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
 

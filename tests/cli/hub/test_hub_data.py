@@ -1,4 +1,4 @@
-"""Backups with the hub's keys, putting them back, finding damage, and manifests for another hub."""
+"""Backup, restore, check, and manifests for another hub."""
 
 import json
 import sqlite3
@@ -53,7 +53,7 @@ def meta(name: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def folder(tmp_path: Path) -> Path:
-    """Data with a bit of everything."""
+    """A data folder with objects of several kinds."""
     folder = tmp_path / "hub"
     cluster = {"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster"}
     placement = {"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement"}
@@ -103,14 +103,14 @@ async def folder(tmp_path: Path) -> Path:
 
 
 async def appeared(talk: Talk, namespace: str) -> None:
-    """What appears by itself in every namespace."""
+    """Objects that the hub creates in every namespace."""
     where = f"/api/v1/namespaces/{namespace}"
     await said(talk, f"{where}/configmaps", "kube-root-ca.crt", b"kube-root-ca.crt")
     await said(talk, f"{where}/serviceaccounts", "default", b"default")
 
 
 async def said(talk: Talk, resource: str, name: str, words: bytes) -> None:
-    """Until the object is there, and has these words in it."""
+    """Wait until the object contains the text."""
     async with reading(talk, f"{resource}?watch=true&fieldSelector=metadata.name={name}") as stream:
         while words not in (line := await stream.readline()):
             assert line, f"{resource}/{name}: the watch has ended"

@@ -1,4 +1,4 @@
-"""The way from the embedded hub to a real one, with kubectl and nothing else."""
+"""Move from the embedded hub to a real one with kubectl."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ HUBS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "manage
 
 @pytest.fixture
 def target(kube_tools: Tools, tmp_path: Path) -> Iterator[RealHub]:
-    """A hub of its own: it gets cluster-wide definitions."""
+    """A separate real hub, because it gets cluster-scoped objects."""
     with background(real_hub(kube_tools, folder=tmp_path / "real")) as hub:
         yield hub
 
@@ -80,7 +80,7 @@ async def fill(tools: Tools, hub: Served) -> None:
 
 
 async def objects(tools: Tools, kubeconfig: Path) -> list[dict[str, Any]]:
-    """Of all namespaces, without what each hub writes of its own."""
+    """Return the objects of all namespaces without fields that each hub sets itself."""
     found = json.loads(await done(tools, kubeconfig, "get", KINDS, "--all-namespaces", "-o", "json"))["items"]
     kept = []
     for document in found:

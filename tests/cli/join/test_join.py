@@ -1,4 +1,4 @@
-"""`fairway join` as people call it: with a real hub beside a real cluster, and with everything that may be wrong."""
+"""`fairway join` as a process, with a hub and a cluster, and its errors."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ def requests_of(fleet: Fleet, name: str) -> list[CertificateSigningRequest]:
 
 
 async def give_work(admin: Client, name: str) -> None:
-    """A ConfigMap for the cluster; until it is there."""
+    """Create a ConfigMap for the cluster and wait until it is applied."""
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -174,7 +174,7 @@ def test_killed_join_resumes_with_its_certificate(fleet: Fleet, tmp_path: Path) 
 
 
 def test_join_renews_its_certificate(fleet: Fleet, tmp_path: Path) -> None:
-    """Signed by the hub's own authority, as if it had been signed a while ago."""
+    """The certificate is signed by the hub's CA with an earlier time."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name, "--certificate-seconds", 600)) as first:
         accept_cluster(fleet, name, first)
@@ -252,7 +252,6 @@ def test_join_registers_again_after_the_cluster_was_deleted(fleet: Fleet, tmp_pa
 
 
 def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_path: Path) -> None:
-    """A work of a user does not keep it; what does, is waited for."""
     name = fresh()
     with join(tmp_path, *joining(fleet, tmp_path, name)) as process:
         accept_cluster(fleet, name, process)
@@ -288,7 +287,7 @@ def test_join_reports_that_the_old_namespace_is_being_deleted(fleet: Fleet, tmp_
 
 
 def test_join_waits_for_a_cluster_that_starts_later(fleet: Fleet, tmp_path: Path) -> None:
-    """Its API may be starting at the same time, as after a power cut."""
+    """The cluster's API may start at the same time, as after a power failure."""
     name = fresh()
     with Port() as port:
         starting = partial(embedded_hub, folder=tmp_path / "data", port=port.number, definitions=())
@@ -336,7 +335,7 @@ def test_second_join_in_the_same_folder_exits_2(fleet: Fleet, tmp_path: Path) ->
 
 
 def test_leave_removes_the_objects_of_join(tmp_path: Path, fleet: Fleet, capsys: Capture) -> None:
-    """On a cluster of its own: kinds that others use are not removed."""
+    """On a separate cluster, because leave also removes CRDs."""
     name = fresh()
     (tmp_path / "cluster").mkdir()
     with hub_in_thread(folder=tmp_path / "cluster", definitions=()) as own:
@@ -510,7 +509,7 @@ def test_join_reports_another_agent_of_the_same_name(fleet: Fleet, tmp_path: Pat
 
 
 def test_join_with_an_unwritable_folder_exits_2(fleet: Fleet, tmp_path: Path) -> None:
-    """Nothing is asked for whose answer could not be kept."""
+    """No certificate is requested that could not be stored."""
     name = fresh()
     (tmp_path / name).mkdir(mode=0o700)
     (tmp_path / name / "pending").write_bytes(b"")

@@ -1,4 +1,4 @@
-"""docs/how-to/join.md shows what is printed, from the token to leaving; all of it in the order of the page."""
+"""docs/how-to/join.md shows the output of its commands, in the order of the page."""
 
 import os
 import re
@@ -24,7 +24,7 @@ ELSEWHERE = "# in another terminal: "
 
 
 def normal(text: str) -> str:
-    """Without what differs from one fleet to the next."""
+    """Remove values that differ between runs."""
     text = re.sub(r"https://127\.0\.0\.1:\d+", "URL", text)
     text = re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "WHEN", text)
     text = re.sub(r"request cluster1-\w{5} ", "request NAME ", text)
@@ -34,7 +34,7 @@ def normal(text: str) -> str:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Path]:
-    """A folder to be in: the hub is the current one, and the cluster's kubeconfig lies there."""
+    """A folder with the cluster's kubeconfig; the hub is the current context."""
     for name in ("hub", "cluster"):
         (tmp_path / name).mkdir()
     with (
@@ -70,7 +70,7 @@ def _complete(cluster: ManagedCluster) -> bool:
 
 
 def joining(folder: Path, command: str, expected: str) -> str:
-    """As many lines as are shown; then Ctrl-C."""
+    """Read the shown number of lines, then send Ctrl-C."""
     with subprocess.Popen(
         ["sh", "-c", f"exec {command}"], cwd=folder, env=surroundings(), stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""`fairway join forget`: works on a hub whose cluster is gone, being removed, denied or alive."""
+"""`fairway join forget` for lost, deleted, denied and running clusters."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""`fairway provider` as people call it: what it prints, what it refuses, and how it lives and dies as a process."""
+"""`fairway provider`: output, errors, and its life as a process."""
 
 import asyncio
 import json
@@ -207,7 +207,6 @@ def test_provider_dry_run_of_a_fleet_writes_nothing(at_hub: Path, capsys: pytest
 def test_unreadable_cluster_does_not_stop_the_other_clusters(
     at_hub: Path, folder: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
-    """Whatever comes after it, and however well that goes."""
     (folder / "partly.py").write_text(
         FLEET.replace("import Quantile", "import ProviderError, Quantile").replace(
             "len(name) for", 'ProviderError("away", reason="Away") if name == "c1" else 5 for'
@@ -482,7 +481,7 @@ def test_provider_runs_until_sigterm(at_hub: Path, folder: Path) -> None:
 
 
 def test_killed_provider_resumes_after_a_restart(at_hub: Path, folder: Path, tmp_path: Path) -> None:
-    """Between the making of the object and its status; the next start repairs it."""
+    """Killed between creating the object and writing its status."""
 
     async def account(client: Client) -> Path:
         half = World(client, suffix="half")

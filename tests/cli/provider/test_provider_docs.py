@@ -1,4 +1,4 @@
-"""docs/how-to/providers.md: everything on it is run as it is written, in the order of the page, on an embedded hub."""
+"""docs/how-to/providers.md: all its commands run in order on an embedded hub."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Each with what it prints; several may stand in one block."""
+    """Yield each command with its output; a block may have several."""
     found: list[tuple[str, str]] = []
     for block in blocks("console"):
         for part in block.removeprefix("$ ").split("\n$ "):

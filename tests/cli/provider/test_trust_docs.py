@@ -1,4 +1,4 @@
-"""docs/explanation/trust.md shows what the commands print, for its files and for a hub with scores in every state."""
+"""docs/explanation/trust.md shows the output of its commands, for files and for a hub with scores in every state."""
 
 import os
 import re
@@ -63,7 +63,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def normal(text: str) -> str:
-    """Without ages and with single blanks between columns."""
+    """Remove ages and repeated blanks."""
     text = re.sub(r"\b\d+[smhd](\d+[smh])?(?= ago| +\S|$)", "AGE", text, flags=re.M)
     text = re.sub(r"\b20(?!26-01-01)\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", "WHEN", text)
     return re.sub(r" {2,}", "  ", text).strip()

@@ -1,4 +1,4 @@
-"""`fairway run`: what it takes, how it refuses, and that it works against a hub as a process."""
+"""`fairway run`: options, errors, and its work as a process."""
 
 import signal
 import socket
@@ -43,7 +43,7 @@ NAMESPACE = "fairway-system"
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What would be run, instead of running it."""
+    """Return the job instead of running it."""
     found: dict[str, Any] = {}
 
     def note(hub: object, settings: Settings, listening: object) -> None:
@@ -214,7 +214,7 @@ def connection(fairway_hub: HubAddress) -> Client:
 
 
 async def furnish(client: Client) -> None:
-    """One cluster, and a placement that chooses it."""
+    """Create a cluster and a placement that selects it."""
     await client.create(MANAGED_CLUSTER_SETS, {"metadata": {"name": "all"}, "spec": everything()})
     binding = {"metadata": {"name": "all"}, "spec": {"clusterSet": "all"}}
     await client.create(MANAGED_CLUSTER_SET_BINDINGS, binding, namespace="default")

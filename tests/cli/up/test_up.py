@@ -82,7 +82,7 @@ async def publish(client: Client, cluster: str, value: int) -> None:
 
 
 async def decided(client: Client) -> dict[str, int]:
-    """Until the three best are chosen; how much every cluster has free."""
+    """Wait until the three best clusters are selected; return the free CPU of each cluster."""
     free = await free_cpu(client)
     best = set(sorted(free, key=lambda name: (-free[name], name))[:3])
     await until(client, PLACEMENT_DECISIONS, lambda decisions: chosen(decisions) == best)
@@ -301,7 +301,6 @@ class TestProcess:
         assert (busy.returncode, busy.stderr) == (2, f"fairway: {BUSY.format(host='127.0.0.1', port=port)}\n")
 
     async def test_up_refuses_to_run_beside_the_ocm_controller(self, tmp_path: Path) -> None:
-        """As with the data of a hub that another process still serves decisions on."""
         data = tmp_path / "hub"
         with up(tmp_path, "--data", data) as started:
             async with started.client() as client:
@@ -330,7 +329,7 @@ async def renewals(client: Client) -> dict[str, str]:
 
 
 def shell(line: str, started: Up) -> "subprocess.CompletedProcess[str]":
-    """As pasted into a terminal, after the line with the kubeconfig."""
+    """Run commands as pasted into a terminal, after the line with the kubeconfig."""
     command = f"export KUBECONFIG={shlex.quote(str(started.kubeconfig))}\n{line}"
     return subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=False, env=environment(), cwd=ROOT

@@ -24,7 +24,7 @@ CLUSTERS, PERIOD = 12, 10
 
 
 def blocks() -> list[str]:
-    """Of no language: what is printed."""
+    """Return the code blocks without a language."""
     found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     return [text for language, text in found if not language]
 
