@@ -25,7 +25,7 @@ def placement(**config: Any) -> dict[str, Any]:
     }
 
 
-async def test_an_old_placement_is_kept_as_a_new_one() -> None:
+async def test_v1alpha1_placement_is_stored_as_v1beta1() -> None:
     async with embedded_hub(definitions=tuple(crds())) as hub:
         old = hub.registry.find(GROUP, "v1alpha1", "placements")
         new = hub.registry.find(GROUP, "v1beta1", "placements")
@@ -51,7 +51,7 @@ async def test_an_old_placement_is_kept_as_a_new_one() -> None:
         assert listed.count(b'"kind":"Placement"') == 1
 
 
-async def test_an_event_of_either_group_is_the_same_event() -> None:
+async def test_events_of_both_groups_are_stored_as_one_kind() -> None:
     async with embedded_hub(definitions=()) as hub:
         core = hub.registry.find("", "v1", "events")
         modern = hub.registry.find("events.k8s.io", "v1", "events")

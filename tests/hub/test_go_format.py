@@ -44,7 +44,7 @@ def test_numbers_are_formatted_as_in_go(value: float, written: str, json: str) -
     assert json_text(value) == json
 
 
-def test_the_rest_is_json_with_sorted_keys() -> None:
+def test_other_values_are_printed_as_json_with_sorted_keys() -> None:
     assert json_text({"b": [1.0, None, True], "a": "<&>\u2028\x01\n"}) == (
         '{"a":"\\u003c\\u0026\\u003e\\u2028\\u0001\\n","b":[1,null,true]}'
     )

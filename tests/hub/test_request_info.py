@@ -66,7 +66,7 @@ def test_paths_that_are_too_long_or_have_holes_lead_nowhere(path: str) -> None:
     assert request_info.parse(path).nowhere
 
 
-def test_the_server_in_a_target_does_not_matter() -> None:
+def test_host_in_a_request_target_is_ignored() -> None:
     assert request_info.parse("https://elsewhere.example/api/v1/pods") == request_info.parse("/api/v1/pods")
 
 

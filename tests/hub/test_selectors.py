@@ -44,7 +44,7 @@ def test_label_selector_matches(text: str, selected: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["a===b", "a in b", "a in (b", ",", "a,,b", "a b", "-a", "a=-b", "a>x", "=", "!"]
 )
-def test_what_cannot_be_read_is_a_bad_request(text: str) -> None:
+def test_invalid_label_selector_is_a_bad_request(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         selectors.labels(text)
     assert refused.value.code == 400

@@ -228,7 +228,7 @@ async def test_token_right_is_limited_to_the_named_account(hub: Place, room: str
     assert (await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={})).code == 403
 
 
-async def test_token_secret_of_another_namespace_is_not_filled(hub: Place, room: str) -> None:
+async def test_token_secret_is_always_for_an_account_of_its_own_namespace(hub: Place, room: str) -> None:
     """Who may make secrets where they are may have tokens of accounts there, and of none elsewhere."""
     await grant(hub, room, rule("create get", "secrets"))
     secrets = f"/api/v1/namespaces/{room}/secrets"

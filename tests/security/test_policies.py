@@ -574,7 +574,7 @@ async def test_policy_defaults_are_set(hub: Place) -> None:
     ]
 
 
-async def test_policy_status_is_written_by_its_own_subresource(hub: Place, room: str, force: Force) -> None:
+async def test_applied_policy_status_changes_only_the_status(hub: Place, room: str, force: Force) -> None:
     name = await force()
     checked = {
         "apiVersion": f"{GROUP}/v1",

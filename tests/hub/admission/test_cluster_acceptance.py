@@ -19,7 +19,7 @@ DEPLOYED = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yam
 REQUEST = WriteRequest(user=User(name="test", groups=(MASTERS,)), options=Write(manager="tests"))
 
 
-def test_it_is_the_one_that_other_hubs_get() -> None:
+def test_cluster_acceptance_policy_matches_the_deployed_manifest() -> None:
     deployed = list(yaml.safe_load_all(DEPLOYED.read_text(encoding="utf-8")))
     assert [{k: v for k, v in each.items() if k in ("metadata", "spec")} for each in deployed] == [
         document for _, document in documents()
@@ -42,7 +42,7 @@ async def change(hub: Hub, key: str, *, annotation: str, actions: list[str]) -> 
     await hub.writer.change(resource, "", NAME, make, REQUEST)
 
 
-async def test_it_comes_with_managed_clusters() -> None:
+async def test_cluster_acceptance_policy_is_created_with_managed_clusters() -> None:
     async with embedded_hub() as hub:
         assert kept(hub, POLICIES) is not None
         assert kept(hub, BINDINGS) is not None

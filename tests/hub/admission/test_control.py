@@ -101,7 +101,7 @@ def denied(message: str, *, policy: str = "p", binding: str = "b") -> str:
 # Matching
 
 
-def test_only_what_is_bound_is_in_force(world: World) -> None:
+def test_unbound_policy_is_not_enforced(world: World) -> None:
     assert world.write(boat()) == ""
     world.policy("false")
     assert world.write(boat()) == ""
@@ -113,7 +113,7 @@ def test_only_what_is_bound_is_in_force(world: World) -> None:
     assert world.write(boat()) == ""
 
 
-def test_the_first_by_name_refuses(world: World) -> None:
+def test_first_policy_by_name_denies(world: World) -> None:
     for name in ("q", "p"):
         world.policy({"expression": "false", "message": name}, name=name)
         for binding in ("d", "c"):
@@ -121,7 +121,7 @@ def test_the_first_by_name_refuses(world: World) -> None:
     assert world.write(boat()) == denied("p", policy="p", binding="pc")
 
 
-def test_what_concerns_no_policy_reads_nothing(world: World) -> None:
+def test_write_without_matching_policy_reads_no_objects(world: World) -> None:
     world.policy("false")
     world.bind()
     pods = ("", "v1", "pods")
@@ -159,7 +159,7 @@ def test_policy_and_binding_choose_alike(
     assert bool(world.write(new)) is concerned
 
 
-def test_an_object_cannot_slip_away_by_its_labels(world: World) -> None:
+def test_policy_selector_matches_old_and_new_labels(world: World) -> None:
     world.policy("false", match={"objectSelector": {"matchLabels": {"red": "yes"}}})
     world.bind()
     assert world.write(boat(), boat(labels={"red": "yes"})) != ""
@@ -227,7 +227,7 @@ def test_policy_beyond_the_work_limit_is_denied_at_any_cost(world: World) -> Non
     assert world.write(boat()) == ""
 
 
-def test_one_expression_has_a_limit_of_its_own(world: World) -> None:
+def test_policy_expression_has_its_own_cost_limit(world: World) -> None:
     text = " && ".join([CHECK.replace("allowed()", "reason() == ''")] * 3)
     world.policy(text)
     world.bind()
@@ -235,7 +235,7 @@ def test_one_expression_has_a_limit_of_its_own(world: World) -> None:
     assert world.write(boat()) == denied(told)
 
 
-def test_a_variable_is_evaluated_once_and_only_when_needed(world: World) -> None:
+def test_policy_variable_is_evaluated_once_and_lazily(world: World) -> None:
     world.policy(
         *["!variables.may"] * 100,
         variables=[
@@ -247,7 +247,17 @@ def test_a_variable_is_evaluated_once_and_only_when_needed(world: World) -> None
     assert world.write(boat()) == ""
 
 
-def test_a_message_must_be_affordable(world: World) -> None:
+def test_failing_policy_variable_is_evaluated_once(world: World) -> None:
+    """A second evaluation of so many would exceed the budget."""
+    world.policy(
+        *["variables.fails || true"] * 100,
+        variables=[{"name": "fails", "expression": f"[{CHECK}][1]"}],
+    )
+    world.bind()
+    assert world.write(boat()) == ""
+
+
+def test_policy_message_expression_counts_towards_the_budget(world: World) -> None:
     spoken = {"expression": "false", "messageExpression": "string(variables.may)"}
     world.policy(
         *["variables.a || true"] * 28, spoken,
@@ -307,7 +317,7 @@ def test_policy_authorizer_checks_permissions(world: World, asked: str, answer: 
     assert told == f"={answer}" or told.endswith(f"fails to evaluate: {answer}")
 
 
-def test_what_a_policy_knows_of_a_user(world: World) -> None:
+def test_policy_sees_user_info(world: World) -> None:
     parts = ("username", "uid", "groups[0]", "extra.ship[0]")
     spoken = " + ".join(f"request.userInfo.{part}" for part in parts)
     world.policy({"expression": "false", "messageExpression": spoken})
@@ -392,7 +402,7 @@ def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> Non
     }
 
 
-def test_an_annotation_that_fails_refuses(world: World) -> None:
+def test_failing_audit_annotation_denies(world: World) -> None:
     text = "'a is ' + object.data.a"
     annotations = [{"key": "a", "valueExpression": text}]
     world.policy("true", auditAnnotations=annotations)

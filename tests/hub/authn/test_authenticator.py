@@ -116,7 +116,7 @@ class TestCertificate:
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(certificate=shown)
 
-    def test_of_two_names_the_last_counts(self, world: World) -> None:
+    def test_last_common_name_of_a_certificate_is_the_user(self, world: World) -> None:
         shown = world.certificate((NameOID.COMMON_NAME, "admin"), (NameOID.COMMON_NAME, "carol"))
         assert world.ask(certificate=shown).name == "carol"
 
@@ -190,7 +190,7 @@ class TestBearer:
         shown = world.certificate((NameOID.COMMON_NAME, "carol"))
         assert world.ask("Bearer alice-token", certificate=shown).name == "carol"
 
-    def test_the_file_is_kept_as_digests(self, world: World) -> None:
+    def test_static_tokens_are_stored_as_digests(self, world: World) -> None:
         assert "alice-token" not in repr(vars(world.authenticator._static))
 
     def test_short_line_of_the_token_file_is_reported_by_number(self, tmp_path: Path) -> None:
@@ -277,12 +277,14 @@ class TestBootstrap:
             {"auth-extra-groups": "system:bootstrappers:a\nsystem:masters"},
         ],
     )
-    def test_a_secret_that_does_not_allow_it(self, world: World, changes: dict[str, str]) -> None:
+    def test_bootstrap_secret_without_authentication_usage_is_ignored(
+        self, world: World, changes: dict[str, str]
+    ) -> None:
         world.kept.put("secrets", self.secret(**changes))
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(f"Bearer {self.TOKEN}")
 
-    def test_a_secret_of_another_kind_or_place(self, world: World) -> None:
+    def test_bootstrap_secret_of_another_type_or_namespace_is_ignored(self, world: World) -> None:
         world.kept.put("secrets", self.secret() | {"type": "Opaque"})
         with pytest.raises(status.Refusal, match="Unauthorized"):
             world.ask(f"Bearer {self.TOKEN}")

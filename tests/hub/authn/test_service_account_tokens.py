@@ -133,7 +133,7 @@ class TestRequest:
         with pytest.raises(status.Refusal, match='serviceaccounts "other" not found'):
             issuer.request({}, namespace="ns", name="other")
 
-    def test_for_one_that_was_replaced(self, issuer: Issuer) -> None:
+    def test_token_request_with_the_uid_of_a_replaced_account_is_rejected(self, issuer: Issuer) -> None:
         with pytest.raises(status.Refusal) as caught:
             issuer.request({"metadata": {"uid": "x"}}, namespace="ns", name="sa")
         assert caught.value.code == 409
@@ -265,7 +265,7 @@ class TestJudging:
         with pytest.raises(Rejected, match=jwt.NO_KEY):
             issuer.authenticate(token_of(other))
 
-    def test_of_another_key_that_claims_to_be_this_one(
+    def test_token_of_another_key_with_the_same_key_id_is_rejected(
         self, issuer: Issuer, kept: FakeObjects, clock: Clock
     ) -> None:
         other = token_of(Issuer(key=Key.open(None), objects=kept, clock=clock)).split(".")
@@ -283,11 +283,11 @@ class TestJudging:
             with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
                 issuer.authenticate(f"{encoded(header)}.{payload}.{kept}")
 
-    def test_an_unsigned_token_is_none(self, issuer: Issuer) -> None:
+    def test_unsigned_token_is_rejected(self, issuer: Issuer) -> None:
         _, payload, _ = token_of(issuer).split(".")
         assert issuer.authenticate(f"{encoded({'alg': 'none'})}.{payload}.") is None
 
-    def test_the_public_key_is_no_secret_to_sign_with(self, issuer: Issuer) -> None:
+    def test_token_signed_with_the_public_key_as_hmac_secret_is_rejected(self, issuer: Issuer) -> None:
         """Algorithm confusion: an HMAC with the public key as its secret."""
         header, payload = encoded({"alg": "HS256"}), token_of(issuer).split(".")[1]
         known = json.dumps(issuer.jwks()).encode()
@@ -296,7 +296,7 @@ class TestJudging:
             issuer.authenticate(f"{header}.{payload}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}")
 
     @pytest.mark.parametrize("extra", [{"crit": ["b64"], "b64": False}, {"crit": []}])
-    def test_a_header_that_must_be_understood(self, issuer: Issuer, extra: dict[str, Any]) -> None:
+    def test_token_with_critical_header_is_rejected(self, issuer: Issuer, extra: dict[str, Any]) -> None:
         header, payload, signature = token_of(issuer).split(".")
         asked_for = part(f"{header}.x.x", 0) | extra
         with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
@@ -306,7 +306,7 @@ class TestJudging:
         "header",
         [{"alg": "none"}, {"alg": "ES384"}, {"alg": "ES256", "crit": ["exp"]}, {"alg": "ES256", "kid": "x"}],
     )
-    def test_only_one_header_counts_even_when_signed_by_the_key(
+    def test_token_with_another_header_is_rejected_even_when_signed_by_the_key(
         self, kept: FakeObjects, tmp_path: Path, header: dict[str, Any]
     ) -> None:
         issuer = Issuer(key=Key.open(tmp_path), objects=kept, clock=Clock())
@@ -355,7 +355,7 @@ class TestJudging:
         with pytest.raises(Rejected, match="is invalid for the target audiences"):
             issuer.authenticate(token)
 
-    def test_until_its_end_and_not_a_moment_longer(self, issuer: Issuer, clock: Clock) -> None:
+    def test_token_is_valid_until_it_expires(self, issuer: Issuer, clock: Clock) -> None:
         token = token_of(issuer, expirationSeconds=600)
         clock.now = START + 599.9
         assert issuer.authenticate(token) is not None
@@ -364,7 +364,7 @@ class TestJudging:
             with pytest.raises(Rejected, match=service_account_tokens.EXPIRED):
                 issuer.authenticate(token)
 
-    def test_a_clock_set_back_a_little_is_forgiven(self, issuer: Issuer, clock: Clock) -> None:
+    def test_token_tolerates_a_small_clock_difference(self, issuer: Issuer, clock: Clock) -> None:
         token = token_of(issuer)
         clock.now = START - 59
         assert issuer.authenticate(token) is not None
@@ -372,21 +372,21 @@ class TestJudging:
         with pytest.raises(Rejected, match=service_account_tokens.TOO_EARLY):
             issuer.authenticate(token)
 
-    def test_a_token_without_an_end_is_not_one_of_these(self, issuer: Issuer, kept: FakeObjects) -> None:
+    def test_bound_token_without_expiry_is_rejected(self, issuer: Issuer, kept: FakeObjects) -> None:
         key = Key.open(None)
         issuer = Issuer(key=key, objects=kept, clock=Clock())
         claims = Claims(iss=issuer.url, sub="system:serviceaccount:ns:sa")
         with pytest.raises(Rejected):
             issuer.authenticate(key.sign(claims))
 
-    def test_a_deleted_account_is_out_at_once(self, issuer: Issuer, kept: FakeObjects) -> None:
+    def test_token_is_rejected_after_its_account_is_deleted(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         assert issuer.authenticate(token) is not None
         kept.delete("serviceaccounts", "sa", "ns")
         with pytest.raises(Rejected, match='serviceaccounts "sa" not found'):
             issuer.authenticate(token)
 
-    def test_a_new_account_of_that_name_is_another(self, issuer: Issuer, kept: FakeObjects) -> None:
+    def test_token_of_a_replaced_account_is_rejected(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         kept.delete("serviceaccounts", "sa", "ns")
         kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns", "uid": "new"}})
@@ -401,7 +401,7 @@ class TestJudging:
         with pytest.raises(Rejected, match="does not match claim"):
             issuer.authenticate(token)
 
-    def test_an_account_that_stays_while_being_deleted(
+    def test_token_of_a_terminating_account_is_valid_for_a_grace_period(
         self, issuer: Issuer, kept: FakeObjects, clock: Clock
     ) -> None:
         token = token_of(issuer)
@@ -415,7 +415,7 @@ class TestJudging:
 
 
 class TestMemory:
-    def test_a_known_token_needs_no_look_at_the_objects(self, issuer: Issuer, kept: FakeObjects) -> None:
+    def test_cached_token_reads_no_objects(self, issuer: Issuer, kept: FakeObjects) -> None:
         token = token_of(issuer)
         issuer.authenticate(token)
         kept.reads.clear()
@@ -490,7 +490,7 @@ class TestSecrets:
             issuer.authenticate(token)
 
     @pytest.mark.parametrize("data", [{}, {"token": ""}, {"token": "bm9wZQ=="}, {"token": "not base64"}])
-    def test_gone_when_the_secret_holds_another(
+    def test_secret_token_is_rejected_when_the_secret_has_another_token(
         self, issuer: Issuer, kept: FakeObjects, token: str, data: dict[str, str]
     ) -> None:
         kept.put("secrets", {"metadata": {"name": "sa-token", "namespace": "ns"}, "data": data})
@@ -517,7 +517,7 @@ class TestSecrets:
         with pytest.raises(Rejected, match="has been marked invalid"):
             issuer.authenticate(token)
 
-    def test_a_subject_that_is_not_the_account(self, kept: FakeObjects) -> None:
+    def test_secret_token_with_another_subject_is_rejected(self, kept: FakeObjects) -> None:
         key = Key.open(None)
         issuer = Issuer(key=key, objects=kept, clock=Clock())
         claims = Claims(
@@ -542,7 +542,7 @@ class TestKey:
         assert "PrivateKey" not in repr(Key.open(None))
 
     @pytest.mark.parametrize("which", ["rsa", "p384", "nonsense"])
-    def test_a_key_of_another_kind_is_refused(self, tmp_path: Path, which: str) -> None:
+    def test_token_key_of_another_kind_is_rejected(self, tmp_path: Path, which: str) -> None:
         if which == "nonsense":
             data = b"SECRET"
         else:
@@ -559,7 +559,7 @@ class TestKey:
             Key.open(tmp_path)
         assert "SECRET" not in str(caught.value)
 
-    def test_others_can_verify_with_the_published_key(self, issuer: Issuer) -> None:
+    def test_token_verifies_with_the_published_key(self, issuer: Issuer) -> None:
         (published,) = issuer.jwks()["keys"]
         assert set(published) == {"use", "kty", "kid", "crv", "alg", "x", "y"}
         token = token_of(issuer)

@@ -45,7 +45,7 @@ def test_builtin_types_resolve_completely(made: Type) -> None:
         assert list(made.fields)[:2] == ["kind", "apiVersion"]
 
 
-def test_only_tables_for_printing_have_no_place_in_protobuf() -> None:
+def test_only_table_types_have_fields_without_a_protobuf_number() -> None:
     silent = {
         made.name
         for made in TYPES
@@ -74,7 +74,7 @@ def test_lists_and_maps_merge_as_the_reference_says() -> None:
     assert (conditions.list_type, conditions.list_keys, conditions.merge_key) == (ATOMIC, (), "type")
 
 
-def test_a_field_may_treat_a_type_differently() -> None:
+def test_field_options_override_the_type() -> None:
     strategy = field("io.k8s.api.apps.v1.DeploymentSpec", "strategy")
     assert strategy.strategies == ("retainKeys",)
     assert strategy.properties is builtin.node("io.k8s.api.apps.v1.DeploymentStrategy").properties
@@ -96,7 +96,7 @@ def test_recursive_builtin_schema_is_cyclic() -> None:
     assert schema.properties["not"] is schema
 
 
-def test_a_list_of_every_kind() -> None:
+def test_list_types_of_builtin_kinds_are_derived() -> None:
     pods = builtin.node(f"{CORE}.PodList")
     assert pods.required == ("items",)
     assert pods.properties["items"].items is builtin.node(f"{CORE}.Pod")
@@ -175,7 +175,7 @@ def test_builtin_resource_names_are_unique() -> None:
     assert len(set(short)) == len(short)
 
 
-def test_what_kopf_and_kubectl_look_for() -> None:
+def test_builtin_resources_include_those_of_kopf_and_kubectl() -> None:
     assert RESOURCES["", "namespaces"].verbs == (
         "create",
         "delete",

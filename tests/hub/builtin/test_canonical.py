@@ -263,7 +263,7 @@ def test_invalid_time_is_malformed(text: str, told: str) -> None:
     assert refusal("v1", "Pod", metadata={"creationTimestamp": text}) == told
 
 
-def test_a_micro_time_needs_six_digits() -> None:
+def test_micro_time_needs_six_digits() -> None:
     told = refusal("coordination.k8s.io/v1", "Lease", spec={"renewTime": "2020-01-01T00:00:00Z"})
     assert told.endswith('as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"')
 
@@ -286,7 +286,7 @@ def test_invalid_quantity_is_malformed(value: Any, told: str) -> None:
     assert refusal("v1", "ResourceQuota", spec={"hard": {"cpu": value}}) == told
 
 
-def test_what_is_no_base64_or_schema() -> None:
+def test_invalid_base64_and_json_schema_are_rejected() -> None:
     assert refusal("v1", "Secret", data={"a": "***"}) == "illegal base64 data at input byte 0"
     assert refusal("v1", "Secret", data={"a": "YWJjY"}) == "illegal base64 data at input byte 4"
     with pytest.raises(Malformed, match="boolean or JSON schema expected"):

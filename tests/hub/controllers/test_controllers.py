@@ -104,7 +104,7 @@ async def test_dependents_are_deleted_after_their_owner(world: World) -> None:
     await world.until(lambda: world.find("secrets", "child") is None)
 
 
-async def test_who_has_another_owner_stays_and_forgets_the_lost_one(world: World) -> None:
+async def test_dependent_with_another_owner_loses_only_the_missing_reference(world: World) -> None:
     one, two = await world.make("configmaps", "one"), await world.make("configmaps", "two")
     await world.make("secrets", "child", owners=(one, two))
     await world.remove("configmaps", "one")
@@ -116,13 +116,13 @@ async def test_who_has_another_owner_stays_and_forgets_the_lost_one(world: World
     await world.until(lambda: owners() == ["two"])
 
 
-async def test_an_owner_that_never_was_takes_its_dependents_along(world: World) -> None:
+async def test_dependent_of_a_nonexistent_owner_is_deleted(world: World) -> None:
     nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-0000-0000-000000000000"}}
     await world.make("secrets", "child", owners=(nobody,))
     await world.until(lambda: world.find("secrets", "child") is None)
 
 
-async def test_an_owner_of_a_kind_the_hub_does_not_know_is_left_alone(world: World) -> None:
+async def test_dependent_of_an_unknown_kind_is_kept(world: World) -> None:
     reference = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
     await world.make("secrets", "child", metadata={"ownerReferences": [reference]})
     await world.make("configmaps", "marker")
@@ -131,7 +131,7 @@ async def test_an_owner_of_a_kind_the_hub_does_not_know_is_left_alone(world: Wor
     assert world.find("secrets", "child") is not None
 
 
-async def test_a_lost_owner_beside_one_of_an_unknown_kind_takes_nothing_along(world: World) -> None:
+async def test_missing_owner_beside_an_unknown_kind_deletes_nothing(world: World) -> None:
     unknown = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
     lost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "v"}
     await world.make("secrets", "child", metadata={"ownerReferences": [unknown, lost]})

@@ -32,7 +32,7 @@ def test_crd_validation_matches_recorded_answers(case: dict[str, Any]) -> None:
         assert sorted(definitions.warnings(document)) == sorted(case["warnings"])
 
 
-def test_the_recording_has_all_sorts_of_refusals() -> None:
+def test_recorded_crd_answers_cover_all_refusals() -> None:
     words = "\n".join(f"{field}: {message}" for case in CASES for field, _, message in case["causes"])
     for each in (
         "must be spec.names.plural",
@@ -69,7 +69,7 @@ def faults(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[
     return told(definitions.check_definition(document, old))
 
 
-def test_a_sound_definition_is_completed_and_accepted() -> None:
+def test_valid_crd_is_defaulted_and_accepted() -> None:
     document = definition()
     assert faults(document) == []
     assert document["spec"]["names"] == {
@@ -102,7 +102,7 @@ def test_webhooks_are_refused_since_none_would_be_called() -> None:
         ("self.all(x, self.exists(y, y == x + x))", {"maxItems": 100_000}),
     ],
 )
-def test_a_rule_that_could_run_for_ages_is_refused(rule: str, limit: dict[str, Any]) -> None:
+def test_crd_with_expensive_cel_rule_is_rejected(rule: str, limit: dict[str, Any]) -> None:
     texts: dict[str, Any] = {"type": "array", "items": {"type": "string"}, **limit}
     texts["x-kubernetes-validations"] = [{"rule": rule}]
     found = faults(definition({"type": "object", "properties": {"l": texts}}))
@@ -125,7 +125,7 @@ def test_rules_that_are_too_much_work_to_compile_are_refused(monkeypatch: pytest
     assert faults(definition({"type": "object", "properties": {"a": text}})) == []
 
 
-def test_a_schema_that_nests_too_deeply_is_refused() -> None:
+def test_crd_with_deeply_nested_schema_is_rejected() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(3000):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -151,7 +151,7 @@ def test_names_that_are_served_stay() -> None:
     assert [cause[0] for cause in faults(new, old)] == ["spec.group", "spec.names.plural"]
 
 
-def test_a_stored_version_must_stay() -> None:
+def test_stored_version_of_a_crd_cannot_be_removed() -> None:
     old = definition()
     faults(old)
     new = copy.deepcopy(old)
@@ -170,7 +170,7 @@ def conditions(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     return [(c["type"], c["status"], c["reason"], c["message"]) for c in document["status"]["conditions"]]
 
 
-def test_a_definition_is_established_at_once() -> None:
+def test_crd_is_established_on_create() -> None:
     document = definition()
     document["spec"]["names"] |= {"shortNames": ["bt"], "categories": ["all"]}
     faults(document)
@@ -238,7 +238,7 @@ def test_other_groups_may_have_the_same_names() -> None:
     assert definitions.is_established(document)
 
 
-def test_what_is_served_stays_established_when_a_new_name_is_taken() -> None:
+def test_established_crd_stays_established_when_a_new_name_conflicts() -> None:
     document = definition()
     faults(document)
     definitions.establish(document, (), now=NOW)
@@ -308,7 +308,7 @@ def test_crd_defines_its_served_resources() -> None:
     assert older.scale is None
 
 
-def test_the_root_of_an_object_has_what_every_object_has() -> None:
+def test_crd_root_schema_has_metadata_and_type() -> None:
     node = definitions.root_node(
         {
             "type": "object",

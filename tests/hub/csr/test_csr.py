@@ -83,7 +83,7 @@ def approved(document: Document) -> Document:
 
 
 class TestAsking:
-    def test_who_asks_is_set_by_the_hub(self) -> None:
+    def test_csr_requester_is_set_by_the_hub(self) -> None:
         asked = csr(username="root", groups=["system:masters"], uid="0", extra={"x": ["y"]})
         asked["status"] = {"conditions": [condition("Approved")], "certificate": "eHg="}
         made = created(asked)
@@ -96,7 +96,7 @@ class TestAsking:
         assert made["status"] == {}
         assert validation.check(made, None) == []
 
-    def test_who_has_no_uid_has_none(self) -> None:
+    def test_csr_requester_without_uid_has_no_uid_field(self) -> None:
         asked = csr(uid="0", groups=["system:masters"], extra={"x": ["y"]})
         validation.prepare(asked, None, user=User(name="bob"), now=NOW)
         assert set(asked["spec"]) == {"request", "signerName", "usages", "username"}
@@ -131,7 +131,7 @@ class TestAsking:
             (rsa.generate_private_key(65537, 2048), "crypto/rsa: verification error"),
         ],
     )
-    def test_a_key_that_is_not_the_askers(self, key: Any, fault: str) -> None:
+    def test_csr_with_an_invalid_signature_is_rejected(self, key: Any, fault: str) -> None:
         body = next(pem_blocks(pem((NameOID.COMMON_NAME, "x"), key=key)))[1]
         forged = body[:-1] + bytes([body[-1] ^ 1])
         text = (
@@ -214,7 +214,7 @@ class TestAdmission:
         self.admit(authorizer, created(csr(request("carol", "devs", "system:masters2"))))
         self.admit(authorizer, created(csr(request("carol", "system:masters"), signerName="example.com/x")))
 
-    def test_what_cannot_be_read_is_not_let_through(self, authorizer: Authorizer) -> None:
+    def test_unreadable_csr_is_forbidden(self, authorizer: Authorizer) -> None:
         with pytest.raises(status.Refusal, match="failed to parse CSR"):
             self.admit(authorizer, created(csr("aGVsbG8=")))
 
@@ -253,7 +253,7 @@ class TestAdmission:
                 with pytest.raises(status.Refusal):
                     self.admit(authorizer, new, old, subresource)
 
-    def test_the_signer_that_counts_is_the_one_that_was_asked_for(
+    def test_csr_permission_is_checked_for_the_stored_signer(
         self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.cluster_role("may", rule("approve", validation.GROUP, "signers", "example.com/x"))
@@ -264,7 +264,7 @@ class TestAdmission:
         with pytest.raises(status.Refusal):
             self.admit(authorizer, new, old, "approval")
 
-    def test_a_status_write_that_changes_nothing(self, authorizer: Authorizer) -> None:
+    def test_unchanged_csr_status_write_needs_no_permission(self, authorizer: Authorizer) -> None:
         old = created(csr())
         self.admit(authorizer, copy.deepcopy(old), old, "status")
 
@@ -278,7 +278,7 @@ class TestChanging:
             validation.prepare(new, old, user=User(name="bob"), now=NOW, subresource=subresource)
             assert new["spec"] == old["spec"]
 
-    def test_the_main_resource_leaves_the_status(self) -> None:
+    def test_csr_update_keeps_the_status(self) -> None:
         old = created(csr())
         new = changed(old, "", conditions=[condition("Approved")], certificate="eHg=")
         assert new["status"] == {}
@@ -453,7 +453,7 @@ class TestSigning:
         made = sign(approved(csr()), old)
         assert made.not_valid_after_utc == old.certificate.not_valid_after_utc
 
-    def test_not_by_an_authority_that_ended(self) -> None:
+    def test_expired_authority_signs_no_csr(self) -> None:
         assert (
             failure(approved(csr()), Authority.create(now=NOW - timedelta(days=3651)))
             == "the signer has expired"
@@ -467,7 +467,7 @@ class TestSigning:
         assert flags.value.key_encipherment
         assert not flags.value.key_cert_sign
 
-    def test_what_was_not_asked_of_the_approver_is_not_signed(self, authority: Authority) -> None:
+    def test_subject_attributes_beyond_the_known_ones_are_not_signed(self, authority: Authority) -> None:
         """A uid, a second common name, CA rights: attributes that must not be copied from a request."""
         uid = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
         asked = pem((NameOID.COMMON_NAME, "admin"), (uid, "0"), (NameOID.COMMON_NAME, "carol"))
@@ -491,7 +491,9 @@ class TestSigning:
             (["any"], "invalid usage for client certificate: any"),
         ],
     )
-    def test_a_client_is_only_that(self, authority: Authority, usages: list[str], fault: str) -> None:
+    def test_client_csr_with_other_usages_is_not_signed(
+        self, authority: Authority, usages: list[str], fault: str
+    ) -> None:
         assert failure(approved(csr(usages=usages)), authority) == fault
 
     def test_masters_are_refused_here_too(self, authority: Authority) -> None:
@@ -511,7 +513,7 @@ class TestSigning:
         document = created(csr()) | {"status": {"conditions": conditions}}
         assert signing.sign(document, authority=authority, now=NOW) is None
 
-    def test_not_twice_and_not_for_others(self, authority: Authority) -> None:
+    def test_signed_csr_and_csr_of_another_signer_are_skipped(self, authority: Authority) -> None:
         done = signing.sign(approved(csr()), authority=authority, now=NOW)
         assert done is not None
         assert signing.sign(done, authority=authority, now=NOW) is None

@@ -68,7 +68,7 @@ async def test_lease_is_renewed_before_work_that_waited_longer() -> None:
         each.cancel()
 
 
-async def test_one_pass_through_the_loop_does_bounded_work() -> None:
+async def test_one_pass_of_the_event_loop_starts_bounded_work() -> None:
     """Whatever the number of requests."""
     loop = Loop()
     flood = [loop.start("hostile", *["long"] * 20) for _ in range(16)]

@@ -94,7 +94,7 @@ async def test_jobs_that_take_their_work_from_elsewhere_complete_when_one_does()
     assert "completions" not in made["spec"]
 
 
-async def test_the_template_of_a_daemon_set_is_counted() -> None:
+async def test_daemon_set_template_generation_is_counted() -> None:
     daemon = next(each for each in given() if each["kind"] == "DaemonSet")
     async with embedded_hub(definitions=()) as hub:
         made = await create(hub, daemon, namespace="default")
@@ -119,7 +119,7 @@ def test_crd_is_not_removable_before_its_deletion() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment", "StatefulSet", "DaemonSet"])
-async def test_a_selector_is_for_ever(kind: str) -> None:
+async def test_workload_selector_is_immutable(kind: str) -> None:
     document: Document = {
         "apiVersion": "apps/v1",
         "kind": kind,

@@ -44,7 +44,7 @@ def test_without_classes_every_pod_counts_the_same() -> None:
     }
 
 
-def test_a_class_gives_its_value_and_its_policy() -> None:
+def test_priority_class_sets_value_and_preemption_policy() -> None:
     objects = kept(high={"value": 7, "preemptionPolicy": "Never"})
     assert admitted(objects, priorityClassName="high") == {
         "priorityClassName": "high",
@@ -53,7 +53,7 @@ def test_a_class_gives_its_value_and_its_policy() -> None:
     }
 
 
-def test_who_names_none_gets_the_least_default() -> None:
+def test_pod_without_priority_class_gets_the_lowest_default() -> None:
     objects = kept(
         high={"value": 9},
         middle={"value": 5, "globalDefault": True},
@@ -74,7 +74,7 @@ def test_who_names_none_gets_the_least_default() -> None:
         ),
     ],
 )
-def test_what_the_class_does_not_give_is_refused(spec: dict[str, Any], told: str) -> None:
+def test_priority_that_differs_from_the_class_is_rejected(spec: dict[str, Any], told: str) -> None:
     with pytest.raises(Refusal) as refused:
         admitted(kept(high={"value": 7}), **spec)
     assert (refused.value.code, refused.value.reason) == (403, "Forbidden")

@@ -226,13 +226,13 @@ def test_openapi_schema_of_custom_resource_is_completed() -> None:
     assert scale["x-kubernetes-group-version-kind"]["kind"] == "CronTab"
 
 
-def test_a_default_may_look_like_a_reference() -> None:
+def test_default_that_looks_like_a_reference_is_not_resolved() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object", "default": {"$ref": "elsewhere"}}}}
     document = documents.document(CUSTOM.group, "v1", [replace(CUSTOM, node=parse(schema))])
     assert document["components"]["schemas"][CRON_TAB]["properties"]["a"]["default"] == {"$ref": "elsewhere"}
 
 
-def test_the_index_names_every_document_by_its_content() -> None:
+def test_openapi_index_has_a_content_hash_per_document() -> None:
     paths = documents.index(EVERYTHING)["paths"]
     assert {"api/v1", "apis/apps/v1", "apis/stable.example.com/v1"} <= paths.keys()
     assert len(paths) == len(VERSIONS)

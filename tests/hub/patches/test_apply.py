@@ -7,6 +7,7 @@ import pytest
 from fairway.hub.patches import apply as server_side
 from fairway.hub.patches import managed_fields, merge_schema, ownership
 from fairway.hub.patches.apply import LAST_APPLIED, apply
+from fairway.hub.patches.merge import drop_emptied
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
 from fairway.hub.status import Refusal
@@ -288,7 +289,7 @@ class TestKubectlAfterClientSideApply:
         refused = refusal(self.live(self.note(text="w", number=1)), thing(text="y", number=2), "kubectl")
         assert refused.message.endswith('kubectl-client-side-apply" using example.com/v1: .spec.text')
 
-    def test_the_note_is_not_in_the_note(self) -> None:
+    def test_last_applied_annotation_does_not_contain_itself(self) -> None:
         body = thing(text="x")
         body["metadata"]["annotations"] = {LAST_APPLIED: "old", "a": "b"}
         live = self.live(self.note(text="x", number=1))
@@ -296,6 +297,23 @@ class TestKubectlAfterClientSideApply:
             applied(live, body, "kubectl", force=True)["metadata"]["annotations"][LAST_APPLIED]
         )
         assert noted["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("result", "live", "sent", "left"),
+    [
+        ({"a": None, "b": 1}, {"a": {"x": 1}, "b": 1}, {}, {"b": 1}),
+        ({"a": None}, {"a": None}, {}, {"a": None}),
+        ({"a": None}, {"a": {"x": 1}}, {"a": None}, {"a": None}),
+        ({"a": {"b": None}}, {"a": {"b": 1}}, {"a": {}}, {"a": {}}),
+        ({"a": {"b": None}}, {"a": 1}, None, {"a": {"b": None}}),
+    ],
+)
+def test_emptied_field_is_dropped_unless_it_was_applied_as_null(
+    result: Any, live: Any, sent: Any, left: Any
+) -> None:
+    drop_emptied(result, live=live, applied=sent)
+    assert result == left
 
 
 def test_merge_schema_of_cyclic_schema_is_cyclic() -> None:

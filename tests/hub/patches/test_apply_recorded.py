@@ -27,7 +27,7 @@ def cases(do: str) -> list[Document]:
     return [case for case in CASES if case["do"] == do]
 
 
-def test_the_recording_names_its_server_and_holds_all_that_is_compared() -> None:
+def test_recorded_apply_answers_cover_all_outcomes() -> None:
     assert HEADER["server"] == "kube-apiserver v1.36.3"
     assert {case["do"] for case in CASES} == {"apply", "update"}
     assert {"Widget", "Deployment", "Pod", "Service", "ConfigMap"} <= {case["kind"] for case in CASES}

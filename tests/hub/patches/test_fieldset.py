@@ -15,7 +15,7 @@ from fairway.hub.patches.fieldset import (
 )
 
 
-def test_a_set_of_named_paths() -> None:
+def test_field_set_of_named_paths() -> None:
     assert of() == {}
     assert of(("a",), ("b", "c"), ("b",)) == {"f:a": {}, "f:b": {".": {}, "f:c": {}}}
 

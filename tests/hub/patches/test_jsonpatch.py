@@ -115,7 +115,7 @@ def test_later_operations_see_what_earlier_ones_did() -> None:
     assert apply({}, operations) == {"a": [{"b": 2}, {"b": 1}]}
 
 
-def test_what_is_added_is_not_shared_with_the_patch() -> None:
+def test_added_value_is_not_shared_with_the_patch() -> None:
     value: dict[str, Any] = {"b": []}
     result = apply({}, [op("add", "/a", value=value), op("add", "/a/b/-", value=1)])
     assert (result, value) == ({"a": {"b": [1]}}, {"b": []})

@@ -139,7 +139,7 @@ class TestWhatTheClientSends:
             {"manager": 1},
         ],
     )
-    def test_a_malformed_entry_makes_all_of_them_void(self, change: dict[str, Any]) -> None:
+    def test_malformed_managed_fields_entry_voids_all_sent_entries(self, change: dict[str, Any]) -> None:
         entry = self.first["metadata"]["managedFields"][0]
         assert self.sent([entry | {"manager": "mine"} | change]) == self.kept
 
@@ -150,7 +150,7 @@ class TestWhatTheClientSends:
     def test_reset_does_not_work_through_a_subresource(self) -> None:
         assert self.sent([], subresource="status") == self.kept
 
-    def test_a_create_is_tracked_whatever_is_sent(self) -> None:
+    def test_create_is_tracked_despite_sent_managed_fields(self) -> None:
         new = thing({"text": "y"})
         new["metadata"]["managedFields"] = []
         assert owned(written(None, new)) == {"m": {"f:spec": {".": {}, "f:text": {}}}}
@@ -163,7 +163,7 @@ class TestWhatTheClientSends:
         assert self.sent([entry]) == {"p": {"f:spec": {"f:number": {}}}, "o": {"f:spec": {"f:text": {}}}}
 
 
-def test_what_was_never_tracked_stays_untracked() -> None:
+def test_object_without_managed_fields_stays_untracked() -> None:
     assert "managedFields" not in written(None, thing())["metadata"]
     assert "managedFields" not in written(thing({"text": "x"}), thing({"text": "y"}))["metadata"]
 
@@ -181,7 +181,7 @@ def test_at_most_ten_update_entries_are_kept() -> None:
     }
 
 
-def test_old_updates_of_different_versions_are_merged_apart() -> None:
+def test_oldest_update_entries_are_merged_per_version() -> None:
     entries = [
         managed_fields.Entry(
             manager=f"m{n:02}",
@@ -201,7 +201,7 @@ def test_old_updates_of_different_versions_are_merged_apart() -> None:
     }
 
 
-def test_the_merged_entry_is_not_merged_into_itself() -> None:
+def test_merged_update_entry_is_extended() -> None:
     entries = [
         managed_fields.Entry(
             manager=name,
@@ -228,7 +228,7 @@ def test_apply_entries_are_not_limited() -> None:
     assert managed_fields.cap_updates(managers) == managers
 
 
-def test_a_schema_that_became_atomic() -> None:
+def test_managed_fields_follow_a_schema_that_became_atomic() -> None:
     first = written(None, thing({"labels": {"a": "b"}, "set": ["p"], "ports": [{"port": 1}], "text": "x"}))
     spec = copy.deepcopy(SPEC)
     for name in ("labels", "set", "ports"):

@@ -29,7 +29,7 @@ def named(case: Document) -> str:
     return f"{case['do']}-{case['kind']}"
 
 
-def test_the_recording_names_its_server_and_holds_all_that_is_compared() -> None:
+def test_recorded_patch_answers_cover_all_outcomes() -> None:
     assert HEADER["server"] == "kube-apiserver v1.36.3"
     assert {case["do"] for case in CASES} == set(DO)
     assert {case["refusal"]["code"] for case in CASES if "refusal" in case} >= {400, 422, 500}

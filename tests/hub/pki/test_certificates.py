@@ -82,26 +82,26 @@ class TestKeeping:
         assert mode(tmp_path / "data") == 0o700
         assert {mode(tmp_path / "data" / name) for name in FILES} == {0o600}
 
-    def test_a_key_left_open_is_closed(self, tmp_path: Path) -> None:
+    def test_permissions_of_a_readable_key_file_are_restricted(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path)
         (tmp_path / hub_certificates.AUTHORITY_FILE).chmod(0o644)
         Certificates.open(tmp_path)
         assert mode(tmp_path / hub_certificates.AUTHORITY_FILE) == 0o600
 
-    def test_no_other_file_is_left(self, tmp_path: Path) -> None:
+    def test_writing_a_key_leaves_no_temporary_file(self, tmp_path: Path) -> None:
         Certificates.open(tmp_path)
         assert {each.name for each in tmp_path.iterdir()} == {
             *FILES,
             hub_certificates.AUTHORITY_CERTIFICATE_FILE,
         }
 
-    def test_the_public_file_holds_no_key(self, tmp_path: Path) -> None:
+    def test_public_certificate_file_contains_no_key(self, tmp_path: Path) -> None:
         kept = Certificates.open(tmp_path)
         text = (tmp_path / hub_certificates.AUTHORITY_CERTIFICATE_FILE).read_bytes()
         assert x509.load_pem_x509_certificate(text) == kept.authority.certificate
         assert b"PRIVATE" not in text
 
-    def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    def test_failed_key_write_keeps_the_old_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "x"
@@ -223,7 +223,7 @@ class TestRenewal:
         assert opened.renew(now=NOW + timedelta(days=366))
         assert shown_by(context) == opened.serving.certificate
 
-    def test_a_new_name_needs_a_new_certificate_and_a_known_one_does_not(self, tmp_path: Path) -> None:
+    def test_serving_certificate_is_reissued_only_for_new_names(self, tmp_path: Path) -> None:
         first = Certificates.open(tmp_path, names=["hub.example"])
         assert Certificates.open(tmp_path).serving.certificate == first.serving.certificate
         second = Certificates.open(tmp_path, names=["hub.example", "10.1.2.3"])
@@ -245,9 +245,7 @@ class TestContent:
         }
         assert addresses >= {"127.0.0.1", "::1", "10.1.2.3", "fe80::1"}
 
-    def test_a_host_name_that_no_certificate_can_have_is_left_out(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_invalid_host_name_is_omitted_from_the_certificate(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(socket, "gethostname", lambda: "bücher")
         made = Certificates.open(None)
         found = made.serving.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -258,7 +256,7 @@ class TestContent:
         assert certificates.texts(admin, NameOID.COMMON_NAME) == ("kubernetes-admin",)
         assert certificates.texts(admin, NameOID.ORGANIZATION_NAME) == ("system:masters",)
 
-    def test_the_authority_cannot_make_authorities(self) -> None:
+    def test_authority_certificate_cannot_issue_authorities(self) -> None:
         made = Certificates.open(None)
         limit = made.authority.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         assert limit.ca
@@ -367,12 +365,12 @@ class TestHandshake:
         made = Certificates.open(None)
         assert made.ssl_context().minimum_version == ssl.TLSVersion.TLSv1_2
 
-    def test_the_server_is_trusted_only_through_its_authority(self, tmp_path: Path) -> None:
+    def test_server_is_trusted_only_through_its_authority(self, tmp_path: Path) -> None:
         made, other = Certificates.open(None), Certificates.open(None)
         with pytest.raises(ssl.SSLCertVerificationError):
             shake(made.ssl_context(), caller(other, None, tmp_path))
 
-    def test_no_key_is_left_in_a_temporary_folder(
+    def test_loading_keys_leaves_no_temporary_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -40,7 +40,7 @@ class TestDecision:
         assert authorizer.decide(ROOT, pods()).allowed
         assert authorizer.decide(ROOT, Attributes(verb="get", path="/metrics")).allowed
 
-    def test_a_user_who_is_only_called_like_the_group_may_not(self, authorizer: Authorizer) -> None:
+    def test_user_named_like_system_masters_is_denied(self, authorizer: Authorizer) -> None:
         assert not authorizer.decide(User(name="system:masters"), pods()).allowed
 
     @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ class TestDecision:
         assert not authorizer.decide(User(name="bob"), pods()).allowed
 
     @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-    def test_by_binding_in_its_namespace_only(
+    def test_role_binding_grants_in_its_namespace_only(
         self, kept: FakeObjects, authorizer: Authorizer, kind: str
     ) -> None:
         if kind == "Role":
@@ -82,7 +82,7 @@ class TestDecision:
         for namespace in ("", "other"):
             assert not authorizer.decide(SERVICE, pods(namespace=namespace)).allowed
 
-    def test_a_role_of_another_namespace_is_another_role(
+    def test_role_binding_ignores_roles_of_other_namespaces(
         self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.role("other", "reader", rule("get", "core", "pods"))
@@ -91,7 +91,7 @@ class TestDecision:
         assert not decision.allowed
         assert decision.reason == 'RBAC: role.rbac.authorization.k8s.io "reader" not found'
 
-    def test_an_account_beside_a_cluster_binding_is_nowhere(
+    def test_service_account_subject_without_namespace_is_ignored(
         self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
@@ -218,7 +218,7 @@ class TestRefusal:
             "code": 403,
         }
 
-    def test_says_what_could_not_be_found(self, kept: FakeObjects, authorizer: Authorizer) -> None:
+    def test_denial_names_missing_roles(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("gone", user("alice"))
         with pytest.raises(
             status.Refusal, match=r'cluster scope: RBAC: clusterrole\.rbac.* "gone" not found$'
@@ -239,7 +239,7 @@ class TestFollowing:
         kept.delete(f"clusterrolebindings.{GROUP}", "b")
         assert not authorizer.decide(User(name="bob"), pods("list")).allowed
 
-    def test_only_what_changed_is_read(self, kept: FakeObjects, authorizer: Authorizer) -> None:
+    def test_authorizer_reads_only_changed_objects(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         for index in range(20):
             kept.cluster_role(f"r{index}", rule("get", "core", "pods"))
             kept.bind(f"r{index}", user("alice"), name=f"b{index}")
@@ -249,7 +249,9 @@ class TestFollowing:
         authorizer.decide(ALICE, pods())
         assert kept.reads == [(f"clusterrolebindings.{GROUP}", "", "b7")]
 
-    def test_nothing_is_read_while_nothing_changes(self, kept: FakeObjects, authorizer: Authorizer) -> None:
+    def test_authorizer_reads_nothing_without_changes(
+        self, kept: FakeObjects, authorizer: Authorizer
+    ) -> None:
         kept.cluster_role("reader", rule("get", "core", "pods"))
         authorizer.decide(ALICE, pods())
         kept.reads.clear()
@@ -267,7 +269,7 @@ class TestFollowing:
         assert len(authorizer._grants) <= 5
         assert all(len(each._known) <= 5 for each in authorizer._grants.values())
 
-    def test_no_trace_of_deleted_bindings(self, kept: FakeObjects, authorizer: Authorizer) -> None:
+    def test_deleted_bindings_leave_the_index(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("r", user("alice"), group("devs"), name="b", namespace="ns")
         authorizer.decide(ALICE, pods())
         kept.delete(f"rolebindings.{GROUP}", "b", "ns")
@@ -361,7 +363,7 @@ class TestEscalation:
         assert caught.value.code == 403
         return caught.value.message
 
-    def test_what_she_holds_she_may_give(self, authorizer: Authorizer) -> None:
+    def test_user_may_grant_permissions_she_holds(self, authorizer: Authorizer) -> None:
         held = grants(rule("get", "core", "pods services/status pods/status"))
         authorizer.admit("roles", held, None, user=ALICE, namespace="ns")
         authorizer.admit("clusterroles", held, None, user=ALICE)
@@ -410,7 +412,7 @@ class TestEscalation:
     def test_wildcards_and_other_ways_up(self, authorizer: Authorizer, sneaky: Document) -> None:
         assert "not currently held" in self.refused(authorizer, "clusterroles", grants(sneaky))
 
-    def test_what_is_hers_in_one_namespace_is_not_elsewhere(
+    def test_permissions_of_a_namespace_cannot_be_granted_elsewhere(
         self, kept: FakeObjects, authorizer: Authorizer
     ) -> None:
         kept.role("ns", "local", rule("*", "core", "secrets"))
@@ -427,11 +429,11 @@ class TestEscalation:
         self.refused(authorizer, "clusterroles", grants(rule("get", "core", "secrets", "mine other")))
         self.refused(authorizer, "clusterroles", grants(rule("get", "core", "secrets")))
 
-    def test_an_update_counts_like_a_creation(self, authorizer: Authorizer) -> None:
+    def test_escalation_is_checked_on_update(self, authorizer: Authorizer) -> None:
         old = grants(rule("get", "core", "pods"))
         self.refused(authorizer, "clusterroles", grants(rule("get list", "core", "pods")), old)
 
-    def test_a_role_she_could_not_make_cannot_be_touched(self, authorizer: Authorizer) -> None:
+    def test_role_with_more_permissions_cannot_be_updated(self, authorizer: Authorizer) -> None:
         old = grants(rule("*", "*", "*"))
         new = old | {"metadata": {"name": "r", "labels": {"to": "edit"}}}
         self.refused(authorizer, "clusterroles", new, old)
@@ -496,7 +498,7 @@ class TestEscalation:
         self.refused(authorizer, "rolebindings", binding("cluster-admin"), ns="other")
         self.refused(authorizer, "clusterrolebindings", binding("cluster-admin"))
 
-    def test_a_role_that_is_not_there(self, authorizer: Authorizer) -> None:
+    def test_binding_to_a_missing_role_is_rejected(self, authorizer: Authorizer) -> None:
         for resource, kind, ns in (
             ("clusterrolebindings", "ClusterRole", ""),
             ("rolebindings", "Role", "ns"),
@@ -506,7 +508,7 @@ class TestEscalation:
             assert caught.value.code == 404
             assert caught.value.message == f'{resource}.rbac.authorization.k8s.io "nope" not found'
 
-    def test_a_kind_of_role_that_is_none(self, authorizer: Authorizer) -> None:
+    def test_binding_to_an_unknown_kind_of_role_is_rejected(self, authorizer: Authorizer) -> None:
         with pytest.raises(status.Refusal, match='unsupported role reference kind: "Foo"'):
             authorizer.admit("rolebindings", binding("x", "Foo"), None, user=ALICE, namespace="ns")
 
@@ -514,7 +516,7 @@ class TestEscalation:
         authorizer.admit("clusterrolebindings", binding("cluster-admin"), None, user=ROOT)
         authorizer.admit("clusterroles", grants(rule("*", "*", "*")), None, user=ROOT)
 
-    def test_a_role_too_long_to_compare_is_refused_at_once(self, authorizer: Authorizer) -> None:
+    def test_role_with_too_many_permissions_is_rejected(self, authorizer: Authorizer) -> None:
         many = [f"x{index}" for index in range(1000)]
         huge = {"verbs": many, "apiGroups": many, "resources": many}
         assert "single permissions" in self.refused(authorizer, "clusterroles", grants(huge))

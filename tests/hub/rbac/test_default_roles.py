@@ -51,7 +51,7 @@ class TestTable:
             kind = document["kind"].lower() + "s"
             assert resource == f"{kind}.rbac.authorization.k8s.io"
 
-    def test_no_two_have_the_same_name(self) -> None:
+    def test_default_role_names_are_unique(self) -> None:
         keys = [
             (r, d["metadata"].get("namespace"), d["metadata"]["name"]) for r, d in default_roles.documents()
         ]
@@ -159,7 +159,7 @@ class TestPermissions:
         kept.cluster_role("widgets", rule("get", "example.com", "widgets"), labels=labels)
         assert allowed(authorizer, carol, "get", "widgets.example.com")
 
-    def test_a_namespaces_admin_cannot_become_more(self, kept: FakeObjects, authorizer: Authorizer) -> None:
+    def test_namespace_admin_cannot_escalate(self, kept: FakeObjects, authorizer: Authorizer) -> None:
         kept.bind("admin", user("carol"), name="c", namespace="ns")
         carol = User(name="carol", groups=("system:authenticated",))
         document: Document = {
@@ -178,7 +178,7 @@ class TestPermissions:
         assert opened(authorizer, service, "/openid/v1/jwks")
         assert not opened(authorizer, ANYBODY, "/openid/v1/jwks")
 
-    def test_a_controller_manager_under_its_own_name(self, authorizer: Authorizer) -> None:
+    def test_controller_manager_has_its_default_role(self, authorizer: Authorizer) -> None:
         manager = User(name="system:kube-controller-manager", groups=("system:authenticated",))
         for asked in (
             "patch deployments.apps",
@@ -201,7 +201,7 @@ class TestPermissions:
         assert not allowed(authorizer, manager, "impersonate", "users", "")
         assert not allowed(authorizer, manager, "create", "clusterrolebindings.rbac.authorization.k8s.io", "")
 
-    def test_a_controller_under_the_name_of_its_account(self, authorizer: Authorizer) -> None:
+    def test_controller_account_has_its_default_role(self, authorizer: Authorizer) -> None:
         job = User(name="system:serviceaccount:kube-system:job-controller")
         assert allowed(authorizer, job, "create", "pods")
         assert not allowed(authorizer, job, "create", "secrets")
@@ -219,7 +219,7 @@ class TestReconciling:
         more = WANTED | {"rules": [rule("*", "*", "*")]}
         assert default_roles.reconcile(more, WANTED) is None
 
-    def test_what_is_missing_is_added_and_what_was_added_stays(self) -> None:
+    def test_reconciled_role_gets_missing_rules_and_keeps_added_ones(self) -> None:
         kept = {
             "metadata": {"name": "r", "resourceVersion": "5"},
             "rules": [rule("get", "core", "pods secrets")],

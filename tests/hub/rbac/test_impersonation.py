@@ -47,7 +47,7 @@ def refused(
 
 
 class TestHeaders:
-    def test_no_impersonate_headers_name_no_user(self, acting: Impersonation) -> None:
+    def test_request_without_impersonation_headers_keeps_its_user(self, acting: Impersonation) -> None:
         assert acting.impersonate(ALICE, [("Accept", "*/*"), ("X-Impersonate-User", "root")], PODS) is ALICE
 
     def test_impersonate_headers_name_user_groups_uid_and_extra(self) -> None:
@@ -114,7 +114,9 @@ class TestWho:
     ) -> None:
         assert acting.impersonate(ROOT, named, PODS).groups == groups
 
-    def test_nothing_of_oneself_is_left(self, kept: FakeObjects, acting: Impersonation) -> None:
+    def test_impersonated_user_has_no_groups_of_the_original(
+        self, kept: FakeObjects, acting: Impersonation
+    ) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))
         assert acting.impersonate(ALICE, headers("bob"), PODS) == User(
             name="bob", groups=("system:authenticated",)
@@ -210,7 +212,7 @@ class TestConstrainedModes:
         assert impersonation.EMPTY_VALUE in refused(acting, *headers("bob", scopes=""))
         assert impersonation.EMPTY_KEY in refused(acting, *headers("bob"), ("Impersonate-Extra-", "x"))
 
-    def test_a_nodes_agent_may_be_its_own_node(self, kept: FakeObjects, acting: Impersonation) -> None:
+    def test_node_agent_may_impersonate_its_own_node(self, kept: FakeObjects, acting: Impersonation) -> None:
         agent = User(
             name="system:serviceaccount:ns:agent",
             extra={"authentication.kubernetes.io/node-name": ("n1",)},
@@ -267,7 +269,7 @@ class TestWords:
             'forbidden: User "alice" cannot impersonate-on:user-info:get path "/metrics"'
         )
 
-    def test_who_succeeded_in_the_old_way_reads_its_refusal(
+    def test_user_of_the_old_mode_gets_the_old_refusal(
         self, kept: FakeObjects, acting: Impersonation
     ) -> None:
         may(kept, rule("impersonate", "core", "users", "bob"))

@@ -77,7 +77,9 @@ class TestTokenReview:
     ) -> None:
         assert self.review(authenticator, **spec) == {"user": {}, "error": "invalid bearer token"}
 
-    def test_says_why_a_signed_token_is_bad(self, authenticator: Authenticator, kept: FakeObjects) -> None:
+    def test_token_review_reports_why_a_signed_token_is_invalid(
+        self, authenticator: Authenticator, kept: FakeObjects
+    ) -> None:
         token = authenticator.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
         assert self.review(authenticator, token=token, audiences=["zzz"])["error"] == (
             f'[invalid bearer token, token audiences ["{ISSUER}"] is invalid for the target audiences ["zzz"]]'
@@ -147,7 +149,9 @@ class TestAccess:
             answer = reviews.subject_access_review(document, authorizer=authorizer)
             assert answer["status"]["allowed"] is allowed
 
-    def test_of_a_group_without_a_user(self, authorizer: Authorizer, kept: FakeObjects) -> None:
+    def test_access_review_of_groups_without_a_user_is_evaluated(
+        self, authorizer: Authorizer, kept: FakeObjects
+    ) -> None:
         kept.bind("view", user(""), namespace="default")
         document: Document = {"spec": {"groups": ["g"], "resourceAttributes": PODS}}
         assert reviews.subject_access_review(document, authorizer=authorizer)["kind"] == "SubjectAccessReview"
@@ -254,7 +258,9 @@ class TestAccess:
             reviews.local_subject_access_review(document, authorizer=authorizer)
         assert caught.value.message == f'.authorization.k8s.io "" is invalid: {told}'
 
-    def test_the_namespace_that_counts_is_the_requests(self, authorizer: Authorizer) -> None:
+    def test_local_access_review_of_another_namespace_than_the_request_is_rejected(
+        self, authorizer: Authorizer
+    ) -> None:
         spec = {"user": "carol", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "x"}}
         with pytest.raises(status.Refusal) as caught:
             reviews.local_subject_access_review(
@@ -269,7 +275,7 @@ class TestAccess:
         )
         assert answer["metadata"] == {"namespace": "default"}
 
-    def test_one_namespace_says_nothing_about_another(self, authorizer: Authorizer) -> None:
+    def test_local_access_review_without_a_namespace_is_rejected(self, authorizer: Authorizer) -> None:
         spec = {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods"}}
         with pytest.raises(status.Refusal, match=reviews.OTHER_NAMESPACE):
             reviews.local_subject_access_review(
@@ -325,7 +331,7 @@ class TestRules:
             },
         }
 
-    def test_of_a_namespace_and_what_could_not_be_found(
+    def test_rules_review_lists_rules_and_missing_roles(
         self, authorizer: Authorizer, kept: FakeObjects
     ) -> None:
         kept.bind("view", user("alice"), name="v", namespace="default")

@@ -68,7 +68,7 @@ def allowed(held: list[Rule], asked: tuple[str, ...]) -> bool:
 
 
 @given(st.lists(rules(), max_size=3), st.lists(rules(), max_size=2))
-def test_who_lacks_nothing_may_do_all_of_it(held: list[Rule], wanted: list[Rule]) -> None:
+def test_rules_that_lack_nothing_grant_nothing_more(held: list[Rule], wanted: list[Rule]) -> None:
     """A grant that the author doesn't hold is an escalation, in whatever notation."""
     if not roles.missing(held, wanted):
         gained = [asked for asked in ASKED if allowed(wanted, asked) and not allowed(held, asked)]
@@ -89,7 +89,7 @@ def test_single_rules_cover_the_whole_rule(written: Rule) -> None:
 
 
 @given(rules())
-def test_a_rule_survives_being_written_down(written: Rule) -> None:
+def test_rule_survives_a_round_trip(written: Rule) -> None:
     assert Rule.of(written.document()) == written
 
 
@@ -185,7 +185,7 @@ class TestGathering:
     def test_aggregated_role_does_not_aggregate_itself(self) -> None:
         assert self.roles(self.role("a", gathers="a", into="a")) == {"a": []}
 
-    def test_a_selector_that_cannot_be_read_selects_nothing(self) -> None:
+    def test_invalid_aggregation_selector_selects_nothing(self) -> None:
         broken: Document = {
             "metadata": {"name": "x"},
             "aggregationRule": {
@@ -320,7 +320,7 @@ class TestValidation:
         assert "apiGroup" not in binding["subjects"][1]
         assert roles.check_binding(binding, None, namespaced=False) == []
 
-    def test_the_role_of_a_binding_is_fixed(self) -> None:
+    def test_role_ref_of_a_binding_is_immutable(self) -> None:
         old: Document = {
             "metadata": {"name": "b"},
             "roleRef": {"apiGroup": roles.GROUP, "kind": "ClusterRole", "name": "view"},

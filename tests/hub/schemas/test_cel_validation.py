@@ -34,7 +34,7 @@ def test_cel_rules_match_recorded_answers(case: dict[str, Any]) -> None:
         assert found == refused or (refused is True and found) or (refused is False and not found)
 
 
-def test_the_recording_has_all_sorts_of_rules() -> None:
+def test_recorded_cel_answers_cover_all_rules() -> None:
     assert sum("error" in case for case in CASES) > 10
     assert sum(any(case.get("refused", ())) for case in CASES) > 100
     assert sum(case.get("cost", 0) > 1_000_000 for case in CASES) > 10
@@ -49,7 +49,7 @@ def refusals(schema: dict[str, Any], new: Any, old: Any = None, **root: Any) -> 
 TEXT = {"type": "string"}
 
 
-def test_a_rule_tells_its_message_or_itself() -> None:
+def test_cel_rule_failure_has_its_message_or_the_rule() -> None:
     scene = {"type": "object", "properties": {"a": TEXT}}
     assert refusals(with_rule(scene, "self.a == 'x'"), {"a": "y"}) == [
         ["spec", "FieldValueInvalid", "Invalid value: failed rule: self.a == 'x'"]
@@ -63,7 +63,7 @@ def test_a_rule_tells_its_message_or_itself() -> None:
     ]
 
 
-def test_a_message_can_be_computed() -> None:
+def test_cel_message_expression_is_evaluated() -> None:
     scene = {"type": "object", "properties": {"a": TEXT}}
     computed = {"messageExpression": "'not ' + self.a", "message": "fixed"}
     assert refusals(with_rule(scene, "self.a == 'x'", **computed), {"a": "y"})[0][2] == "Invalid value: not y"
@@ -109,7 +109,7 @@ def test_optional_old_self_is_evaluated_on_create() -> None:
     assert len(refusals(scene, {"a": "ac"}, {"a": "ab"})) == 1
 
 
-def test_old_values_are_found_by_key_by_name_and_not_by_position() -> None:
+def test_old_self_of_list_items_is_found_by_key() -> None:
     item = with_rule(
         {"type": "object", "required": ["id"], "properties": {"id": TEXT, "n": {"type": "integer"}}},
         "self.n >= oldSelf.n",
@@ -139,7 +139,7 @@ def test_old_values_are_found_by_key_by_name_and_not_by_position() -> None:
     assert refusals(atomic, {"l": [{"id": "a", "n": 0}]}, {"l": [{"id": "a", "n": 1}]}) == []
 
 
-def test_what_was_wrong_before_is_forgiven_unless_the_rule_is_about_change() -> None:
+def test_unchanged_value_passes_failing_cel_rule_unless_it_uses_old_self() -> None:
     scene = {
         "type": "object",
         "properties": {
@@ -167,7 +167,7 @@ def test_sets_and_maps_are_equal_in_any_order() -> None:
     assert len(refusals(scene, {"s": ["a"]}, {"s": ["b", "a"]})) == 1
 
 
-def test_the_root_sees_its_name_but_no_other_metadata() -> None:
+def test_root_cel_rule_sees_only_name_of_metadata() -> None:
     root = {"x-kubernetes-validations": [{"rule": "self.metadata.name == 'b'", "message": "m"}]}
     assert refusals({"type": "object"}, {}, **root) == [["<nil>", "FieldValueInvalid", "Invalid value: m"]]
     root = {"x-kubernetes-validations": [{"rule": "has(self.metadata.labels)"}]}
@@ -232,7 +232,7 @@ def test_escaped_names_reach_their_fields(name: str) -> None:
     assert refusals(with_rule(scene, f"self.{escape(name)} == 'x'"), {name: "x"}) == []
 
 
-def test_a_rule_may_cost_so_much_and_all_together_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cel_rules_have_limits_of_their_own_and_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cel_validation, "WORK_BUDGET", 1 << 40)
     numbers = {"type": "array", "items": {"type": "integer"}}
     costly = "self.all(x, self.all(y, x + y >= 0))"
@@ -261,7 +261,7 @@ def test_rules_that_are_too_much_work_for_a_request_refuse_it() -> None:
     )
 
 
-def test_a_rule_that_fails_says_how() -> None:
+def test_cel_rule_evaluation_error_is_reported() -> None:
     scene = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
     assert refusals(with_rule(scene, "self.a / self.b == 1"), {"a": 1, "b": 0})[0][2] == (
         'Invalid value: "object": division by zero evaluating rule: self.a / self.b == 1'

@@ -24,7 +24,7 @@ def test_metadata_validation_matches_recorded_answers(case: dict[str, Any]) -> N
     assert finalizer_warnings(document) == case["warnings"]
 
 
-def test_the_recording_has_all_sorts_of_faults() -> None:
+def test_recorded_metadata_answers_cover_all_faults() -> None:
     assert sum("malformed" in case for case in CASES) > 10
     fields = {cause[0] for case in CASES for cause in case.get("causes", ())}
     assert {
@@ -56,7 +56,7 @@ def test_name_rules_return_kubernetes_messages(
     assert [name for name in bad if not rule(name, False)] == []
 
 
-def test_the_beginning_of_a_name_may_end_in_a_dash() -> None:
+def test_generate_name_may_end_in_a_dash() -> None:
     assert naming.subdomain("web-", True) == []
     assert naming.subdomain("web-", False) == [naming.BAD_SUBDOMAIN]
     assert naming.label("-", True) == [naming.BAD_LABEL]
@@ -78,7 +78,7 @@ def test_annotations_may_have_256_kibibytes_in_all() -> None:
     ]
 
 
-def test_only_namespaced_kinds_have_a_namespace() -> None:
+def test_cluster_scoped_object_with_a_namespace_is_rejected() -> None:
     assert told(check_new({"name": "a", "namespace": "b"}, namespaced=False)) == [
         ["metadata.namespace", "FieldValueForbidden", "Forbidden: not allowed on this type"]
     ]
@@ -102,7 +102,7 @@ def changes(**fields: Any) -> list[list[str]]:
     return told(check_changed(OLD | fields, OLD))
 
 
-def test_what_makes_an_object_that_object_cannot_change() -> None:
+def test_identity_metadata_is_immutable() -> None:
     assert changes() == []
     assert changes(name="x") == [
         ["metadata.name", "FieldValueInvalid", 'Invalid value: "x": field is immutable']
@@ -135,7 +135,7 @@ def test_update_needs_a_resource_version() -> None:
     ]
 
 
-def test_what_is_being_deleted_takes_no_new_finalizers() -> None:
+def test_finalizers_cannot_be_added_during_deletion() -> None:
     old = OLD | {"deletionTimestamp": "2026-03-01T12:00:00Z"}
     assert check_changed(old | {"finalizers": []}, old) == []
     (found,) = check_changed(old | {"finalizers": ["x/y", "a.b/c"]}, old)

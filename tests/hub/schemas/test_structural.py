@@ -38,7 +38,7 @@ def test_schema_validation_matches_recorded_answers(case: dict[str, Any]) -> Non
     assert told(checker.check(document, old=old)) == case["causes"]
 
 
-def test_the_recording_has_all_sorts_of_refusals() -> None:
+def test_recorded_schema_answers_cover_all_refusals() -> None:
     messages = "\n".join(cause[2] for case in CASES for cause in case["causes"])
     for words in (
         "must be of type integer",
@@ -78,7 +78,7 @@ def test_wrong_type_has_kubernetes_message() -> None:
     ]
 
 
-def test_a_list_is_no_text_even_if_the_text_has_a_format() -> None:
+def test_list_is_rejected_where_a_formatted_string_is_expected() -> None:
     schema = {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}}
     assert messages(schema, {"at": []}) == [
         'spec.at: Invalid value: "array": spec.at in body must be of type string: "array"'
@@ -102,7 +102,7 @@ def test_bounds_are_exact_even_between_integers() -> None:
     assert messages(schema, {"x": 2.5}) == ['spec.x: Unsupported value: 2.5: supported values: "1", "2"']
 
 
-def test_a_fault_that_was_there_before_is_forgiven_where_nothing_changed() -> None:
+def test_unchanged_invalid_value_passes_an_update() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -128,7 +128,7 @@ def test_a_fault_that_was_there_before_is_forgiven_where_nothing_changed() -> No
     assert len(messages(schema, old)) == 3
 
 
-def test_only_the_status_is_judged_when_only_the_status_is_written() -> None:
+def test_status_write_validates_only_the_status() -> None:
     node = boat({"type": "object", "required": ["x"]})
     node.properties["status"] = Node(type="object", properties={"n": Node(type="integer")})
     checker = structural.compile(node)
@@ -214,7 +214,7 @@ def nested(depth: int, key: str = "next") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("work", ["prune", "default", "check"])
-def test_a_document_that_nests_too_deeply_is_refused(work: str) -> None:
+def test_deeply_nested_document_is_rejected(work: str) -> None:
     tree = Node(type="object")
     tree.properties = {"next": tree, "name": Node(type="string", has_default=True, default="x")}
     checker = structural.compile(tree)
@@ -245,7 +245,7 @@ def test_patterns_are_matched_in_linear_time() -> None:
     assert messages(schema, {"s": "a" * 5000}) == []
 
 
-def test_a_pattern_that_would_take_too_long_refuses_the_text() -> None:
+def test_pattern_beyond_its_work_limit_rejects_the_string() -> None:
     schema = {"type": "object", "properties": {"s": {"type": "string", "pattern": "^(?:[a-z]{1,500}x){1,2}"}}}
     (found,) = messages(schema, {"s": "q" * 1_000_000})
     assert "is too long to be matched with" in found
@@ -280,7 +280,7 @@ def test_our_own_kinds_pass_their_own_definitions() -> None:
     assert checker.check(document) == []
 
 
-def test_nothing_is_left_to_prune_after_pruning() -> None:
+def test_pruning_twice_changes_nothing() -> None:
     for case in CASES[:80]:
         checker = structural.compile(boat(case["schema"]))
         document = thing(case["spec"])

@@ -32,7 +32,7 @@ def test_body_decodes_json_yaml_and_empty() -> None:
         (b"no magic", "application/vnd.kubernetes.protobuf"),
     ],
 )
-def test_what_cannot_be_read_is_a_bad_request(raw: bytes, content_type: str) -> None:
+def test_unreadable_body_is_a_bad_request(raw: bytes, content_type: str) -> None:
     with pytest.raises(Refusal) as refused:
         read(raw, content_type)
     assert refused.value.code == 400

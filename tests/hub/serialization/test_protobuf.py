@@ -96,7 +96,7 @@ def test_protobuf_of_kubernetes_is_decoded(line: Any) -> None:
 @pytest.mark.parametrize(
     "line", GOLDEN, ids=lambda line: f"{line['json']['apiVersion']}.{line['json']['kind']}"
 )
-def test_what_kubernetes_writes_is_canonical(line: Any) -> None:
+def test_decoded_protobuf_is_canonical(line: Any) -> None:
     group, _, version = line["json"]["apiVersion"].rpartition("/")
     found = canonical(builtin.kind(group, version, line["json"]["kind"]), line["json"])
     assert found.document == line["json"]
@@ -129,7 +129,7 @@ def test_options_of_a_deletion_in_any_group() -> None:
     }
 
 
-def test_a_body_without_a_kind_is_of_the_expected_one() -> None:
+def test_protobuf_body_without_a_kind_has_the_expected_kind() -> None:
     raw = protobuf.MAGIC + b"\x12\x05\x0a\x03\x0a\x01a"
     assert protobuf.decode(raw, group="coordination.k8s.io", version="v1", kind="Lease") == {
         "kind": "Lease",

@@ -28,7 +28,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
         ("text/html, application/json;q=0.9", representation.PLAIN, False),
     ],
 )
-def test_the_first_form_that_can_be_written(accept: str, kind: str, yaml: bool) -> None:
+def test_first_supported_accept_form_is_used(accept: str, kind: str, yaml: bool) -> None:
     chosen = representation.negotiate(accept, {})
     assert (chosen.kind, chosen.yaml) == (kind, yaml)
 

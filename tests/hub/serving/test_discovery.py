@@ -43,7 +43,7 @@ def test_discovery_follows_created_and_deleted_crds() -> None:
     assert registry.generation == again
 
 
-def test_the_storage_version_stands_for_the_key() -> None:
+def test_storage_version_is_found_by_the_resource_key() -> None:
     registry = Registry(())
     registry.define("things.g.io", [things("v2", storage_version="v1"), things("v1", storage_version="v1")])
     kept = registry.of_key("things.g.io")

@@ -6,7 +6,7 @@ from fairway.hub.serving.traffic import HeldBytes
 from fairway.hub.status import Refusal
 
 
-def test_one_user_leaves_three_quarters_to_others() -> None:
+def test_one_user_can_hold_at_most_its_share_of_memory() -> None:
     held = HeldBytes(400)
     with held.reserve("greedy") as first, held.reserve("greedy") as second, held.reserve("other") as other:
         first.take(60)

@@ -58,7 +58,7 @@ def files(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("folder", [None, "data"], ids=["memory", "disk"])
-async def test_a_backup_of_a_running_store_can_be_restored(tmp_path: Path, folder: str | None) -> None:
+async def test_backup_of_a_running_store_can_be_restored(tmp_path: Path, folder: str | None) -> None:
     store = await some(tmp_path / folder if folder else None)
     summary = backup(store, tmp_path / "backup.db")
     assert (summary.identity, summary.revision, summary.objects) == (store.identity, 6, 2)
@@ -89,7 +89,7 @@ async def test_a_backup_of_a_running_store_can_be_restored(tmp_path: Path, folde
     await store.close()
 
 
-async def test_a_backup_of_a_folder_at_rest(tmp_path: Path) -> None:
+async def test_backup_of_a_closed_store_can_be_restored(tmp_path: Path) -> None:
     await (await some(tmp_path / "data")).close()
     assert backup(tmp_path / "data", tmp_path / "backup.db").objects == 2
     # A single file at rest, so it can be read from a read-only disk.
@@ -105,7 +105,7 @@ async def test_backup_does_not_replace_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "backup.db").read_text() == "precious"
 
 
-async def test_a_backup_that_fails_leaves_nothing(tmp_path: Path) -> None:
+async def test_failed_backup_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match="no such file"):
         backup(tmp_path, tmp_path / "backup.db")
     await (await some(tmp_path / "data")).close()
@@ -150,7 +150,7 @@ async def test_damaged_data_can_be_replaced(tmp_path: Path) -> None:
             assert names(opened) == ["b", "c"]
 
 
-async def test_a_restore_cut_short_changes_nothing(tmp_path: Path) -> None:
+async def test_interrupted_restore_changes_nothing(tmp_path: Path) -> None:
     backup(await some(None), tmp_path / "backup.db")
     async with await Store.open(tmp_path / "data") as store:
         await put(store, key("other"))
@@ -166,7 +166,7 @@ async def test_a_restore_cut_short_changes_nothing(tmp_path: Path) -> None:
         assert names(store) == ["other"]
 
 
-async def test_a_damaged_backup_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+async def test_damaged_backup_is_rejected_before_the_restore(tmp_path: Path) -> None:
     backup(await some(None), tmp_path / "backup.db")
     file = tmp_path / "backup.db"
     file.write_bytes(file.read_bytes().replace(b'"new"', b'"old"'))
@@ -175,7 +175,7 @@ async def test_a_damaged_backup_is_refused_before_anything_is_touched(tmp_path: 
     assert not (tmp_path / "data").exists()
 
 
-async def test_a_sound_log_has_no_problems(tmp_path: Path) -> None:
+async def test_intact_store_has_no_problems(tmp_path: Path) -> None:
     async with await some(tmp_path):
         live = check(tmp_path)
     report = check(tmp_path)
@@ -231,7 +231,7 @@ def test_check_allows_missing_predecessors_below_the_floor(tmp_path: Path) -> No
     assert check(tmp_path).problems == ()
 
 
-async def test_a_file_that_is_no_database_is_a_problem_of_its_own(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"nonsense" * 1_000)
     assert check(tmp_path).problems == (Problem(revision=0, text="file is not a database"),)
     (tmp_path / FILE).write_bytes(b"")
@@ -270,7 +270,7 @@ def metadata(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["store", "folder", "file"])
-async def test_an_export_can_be_applied_elsewhere(tmp_path: Path, kind: str) -> None:
+async def test_export_can_be_applied_to_another_hub(tmp_path: Path, kind: str) -> None:
     store = await Store.open(tmp_path / "data")
     await put(store, ("configmaps", "ns", "b"), data={"k": "v"}, **metadata())
     await put(store, ("configmaps", "ns", "a"), status={"phase": "x"})

@@ -99,7 +99,7 @@ async def handed_over(store: Store, *, since: int) -> list[Change]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_was_acknowledged_or_seen_survives_and_watches_resume_without_gap_or_repeat(
+def test_acknowledged_writes_survive_kills_and_watches_resume_without_gap_or_repeat(
     tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -171,7 +171,7 @@ def test_rows_being_removed_meanwhile_changes_nothing_of_that(tmp_path: Path) ->
         asyncio.run(resume(writer))
 
 
-def test_a_folder_in_use_is_refused_but_can_be_backed_up_and_checked(tmp_path: Path) -> None:
+def test_data_folder_in_use_can_be_backed_up_and_checked_but_not_opened(tmp_path: Path) -> None:
     folder, file = tmp_path / "data", tmp_path / "backup.db"
     writer = Writer(folder, run="0", seed=5, changes=20_000)
     try:

@@ -135,7 +135,7 @@ async def test_superseded_rows_are_removed_after_eviction_from_the_watch_cache(t
         assert rows(tmp_path) == [2, 15, 16, 17]
 
 
-async def test_a_forgotten_deletion_makes_its_past_too_old(tmp_path: Path) -> None:
+async def test_watch_before_a_trimmed_deletion_is_too_old(tmp_path: Path) -> None:
     """Only an untouched old object is left of the resource; that doesn't show that nothing else happened."""
     with mock.patch.object(group_commit, "TRIM", 1):
         async with await Store.open(tmp_path, changes=1) as store:
@@ -179,7 +179,7 @@ async def test_rows_are_removed_under_constant_writes(tmp_path: Path) -> None:
             await asyncio.gather(*writers)
 
 
-async def test_a_row_is_not_removed_before_the_older_ones_of_its_key(tmp_path: Path) -> None:
+async def test_older_rows_of_a_key_are_removed_first(tmp_path: Path) -> None:
     """A failed removal must be repeated before later ones, or a deleted object would come back."""
     with mock.patch.object(group_commit, "TRIM", 1), mock.patch.object(group_commit, "STEP", 1):
         store = await Store.open(tmp_path, changes=1)
@@ -225,7 +225,7 @@ async def test_commits_are_as_durable_as_asked_for(
         assert log._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-async def test_a_folder_has_one_owner(tmp_path: Path) -> None:
+async def test_data_folder_has_one_owner(tmp_path: Path) -> None:
     async with await Store.open(tmp_path):
         with pytest.raises(Locked) as refused:
             await Store.open(tmp_path)
@@ -290,7 +290,7 @@ async def test_damaged_file_is_refused_and_left_unchanged(tmp_path: Path, damage
         assert file.read_bytes() == damaged
 
 
-async def test_a_lost_file_beside_its_write_ahead_log_is_damage(tmp_path: Path) -> None:
+async def test_missing_main_file_beside_its_write_ahead_log_is_damage(tmp_path: Path) -> None:
     async with await Store.open(tmp_path / "live") as store:
         await put(store, "a")
         subprocess.run(["cp", "-r", tmp_path / "live", tmp_path / "copy"], check=True)
@@ -313,7 +313,7 @@ async def test_other_file_format_is_refused(tmp_path: Path) -> None:
         await Store.open(tmp_path)
 
 
-async def test_a_creation_cut_short_leaves_no_trace(tmp_path: Path) -> None:
+async def test_interrupted_creation_of_a_store_leaves_no_file(tmp_path: Path) -> None:
     for ending in (".new", ".new-journal"):
         (tmp_path / (FILE + ending)).write_bytes(b"torn")
     async with await Store.open(tmp_path) as store:
@@ -321,7 +321,7 @@ async def test_a_creation_cut_short_leaves_no_trace(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "hub.lock"]
 
 
-async def test_a_failed_commit_fails_all_that_wait_and_shows_nothing(tmp_path: Path) -> None:
+async def test_failed_commit_fails_all_waiting_writes(tmp_path: Path) -> None:
     store = await Store.open(tmp_path)
     before = await put(store, "a", "old")
     watch = store.watch(RESOURCE, since=store.revision)
@@ -352,7 +352,7 @@ async def test_a_failed_commit_fails_all_that_wait_and_shows_nothing(tmp_path: P
         assert (store.revision, values(store)) == (6, {"a": "newest"})
 
 
-async def test_a_store_whose_commit_was_abandoned_says_no_more(tmp_path: Path) -> None:
+async def test_store_with_an_abandoned_commit_is_closed(tmp_path: Path) -> None:
     store = await Store.open(tmp_path)
     write = asyncio.create_task(put(store, "a"))
     await asyncio.sleep(0)
@@ -454,7 +454,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield mount
 
 
-async def test_a_full_disk_makes_the_store_read_only_until_there_is_room(disk: Path) -> None:
+async def test_full_disk_makes_the_store_read_only_until_there_is_room(disk: Path) -> None:
     (disk / "ballast").write_bytes(b"\0" * 400_000)
     folder = disk / "data"
     store = await Store.open(folder)
@@ -464,7 +464,7 @@ async def test_a_full_disk_makes_the_store_read_only_until_there_is_room(disk: P
         await store.close()
 
 
-async def test_a_torn_or_garbled_tail_costs_only_what_was_not_acknowledged(tmp_path: Path) -> None:
+async def test_torn_log_tail_loses_only_unacknowledged_writes(tmp_path: Path) -> None:
     """As after a power failure: the write-ahead log is truncated, or ends in garbage."""
     wal = tmp_path / "live" / (FILE + "-wal")
     sizes: list[int] = []

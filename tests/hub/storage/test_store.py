@@ -57,7 +57,7 @@ async def ready(watch: Watch) -> asyncio.Task[Any]:
     return task
 
 
-async def test_an_empty_store_is_at_revision_one(store: Store) -> None:
+async def test_empty_store_is_at_revision_one(store: Store) -> None:
     assert (store.revision, store.oldest) == (1, 1)
     assert store.resources() == []
     assert store.items(PODS).items == []
@@ -66,7 +66,7 @@ async def test_an_empty_store_is_at_revision_one(store: Store) -> None:
     assert store.count(PODS) == 0
 
 
-async def test_a_write_carries_its_revision(store: Store) -> None:
+async def test_stored_object_has_its_revision(store: Store) -> None:
     body = document(pod("a"), 1)
     item = await store.put(pod("a"), body, expect=0)
     assert item.revision == store.revision == 2
@@ -76,7 +76,7 @@ async def test_a_write_carries_its_revision(store: Store) -> None:
     assert store.resources() == [PODS]
 
 
-async def test_a_document_without_metadata_gets_some(store: Store) -> None:
+async def test_stored_document_without_metadata_gets_metadata(store: Store) -> None:
     item = await store.put(pod("a"), {}, expect=0)
     assert msgspec.json.decode(item.raw) == {"metadata": {"resourceVersion": "2"}}
 
@@ -90,7 +90,7 @@ async def test_stale_put_conflicts_with_the_current_state(store: Store, expect: 
     assert store.revision == 2
 
 
-async def test_nothing_can_be_changed_that_is_not_there(store: Store) -> None:
+async def test_write_to_a_missing_object_conflicts(store: Store) -> None:
     with pytest.raises(Conflict, match="is absent, expected at revision 7") as refused:
         await store.put(pod("a"), document(pod("a")), expect=7)
     assert refused.value.current is None
@@ -99,7 +99,7 @@ async def test_nothing_can_be_changed_that_is_not_there(store: Store) -> None:
             await store.delete(pod("a"), document(pod("a")), expect=expect)
 
 
-async def test_a_deletion_has_a_revision_of_its_own(store: Store) -> None:
+async def test_deletion_has_its_own_revision(store: Store) -> None:
     await put(store, pod("a"), "last")
     gone = await drop(store, pod("a"))
     assert gone.revision == store.revision == store.touched(PODS) == 3
@@ -112,7 +112,7 @@ async def test_a_deletion_has_a_revision_of_its_own(store: Store) -> None:
     assert (await put(store, pod("a"))).revision == 4
 
 
-async def test_a_document_that_is_no_json_changes_nothing(store: Store) -> None:
+async def test_unencodable_document_changes_nothing(store: Store) -> None:
     with pytest.raises(TypeError):
         await store.put(pod("a"), document(pod("a"), object()), expect=0)
     assert store.head(pod("a")) is None
@@ -134,7 +134,7 @@ async def test_writes_are_seen_by_writers_at_once_and_by_readers_when_committed(
     assert store.get(pod("a")) == head
 
 
-async def test_a_pending_deletion_makes_room_for_a_new_object(store: Store) -> None:
+async def test_object_can_be_created_after_a_pending_deletion(store: Store) -> None:
     await put(store, pod("a"))
     gone = asyncio.create_task(drop(store, pod("a")))
     await asyncio.sleep(0)
@@ -149,7 +149,7 @@ async def test_a_pending_deletion_makes_room_for_a_new_object(store: Store) -> N
     ]
 
 
-async def test_a_cancelled_put_harms_no_other(store: Store) -> None:
+async def test_cancelled_put_does_not_affect_other_writes(store: Store) -> None:
     cancelled = asyncio.create_task(put(store, pod("a")))
     other = asyncio.create_task(put(store, pod("b")))
     await asyncio.sleep(0)
@@ -184,7 +184,7 @@ async def test_listing_pages_are_contiguous(store: Store) -> None:
     assert names(store, after=("default", "b")) == ["default/bb", "default/d", "default/e"]
 
 
-async def test_many_comings_and_goings_between_lists_keep_the_order(store: Store) -> None:
+async def test_lists_stay_ordered_after_many_creates_and_deletes(store: Store) -> None:
     for wave in range(3):
         for number in range(200):
             await put(store, pod(f"p{number * 7 % 200:03}"), wave)
@@ -200,7 +200,7 @@ async def test_many_comings_and_goings_between_lists_keep_the_order(store: Store
         assert names(store, revision=before) == ["default/p000", *expected]
 
 
-async def test_an_older_list_shows_the_objects_of_then(store: Store) -> None:
+async def test_list_at_an_older_revision_shows_the_objects_of_that_revision(store: Store) -> None:
     first = await put(store, pod("a"), "first")
     await put(store, pod("a"), "second")
     await drop(store, pod("a"))
@@ -210,7 +210,7 @@ async def test_an_older_list_shows_the_objects_of_then(store: Store) -> None:
     assert names(store, revision=4) == []
 
 
-async def test_a_list_ahead_of_time_is_refused(store: Store) -> None:
+async def test_list_at_a_future_revision_is_rejected(store: Store) -> None:
     with pytest.raises(Ahead) as refused:
         store.items(PODS, revision=2)
     assert (refused.value.asked, refused.value.newest) == (2, 1)
@@ -223,7 +223,7 @@ async def test_touched_moves_only_with_its_resource(store: Store) -> None:
     assert (store.touched(PODS), store.touched(NODES)) == (2, 3)
 
 
-async def test_a_watch_hands_over_what_happened_since(store: Store) -> None:
+async def test_watch_returns_changes_since_its_revision(store: Store) -> None:
     await put(store, pod("a"), 1)
     await put(store, pod("a"), 2)
     await put(store, (NODES, "", "n"))
@@ -234,7 +234,7 @@ async def test_a_watch_hands_over_what_happened_since(store: Store) -> None:
     assert told(await store.watch(PODS, since=3).next()) == [(DELETED, "a", 5)]
 
 
-async def test_a_watch_waits_and_gets_a_burst_at_once(store: Store) -> None:
+async def test_waiting_watch_gets_a_burst_of_changes_at_once(store: Store) -> None:
     watch = store.watch(PODS, since=store.revision)
     waiting = await ready(watch)
     await asyncio.gather(*(put(store, pod(name)) for name in "abc"))
@@ -242,7 +242,7 @@ async def test_a_watch_waits_and_gets_a_burst_at_once(store: Store) -> None:
     assert watch.position == 4
 
 
-async def test_a_watch_of_a_namespace_ignores_the_others(store: Store) -> None:
+async def test_watch_of_a_namespace_ignores_other_namespaces(store: Store) -> None:
     watch = store.watch(PODS, namespace="mine", since=store.revision)
     waiting = await ready(watch)
     await put(store, pod("a", "other"))
@@ -253,7 +253,7 @@ async def test_a_watch_of_a_namespace_ignores_the_others(store: Store) -> None:
     assert told(await waiting) == [(ADDED, "b", 3)]
 
 
-async def test_the_position_stays_behind_what_was_not_handed_over(store: Store) -> None:
+async def test_watch_position_does_not_pass_undelivered_changes(store: Store) -> None:
     watch = store.watch(PODS, since=store.revision)
     assert watch.position == 1
     await put(store, (NODES, "", "n"))
@@ -271,7 +271,7 @@ async def test_watch_of_a_revision_not_given_out_is_refused(store: Store) -> Non
     assert (refused.value.asked, refused.value.newest) == (2, 1)
 
 
-async def test_a_cancelled_next_loses_nothing(store: Store) -> None:
+async def test_cancelled_watch_read_loses_no_change(store: Store) -> None:
     watch = store.watch(PODS, since=store.revision)
     waiting = await ready(watch)
     waiting.cancel()
@@ -301,7 +301,7 @@ async def test_failing_listener_does_not_fail_the_write(store: Store) -> None:
     assert faults == [f"a listener failed at revision {revision}" for revision in heard]
 
 
-async def test_a_revision_can_be_waited_for(store: Store) -> None:
+async def test_store_waits_for_a_revision(store: Store) -> None:
     await store.wait_for_revision(1)
     second, third, never = (asyncio.create_task(store.wait_for_revision(revision)) for revision in (2, 3, 9))
     await put(store, pod("a"))
@@ -314,7 +314,7 @@ async def test_a_revision_can_be_waited_for(store: Store) -> None:
         await never
 
 
-async def test_what_changed_since_is_named(store: Store) -> None:
+async def test_store_names_the_keys_changed_since_a_revision(store: Store) -> None:
     for name in "aab":
         await put(store, pod(name))
     await put(store, (NODES, "", "n"))
@@ -392,7 +392,7 @@ async def test_evicted_watch_raises_too_old_at_its_next_call() -> None:
         assert (refused.value.asked, refused.value.oldest) == (1, 2)
 
 
-async def test_a_quiet_watch_is_not_too_old_however_much_happens_elsewhere() -> None:
+async def test_idle_watch_stays_valid_while_other_resources_change() -> None:
     store = await Store.open(None, changes=3)
     await put(store, (NODES, "", "n"))
     watch = store.watch(NODES, since=2)
@@ -409,7 +409,7 @@ async def test_a_quiet_watch_is_not_too_old_however_much_happens_elsewhere() -> 
         assert told(await reader.next()) == [(MODIFIED, "n", 53)]
 
 
-async def test_a_watch_survives_its_lane_running_empty_and_filling_again() -> None:
+async def test_watch_survives_its_event_buffer_being_emptied() -> None:
     store = await Store.open(None, changes=2)
     watch = store.watch(PODS, namespace="mine", since=1)
     for _ in range(3):

@@ -105,7 +105,7 @@ async def test_eviction_with_a_failing_precondition_leaves_the_pod_unmarked(ship
     assert ship.find("pods", "bridge")["metadata"]["deletionTimestamp"]
 
 
-async def test_an_eviction_is_taken_off_the_budget(ship: Ship) -> None:
+async def test_eviction_decrements_the_disruption_budget(ship: Ship) -> None:
     await ship.budget(disruptionsAllowed=2, currentHealthy=3)
     await ship.pod()
     await ship.evict()
@@ -114,7 +114,7 @@ async def test_an_eviction_is_taken_off_the_budget(ship: Ship) -> None:
     assert list(state["disruptedPods"]) == ["bridge"]
 
 
-async def test_a_dry_run_takes_nothing(ship: Ship) -> None:
+async def test_dry_run_eviction_changes_nothing(ship: Ship) -> None:
     await ship.budget(disruptionsAllowed=1)
     await ship.pod()
     await ship.evict(dry_run=True)
@@ -146,7 +146,7 @@ FALSE = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": "
         ),
     ],
 )
-async def test_a_budget_that_is_spent_says_why(
+async def test_refused_eviction_names_the_reason_of_the_budget(
     ship: Ship, status: dict[str, Any], told: str, retry: str | None
 ) -> None:
     await ship.budget(**status)
@@ -161,7 +161,9 @@ async def test_a_budget_that_is_spent_says_why(
     ("phase", "policy", "healthy"),
     [("Pending", "", 0), ("Failed", "", 0), ("Running", "", 1), ("Running", "AlwaysAllow", 0)],
 )
-async def test_a_pod_that_does_no_work_may_go(ship: Ship, phase: str, policy: str, healthy: int) -> None:
+async def test_pod_that_is_not_ready_is_evicted_without_a_disruption(
+    ship: Ship, phase: str, policy: str, healthy: int
+) -> None:
     await ship.budget(policy=policy, currentHealthy=healthy)
     await ship.pod(phase=phase)
     await ship.evict()

@@ -17,7 +17,7 @@ def kubeconfig(fairway_hub: HubAddress) -> Path:
     return fairway_hub.kubeconfig
 
 
-async def test_a_whole_number_with_a_point_is_kept_without(kubeconfig: Path) -> None:
+async def test_whole_float_is_stored_as_integer(kubeconfig: Path) -> None:
     async with Client.from_kubeconfig(kubeconfig) as client:
         path = PLACEMENTS.path(namespace="default")
         body = b"""{"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
@@ -30,7 +30,7 @@ async def test_a_whole_number_with_a_point_is_kept_without(kubeconfig: Path) -> 
         assert (found.spec.numberOfClusters, found.spec.tolerations[0].tolerationSeconds) == (1000, 0)
 
 
-async def test_an_old_placement_is_applied_by_the_hub(kubeconfig: Path) -> None:
+async def test_v1alpha1_placement_can_be_applied(kubeconfig: Path) -> None:
     async with Client.from_kubeconfig(kubeconfig) as client:
         applied: dict[str, Any] = {
             "apiVersion": "cluster.open-cluster-management.io/v1alpha1",
