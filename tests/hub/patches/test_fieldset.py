@@ -51,10 +51,6 @@ def test_fieldset_intersection() -> None:
     assert intersection(left, left) == left
 
 
-def test_fieldset_leaves() -> None:
-    assert fieldset.leaves(of(("a",), ("a", "b"), ("c",))) == of(("a", "b"), ("c",))
-
-
 def test_fieldset_contains_and_subset() -> None:
     fields = of(("a", "b"), ("c",))
     assert contains(fields, "f:a", "f:b")

@@ -135,11 +135,6 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     return shared
 
 
-def leaves(fields: FieldSet) -> FieldSet:
-    """Remove paths that are prefixes of others."""
-    return {name: leaves(inner) if inner else LEAF for name, inner in fields.items() if name != SELF}
-
-
 def contains(fields: FieldSet, *path: str) -> bool:
     """Return whether the path of these elements is in the set."""
     if not path:
