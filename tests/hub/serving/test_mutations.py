@@ -1,0 +1,52 @@
+"""Responses to writes that depend on a write which is not on disk yet."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clients.talk import Talk
+from fairway.hub.storage.group_commit import Disk
+from fairway.testing.hub import embedded_hub
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+NAMED = {"metadata": {"name": "a"}}
+
+
+async def test_conflict_no_op_and_dry_run_wait_for_the_write_they_depend_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a client could read before the write is visible, and a crash could undo what it was told."""
+    gate, run = asyncio.Event(), Disk.run
+    gate.set()
+
+    async def gated(disk: Disk, call: Callable[[], None]) -> None:
+        await gate.wait()
+        await run(disk, call)
+
+    monkeypatch.setattr(Disk, "run", gated)
+    async with embedded_hub(folder=tmp_path, definitions=(), controllers=frozenset()) as hub:
+        context = ssl.create_default_context(cadata=hub.authority_pem)
+        context.load_cert_chain(tmp_path / "pki" / "admin.pem")
+        async with Talk(url=hub.url, context=context) as talk:
+            gate.clear()
+            first = asyncio.create_task(talk.call("POST", MAPS, body=NAMED))
+            while hub.store.head(("configmaps", "default", "a")) is None:
+                await asyncio.sleep(0)
+            dependents = [
+                asyncio.create_task(talk.call(method, path, body=body))
+                for method, path, body in (
+                    ("POST", MAPS, NAMED),
+                    ("PUT", f"{MAPS}/a", NAMED),
+                    ("PUT", f"{MAPS}/a?dryRun=All", {**NAMED, "data": {"k": "v"}}),
+                    ("DELETE", f"{MAPS}/a?dryRun=All", None),
+                )
+            ]
+            waiting = hub.store._committer
+            while len(waiting._waiting) < len(dependents) and not any(each.done() for each in dependents):
+                await asyncio.sleep(0)
+            assert not any(each.done() for each in (first, *dependents))
+            gate.set()
+            assert [(await each)[0] for each in (first, *dependents)] == [201, 409, 200, 200, 200]
