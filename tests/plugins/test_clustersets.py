@@ -213,7 +213,9 @@ def test_invalid_set_freezes_only_placements_that_use_it(broken: object, error: 
         assert found.frozen
         assert found.status.code is Code.ERROR
         assert found.error == f'failed to get clusters from ClusterSet "odd": {error}'
-        assert world.placements["ns1", name].status.conditions == ()
+        (condition,) = world.placements["ns1", name].status.conditions
+        assert (condition.type, condition.status) == ("PlacementSatisfied", "False")
+        assert condition.message == found.error
     found = world.place(("ns1", "bystander"), now=NOW_MICROS)
     assert not found.frozen
     assert found.outcome.selected == ["blue-1", "blue-2"]

@@ -203,7 +203,7 @@ class TestCounts:
 
 
 class TestPrioritizers:
-    def test_too_many_list_items_are_misconfigured(self) -> None:
+    def test_too_many_prioritizers_are_misconfigured(self) -> None:
         many = [make.addon(f"s{at}") for at in range(MOST_PRIORITIZERS + 1)]
         workload = PlacementWorkload(make.placement(spec=PlacementSpec(prioritizerPolicy=make.policy(*many))))
         status = place(fleet(3), workload).status
@@ -211,7 +211,7 @@ class TestPrioritizers:
         assert f"has {MOST_PRIORITIZERS + 1} entries" in status.message
         assert f"at most {MOST_PRIORITIZERS}" in status.message
 
-    def test_maximum_number_of_items_is_accepted(self) -> None:
+    def test_maximum_number_of_prioritizers_is_counted(self) -> None:
         made = fleet(2)
         made.upsert_score(make.score("c1", {f"s{MOST_PRIORITIZERS - 1}": 7}))
         many = [make.addon(f"s{at}") for at in range(MOST_PRIORITIZERS)]
