@@ -17,6 +17,7 @@ import os
 import pkgutil
 import resource
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -170,6 +171,20 @@ def run(
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess(process.args, status, output.read(), errors.read())
+
+
+def shell(command: str, *, env: Mapping[str, str], cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a line of a shell, with stderr in ``stdout``; one that only calls ``fairway`` is forked."""
+    words = shlex.split(command)
+    if words[:1] != ["fairway"] or set(command) & set("|&;<>()$`\\\n*?[]{}~#"):
+        return subprocess.run(
+            ["sh", "-c", f"{{ {command}\n}} 2>&1"], cwd=cwd, env=env, stdout=PIPE, text=True, check=False
+        )
+    with tempfile.TemporaryFile("w+") as output:
+        with Process(words[1:], stdout=output, stderr=output, env=env, cwd=cwd) as process:
+            status = process.wait()
+        output.seek(0)
+        return subprocess.CompletedProcess(words, status, output.read())
 
 
 def _stream(given: int | IO[str] | None, standard: int) -> tuple[IO[str] | None, int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+import forked
 from cli.accept.test_accept import Asked, allow, ask, subject, waiting
 from cli.live_hub import EXAMPLE, ROOT, act, fill, write_status
 from fairway.api.kinds import decode, encode
@@ -37,7 +38,9 @@ def normal(text: str) -> str:
     """Remove values that differ between hubs."""
     text = re.sub(r"uid: [-0-9a-f]{36}", "uid: UID", text)
     text = re.sub(r"resourceVersion: '\d+'", "resourceVersion: VERSION", text)
-    text = re.sub(r"(creationTimestamp|lastTransitionTime): '[-0-9TZ:]+'", r"\1: WHEN", text)
+    text = re.sub(
+        r"(creationTimestamp|lastTransitionTime|lastScoreUpdateTime): '[-0-9TZ:]+'", r"\1: WHEN", text
+    )
     return re.sub(r"  \d+[smh]\d*[sm]?$", "  AGE", text, flags=re.M).rstrip()
 
 
@@ -64,9 +67,11 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder; the hub has a decided fleet and a cluster that requests to join."""
     folder = tmp_path_factory.mktemp("docs")
     out = folder / "decided.json"
-    with out.open("w") as stream:
-        command = [sys.executable, "-m", "fairway", "place", "-f", str(EXAMPLE), "-o", "json"]
-        subprocess.run(command, check=True, stdout=stream)
+    with (
+        out.open("w") as stream,
+        forked.Process(["place", "-f", EXAMPLE, "-o", "json"], stdout=stream) as process,
+    ):
+        assert process.wait() == 0
     decided = json.loads(out.read_text())["items"]
     with hub_in_thread(folder=folder) as hub:
         pages = [decode(each) for each in decided if each["kind"] == "PlacementDecision"]
@@ -91,15 +96,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def told(folder: Path, command: str) -> str:
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env=environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    done = forked.shell(command, env=environment(folder), cwd=folder)
     assert done.returncode in (0, 1, 2)
     assert "internal error" not in done.stdout
     return done.stdout

@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -213,6 +214,10 @@ def _debugging() -> bool:
 
 
 def _print_error(text: str) -> None:
+    if sys.stdout is not None:
+        # Otherwise a file that both streams are written to has the error before the output.
+        with suppress(OSError):
+            sys.stdout.flush()
     try:
         say(text, stream=sys.stderr)
         sys.stderr.flush()

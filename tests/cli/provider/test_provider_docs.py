@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 import pytest
 import yaml
 
+import forked
 from cli.live_hub import ROOT, act
 from fairway.api.kinds import decode
 from fairway.api.placement import Placement
@@ -72,14 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def told(folder: Path, command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KUBECONFIG": "kubeconfig", "COLUMNS": "120", "NO_COLOR": "1"}
-    done = subprocess.run(
-        ["sh", "-c", f"{{ {command}\n}} 2>&1"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forked.shell(command, env=environment, cwd=folder)
     assert done.returncode in (0, 1)
     return done.stdout
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from msgspec import structs
 
+import forked
 from cli.get.test_provider_listing import LONG, publish
 from cli.live_hub import ROOT, act, fill
 from fairway.api.cluster import ManagedCluster
@@ -83,10 +83,8 @@ def test_trust_page_shows_the_printed_output(terminal: Path, command: str, outpu
         "COLUMNS": "120",
         "NO_COLOR": "1",
     }
-    run = subprocess.run(
-        ["sh", "-c", command], cwd=terminal, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stderr) == (0, "")
+    run = forked.shell(command, env=environment, cwd=terminal)
+    assert run.returncode == 0, run.stdout
     assert normal(run.stdout) == normal(output)
 
 
