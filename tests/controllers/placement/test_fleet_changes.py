@@ -1,4 +1,4 @@
-"""Decisions follow the fleet: clusters, sets and bindings come, change and go."""
+"""Decisions follow clusters, sets and bindings; tests/controllers/steps tries many more changes in memory."""
 
 import pytest
 
@@ -6,55 +6,15 @@ from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector
 from fairway.controllers.manager import Manager
-from fairway.kube import (
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-)
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS
 
 pytestmark = pytest.mark.embedded
 
 BY_VENDOR = LabelSelector(matchLabels={"vendor": "one"})
 
 
-async def test_the_number_of_clusters_grows(manager: Manager, world: World) -> None:
-    await world.clusters(*"abcdefgh")
-    await world.place("p", PlacementSpec(numberOfClusters=5))
-    await world.chooses("p", *"abcde")
-    await world.replace("p", numberOfClusters=8)
-    await world.chooses("p", *"abcdefgh")
-    assert world.reason("p") == "AllDecisionsScheduled"
-
-
-async def test_the_number_of_clusters_shrinks(manager: Manager, world: World) -> None:
-    await world.clusters(*"abcde")
-    await world.place("p", PlacementSpec(numberOfClusters=10))
-    await world.chooses("p", *"abcde")
-    assert world.condition("p") == ("False", "NotAllDecisionsScheduled", "5 cluster decisions unscheduled")
-    await world.replace("p", numberOfClusters=4)
-    await world.chooses("p", *"abcd")
-    assert world.reason("p") == "AllDecisionsScheduled"
-
-
-async def test_without_a_number_all_clusters_are_chosen(manager: Manager, world: World) -> None:
-    await world.clusters(*"ab")
-    await world.place("p", PlacementSpec(numberOfClusters=1))
-    await world.chooses("p", "a")
-    await world.replace("p", numberOfClusters=None)
-    await world.chooses("p", *"ab")
-
-
-async def test_added_clusters_are_selected(manager: Manager, world: World) -> None:
-    await world.clusters(*"abcde")
-    await world.place("p", PlacementSpec(numberOfClusters=7))
-    await world.chooses("p", *"abcde")
-    await world.clusters("f", "g", "h")
-    await world.chooses("p", *"abcdefg")
-    assert world.reason("p") == "AllDecisionsScheduled"
-
-
 @pytest.mark.both_hubs
-async def test_a_cluster_is_deleted(manager: Manager, world: World) -> None:
+async def test_deleted_cluster_leaves_its_decisions(manager: Manager, world: World) -> None:
     await world.clusters(*"abc")
     await world.place()
     await world.chooses("p", *"abc")
@@ -74,29 +34,7 @@ async def test_a_cluster_that_is_being_deleted_is_left(manager: Manager, world: 
     await world.edit(MANAGED_CLUSTERS, world.full("e"), {"metadata": {"finalizers": None}})
 
 
-async def test_the_last_cluster_goes(manager: Manager, world: World) -> None:
-    await world.clusters("a")
-    await world.place()
-    await world.chooses("p", "a")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.chooses("p")
-    assert list(world.pages("p")) == ["p-decision-1"]
-    assert world.reason("p") == "AllManagedClusterSetsEmpty"
-
-
 # Sets
-
-
-async def test_the_sets_to_choose_from_change(manager: Manager, world: World) -> None:
-    for word, members in (("x", "abc"), ("y", "de")):
-        await world.cluster_set(word)
-        await world.bind(word)
-        for member in members:
-            await world.cluster(member, member_of=word)
-    await world.place("p", PlacementSpec(clusterSets=("x", "y")))
-    await world.chooses("p", *"abcde")
-    await world.replace("p", clusterSets=[world.full("y")])
-    await world.chooses("p", *"de")
 
 
 async def test_a_cluster_moves_to_another_set(manager: Manager, world: World) -> None:
@@ -113,33 +51,6 @@ async def test_a_cluster_moves_to_another_set(manager: Manager, world: World) ->
     await world.change_cluster("a", member_of="")
     await world.chooses("new")
     assert world.reason("new") == "AllManagedClusterSetsEmpty"
-
-
-async def test_a_set_by_labels_gains_and_loses_clusters(manager: Manager, world: World) -> None:
-    await world.cluster_set("kind", selector=BY_VENDOR)
-    await world.bind("kind")
-    await world.place()
-    await world.cluster("a", labels={"vendor": "one"}, member_of="")
-    await world.cluster("b", labels={"vendor": "two"}, member_of="")
-    await world.chooses("p", "a")
-    await world.change_cluster("b", labels={"vendor": "one"})
-    await world.chooses("p", "a", "b")
-    await world.change_cluster("a", labels={"vendor": None})
-    await world.chooses("p", "b")
-    await world.delete(MANAGED_CLUSTERS, world.full("b"))
-    await world.chooses("p")
-
-
-async def test_a_set_of_all_clusters_gains_and_loses_them(manager: Manager, world: World) -> None:
-    await world.cluster_set("everything", selector=LabelSelector())
-    await world.bind("everything")
-    await world.cluster("a", member_of="")
-    await world.place()
-    await world.chooses("p", "a")
-    await world.cluster("b", member_of="")
-    await world.chooses("p", "a", "b")
-    await world.delete(MANAGED_CLUSTERS, world.full("a"))
-    await world.chooses("p", "b")
 
 
 async def test_the_selector_of_a_set_changes(manager: Manager, world: World) -> None:
@@ -183,21 +94,6 @@ async def test_a_set_is_deleted_and_made_again(manager: Manager, world: World) -
     assert world.reason("p") == "NoManagedClusterSetBindings"
     await world.cluster_set("s")
     await world.chooses("p", "a", "b")
-
-
-async def test_unsatisfied_until_another_set_is_bound(manager: Manager, world: World) -> None:
-    """A number that only two sets together can give."""
-    await world.clusters(*"abcde")
-    await world.place("p", PlacementSpec(numberOfClusters=10))
-    await world.chooses("p", *"abcde")
-    assert world.reason("p") == "NotAllDecisionsScheduled"
-    await world.cluster_set("everything", selector=LabelSelector())
-    await world.cluster("f", member_of="")
-    await world.cluster("g", member_of="")
-    await world.replace("p", numberOfClusters=6)
-    await world.bind("everything")
-    await world.chooses("p", *"abcdef")
-    assert world.reason("p") == "AllDecisionsScheduled"
 
 
 async def test_a_binding_that_comes_before_its_set(manager: Manager, world: World) -> None:
