@@ -1,6 +1,7 @@
-"""A clock in virtual time."""
+"""Clocks for tests: virtual time, and time that a test advances."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,3 +19,19 @@ class LoopClock:
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+@dataclass
+class ManualClock:
+    """Both clocks stand still until a test advances them."""
+
+    seconds: float = 0.0
+
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds

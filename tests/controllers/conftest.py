@@ -1,8 +1,7 @@
-"""Controllers at work on a hub: on the embedded one, and in the tier ``kube`` on a real kube-apiserver.
+"""Controllers on a hub: on the embedded one, and in the tier ``kube`` on a real kube-apiserver.
 
-The hub serves all tests of a session; the controllers are each test's own and run in its loop, with the rights that
-``deploy/`` grants and no others. What a test needs on the hub it makes through its ``world``, which also waits for
-what the controllers do.
+The hub serves all tests of a session. Each test runs its own controllers in its event loop, with exactly the rights
+that ``deploy/`` grants. A test creates objects through its ``world``, which also waits for the controllers.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ Rights = dict[frozenset[str], Connection]
 
 
 class Start(Protocol):
-    """Runs controllers, which know all there is when the block begins."""
+    """Runs controllers, which are synced when the block begins."""
 
     def __call__(
         self, settings: Settings = ..., *, clock: Clock = ...
@@ -45,13 +44,13 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def rights(hub: HubUnderTest) -> Rights:
-    """Connections by the controllers that run with them, as far as somebody asked for them already."""
+    """Connections by the set of controllers, created on first use."""
     return {}
 
 
 @pytest.fixture
 async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
-    """The administrator's."""
+    """The administrator's client."""
     async with Client(hub.administrator, field_manager="somebody") as opened:
         yield opened
 
@@ -69,7 +68,7 @@ def start(
     no_error_logs: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Start:
-    # A manager takes what is in memory for eternal. That is true of a process, but not of one that runs tests.
+    # A manager freezes the garbage collector's view, which must not happen in a process that runs tests.
     collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
     monkeypatch.setattr("fairway.controllers.manager.gc", collector)
 
@@ -86,7 +85,7 @@ def start(
             try:
                 yield manager
                 if end.done():
-                    end.result()  # raises what it could not go on for
+                    end.result()  # raises the manager's error
             finally:
                 running_managers.remove(manager)
                 end.cancel()
@@ -96,13 +95,13 @@ def start(
 
 @pytest.fixture
 async def manager(start: Start) -> AsyncIterator[Manager]:
-    """The placement controller, which nobody competes with."""
+    """The placement controller, without election."""
     async with start() as made:
         yield made
 
 
 @pytest.fixture
 async def world(client: Client, running_managers: list[Manager]) -> AsyncIterator[World]:
-    """A corner of the hub with names of its own. What was made in it is gone afterwards."""
+    """A part of the hub with unique names, which is cleared after the test."""
     async with World(client, followers=running_managers) as made:
         yield made

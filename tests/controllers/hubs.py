@@ -1,4 +1,4 @@
-"""A hub to run controllers on, embedded or real, with all kinds served and somebody who collects garbage."""
+"""A hub to run controllers on, embedded or real, with OCM's kinds and a garbage collector."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ class HubUnderTest:
 
     kind: str
     kubeconfig: Path
-    """The administrator's."""
+    """The administrator's kubeconfig."""
 
     @property
     def administrator(self) -> Connection:
@@ -39,7 +39,7 @@ def hub_of(
             yield HubUnderTest(kind=kind, kubeconfig=embedded.kubeconfig)
         return
     with background(real_hub(tools(), folder=folder)) as real:
-        # First the kinds: the garbage collector looks for new ones only every half minute.
+        # Define the kinds first: the garbage collector discovers new ones only every half minute.
         if not bare:
             asyncio.run(define(real.kubeconfig))
         upkeep = controller_manager(
@@ -69,7 +69,7 @@ async def define(kubeconfig: Path) -> None:
 
 
 async def _served(client: Client, path: str) -> None:
-    """A definition is served a moment after it was accepted, and nothing says when."""
+    """Wait until a new kind is served; no condition reports that."""
     while True:
         try:
             await client.request("GET", path)

@@ -1,6 +1,6 @@
-"""Waiting for controllers: until they were told of a write, and until they have nothing left to do.
+"""Wait until controllers have observed a write, and until they have nothing left to do.
 
-A queue that is empty tells less. Every kind has a watch of its own, and any of them may have news on its way.
+An empty queue does not suffice: every kind has its own watch, which may be about to deliver an event.
 """
 
 import asyncio
@@ -15,21 +15,18 @@ from fairway.kube import Client, Informer, Resource
 from fairway.kube.resource import T
 
 DEADLINE: Final = 120.0
-"""Seconds after which a test that waits in vain fails."""
+"""Seconds after which a waiting test fails."""
 
 
 async def told(manager: Manager, resource: Resource[T], written: T) -> None:
-    """Until controllers know what was written, if they look at objects of that kind."""
+    """Wait until the controllers have observed a write, if they watch its kind."""
     version = _version(written)
     for informer in _looking(manager, resource):
         await _until(informer, lambda each: int(each.resource_version) >= version)
 
 
 async def told_of_deletion(manager: Manager, resource: Resource[T], deleted: T) -> None:
-    """Until it is gone, or at least going: whoever holds a finalizer may still keep it.
-
-    Who looks after it may have made another one of the same name by now.
-    """
+    """Wait until the controllers have observed that an object is deleted, being deleted, or recreated."""
     meta = deleted.metadata
 
     def going(informer: Informer[Any]) -> bool:
@@ -41,9 +38,9 @@ async def told_of_deletion(manager: Manager, resource: Resource[T], deleted: T) 
 
 
 async def settled(client: Client, manager: Manager) -> None:
-    """Until controllers know all that is on the hub, and did what was to be done about it.
+    """Wait until the controllers have observed the whole hub and have nothing left to do.
 
-    Who asks sees to it that nobody else goes on writing what they look at.
+    No other client may write meanwhile.
     """
 
     def doing() -> object:
@@ -59,19 +56,19 @@ async def settle(
     quiet: Callable[[], Awaitable[None]],
     doing: Callable[[], object],
 ) -> None:
-    """The same for whoever looks by ``informers``. What they are ``doing`` is another thing once they did something."""
+    """The same for controllers with these informers. ``doing`` changes whenever they do something."""
     async with asyncio.timeout(DEADLINE):
         while True:
             await quiet()
             before = doing()
             known = await asyncio.gather(*(caught_up(client, each) for each in informers.all))
-            # What came in meanwhile may be dealt with already, and what was written about that is news in turn.
+            # Events that arrived meanwhile may be processed already, and have caused writes in turn.
             if all(known) and doing() == before:
                 return
 
 
 async def caught_up(client: Client, informer: Informer[Any]) -> bool:
-    """Waits until an informer has all that was on the hub when asked; whether it had already."""
+    """Wait until an informer has the hub's current objects; return whether it had them already."""
     listed = await client.list(informer.resource, fields=informer.fields)
     there = {(each.metadata.namespace, each.metadata.name) for each in listed.items}
     newest = max((_version(each) for each in listed.items), default=0)
@@ -89,7 +86,7 @@ async def caught_up(client: Client, informer: Informer[Any]) -> bool:
 
 
 def _looking(manager: Manager, resource: Resource[T]) -> list[Informer[Any]]:
-    """Those with a field selector do not hear of every write."""
+    """The informers of a resource, without those with a field selector, which miss some writes."""
     return [each for each in manager.informers.all if each.resource == resource and not each.fields]
 
 

@@ -1,10 +1,10 @@
-"""A corner of a hub for one test: makes clusters, sets, scores and placements there, and sees what becomes of them.
+"""A part of a hub for one test: creates clusters, sets, scores and placements, and observes decisions.
 
-Clusters, sets and namespaces belong to everybody on a hub, so theirs are named by a word and a prefix that nobody else
-has. A test says and sees only the words: ``await world.cluster("a")``, then ``world.chosen("p") == ["a"]``.
+Names of clusters, sets and namespaces have a prefix that is unique to the test. A test uses only the word after it:
+``await world.cluster("a")``, then ``world.chosen("p") == ["a"]``.
 
-Nothing here sleeps. ``eventually`` looks whenever a watch tells something new; ``after`` waits until controllers have
-seen a write and have nothing left to do, which is when it can be told that they did nothing.
+Nothing here sleeps. ``eventually`` checks after every watch event; ``after`` waits until the controllers have observed
+a write and have nothing left to do, which is when a test can assert that they did nothing.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ from fairway.kube.resource import T
 from fairway.testing import builders
 
 SET: Final = "s"
-"""The word of the set that clusters are in unless said otherwise; it is bound to the namespace."""
+"""The default set of clusters, which is bound to the namespace."""
 MARK: Final = "fairway.dev/test"
-"""A label of everything made here that is not in a namespace, to find it again."""
+"""Label of cluster-scoped objects of a test."""
 IN_VAIN: Final = "waited {seconds:g} s in vain. Last seen:\n{seen}"
 
 _IN_NAMESPACES: Final[tuple[Resource[Any], ...]] = (
@@ -64,10 +64,10 @@ _EVERYWHERE: Final[tuple[Resource[Any], ...]] = (MANAGED_CLUSTERS, MANAGED_CLUST
 
 
 class World(View):
-    """Use it in ``async with``. ``namespace`` is there, with a set bound to it that has no clusters yet."""
+    """Use it in ``async with``. ``namespace`` exists, and an empty set is bound to it."""
 
     def __init__(self, client: Client, *, followers: Collection[Manager] = ()) -> None:
-        """``followers`` are told of every write here before the next one is made, as long as they are among them."""
+        """``followers`` observe every write here before the next one is made."""
         prefix = f"t{uuid.uuid4().hex[:8]}"
         super().__init__(client, prefix=prefix, namespace=f"{prefix}-ns")
         self.client = client
@@ -92,7 +92,7 @@ class World(View):
             await self._stack.aclose()
 
     async def _clear(self) -> None:
-        """Namespaces stay: they have nothing in them that counts, and real hubs take long to end them."""
+        """Namespaces stay, because real hubs take long to delete them."""
         for resource in _IN_NAMESPACES:
             for namespace in self._namespaces:
                 await self.client.delete_collection(resource, namespace=namespace)
@@ -199,7 +199,7 @@ class World(View):
         resource: str = "default",
         valid_until: datetime | None = None,
     ) -> AddOnPlacementScore:
-        """Made, or replaced if there is one."""
+        """Create or replace a score."""
         namespace = await self.room(word)
         with suppress(AlreadyExists):
             body = {"metadata": {"name": resource}}
@@ -230,7 +230,7 @@ class World(View):
         namespace: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> Placement:
-        """Sets that are named in the spec are words."""
+        """Sets in the spec are named by their words."""
         namespace = namespace or self.namespace
         spec = spec or PlacementSpec()
         spec = structs.replace(spec, clusterSets=tuple(self.full(each) for each in spec.clusterSets))
@@ -238,24 +238,24 @@ class World(View):
         return await self.create(PLACEMENTS, built, namespace=namespace)
 
     async def replace(self, name: str, **spec: Any) -> Placement:
-        """Some fields of a placement's spec, by others."""
+        """Replace fields of a placement's spec."""
         body = {"spec": msgspec.to_builtins(spec)}
         return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
 
     async def touch(self, name: str) -> Placement:
-        """Has a placement looked at again, though it asks for the same as before."""
+        """Change an annotation of a placement, so that it is reconciled again."""
         body = {"metadata": {"annotations": {"fairway.dev/touched": uuid.uuid4().hex}}}
         return await self.edit(PLACEMENTS, name, body, namespace=self.namespace)
 
     async def hold(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
-        """A decision of nobody, without a label."""
+        """Create a decision without labels, which belongs to no placement."""
         namespace = namespace or self.namespace
         built = builders.decision(name, (), namespace=namespace)
         await self.create(PLACEMENT_DECISIONS, built, namespace=namespace)
         return await self.overwrite(name, *words, namespace=namespace)
 
     async def overwrite(self, name: str, *words: str, namespace: str = "") -> PlacementDecision:
-        """Puts clusters on a page, as somebody might who has no business there."""
+        """Overwrite the clusters of a page, as another client might."""
         chosen = [{"clusterName": self.full(word), "reason": ""} for word in words]
         return await self.edit(
             PLACEMENT_DECISIONS,
@@ -274,7 +274,7 @@ class World(View):
         namespace: str | None = None,
         status: bool = False,
     ) -> T:
-        """A merge patch, as of somebody with kubectl who asks nobody."""
+        """A merge patch without preconditions, as by kubectl."""
         written = await self.client.patch(
             resource,
             name,
@@ -301,7 +301,7 @@ class World(View):
         namespace: str | None = None,
         propagation: Propagation | None = None,
     ) -> None:
-        """In the test's own namespace unless said otherwise, if it is of a kind that lives in one."""
+        """Delete an object, by default in the test's namespace if its kind is namespaced."""
         namespace = (namespace or self.namespace) if resource.namespaced else None
         deleted = await self.client.get(resource, name, namespace=namespace)
         await self.client.delete(resource, name, namespace=namespace, propagation=propagation)
@@ -309,14 +309,14 @@ class World(View):
             await told_of_deletion(manager, resource, deleted)
 
     async def _told(self, resource: Resource[T], written: T) -> None:
-        """Every kind has a watch of its own: news of one may come before older news of another."""
+        """Wait for the followers, because the watches of different kinds are not synchronized."""
         for manager in tuple(self._followers):
             await told(manager, resource, written)
 
     # Waiting
 
     async def eventually(self, true: Callable[[], bool]) -> None:
-        """Looks again whenever a placement, a decision or an event has changed. The view is up to date then."""
+        """Wait until the condition holds, checked after every change of a placement, decision or event."""
         try:
             async with asyncio.timeout(DEADLINE):
                 while not true():
@@ -327,7 +327,7 @@ class World(View):
             pytest.fail(IN_VAIN.format(seconds=DEADLINE, seen=self.describe()))
 
     async def chooses(self, name: str, *words: str, namespace: str = "") -> None:
-        """Until a placement has these clusters, in this order, and its status says as many."""
+        """Wait until a placement selects these clusters, in this order, and its status has their number."""
 
         def chosen() -> bool:
             status = self.status(name, namespace=namespace)
@@ -340,20 +340,17 @@ class World(View):
         await self.eventually(chosen)
 
     async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
-        """Until controllers have seen what was written and have nothing left to do, and all they wrote is seen here."""
+        """Wait until the controllers have observed a write and have nothing left to do, and this view has their writes."""
         await told(manager, resource, written)
         await self.settled(manager)
 
     async def settled(self, manager: Manager) -> None:
-        """Until controllers know all that is on the hub and have nothing left to do, and all of it is seen here.
-
-        A queue that is empty tells less: every kind has its own watch, and another one may have news on its way.
-        """
+        """Wait until the controllers have observed the whole hub and have nothing left to do, and all is seen here."""
         await settled(self.client, manager)
         await self.catch_up()
 
     async def versions(self) -> Versions:
-        """Resource versions of all placements and decisions here: another one tells of a write."""
+        """Resource versions of all placements and decisions here, which change with every write."""
         placements = await self.client.list(PLACEMENTS)
         decisions = await self.client.list(PLACEMENT_DECISIONS)
         return self.versions_of((*placements.items, *decisions.items))

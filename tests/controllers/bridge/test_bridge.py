@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from clocks import ManualClock
 from controllers.clustersets.stage import Stage, at_work, gone, until
-from controllers.clustersets.ticking import Standing
 from controllers.hubs import HubUnderTest
 from controllers.world import World
 from fairway.api.meta import format_time
@@ -50,17 +50,17 @@ BEST_CPU = PlacementSpec(
 
 @asynccontextmanager
 async def bridging(
-    hub: HubUnderTest, options: BridgeOptions = BOTH, *, clock: Standing | None = None
+    hub: HubUnderTest, options: BridgeOptions = BOTH, *, clock: ManualClock | None = None
 ) -> AsyncIterator[Stage]:
     def make(client: Client) -> BridgeController:
-        return BridgeController(client, meters=Meters(), options=options, clock=clock or Standing())
+        return BridgeController(client, meters=Meters(), options=options, clock=clock or ManualClock())
 
     async with at_work(hub, make, rules=RULES) as stage:
         yield stage
 
 
 async def calculate(
-    world: World, word: str, calculator: str, score: int, *, clock: Standing
+    world: World, word: str, calculator: str, score: int, *, clock: ManualClock
 ) -> ManagedClusterScore:
     """As the proposal's agent does it."""
     cluster = await world.room(word)
@@ -112,7 +112,7 @@ def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str,
 
 @pytest.mark.both_hubs
 async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world: World) -> None:
-    clock = Standing()
+    clock = ManualClock()
     options = BridgeOptions(ranges={"cpu": Range(low=0, high=64_000)})
     async with bridging(hub, options, clock=clock):
         await calculate(world, "a", "CPU", 60_000, clock=clock)
@@ -134,7 +134,7 @@ async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world:
 async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
     hub: HubUnderTest, manager: Manager, world: World
 ) -> None:
-    clock = Standing()
+    clock = ManualClock()
     clock.advance((SYSTEM_CLOCK.wall() - clock.wall()).total_seconds())
     async with bridging(hub, BridgeOptions(to_managed=True, ttl=36_000), clock=clock):
         await world.clusters("a", "b")
@@ -150,7 +150,7 @@ async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
 
 @pytest.mark.both_hubs
 async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnderTest, world: World) -> None:
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         end = clock.wall() + timedelta(seconds=180)
         await world.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
@@ -175,7 +175,7 @@ async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnde
 async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
     hub: HubUnderTest, world: World
 ) -> None:
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         began, end = clock.wall(), clock.wall() + timedelta(seconds=900)
         await world.score("a", {"health": 40}, resource="health-score", valid_until=end)
@@ -210,7 +210,7 @@ async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
 
 
 async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world: World) -> None:
-    clock, ahead = Standing(), Standing()
+    clock, ahead = ManualClock(), ManualClock()
     ahead.advance(86_400)
     async with bridging(hub, clock=clock) as stage:
         await calculate(world, "a", "cpu", 50, clock=ahead)
@@ -228,7 +228,7 @@ async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world
 
 @pytest.mark.both_hubs
 async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -> None:
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         await calculate(world, "a", "cpu", 50, clock=clock)
         await world.score("a", {"cpu": 1, "disk": 2}, resource="usage")
@@ -250,7 +250,7 @@ async def _rest(world: World, stage: Stage) -> list[tuple[str, str, str]]:
 
 
 async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: World) -> None:
-    clock = Standing()
+    clock = ManualClock()
     mine = await world.score("a", {"mine": 1}, resource=RESOURCE)
     theirs = await calculate(world, "a", "mine", 7, clock=clock)
     async with bridging(hub, clock=clock) as stage:
@@ -263,7 +263,7 @@ async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: Wo
 
 
 async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) -> None:
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, clock=clock):
         await world.score("a", {"disk": 2}, resource="usage")
         await mirrored(world, "a", "disk", 2)
@@ -275,7 +275,7 @@ async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) 
 async def test_renewals_that_tell_nothing_new_are_written_by_half_lives(
     hub: HubUnderTest, world: World
 ) -> None:
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         await calculate(world, "a", "cpu", 50, clock=clock)
         await bridged(world, "a", having(cpu=50))
@@ -304,7 +304,7 @@ async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World
         def ensure(self) -> None:
             raise Lost("the term is over")
 
-    clock = Standing()
+    clock = ManualClock()
     async with bridging(hub, BridgeOptions(calculators=frozenset({"none"})), clock=clock) as stage:
         written = await calculate(world, "a", "cpu", 50, clock=clock)
         await stage.caught_up(MANAGED_CLUSTER_SCORES, written)

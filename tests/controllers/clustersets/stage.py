@@ -1,4 +1,4 @@
-"""A controller at work on a hub, with the rights it says it needs and no others, and ways to wait for what it does."""
+"""A controller on a hub, with exactly the rights in its ``rbac``, and functions that wait for it."""
 
 import asyncio
 import uuid
@@ -33,11 +33,11 @@ from rigs.processes import POLL
 R = TypeVar("R")
 
 MARK: Final = {"fairway.dev/stage": "here"}
-"""A label of what a test made outside of namespaces, to find it again."""
+"""Label of cluster-scoped objects that a test created."""
 
 
 def fresh(word: str) -> str:
-    """A name nobody else uses: a hub serves all tests of a session."""
+    """A unique name, because a hub serves all tests of a session."""
     return f"{word}-{uuid.uuid4().hex[:8]}"
 
 
@@ -50,13 +50,13 @@ async def clear(client: Client) -> None:
 
 @dataclass(frozen=True)
 class Stage:
-    """``informers`` are those the controller looks at."""
+    """``informers`` are those of the controller."""
 
     controller: Reconciler
     informers: InformerFactory
 
     async def told(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
-        """Until the controller has seen what was written, and found out what there is to do about it."""
+        """Wait until the controller has observed a write and emptied its queue."""
         informer = self.informers.of(resource, fields=fields)
         async with asyncio.timeout(DEADLINE), aclosing(informer.changes()) as changes:
             async for _ in changes:
@@ -65,12 +65,12 @@ class Stage:
             await self.controller.quiet()
 
     async def caught_up(self, resource: Resource[T], written: T, *, fields: str = "") -> None:
-        """Until the controller has seen what was written, and all else, and has nothing left to do."""
+        """Wait until the controller has observed a write and everything else, and has nothing left to do."""
         await self.told(resource, written, fields=fields)
         await self.settled()
 
     async def settled(self) -> None:
-        """Until the controller knows all that is on the hub, and did what was to be done about it."""
+        """Wait until the controller has observed the whole hub and has nothing left to do."""
         queue = self.controller.queue
         await settle(
             self.controller.client,
@@ -106,7 +106,7 @@ async def at_work(
 
 
 async def limited(administrator: Client, connection: Connection, rules: Iterable[Rule]) -> Connection:
-    """As a user who may do exactly this."""
+    """The connection of a user with exactly these rights."""
     needed = tuple(rules)
     granted = await grant(administrator, fresh("suite"), needed)
     made = replace(connection, impersonation=granted.impersonation)
@@ -114,7 +114,7 @@ async def limited(administrator: Client, connection: Connection, rules: Iterable
     asked = {"group": first.groups[0], "resource": first.resources[0], "verb": first.verbs[0]}
     review = {"spec": {"resourceAttributes": asked}}
     async with Client(made) as client, asyncio.timeout(DEADLINE):
-        while True:  # a real hub learns of new roles by watching itself
+        while True:  # a real hub observes new roles through a watch
             answer = await client.request(
                 "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review
             )
@@ -124,9 +124,9 @@ async def limited(administrator: Client, connection: Connection, rules: Iterable
 
 
 async def once_allowed(attempt: Callable[[], Awaitable[R]]) -> R:
-    """What comes of it, as soon as rights that were just given are in force."""
+    """Repeat an attempt until new rights are in force; return its result."""
     async with asyncio.timeout(DEADLINE):
-        while True:  # a real hub learns of new roles and bindings by watching itself
+        while True:  # a real hub observes new roles and bindings through a watch
             try:
                 return await attempt()
             except Forbidden:
@@ -141,7 +141,7 @@ async def until(
     *,
     namespace: str | None = None,
 ) -> T:
-    """The object, as soon as it is as it should be."""
+    """Wait until an object is as wanted, and return it."""
     last: T | None = None
     try:
         async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
@@ -154,7 +154,7 @@ async def until(
 
 
 async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
-    """Until there is no such object."""
+    """Wait until an object is deleted."""
     async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
         async for state in states:
             if state is None:
@@ -181,7 +181,7 @@ async def edit(
     namespace: str | None = None,
     subresource: str | None = None,
 ) -> T:
-    """As somebody with kubectl does it, who asks nobody."""
+    """A merge patch without preconditions, as by kubectl."""
     return await client.patch(
         resource, name, body, kind=Patch.MERGE, namespace=namespace, subresource=subresource
     )

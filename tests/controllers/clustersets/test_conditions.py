@@ -2,7 +2,7 @@
 
 import pytest
 
-from controllers.clustersets.ticking import Standing
+from clocks import ManualClock
 from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
@@ -54,7 +54,7 @@ def test_a_fault_as_long_as_an_object_is_cut() -> None:
 
 
 def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
-    clock = Standing()
+    clock = ManualClock()
     one = with_condition((), empty_condition(count=1), clock=clock)
     clock.advance(60)
     two = with_condition(one, empty_condition(count=2), clock=clock)
@@ -65,7 +65,7 @@ def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
 
 
 def test_of_two_conditions_of_one_type_one_stays() -> None:
-    clock = Standing()
+    clock = ManualClock()
     wanted = empty_condition(count=1)
     other = Condition(type="Painted", status="True", reason="Red", lastTransitionTime=clock.wall())
     double = (*with_condition((other,), wanted, clock=clock), Condition(type=EMPTY, status="True"))

@@ -1,10 +1,10 @@
 """Placements whose expressions are much work are decided in slices, and namespaces take turns."""
 
 import asyncio
-from datetime import UTC, datetime
 
 import pytest
 
+from clocks import ManualClock
 from fairway.controllers.placement.slow_lane import (
     QUICK_RATE,
     QUICK_WORK,
@@ -14,20 +14,6 @@ from fairway.controllers.placement.slow_lane import (
     SlowLane,
 )
 from fairway.controllers.reconciler import Key
-from fairway.kube import Clock
-
-
-class Moments(Clock):
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class Slices:
@@ -36,7 +22,7 @@ class Slices:
     def __init__(self, needed: dict[Key, int]) -> None:
         self.needed = needed
         self.finished: list[Key] = []
-        self.lane = SlowLane(advance=self._advance, done=self.finished.append, clock=Moments())
+        self.lane = SlowLane(advance=self._advance, done=self.finished.append, clock=ManualClock())
         for key in needed:
             self.lane.add(key)
 
@@ -84,7 +70,7 @@ def test_failing_slice_hands_the_placement_to_a_worker() -> None:
     def fail(_key: Key, _work: int) -> bool:
         raise RuntimeError
 
-    lane = SlowLane(advance=fail, done=finished.append, clock=Moments())
+    lane = SlowLane(advance=fail, done=finished.append, clock=ManualClock())
     lane.add(("a", "p"))
     with pytest.raises(RuntimeError):
         lane.step()
@@ -105,21 +91,21 @@ async def test_lane_runs_until_nothing_waits() -> None:
 
 
 def test_namespace_that_used_its_allowance_gets_it_back_with_time() -> None:
-    clock = Moments()
+    clock = ManualClock()
     allowance = Allowance(clock)
     assert allowance.left("a") == QUICK_WORK
     allowance.spend("a", QUICK_WORK)
     assert allowance.left("a") == 0
     assert allowance.left("b") == QUICK_WORK
-    clock.now += QUICK_WORK / QUICK_RATE / 2
+    clock.advance(QUICK_WORK / QUICK_RATE / 2)
     assert allowance.left("a") == QUICK_WORK // 2
-    clock.now += 10
+    clock.advance(10)
     assert allowance.left("a") == QUICK_WORK
     assert not allowance._spaces, "namespaces with a full allowance take no memory"
 
 
 def test_all_namespaces_together_have_an_allowance() -> None:
-    allowance = Allowance(Moments())
+    allowance = Allowance(ManualClock())
     allowance.left("n0")
     for at in range(2 * TOTAL_WORK // QUICK_WORK):
         allowance.spend(f"n{at}", QUICK_WORK)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from clocks import ManualClock
 from controllers.clustersets.stage import Stage, until
-from controllers.clustersets.ticking import Standing
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, SO_SO, WELL, Ward, ward
@@ -402,7 +402,7 @@ async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: W
 @pytest.mark.both_hubs
 async def test_with_the_rights_of_an_installation(start: Start, world: World) -> None:
     """As ``fairway run`` runs it, beside the bridge: health is published as one kind and read as the other."""
-    clock = Standing()
+    clock = ManualClock()
     settings = Settings(
         controllers=frozenset({BRIDGE, RECOVERY}),
         election=None,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from clocks import ManualClock
 from controllers.clustersets.stage import at_work, until
-from controllers.clustersets.ticking import Standing
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, WELL, Ward
 from controllers.world import World
@@ -35,7 +35,7 @@ async def ward(
     hub: HubUnderTest, world: World, *, policy: RecoveryPolicy = ONE, around: Callable[[Patching], Patching]
 ) -> AsyncIterator[Ward]:
     """``around`` makes something else of the client's patches."""
-    clock = Standing()
+    clock = ManualClock()
 
     def make(client: Client) -> RecoveryController:
         setattr(client, "patch", around(client.patch))  # noqa: B010 - mypy forbids the plain assignment

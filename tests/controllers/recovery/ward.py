@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+from clocks import ManualClock
 from controllers.clustersets.stage import Stage, at_work
-from controllers.clustersets.ticking import Standing
 from controllers.hubs import HubUnderTest
 from controllers.settling import DEADLINE
 from controllers.world import World
@@ -35,7 +35,7 @@ SICK, SO_SO, WELL = 10, 50, 80
 class Ward:
     """Time is that of ``clock``: it stands still unless a test ``passes`` it, and then everybody publishes again."""
 
-    def __init__(self, world: World, stage: Stage, clock: Standing, *, calculator: str = "") -> None:
+    def __init__(self, world: World, stage: Stage, clock: ManualClock, *, calculator: str = "") -> None:
         self.world, self.stage, self.clock, self._calculator = world, stage, clock, calculator
         self._health: dict[str, int] = {}
 
@@ -131,9 +131,9 @@ class Ward:
 
 @asynccontextmanager
 async def ward(
-    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy | None = None, clock: Standing | None = None
+    hub: HubUnderTest, world: World, *, policy: RecoveryPolicy | None = None, clock: ManualClock | None = None
 ) -> AsyncIterator[Ward]:
-    clock, policy = clock or Standing(), policy or RecoveryPolicy()
+    clock, policy = clock or ManualClock(), policy or RecoveryPolicy()
 
     def make(client: Client) -> RecoveryController:
         return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)

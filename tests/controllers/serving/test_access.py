@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from clocks import ManualClock
 from fairway.controllers.serving import RULES
 from fairway.controllers.serving import access as access_module
 from fairway.controllers.serving.access import (
@@ -36,17 +36,6 @@ KNOWN = {
 }
 
 
-class Ticking:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.now, UTC)
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 class Hub(Client):
     """Answers every review with the same status, and remembers what it was asked."""
 
@@ -69,8 +58,8 @@ class Hub(Client):
 
 
 @pytest.fixture
-def clock() -> Ticking:
-    return Ticking()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 def test_the_rights_needed_are_the_two_reviews() -> None:
@@ -80,7 +69,7 @@ def test_the_rights_needed_are_the_two_reviews() -> None:
     ]
 
 
-async def test_a_token_is_reviewed_and_its_user_known(clock: Ticking) -> None:
+async def test_a_token_is_reviewed_and_its_user_known(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     assert await Authorizer(hub, clock=clock).user("secret") == ALICE
     assert hub.asked == [("POST", TOKEN_REVIEWS, {"spec": {"token": "secret"}})]
@@ -96,29 +85,29 @@ async def test_a_token_is_reviewed_and_its_user_known(clock: Ticking) -> None:
         {},
     ],
 )
-async def test_without_a_yes_it_is_a_no(clock: Ticking, status: dict[str, Any]) -> None:
+async def test_without_a_yes_it_is_a_no(clock: ManualClock, status: dict[str, Any]) -> None:
     assert await Authorizer(Hub(status), clock=clock).user("secret") is None
 
 
-async def test_a_user_may_have_no_groups(clock: Ticking) -> None:
+async def test_a_user_may_have_no_groups(clock: ManualClock) -> None:
     status = {"authenticated": True, "user": {"username": "bob", "groups": None, "extra": None}}
     assert await Authorizer(Hub(status), clock=clock).user("secret") == User(name="bob")
 
 
 @pytest.mark.parametrize("status", [KNOWN, {}])
-async def test_an_answer_is_remembered_for_a_while(clock: Ticking, status: dict[str, Any]) -> None:
+async def test_an_answer_is_remembered_for_a_while(clock: ManualClock, status: dict[str, Any]) -> None:
     hub = Hub(status)
     access = Authorizer(hub, clock=clock)
     first = await access.user("secret")
-    clock.now += REMEMBERED_SECONDS - 0.1
+    clock.advance(REMEMBERED_SECONDS - 0.1)
     assert await access.user("secret") == first
     assert len(hub.asked) == 1
-    clock.now += 0.2
+    clock.advance(0.2)
     assert await access.user("secret") == first
     assert len(hub.asked) == 2
 
 
-async def test_tokens_are_not_mixed_up(clock: Ticking) -> None:
+async def test_tokens_are_not_mixed_up(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     await access.user("secret")
@@ -127,7 +116,7 @@ async def test_tokens_are_not_mixed_up(clock: Ticking) -> None:
     assert await access.user("secret") == ALICE
 
 
-async def test_an_error_is_not_remembered(clock: Ticking) -> None:
+async def test_an_error_is_not_remembered(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     hub.error = Forbidden("no", code=403)
@@ -137,7 +126,7 @@ async def test_an_error_is_not_remembered(clock: Ticking) -> None:
     assert await access.user("secret") == ALICE
 
 
-async def test_strangers_are_rationed_and_the_known_are_not(clock: Ticking) -> None:
+async def test_strangers_are_rationed_and_the_known_are_not(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     await access.user("known")
@@ -147,11 +136,11 @@ async def test_strangers_are_rationed_and_the_known_are_not(clock: Ticking) -> N
         await access.user("one too many")
     assert await access.user("known") == ALICE
     assert len(hub.asked) == STRANGERS_BURST
-    clock.now += STRANGERS_EVERY
+    clock.advance(STRANGERS_EVERY)
     assert await access.user("one too many") == ALICE
 
 
-async def test_only_so_many_are_remembered(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_are_remembered(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "REMEMBERED", 3)
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
@@ -162,7 +151,7 @@ async def test_only_so_many_are_remembered(clock: Ticking, monkeypatch: pytest.M
     assert len(hub.asked) == 5
 
 
-async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: Ticking) -> None:
+async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: ManualClock) -> None:
     hub = Hub({"allowed": True, "reason": "RBAC: allowed"})
     verdict = await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/debug/placements/a/b")
     assert verdict == AccessDecision(True, "RBAC: allowed")
@@ -178,7 +167,7 @@ async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: Ticking
 @pytest.mark.parametrize("verb", ["get", "create"])
 @pytest.mark.parametrize("namespace", ["ns1", ""])
 async def test_placements_are_asked_about_in_their_namespace(
-    clock: Ticking, verb: str, namespace: str
+    clock: ManualClock, verb: str, namespace: str
 ) -> None:
     hub = Hub({"allowed": False, "reason": "no rule"})
     verdict = await Authorizer(hub, clock=clock).placements(ALICE, verb=verb, namespace=namespace)
@@ -196,7 +185,7 @@ async def test_placements_are_asked_about_in_their_namespace(
     assert body["spec"]["extra"] == {"example.com/scope": ["a", "b"]}
 
 
-async def test_rights_are_asked_each_time(clock: Ticking) -> None:
+async def test_rights_are_asked_each_time(clock: ManualClock) -> None:
     hub = Hub({"allowed": True})
     access = Authorizer(hub, clock=clock)
     assert (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
@@ -204,13 +193,13 @@ async def test_rights_are_asked_each_time(clock: Ticking) -> None:
     assert not (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
 
 
-async def test_denial_outweighs_permission(clock: Ticking) -> None:
+async def test_denial_outweighs_permission(clock: ManualClock) -> None:
     hub = Hub({"allowed": True, "denied": True})
     assert not (await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"status": {"allowed": "yes"}}', b'{"status": null}'])
-async def test_what_is_no_review_is_no_permission(clock: Ticking, raw: bytes) -> None:
+async def test_what_is_no_review_is_no_permission(clock: ManualClock, raw: bytes) -> None:
     hub = Hub()
     hub.raw = raw
     with pytest.raises(UnreadableError, match="the hub's response is not a review"):
