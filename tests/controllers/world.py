@@ -340,7 +340,7 @@ class World(View):
         await self.eventually(chosen)
 
     async def after(self, manager: Manager, resource: Resource[T], written: T) -> None:
-        """Wait until the controllers have observed a write and have nothing left to do, and this view has their writes."""
+        """Wait until the controllers have observed a write and have nothing left to do, and this view is current."""
         await told(manager, resource, written)
         await self.settled(manager)
 

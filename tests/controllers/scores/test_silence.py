@@ -282,6 +282,8 @@ async def test_a_cluster_that_comes_back_in_time_finds_its_scores() -> None:
         await asyncio.sleep(50)
         hub.join("c")
         await asyncio.sleep(500)
+        hub.drop(MANAGED_CLUSTERS, "c")
+        await asyncio.sleep(50)  # the grace period starts again
         assert hub.values() == {"cpu": 1}
         assert events.told == []
 
