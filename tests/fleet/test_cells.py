@@ -142,7 +142,7 @@ LATER = Taint(key="gpu", value="v", effect="NoSelect", timeAdded=NOW + timedelta
         pytest.param(
             edited("status", capacity={}), {("capacity", "cpu")}, id="capacity not reported any more"
         ),
-        pytest.param(edited("spec", leaseDurationSeconds=9), set(), id="what nobody has a column for"),
+        pytest.param(edited("spec", leaseDurationSeconds=9), set(), id="field without a column"),
     ],
 )
 def test_changed_columns_of_two_cluster_versions(new: ManagedCluster, expected: set[Key]) -> None:

@@ -34,7 +34,7 @@ def test_repeated_decision_query_counts_nothing_again() -> None:
     [
         pytest.param(Holding(MINE, ("b",)), {"b": 1}, id="another cluster"),
         pytest.param(Holding(OTHER, ("a",)), {}, id="another placement's now"),
-        pytest.param(Holding(None, ("a",)), {}, id="nobody's now"),
+        pytest.param(Holding(None, ("a",)), {}, id="without an owner"),
         pytest.param(None, {}, id="gone"),
     ],
 )

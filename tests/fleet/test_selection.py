@@ -32,12 +32,12 @@ def names(snapshot: Snapshot, bits: Bits) -> str:
         pytest.param((), "abcd", id="no requirement"),
         pytest.param((requirement("env", "In", "prod"),), "a", id="In one value"),
         pytest.param((requirement("env", "In", "prod", "dev", "nowhere"),), "ab", id="In several values"),
-        pytest.param((requirement("env", "In", "nowhere"),), "", id="In a value nobody has"),
+        pytest.param((requirement("env", "In", "nowhere"),), "", id="In a missing value"),
         pytest.param((requirement("env", "NotIn", "prod", "dev"),), "cd", id="NotIn, missing included"),
-        pytest.param((requirement("env", "NotIn", "nowhere"),), "abcd", id="NotIn a value nobody has"),
+        pytest.param((requirement("env", "NotIn", "nowhere"),), "abcd", id="NotIn a missing value"),
         pytest.param((requirement("gpu", "Exists"),), "ac", id="Exists"),
         pytest.param((requirement("gpu", "DoesNotExist"),), "bd", id="DoesNotExist"),
-        pytest.param((requirement("nowhere", "Exists"),), "", id="a key nobody has exists nowhere"),
+        pytest.param((requirement("nowhere", "Exists"),), "", id="Exists with a missing key"),
         pytest.param((requirement("nowhere", "DoesNotExist"),), "abcd", id="and is missing everywhere"),
         pytest.param(
             (requirement("gpu", "Exists"), requirement("env", "NotIn", "prod")), "c", id="all must be met"

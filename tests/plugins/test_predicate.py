@@ -33,8 +33,10 @@ def claims(key: str, operator: str, *values: str) -> ClusterPredicate:
 @pytest.mark.parametrize(
     ("predicates", "expected"),
     [
-        pytest.param((), "both claim label neither", id="no predicate lets everybody pass"),
-        pytest.param((predicate(),), "both claim label neither", id="an empty predicate lets everybody pass"),
+        pytest.param((), "both claim label neither", id="no predicate passes every cluster"),
+        pytest.param(
+            (predicate(),), "both claim label neither", id="an empty predicate passes every cluster"
+        ),
         pytest.param((PROD,), "both label", id="a label must have the value"),
         pytest.param((EU,), "both claim", id="a claim must have the value"),
         pytest.param((PROD, EU), "both claim label", id="any one predicate is enough"),
@@ -52,7 +54,7 @@ def claims(key: str, operator: str, *values: str) -> ClusterPredicate:
         ),
         pytest.param((claims("region", "Exists"),), "both claim label", id="Exists wants any claim"),
         pytest.param((labels("env", "In", "dev", "qa"),), "claim", id="In takes any of the values"),
-        pytest.param((labels("nowhere", "In", "x"),), "", id="a key nobody has matches nobody"),
+        pytest.param((labels("nowhere", "In", "x"),), "", id="a missing key matches no cluster"),
         pytest.param(
             (predicate(cel=['managedCluster.metadata.labels["env"] == "prod"']),),
             "both label",
@@ -91,7 +93,7 @@ def claims(key: str, operator: str, *values: str) -> ClusterPredicate:
             id="CEL and labels must both match",
         ),
         pytest.param(
-            (predicate(cel=["1 + 1"]),), "", id="an expression that is not a boolean matches nobody"
+            (predicate(cel=["1 + 1"]),), "", id="an expression that is not a boolean matches no cluster"
         ),
     ],
 )

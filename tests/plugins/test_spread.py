@@ -110,7 +110,7 @@ LOPSIDED = "a1:eu a2:eu a3:eu a4:eu b1:us c1:ap"
             "a1 b1:eu c1:us", spread(over("region", SOFT), wanted=3), "a1 b1 c1", id="but takes them"
         ),
         pytest.param(
-            "a1 a2", spread(over("region", SOFT), wanted=1), "a1", id="also when nobody has the label"
+            "a1 a2", spread(over("region", SOFT), wanted=1), "a1", id="also if no cluster has the label"
         ),
     ],
 )

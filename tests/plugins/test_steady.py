@@ -20,7 +20,7 @@ THREE = (cluster("c1"), cluster("c2"), cluster("c3"))
         pytest.param(
             (decision("d", ["c3", "c3"], placement="p1"),), (0, 0, 100), id="named twice counts once"
         ),
-        pytest.param((decision("d", ["c1"], placement="p2"),), (0, 0, 0), id="somebody else's decision"),
+        pytest.param((decision("d", ["c1"], placement="p2"),), (0, 0, 0), id="decision of another placement"),
         pytest.param((decision("d", ["c1"]),), (0, 0, 0), id="a decision without a label"),
         pytest.param(
             (decision("d", ["c1"], placement="p1", namespace="ns2"),), (0, 0, 0), id="another namespace"

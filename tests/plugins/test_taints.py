@@ -64,7 +64,7 @@ OTHER = tolerate("other", "Exists")
         pytest.param(
             (taint(),), (tolerate(operator="Almost"),), False, id="an unknown operator never matches"
         ),
-        pytest.param((taint(effect=PREFER),), (), True, id="PreferNoSelect keeps nobody out"),
+        pytest.param((taint(effect=PREFER),), (), True, id="PreferNoSelect rejects no cluster"),
         pytest.param((taint(effect="Avoid"),), (), False, id="an unknown effect keeps out like NoSelect"),
         pytest.param((taint(effect="Avoid"),), (EXISTS,), True, id="an unknown effect can be tolerated"),
         pytest.param(
@@ -149,7 +149,7 @@ def test_no_select_if_new_keeps_decided_clusters(
     "other",
     [
         pytest.param(decision("d", ["c1"], placement="p2"), id="of another placement"),
-        pytest.param(decision("d", ["c1"]), id="of nobody"),
+        pytest.param(decision("d", ["c1"]), id="without a placement"),
         pytest.param(decision("d", ["c1"], placement="p1", namespace="ns2"), id="in another namespace"),
     ],
 )
@@ -269,7 +269,7 @@ def test_until_is_the_earliest_toleration_expiry() -> None:
             taint(added=None),
             (tolerate(seconds=10),),
             "has taint gpu:NoSelect, tolerated for 10 s until long ago (the taint has no timeAdded)",
-            id="run out, nobody knows when",
+            id="expired at an unknown time",
         ),
         pytest.param(
             aged(20),
