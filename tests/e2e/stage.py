@@ -131,10 +131,6 @@ class Stage:
         self.processes[name] = process
         return process
 
-    @property
-    def has_kubectl(self) -> bool:
-        return self.tools is not None
-
     async def said(self, name: str, text: str) -> None:
         """Until the process has printed it."""
         async with asyncio.timeout(SECONDS):

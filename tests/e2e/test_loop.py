@@ -1,6 +1,5 @@
 """From two clusters that join a hub to a placement that follows what is really free on them."""
 
-import json
 import os
 import re
 import signal
@@ -157,27 +156,3 @@ async def test_placement_follows_free_resources(stage: Stage) -> None:
         await stage.delete(f"{PODS}/{name}", server="cluster1")
     await scored(stage, "cluster1", 80)
     await decided(stage, "cluster1")
-
-    if stage.has_kubectl:
-        await as_the_documents_print_it(stage)
-
-
-async def as_the_documents_print_it(stage: Stage) -> None:
-    """The commands of OCM's own walk-through."""
-    listed = await stage.kubectl("get", "addonplacementscore", "-A")
-    assert [line.split()[:2] for line in listed.splitlines()] == [
-        ["NAMESPACE", "NAME"],
-        ["cluster1", "resource-usage-score"],
-        ["cluster2", "resource-usage-score"],
-    ]
-    path = '{range .items[*]}{.metadata.namespace}{"\\t"}{.status.scores}{"\\n"}{end}'
-    printed = await stage.kubectl("get", "addonplacementscore", "-A", f"-o=jsonpath={path}")
-    for cluster, line in zip(CLUSTERS, printed.splitlines(), strict=True):
-        name, scores = line.split("\t")
-        assert name == cluster
-        assert json.loads(scores)[0] == {"name": "cpuAvailable", "value": 80}
-    described = await stage.kubectl("describe", "placementdecision", "-n", "default")
-    assert re.search(r"Status:\n  Decisions:\n    Cluster Name:  cluster1\n    Reason:", described)
-    events = await stage.kubectl("describe", "placement", "-n", "default", "placement1")
-    for reason in ("DecisionCreate", "DecisionUpdate", "ScoreUpdate"):
-        assert re.search(rf"Normal +{reason} +\S.* +placement-?[cC]ontroller", events), events

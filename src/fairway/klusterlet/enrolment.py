@@ -6,8 +6,6 @@ one: an administrator could not tell ten requests of one cluster apart.
 
 import asyncio
 import logging
-import secrets
-import string
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from msgspec import Struct
 from fairway.klusterlet.atomic_directory import replace_private
 from fairway.klusterlet.certificates import CertificateError, KeyPair, Subject, new_key, request_for
 from fairway.klusterlet.errors import Refused
+from fairway.klusterlet.names import random_suffix
 from fairway.kube import AlreadyExists, Client, Expired, KubeError, NotFound
 from fairway.kube.csr import (
     APPROVED,
@@ -42,8 +41,6 @@ HAS_FAILED: Final = "the hub could not sign certificate request {name}{why}"
 VANISHED: Final = "certificate request %s was deleted; creating another one"
 UNUSABLE: Final = "the certificate of request %s is not usable (%s); requesting another one"
 OUT_OF_REACH: Final = "cannot get certificate request %s: %s"
-
-_LETTERS: Final = string.ascii_lowercase + string.digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +133,9 @@ class Enrolment:
         wanted = self._wanted
         key = new_key()
         while True:
-            suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
-            request = SubmittedRequest(name=f"{wanted.prefix}{suffix}", key=key, user=wanted.subject.user)
+            request = SubmittedRequest(
+                name=f"{wanted.prefix}{random_suffix()}", key=key, user=wanted.subject.user
+            )
             self._pending.write(request)
             spec: dict[str, object] = {
                 "request": request_for(key, wanted.subject, hosts=wanted.hosts),

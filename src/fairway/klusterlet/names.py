@@ -1,5 +1,7 @@
 """Open Cluster Management's names for objects, labels and conditions of an agent."""
 
+import secrets
+import string
 from typing import Final
 
 CLUSTER_LABEL: Final = "open-cluster-management.io/cluster-name"
@@ -37,3 +39,7 @@ def group_of_add_on(cluster: str, add_on: str) -> str:
 
 def user_of_add_on(cluster: str, add_on: str, agent: str) -> str:
     return f"{group_of_add_on(cluster, add_on)}:agent:{agent}"
+
+
+def random_suffix() -> str:
+    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))

@@ -13,10 +13,8 @@ who may read Secrets on the managed cluster.
 import fcntl
 import hashlib
 import os
-import secrets
 import shutil
 import stat
-import string
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +51,6 @@ BROKEN: Final = (
     "name another folder with --state, or empty this one"
 )
 
-_LETTERS: Final = string.ascii_lowercase + string.digits
 LONGEST_NAME: Final = 200
 _PARTS: Final = ("hub", "pending", "agents")
 _CONTEXT: Final = "default-context"
@@ -111,7 +108,7 @@ class State:
         known = files.get(names.AGENT_NAME, b"").decode("ascii", errors="replace")
         if known:
             return known
-        made = "".join(secrets.choice(_LETTERS) for _ in range(5))
+        made = names.random_suffix()
         own = {names.CLUSTER_NAME: self.cluster.encode(), names.AGENT_NAME: made.encode()}
         self.hub.write({**files, **own})
         return made

@@ -21,7 +21,7 @@ from fairway.kube.credentials import Proof
 from fairway.kube.errors import ConfigError, CredentialError
 from fairway.kube.transport import abandon, why_of
 from fairway.providers.document import Document, Steps
-from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, Reachable, checked_headers, connection_of
+from fairway.providers.endpoint_entry import NO_BYTES, NO_TIME, ServerEntry, checked_headers, connection_of
 from fairway.providers.provider import ProviderError
 
 UNREACHABLE: Final = "SourceUnreachable"
@@ -74,7 +74,7 @@ class Answer:
 class Endpoint:
     """An HTTP server, usable within ``open()``. Its errors never contain a secret."""
 
-    def __init__(self, entry: Reachable, *, folder: Path, document: Document, path: Steps = ()) -> None:
+    def __init__(self, entry: ServerEntry, *, folder: Path, document: Document, path: Steps = ()) -> None:
         """``folder`` is the base of relative paths; ``path`` is the position of the entry. Raises DocumentError."""
         if not entry.timeout > 0:
             raise document.error(NO_TIME, *path, "timeout")

@@ -1,9 +1,8 @@
 """Configuration of an HTTP endpoint, and its validation."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -50,23 +49,6 @@ class TlsEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     insecure: bool = False
 
 
-class Reachable(Protocol):
-    """Settings of a server connection."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def auth(self) -> AuthEntry: ...
-    @property
-    def tls(self) -> TlsEntry: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def max_bytes(self) -> int: ...
-
-
 class EndpointEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     url: str
     auth: AuthEntry = AuthEntry()
@@ -87,7 +69,11 @@ class RemoteEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_field
     max_bytes: int = LARGEST_ANSWER
 
 
-def checked_headers(entry: Reachable, document: Document, path: Steps) -> dict[str, str]:
+ServerEntry = EndpointEntry | RemoteEntry
+"""Settings of a server connection."""
+
+
+def checked_headers(entry: ServerEntry, document: Document, path: Steps) -> dict[str, str]:
     for name, value in entry.headers.items():
         if name.lower() == "authorization":
             raise document.error(OUR_HEADER, *path, "headers", name)
@@ -96,7 +82,7 @@ def checked_headers(entry: Reachable, document: Document, path: Steps) -> dict[s
     return dict(entry.headers)
 
 
-def _checked_url(entry: Reachable, document: Document, path: Steps) -> str:
+def _checked_url(entry: ServerEntry, document: Document, path: Steps) -> str:
     """Errors do not quote the URL, which may contain secrets."""
     try:
         parts = urlsplit(entry.url)
@@ -111,7 +97,7 @@ def _checked_url(entry: Reachable, document: Document, path: Steps) -> str:
     return entry.url.rstrip("/")
 
 
-def connection_of(entry: Reachable, *, folder: Path, document: Document, path: Steps) -> Connection:
+def connection_of(entry: ServerEntry, *, folder: Path, document: Document, path: Steps) -> Connection:
     auth, tls = entry.auth, entry.tls
     if sum(map(bool, (auth.token, auth.token_file, auth.username))) > 1:
         raise document.error(TWO_IDENTITIES, *path, "auth")

@@ -14,8 +14,8 @@ from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition,
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
 from fairway.fleet.scores import SILENT, calculator_of, is_silent
 from fairway.providers.freshness import SEVERITY, Entry, Health, State
+from fairway.providers.sink import PROVIDER
 
-PROVIDER: Final = "fairway.dev/provider"
 UPDATED: Final = ("AddOnPlacementScoreUpdated", "ManagedClusterScoreUpdated")
 AVAILABLE: Final = "ManagedClusterConditionAvailable"
 ADD_ON_AVAILABLE: Final = "Available"

@@ -48,6 +48,7 @@ async def test_companion_failure_does_not_affect_scores(
     assert "but failed to publish them as ManagedClusterScores: the hub refuses" in caplog.text
 
 
+@pytest.mark.embedded
 def test_invalid_calculator_names_are_rejected(client: Client) -> None:
     odd = provider(scores={"queue_free": Direct()}, name="odd")(lambda: 1)
     with pytest.raises(DefinitionError, match="'queue_free' cannot be a calculator"):

@@ -52,6 +52,7 @@ async def test_hub_clock_difference_is_logged_once(
     assert abs(int(said[1]) - 600) < slack
 
 
+@pytest.mark.embedded
 async def test_small_hub_clock_difference_is_ignored(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -68,6 +69,7 @@ async def test_hub_without_date_is_asked_again() -> None:
         assert hub.ahead == timedelta(0)
 
 
+@pytest.mark.embedded
 async def test_scores_expired_by_hub_clock_are_not_ready(
     world: World, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

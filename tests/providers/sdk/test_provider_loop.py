@@ -173,26 +173,6 @@ async def test_wakes_are_debounced() -> None:
         assert provider.readings == [0, 10, 11, 71]
 
 
-async def test_thousand_wakes_cause_one_reading() -> None:
-    """For as long as it lasts; and what they find is not worth a write each time."""
-    provider, sink = Told(), Hand()
-
-    async def storm() -> None:
-        while True:
-            provider.wake()
-            await asyncio.sleep(0.001)
-
-    async with at_work(provider, sink):
-        await asyncio.sleep(0.5)
-        task = asyncio.create_task(storm())
-        await asyncio.sleep(5)
-        task.cancel()
-        assert provider.readings == [0, 1, 2, 3, 4, 5]
-        await asyncio.sleep(100)
-        assert provider.readings[6:] == [6, 66]
-    assert [when for when, _ in sink.writes] == [0, 66]
-
-
 async def test_changed_score_is_written_at_once() -> None:
     value = [10]
     provider, sink = Told(lambda: Reading(values={"free": value[0]})), Hand()
@@ -250,17 +230,6 @@ async def test_clock_set_back_does_not_rejuvenate_readings(caplog: pytest.LogCap
     # The last good reading was after a minute: it is valid for three.
     assert written == [(0, at(3 * 3600 + 180)), (60, at(3 * 3600 + 240)), (120, at(240))]
     assert sum("set back by 10800 s" in record.getMessage() for record in caplog.records) == 1
-
-
-async def test_clock_set_back_does_not_lengthen_pauses() -> None:
-    provider, sink, clock = Told(), Hand(), LoopClock()
-    clock.off = timedelta(days=1)
-    sink.error = SinkError("no route to the hub", reason="TransportError")
-    async with at_work(provider, sink, clock=clock):
-        await asyncio.sleep(10)
-        clock.off, sink.error = timedelta(0), None
-        await asyncio.sleep(60)
-        assert [(when, each.valid_until) for when, each in sink.writes] == [(15, at(180)), (60, at(240))]
 
 
 @pytest.mark.parametrize(

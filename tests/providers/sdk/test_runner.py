@@ -74,6 +74,7 @@ async def until(holds: Callable[[], bool]) -> None:
 # One beside the other
 
 
+@pytest.mark.embedded
 async def test_faulty_providers_do_not_affect_others(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go = threading.Event()
@@ -146,6 +147,7 @@ async def test_faulty_providers_do_not_affect_others(world: World, client: Clien
             go.set()
 
 
+@pytest.mark.embedded
 async def test_hung_provider_is_read_again_after_return(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go, calls = threading.Event(), []
@@ -177,6 +179,7 @@ def times_busy(runner: Runner) -> float:
     return values(runner.meters.expose()).get(name, 0)
 
 
+@pytest.mark.embedded
 async def test_blocking_scale_affects_only_its_provider(world: World, client: Client) -> None:
     cluster = await world.namespace()
     go = threading.Event()
@@ -224,15 +227,6 @@ async def test_crash_between_create_and_status_is_repaired(world: World, client:
     async with running([made], hub=client, cluster=cluster):
         found = await world.scored(cluster, "queue-score", free=5)
         assert found.metadata.uid == left.metadata.uid
-
-
-async def test_second_start_writes_nothing(world: World, client: Client) -> None:
-    cluster = await world.namespace()
-    async with running([one(lambda: 5)], hub=client, cluster=cluster):
-        before = await world.scored(cluster, "queue-score", free=5)
-    async with running([one(lambda: 6)], hub=client, cluster=cluster) as runner:
-        await until(lambda: runner.unready() == [])
-    assert await world.get(cluster, "queue-score") == before
 
 
 async def test_provider_runs_with_declared_rights(world: World) -> None:
@@ -336,6 +330,7 @@ async def test_fleet_provider_scores_new_clusters_at_once(world: World, client: 
         assert third in price.asked[-1]
 
 
+@pytest.mark.embedded
 async def test_deleted_cluster_is_forgotten(world: World, client: Client) -> None:
     name = world.name("price")
     first, second = await world.cluster("c1"), await world.cluster("c2")
@@ -395,6 +390,7 @@ async def test_fleet_provider_runs_with_declared_rights(world: World) -> None:
         await world.scored(first, f"{name}-score", cheap=50)
 
 
+@pytest.mark.embedded
 async def test_readings_of_unknown_clusters_are_dropped(
     world: World, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,7 @@ ROOMY: Document = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 NO_METRICS: dict[str, Any] = {"basis": "requests"}
 
 
+@pytest.mark.embedded
 async def test_counted_changes_wake_usage_provider(cluster: Cluster) -> None:
     async with watched(cluster.client) as seen:
         await seen.until(cpuAvailable=0.0)
@@ -46,6 +47,7 @@ async def test_counted_changes_wake_usage_provider(cluster: Cluster) -> None:
         await seen.until(cpuAvailable=16.0, gpuNodeAvailable=4.0)
 
 
+@pytest.mark.embedded
 async def test_pods_count_on_recreated_node(cluster: Cluster) -> None:
     await cluster.node(node("n1", ROOMY))
     await cluster.pod(pod("a", "n1", {"cpu": "4"}))
@@ -194,6 +196,7 @@ async def test_usage_provider_reports_missing_rights(
     assert refused.value.reason == "NotListed"
 
 
+@pytest.mark.embedded
 async def test_stale_watch_fails_usage_reading(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(cluster.client, **NO_METRICS, interval="1h") as seen:
         await seen.until(cpuAvailable=0.0)
@@ -205,6 +208,7 @@ async def test_stale_watch_fails_usage_reading(cluster: Cluster, monkeypatch: py
         assert refused.value.reason == "WatchLost"
 
 
+@pytest.mark.embedded
 async def test_usage_provider_restart_counts_nothing_twice(cluster: Cluster) -> None:
     """What runs it begins anew when something broke."""
     await cluster.node(node("n1", ROOMY))

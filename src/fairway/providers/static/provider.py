@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,15 +52,7 @@ class StaticScoreEntry(ScoreEntry, frozen=True, kw_only=True, forbid_unknown_fie
         made = super().score(document, *path)
         if made.unit or made.name not in UNITS:
             return made
-        return Score(
-            name=made.name,
-            scale=made.scale,
-            unit=UNITS[made.name],
-            meaning=made.meaning,
-            deadband=made.deadband,
-            thresholds=made.thresholds,
-            half_life=made.half_life,
-        )
+        return replace(made, unit=UNITS[made.name])
 
 
 class StaticEntry(ProviderEntry, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
