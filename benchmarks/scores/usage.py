@@ -137,7 +137,7 @@ async def measure(given: Any) -> dict[str, Any]:
             )
             note(f"{given.nodes:,} nodes and {given.pods:,} pods")
             await load(provider, cluster, figures, given=given)
-            note("counting anew")
+            note("counting again")
             compare(provider, figures)
     return figures
 
@@ -161,7 +161,7 @@ def shown(figures: dict[str, Any]) -> str:
         ("... the slowest", f"{max(readings) * 1e3:.1f} ms"),
         ("pod sent to reading, median", f"{percentile(reactions, 0.5) * 1e3:.2f} ms"),
         ("... 99 of 100", f"{percentile(reactions, 0.99) * 1e3:.2f} ms"),
-        ("counting everything anew", f"{figures['recount'] * 1e3:.0f} ms"),
+        ("counting everything again", f"{figures['recount'] * 1e3:.0f} ms"),
         ("one change and what is free then", f"{figures['change and totals'] * 1e6:.0f} µs"),
         ("... times quicker", f"{figures['recount'] / figures['change and totals']:,.0f}"),
     ]

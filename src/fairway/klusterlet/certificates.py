@@ -13,8 +13,8 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 
 from fairway.klusterlet.errors import KlusterletError
 
-NOT_A_CERTIFICATE: Final = "what the hub signed is no certificate"
-OTHER_KEY: Final = "the certificate belongs to another key than the one it was asked for with"
+NOT_A_CERTIFICATE: Final = "the hub returned an invalid certificate"
+OTHER_KEY: Final = "the certificate is for another key than the requested one"
 
 
 class CertificateError(KlusterletError):

@@ -1,7 +1,7 @@
 """Obtain a certificate: create a key and a CertificateSigningRequest, and wait until it is approved and signed.
 
 Key and request name are stored while the request is pending, so that a restarted klusterlet does not create another
-one: an administrator could not tell ten requests of one cluster apart.
+one: an administrator could not distinguish ten requests of one cluster.
 """
 
 import asyncio

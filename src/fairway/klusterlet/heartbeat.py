@@ -27,12 +27,12 @@ RETRY_SECONDS: Final = 2.0
 NOTEWORTHY_SECONDS: Final = 30.0
 
 CLOCK_OFF: Final = (
-    "the clock of this machine is %.0f s %s that of the hub: a hub that goes by the time in the lease may take the "
-    "cluster for lost, and certificates end at another moment than it seems. Set the clock"
+    "the clock of this machine is %.0f s %s that of the hub: a hub that uses the time in the lease may consider the "
+    "cluster lost, and certificates expire at another time than shown. Set the clock"
 )
 AHEAD_OF: Final = "ahead of"
 BEHIND: Final = "behind"
-NOT_RENEWED: Final = "the lease of cluster %s could not be renewed: %s"
+NOT_RENEWED: Final = "cannot renew the lease of cluster %s: %s"
 
 
 class Heartbeat:

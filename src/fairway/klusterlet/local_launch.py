@@ -29,7 +29,7 @@ NO_VOLUME: Final = "volume {name}: type not supported by local agents: use a sec
 BAD_VOLUME: Final = "{name!r} is not a valid volume name"
 BAD_ACCOUNT: Final = "{name!r} is not a valid service account name"
 LONGEST: Final = 100_000
-TOO_LONG: Final = f"an argument or variable is longer than {LONGEST} characters, with others put into it"
+TOO_LONG: Final = f"an argument or variable is longer than {LONGEST} characters after expansion"
 TOO_MANY_PORTS: Final = "too many ports for a local agent"
 NO_PART: Final = "volume {name}: subPath is not supported by local agents"
 

@@ -15,16 +15,18 @@ from typing import Final
 from fairway.klusterlet.errors import KlusterletError
 
 NOT_RUN: Final = "only `fairway agent run` can be a local agent, not `fairway agent {verb}`"
-NO_OPTION: Final = "option {name!r} is none a local agent can be given; there are {known}"
+NO_OPTION: Final = "option {name!r} is not allowed for local agents; allowed are {known}"
 NO_VALUE: Final = "option {name} has no value"
 A_VALUE: Final = "option {name} takes no value"
-OUTSIDE: Final = "{name} {value!r} is no file of a Secret that is mounted, and a local agent reads no other"
+OUTSIDE: Final = (
+    "{name} {value!r} is not a file of a mounted Secret, the only files that a local agent may read"
+)
 NO_PROVIDER: Final = (
     "{name} {value!r} is not the name of a provider; a local agent runs none from files or modules"
 )
-NOT_HERE: Final = "{name} {value!r} is no port to listen at, such as :8081, or off"
-AS_VARIABLE: Final = "variable {name} stands for an option of the agent; give a local agent the option itself"
-NUL: Final = "{what} has a NUL character in it"
+NOT_HERE: Final = "{name} {value!r} is not a port to listen on, such as :8081, or off"
+AS_VARIABLE: Final = "variable {name} sets an option of the agent; pass the option to a local agent instead"
+NUL: Final = "{what} contains a NUL character"
 
 CONFINED: Final = "--confined-to"
 """Restricts the files that a kubeconfig of the agent may refer to."""

@@ -91,7 +91,7 @@ class CatalogueEntry:
 CATALOGUE: Final[dict[str, CatalogueEntry]] = {
     "health": CatalogueEntry(
         "fairway.providers.health:health",
-        "How well the cluster is: nodes, API server, add-ons and restarts, as one score and each by itself.",
+        "Health of the cluster: nodes, API server, add-ons and restarts, combined and separately.",
     ),
     "hosted-clusters": CatalogueEntry(
         "fairway.providers.hosted.provider:hosted_clusters",
@@ -112,12 +112,12 @@ CATALOGUE: Final[dict[str, CatalogueEntry]] = {
     ),
     "static": CatalogueEntry(
         "fairway.providers.static.provider:create",
-        "What is written down: cost, carbon, latency or preference, by cluster, label or hour.",
+        "Values from a file: cost, carbon, latency or preference, by cluster, label or hour.",
         fleet=True,
     ),
     "forecast": CatalogueEntry(
         "fairway.providers.forecast.provider:create",
-        "What another provider will probably say in a while, and by how much that is wrong.",
+        "Forecasts of another provider's values, with their past error.",
         fleet=True,
     ),
 }

@@ -8,31 +8,34 @@ from fairway.providers.provider import HIGHEST, LOWEST, ClusterProvider, FleetPr
 from fairway.providers.reading_check import MOST_SCORES
 from fairway.providers.scales import needs_fleet
 
-NO_NAME: Final = "{who}: {what} must be set"
-BAD_NAME: Final = "{who}: the name {name!r} must be 1 to 63 letters, digits, '-', '_' or '.', such as queue"
+NO_NAME: Final = "{subject}: {what} must be set"
+BAD_NAME: Final = (
+    "{subject}: the name {name!r} must be 1 to 63 letters, digits, '-', '_' or '.', such as queue"
+)
 BAD_RESOURCE: Final = (
-    "{who}: the resource {name!r} must be lower-case letters, digits, '-' or '.', with letters or digits at both ends "
-    "and beside every '.', such as queue-score"
+    "{subject}: the resource {name!r} must be lower-case letters, digits, '-' or '.', with letters or digits at both "
+    "ends and beside every '.', such as queue-score"
 )
-NO_SCORES: Final = "{who}: it publishes no scores; write at least one"
-TOO_MANY: Final = "{who}: {count} scores are too many for one object; {most} are the most"
-NOT_A_SCORE: Final = "{who}: {given!r} is not a Score"
+NO_SCORES: Final = "{subject}: it publishes no scores; write at least one"
+TOO_MANY: Final = "{subject}: {count} scores are too many for one object; {most} are the most"
+NOT_A_SCORE: Final = "{subject}: {given!r} is not a Score"
 BAD_SCORE: Final = (
-    "{who}: the score name {name!r} must be 1 to 100 letters, digits, '-', '_', '.' or ':', such as queueFree"
+    "{subject}: the score name {name!r} must be 1 to 100 letters, digits, '-', '_', '.' or ':', "
+    "such as queueFree"
 )
-DUPLICATE: Final = "{who}: the score {name} is defined twice"
-NO_SCALE: Final = "{who}: {name} has no scale but {given!r}; write one such as Linear(0, 100)"
+DUPLICATE: Final = "{subject}: the score {name} is defined twice"
+NO_SCALE: Final = "{subject}: {name} has no scale but {given!r}; write one such as Linear(0, 100)"
 NEEDS_FLEET: Final = (
-    "{who}: {name} is scaled relative to the fleet, but the provider reads one cluster; "
+    "{subject}: {name} is scaled relative to the fleet, but the provider reads one cluster; "
     "use @fleet_provider, or a scale with limits"
 )
-BAD_DEADBAND: Final = "{who}: the deadband of {name} must be a whole number from 0 to 200, not {given!r}"
-BAD_THRESHOLD: Final = "{who}: the threshold {given!r} of {name} must be a whole number from -100 to 100"
-BAD_HALF_LIFE: Final = "{who}: the half-life of {name} must be seconds, 0 for no smoothing, not {given!r}"
+BAD_DEADBAND: Final = "{subject}: the deadband of {name} must be a whole number from 0 to 200, not {given!r}"
+BAD_THRESHOLD: Final = "{subject}: the threshold {given!r} of {name} must be a whole number from -100 to 100"
+BAD_HALF_LIFE: Final = "{subject}: the half-life of {name} must be seconds, 0 for no smoothing, not {given!r}"
 BAD_INTERVAL: Final = (
-    "{who}: the interval must be a number of seconds greater than 0, and at most a year, not {given!r}"
+    "{subject}: the interval must be a number of seconds greater than 0, and at most a year, not {given!r}"
 )
-NO_KIND: Final = "{who} is neither a ClusterProvider nor a FleetProvider"
+NO_KIND: Final = "{subject} is neither a ClusterProvider nor a FleetProvider"
 
 LONGEST_INTERVAL: Final = 366 * 86400.0
 
@@ -65,56 +68,56 @@ class DefinitionError(ValueError):
 
 def check(provider: Provider) -> None:
     """Raises DefinitionError."""
-    who = f"provider {getattr(provider, 'name', '') or type(provider).__name__}"
+    subject = f"provider {getattr(provider, 'name', '') or type(provider).__name__}"
     for what in ("name", "resource", "scores"):
         if not hasattr(provider, what):
-            raise DefinitionError(NO_NAME.format(who=who, what=what))
+            raise DefinitionError(NO_NAME.format(subject=subject, what=what))
     if not is_name(provider.name):
-        raise DefinitionError(BAD_NAME.format(who=who, name=provider.name))
+        raise DefinitionError(BAD_NAME.format(subject=subject, name=provider.name))
     if not is_resource(provider.resource):
-        raise DefinitionError(BAD_RESOURCE.format(who=who, name=provider.resource))
+        raise DefinitionError(BAD_RESOURCE.format(subject=subject, name=provider.resource))
     if not isinstance(provider, ClusterProvider | FleetProvider):
-        raise DefinitionError(NO_KIND.format(who=who))
-    check_interval(provider.interval, who=who)
-    _check_scores(provider, who)
+        raise DefinitionError(NO_KIND.format(subject=subject))
+    check_interval(provider.interval, subject=subject)
+    _check_scores(provider, subject)
 
 
-def check_interval(seconds: float, *, who: str) -> None:
+def check_interval(seconds: float, *, subject: str) -> None:
     if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_INTERVAL:
-        raise DefinitionError(BAD_INTERVAL.format(who=who, given=seconds))
+        raise DefinitionError(BAD_INTERVAL.format(subject=subject, given=seconds))
 
 
-def _check_scores(provider: Provider, who: str) -> None:
+def _check_scores(provider: Provider, subject: str) -> None:
     scores = tuple(provider.scores)
     if not scores:
-        raise DefinitionError(NO_SCORES.format(who=who))
+        raise DefinitionError(NO_SCORES.format(subject=subject))
     if len(scores) > MOST_SCORES:
-        raise DefinitionError(TOO_MANY.format(who=who, count=len(scores), most=MOST_SCORES))
+        raise DefinitionError(TOO_MANY.format(subject=subject, count=len(scores), most=MOST_SCORES))
     names: set[str] = set()
     for score in scores:
         if not isinstance(score, Score):
-            raise DefinitionError(NOT_A_SCORE.format(who=who, given=score))
-        _check_score(score, who)
+            raise DefinitionError(NOT_A_SCORE.format(subject=subject, given=score))
+        _check_score(score, subject)
         if score.name in names:
-            raise DefinitionError(DUPLICATE.format(who=who, name=score.name))
+            raise DefinitionError(DUPLICATE.format(subject=subject, name=score.name))
         names.add(score.name)
         if needs_fleet(score.scale) and not isinstance(provider, FleetProvider):
-            raise DefinitionError(NEEDS_FLEET.format(who=who, name=score.name))
+            raise DefinitionError(NEEDS_FLEET.format(subject=subject, name=score.name))
 
 
-def _check_score(score: Score, who: str) -> None:
+def _check_score(score: Score, subject: str) -> None:
     if not is_score(score.name):
-        raise DefinitionError(BAD_SCORE.format(who=who, name=score.name))
+        raise DefinitionError(BAD_SCORE.format(subject=subject, name=score.name))
     name = score.name
     if not callable(getattr(score.scale, "score", None)) or isinstance(score.scale, type):
-        raise DefinitionError(NO_SCALE.format(who=who, name=name, given=score.scale))
+        raise DefinitionError(NO_SCALE.format(subject=subject, name=name, given=score.scale))
     if not _is_whole(score.deadband) or not 0 <= score.deadband <= HIGHEST - LOWEST:
-        raise DefinitionError(BAD_DEADBAND.format(who=who, name=name, given=score.deadband))
+        raise DefinitionError(BAD_DEADBAND.format(subject=subject, name=name, given=score.deadband))
     for line in score.thresholds:
         if not _is_whole(line) or not LOWEST <= line <= HIGHEST:
-            raise DefinitionError(BAD_THRESHOLD.format(who=who, name=name, given=line))
+            raise DefinitionError(BAD_THRESHOLD.format(subject=subject, name=name, given=line))
     if not isinstance(score.half_life, int | float) or not 0 <= score.half_life < math.inf:
-        raise DefinitionError(BAD_HALF_LIFE.format(who=who, name=name, given=score.half_life))
+        raise DefinitionError(BAD_HALF_LIFE.format(subject=subject, name=name, given=score.half_life))
 
 
 def _is_whole(value: object) -> bool:

@@ -50,15 +50,15 @@ NO_CALCULATOR: Final = (
 )
 SAME_CALCULATOR: Final = "scores {one!r} and {other!r} are the same calculator {calculator!r}: rename one"
 TOO_LONG: Final = (
-    "ManagedClusterScore {name!r} would have a name of {length} characters, {longest} is the most: "
+    "ManagedClusterScore {name!r} would have a name of {length} characters; the limit is {longest}: "
     "shorten the name of score {score!r} by {excess}"
 )
 FOREIGN: Final = (
-    "ManagedClusterScore {namespace}/{name} {whose}; it is left alone. Rename the score, delete the object, "
+    "ManagedClusterScore {namespace}/{name} {whose}; not changed. Rename the score, delete the object, "
     "or take it over with --adopt"
 )
-NOT_WHOLE: Final = "{value:g} cannot be published: it is no whole number of 64 bits"
-SKIPPED: Final = "ManagedClusterScore %s/%s is not made: %s"
+NOT_WHOLE: Final = "{value:g} cannot be published: it does not fit into an int64"
+SKIPPED: Final = "ManagedClusterScore %s/%s not created: %s"
 
 _PART: Final = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _CALCULATOR: Final = re.compile(rf"{_PART}(?:\.{_PART})*", re.ASCII)

@@ -289,10 +289,10 @@ class ProviderLoop:
         self._looked_up.add(cluster)
         now = self._now()
         if stored is None:
-            publishing.observe(None, version=0, now=now, anew=True)
+            publishing.observe(None, version=0, now=now, history_reset=True)
             return
         self._stored[cluster] = stored
-        publishing.observe(stored.publication, version=stored.version, now=now, anew=True)
+        publishing.observe(stored.publication, version=stored.version, now=now, history_reset=True)
 
     def _record_write(
         self, cluster: str, publishing: PublicationState, publication: Publication, stored: StoredPublication
@@ -323,7 +323,7 @@ class ProviderLoop:
             if isinstance(error, NamespaceMissing) and publishing.published is not None:
                 self._throttle.log(logging.INFO, (LEFT, self.name), LEFT, self.name, cluster, error)
                 self._detached.add(cluster)
-                publishing.observe(None, version=0, now=now, anew=True)
+                publishing.observe(None, version=0, now=now, history_reset=True)
             elif cluster not in self._unwritable:
                 topic = (NOT_WRITTEN, self.name, error.reason)
                 self._throttle.log(logging.WARNING, topic, NOT_WRITTEN, self.name, cluster, error)
@@ -337,7 +337,7 @@ class ProviderLoop:
         jitter = random.uniform(0.5, 1.5)
         self._plan(cluster, publishing.record_failure(now=now, after=after, jitter=jitter), now)
 
-    def observe(self, batch: Batch[AddOnPlacementScore], *, anew: bool) -> None:
+    def observe(self, batch: Batch[AddOnPlacementScore], *, history_reset: bool) -> None:
         """Process changes of this provider's objects on the hub."""
         assert isinstance(self.sink, AddOnPlacementScores)
         now = self._now()
@@ -359,7 +359,10 @@ class ProviderLoop:
             else:
                 self._stored[cluster] = stored
             check = publishing.observe(
-                None if stored is None else stored.publication, version=version, now=now, anew=anew
+                None if stored is None else stored.publication,
+                version=version,
+                now=now,
+                history_reset=history_reset,
             )
             self._plan(cluster, check, now)
 

@@ -171,13 +171,13 @@ class PublicationState:
         return self.next_check(now)
 
     def observe(
-        self, found: Publication | None, *, version: int, now: datetime, anew: bool = False
+        self, found: Publication | None, *, version: int, now: datetime, history_reset: bool = False
     ) -> datetime | None:
         """Record the hub's state at resource version ``version``; 0 if that is not a number.
 
-        ``anew``: the hub's history was reset, so earlier versions cannot be compared.
+        ``history_reset``: the hub's history was reset, so earlier versions cannot be compared.
         """
-        if anew:
+        if history_reset:
             self._version = self._since = 0
         if version == 0 or version > self._version:
             self._deleted = found is None and (self._deleted or self._published is not None)

@@ -355,7 +355,7 @@ def _observer(loop: ProviderLoop) -> Callable[[Batch[Any]], None]:
 
     def observe(batch: Batch[Any]) -> None:
         nonlocal epoch
-        loop.observe(batch, anew=batch.epoch != epoch)
+        loop.observe(batch, history_reset=batch.epoch != epoch)
         epoch = batch.epoch
 
     return observe
@@ -365,7 +365,7 @@ def _check(providers: Sequence[Provider], settings: Settings) -> None:
     if not providers:
         raise DefinitionError(NOTHING_TO_RUN)
     if settings.interval is not None:
-        check_interval(settings.interval, who="settings")
+        check_interval(settings.interval, subject="settings")
     if settings.deadline is not None and not settings.deadline > 0:
         raise DefinitionError(BAD_DEADLINE.format(given=settings.deadline))
     names: set[str] = set()

@@ -166,7 +166,7 @@ async def test_restart_keeps_history(tmp_path: Path) -> None:
     async with forecast(load, state=state).running(lambda: None):
         pass
     assert state.read_bytes() == b"damaged"
-    # Without the file it has to begin anew.
+    # Without the file the history is empty.
     third = forecast(load, state=tmp_path / "other.npz")
     async with third.running(lambda: None):
         assert not third.outlooks
@@ -190,7 +190,7 @@ OF = {"provider": "static", "options": {"scores": [{"name": "cost"}], "defaults"
         (
             {"of": {"provider": "nothing"}},
             "of.provider",
-            "there is no provider 'nothing'; there are http-scorer, prometheus, static",
+            "there is no provider 'nothing'; valid are http-scorer, prometheus, static",
         ),
         (
             {"of": {"provider": "resource-usage"}},

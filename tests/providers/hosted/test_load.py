@@ -94,7 +94,7 @@ NAN = PARTLY.replace('"5"', '"NaN"').replace('"warnings"', '"notes"')
         (401, "who?", "rejected the credentials"),
         (200, "<html>Sign in</html>", "is there a login page in front of it?"),
         (200, PARTLY, "the result is incomplete: store-3 did not answer"),
-        (200, NAN, "Prometheus answers with nan"),
+        (200, NAN, "Prometheus returned nan"),
     ],
 )
 async def test_failed_rate_query_affects_only_api_headroom(

@@ -29,14 +29,12 @@ def test_invalid_hosted_variables_are_ignored(maximum: str, threshold: str) -> N
     found = read({}, HC_MAX_NUMBER=maximum, HC_THRESHOLD_NUMBER=threshold)
     assert found.limits == Limits()
     assert found.note == (
-        f"HC_MAX_NUMBER={maximum!r}, HC_THRESHOLD_NUMBER={threshold!r} cannot be used, so 80 and 60 are the limits"
+        f"HC_MAX_NUMBER={maximum!r}, HC_THRESHOLD_NUMBER={threshold!r} ignored; using the limits 80 and 60"
     )
 
 
 def test_contradicting_hosted_variables_are_ignored() -> None:
-    assert (
-        read({}, HC_MAX_NUMBER="50").note == "HC_MAX_NUMBER='50' cannot be used, so 80 and 60 are the limits"
-    )
+    assert read({}, HC_MAX_NUMBER="50").note == "HC_MAX_NUMBER='50' ignored; using the limits 80 and 60"
     assert read({}, HC_MAX_NUMBER="60").note == read({}).note == ""
 
 

@@ -72,7 +72,7 @@ async def test_ignored_limits_are_noted_in_condition(
     provider = HostedClusters(cluster.client, HostedOptions.read({}))
     async with provider.running(lambda: None):
         found = await provider.read()
-    assert found.note == "HC_MAX_NUMBER='many' cannot be used, so 80 and 60 are the limits"
+    assert found.note == "HC_MAX_NUMBER='many' ignored; using the limits 80 and 60"
 
 
 async def test_host_at_maximum_has_no_slots(cluster: Cluster) -> None:
@@ -114,7 +114,7 @@ async def test_hypershift_installed_later_is_detected() -> None:
 
 
 async def test_hosted_provider_restart_counts_nothing_twice(cluster: Cluster) -> None:
-    """What runs it begins anew when something broke."""
+    """The runner starts it again after an unexpected error."""
     await cluster.node("n1")
     await cluster.pod("etcd", node="n1", cpu="5")
     await cluster.hosted("h1")

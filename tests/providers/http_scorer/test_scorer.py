@@ -110,7 +110,7 @@ async def test_cluster_without_scorer_result_is_reported(scorer: Scorer) -> None
     async with open_provider("http-scorer", options(scorer)) as found:
         assert await problem(found, fleet("c1", "c2"), "c2") == (
             provider.NOT_SCORED,
-            "the answer of the scorer has no result for this cluster",
+            "the response of the scorer has no result for this cluster",
         )
     scorer.raw = json.dumps({"results": [{"metric": {"node": "n"}, "score": 1}]})
     async with open_provider("http-scorer", options(scorer)) as found:
@@ -128,7 +128,7 @@ async def test_several_scorer_results_need_reduce(scorer: Scorer) -> None:
     async with open_provider("http-scorer", options(scorer)) as found:
         reason, words = await problem(found, fleet("c1"), "c1")
     assert reason == provider.AMBIGUOUS
-    assert words == "2 results are about this cluster: say with reduce which of them counts"
+    assert words == "2 results for this cluster: set reduce to combine them"
     async with open_provider("http-scorer", options(scorer, reduce="avg")) as found:
         assert await values(found, fleet("c1")) == {"c1": {"mine": 20.0}}
 
@@ -167,7 +167,7 @@ async def test_scorer_configuration_selects_query(scorer: Scorer, monitoring: Mo
         scorer.config["scoring"]["params"]["name"] = "another"
         reason, words = await failure(found, fleet("c1"))
         assert reason == provider.OTHER_SCORE
-        assert words == "the scorer says that it computes 'another', not 'mine'"
+        assert words == "the scorer computes 'another' by its configuration, not 'mine'"
         scorer.config["scoring"]["params"]["name"] = "mine"
         scorer.config["source"]["params"] = {}
         reason, words = await failure(found, fleet("c1"))
@@ -190,7 +190,7 @@ async def test_scorer_failures_open_breaker_and_trial_closes_it(scorer: Scorer, 
         reason, words = await failure(made, fleet("c1"))
         assert reason == provider.CIRCUIT_OPEN
         assert words.startswith(
-            "the scorer failed 2 times in a row and is not asked for another 30 s; the last time:"
+            "the scorer failed 2 times in a row; no requests for another 30 s; last error:"
         )
         assert len(scorer.asked) == asked
         # Ill still: asked for its health, and no more.
@@ -213,7 +213,7 @@ async def test_failed_source_does_not_open_breaker(scorer: Scorer) -> None:
     async with made.running(lambda: None):
         reason, words = await failure(made, fleet("c1"))
     assert reason == endpoint.UNREACHABLE
-    assert words.startswith("the source of the data: ")
+    assert words.startswith("data source: ")
     assert made.breaker.state == CLOSED
     assert not scorer.asked
 

@@ -126,9 +126,9 @@ async def test_missing_cluster_label_lists_existing_labels(monitoring: Monitorin
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("scalar(vector(1))", "the query gives a scalar, which names no cluster"),
-        ('"text"', "the query gives a string, which names no cluster"),
-        ("up[1m]", "the query gives a range vector: remove the [...]"),
+        ("scalar(vector(1))", "the query returns a scalar without clusters"),
+        ('"text"', "the query returns a string without clusters"),
+        ("up[1m]", "the query returns a range vector: remove the [...]"),
     ],
 )
 async def test_query_of_wrong_type_is_rejected(monitoring: Monitoring, query: str, words: str) -> None:

@@ -49,7 +49,7 @@ async def test_hanging_cluster_fails_liveness(cluster: Any) -> None:
     await answers.ensure(interval=60)
     cluster.hangs = True
     await asyncio.sleep(40)
-    await answers.ensure(interval=60)  # it may be starting anew
+    await answers.ensure(interval=60)  # the server may be restarting
     await asyncio.sleep(STALE_SECONDS - 45)
     with pytest.raises(
         ProviderError, match=r"^the cluster does not respond \(no answer within 5 s\): "

@@ -306,7 +306,7 @@ def test_observed_older_version_is_ignored(publishing: PublicationState) -> None
     assert publishing.observe(None, version=7, now=at(61)) is None
     assert publishing.published is not None
     assert publishing.published.scores == (("free", 30),)
-    assert publishing.observe(first, version=3, now=at(62), anew=True) == at(62)
+    assert publishing.observe(first, version=3, now=at(62), history_reset=True) == at(62)
 
 
 def test_object_deleted_during_write_is_recreated(publishing: PublicationState) -> None:
@@ -337,7 +337,7 @@ def test_observation_after_history_reset_wins_over_write(
     publishing.record_write(version=1000, now=at(0))
     publishing.record_reading(seen(100, free=40), now=at(100))
     assert publishing.take_due(now=at(100)) is not None
-    assert publishing.observe(None, version=502, now=at(100), anew=True) is None
+    assert publishing.observe(None, version=502, now=at(100), history_reset=True) is None
     assert publishing.record_write(version=501, now=at(101)) == at(101)
     assert publishing.published is None
 
@@ -470,7 +470,7 @@ class PublishingMachine(RuleBasedStateMachine):
         self.trouble: str | None = None
         self.written_at: datetime | None = None
         self.deleted = False
-        """And there was nothing true to make it anew with."""
+        """And there was nothing true to make it history_reset with."""
         self.set_back_by = timedelta(0)
         """Since the hub was told something new."""
 

@@ -105,7 +105,7 @@ async def test_failing_metrics_expire_after_some_intervals() -> None:
             assert meter.problem == ""
         api.now += INTERVAL
         assert await meter.request() == {}
-        assert meter.problem.startswith("metrics.k8s.io has not answered for 180s (")
+        assert meter.problem.startswith("metrics.k8s.io has not responded for 180s (")
         api.status = 200
         assert await meter.request() == {"n1": {"cpu": 1000}}
         assert meter.problem == ""
@@ -114,5 +114,5 @@ async def test_failing_metrics_expire_after_some_intervals() -> None:
 async def test_metrics_failing_from_start_are_a_problem() -> None:
     async with serving(Api(status=503)) as meter:
         assert await meter.request() == {}
-        assert meter.problem.startswith("metrics.k8s.io does not answer (")
-        assert meter.problem.endswith("): scores are by requests")
+        assert meter.problem.startswith("metrics.k8s.io does not respond (")
+        assert meter.problem.endswith("): scores are computed from requests")

@@ -210,7 +210,7 @@ async def test_stale_watch_fails_usage_reading(cluster: Cluster, monkeypatch: py
 
 @pytest.mark.embedded
 async def test_usage_provider_restart_counts_nothing_twice(cluster: Cluster) -> None:
-    """What runs it begins anew when something broke."""
+    """The runner starts it again after an unexpected error."""
     await cluster.node(node("n1", ROOMY))
     await cluster.pod(pod("p1", "n1", {"cpu": "2"}))
     provider = ResourceUsage(cluster.client, UsageOptions.read(NO_METRICS, environment={}))

@@ -38,20 +38,20 @@ def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
         Score(
             name=HEALTH,
             scale=Direct(floor=0),
-            meaning="How well the cluster is: half its worst part, half the mean of all.",
+            meaning="Health: half the worst part, half the weighted mean of all parts.",
             thresholds=thresholds,
         ),
         Score(
             name=NODES,
             scale=Linear(50, 100),
             unit="%",
-            meaning="Nodes that are ready; one under memory, disk or PID pressure counts half.",
+            meaning="Ready nodes; a node under memory, disk or PID pressure counts half.",
         ),
         Score(
             name=API,
             scale=Inverted(Logarithmic(50, 5000)),
             unit="ms",
-            meaning="What 9 of 10 requests to the API server took at most, those without an answer included.",
+            meaning="90th percentile of API request durations, including requests without a response.",
         ),
         Score(
             name=ADD_ONS,
@@ -63,7 +63,7 @@ def scores(thresholds: tuple[int, ...] = THRESHOLDS) -> tuple[Score, ...]:
             name=RESTARTS,
             scale=Inverted(Linear(0, 100)),
             unit="per 100 containers and hour",
-            meaning="Restarts of containers lately; an evicted pod counts as one of each of its own.",
+            meaning="Recent container restarts; an evicted pod counts one restart per container.",
         ),
     )
 

@@ -49,20 +49,20 @@ def scores_of(options: HostedOptions) -> tuple[Score, ...]:
             name=COUNT,
             scale=Direct(floor=0),
             unit="hosted clusters",
-            meaning="how many there are, as the hypershift add-on counts them; up to 100, and high is not good",
+            meaning="number of hosted clusters, as the hypershift add-on counts them; at most 100, and low is good",
             deadband=1,
         ),
         Score(
             name=HEADROOM,
             scale=Share(rounding="nearest"),
             unit="share",
-            meaning=f"of all {TYPICAL} hosted clusters it could carry, those that are not here yet",
+            meaning=f"free share of the capacity for {TYPICAL} hosted clusters",
         ),
         Score(
             name=API_HEADROOM,
             scale=Share(rounding="nearest"),
             unit="share",
-            meaning="the same by the sizing baseline, at the rate of requests hosted clusters get",
+            meaning="free share of the capacity by the sizing baseline, at the present request rate",
         ),
         *(_slots_score(profile, maximum) for profile in options.profiles),
     )
@@ -73,7 +73,7 @@ def _slots_score(profile: Profile, maximum: int) -> Score:
         name=profile.score,
         scale=Share(maximum),
         unit="hosted clusters",
-        meaning=f"how many more of the size {profile.name} fit",
+        meaning=f"number of hosted clusters of size {profile.name} that still fit",
         thresholds=(Share(maximum).score(1),),
         deadband=1,
     )

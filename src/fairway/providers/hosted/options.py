@@ -35,9 +35,9 @@ from fairway.providers.provider import INTERVAL_SECONDS
 VARIABLES: Final = {"maximum": "HC_MAX_NUMBER", "threshold": "HC_THRESHOLD_NUMBER"}
 """Variables of the hypershift add-on, used without options."""
 
-NOT_USED: Final = "{variables} cannot be used, so {maximum} and {threshold} are the limits"
-BAD_NAME: Final = "{name!r} is no name for a size: use letters and digits, the first of them a letter"
-BAD_AMOUNT: Final = "must be more than 0, such as {example}"
+NOT_USED: Final = "{variables} ignored; using the limits {maximum} and {threshold}"
+BAD_NAME: Final = "{name!r} is not a valid name of a size: use letters and digits, starting with a letter"
+BAD_AMOUNT: Final = "must be greater than 0, such as {example}"
 BAD_COUNT: Final = "must be at least 1"
 
 

@@ -40,11 +40,11 @@ CLAIMS_NOT_WRITTEN: Final = "ClaimsNotWritten"
 RATE_UNKNOWN: Final = "RequestRateUnknown"
 
 CANNOT_HOST: Final = (
-    "the cluster does not serve HostedClusters, so it cannot carry any: install the HyperShift operator, or do not "
+    "the cluster does not serve HostedClusters, so it cannot host any: install the HyperShift operator, or do not "
     "run this provider here"
 )
-RATE_FAILED: Final = "the rate of requests is not known: {why}"
-NO_NUMBER: Final = "Prometheus answers with {value}"
+RATE_FAILED: Final = "the request rate is unknown: {why}"
+NO_NUMBER: Final = "Prometheus returned {value}"
 
 RULES: Final = (
     Rule(groups=("",), resources=("nodes", "pods"), verbs=("get", "list", "watch")),

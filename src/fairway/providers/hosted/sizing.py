@@ -14,8 +14,8 @@ GIBIBYTE: Final = 2**30
 REPLICAS: Final = 3
 """Replicas of a highly available control plane, each in its own zone."""
 
-UNKNOWN_FIGURE: Final = "{name!r} is no figure of the sizing baseline; there are {known}"
-BAD_FIGURE: Final = "{name} must be a number above 0, not {value!r}"
+UNKNOWN_FIGURE: Final = "{name!r} is not a figure of the sizing baseline; valid are {known}"
+BAD_FIGURE: Final = "{name} must be a number greater than 0, not {value!r}"
 
 
 class SizingError(ValueError):

@@ -25,7 +25,7 @@ CLUSTER: Final = "{cluster}"
 
 NO_SLASH: Final = "must start with /"
 CLUSTER_IN_FLEET: Final = "{cluster} stands for one cluster: write mode: cluster"
-QUERY_NEEDED: Final = "is empty; write the query, or let the scorer say it with sync: full"
+QUERY_NEEDED: Final = "is empty; write the query, or use that of the scorer with sync: full"
 RANGE_NEEDS_STEP: Final = "range needs step, and step a range"
 
 

@@ -20,11 +20,11 @@ UNREADABLE: Final = "AnswerUnreadable"
 
 SAYS: Final = "Prometheus returned an error: {error}"
 NO_CLUSTERS: Final = (
-    "the query gives a {kind}, which names no cluster: write one that gives a vector, "
+    "the query returns a {kind} without clusters: write one that returns a vector, "
     "such as sum by (cluster) (...)"
 )
 RANGE_VECTOR: Final = (
-    "the query gives a range vector: remove the [...] at its end, put a function such as rate() around it, "
+    "the query returns a range vector: remove the [...] at its end, put a function such as rate() around it, "
     "or write mode: range"
 )
 NOT_COMPLETE: Final = "the result is incomplete: {warnings}"

@@ -103,7 +103,7 @@ def _amounts(options: UsageOptions) -> Iterator[Measure]:
                         resource,
                     ),
                     unit=unit_of(resource),
-                    meaning=f"What is free of {resource} on all nodes together.",
+                    meaning=f"Free {resource} on all nodes.",
                 ),
                 take=_free(options, resource),
             )
@@ -114,7 +114,7 @@ def _amounts(options: UsageOptions) -> Iterator[Measure]:
             ("Cluster", scales.cluster, _CLUSTER.get(resource, _CLUSTER_OTHER), _free(options, resource)),
         ):
             name = f"{key}{scope}Available"
-            where = "the node that has most of it" if scope == "Node" else "all nodes together"
+            where = "the node with the most" if scope == "Node" else "all nodes"
             yield Measure(
                 score=Score(
                     name=name,
@@ -122,7 +122,7 @@ def _amounts(options: UsageOptions) -> Iterator[Measure]:
                         options, spread, name, key, most if spread == "logarithmic" else linear, resource
                     ),
                     unit=unit_of(resource),
-                    meaning=f"What is free of {resource} on {where}.",
+                    meaning=f"Free {resource} on {where}.",
                 ),
                 take=take,
             )
@@ -134,7 +134,7 @@ def _pods(options: UsageOptions) -> Iterator[Measure]:
             name=PODS_AVAILABLE,
             scale=_scale(options, options.scales.pods, PODS_AVAILABLE, PODS, _MOST_PODS, PODS),
             unit="pods",
-            meaning="How many more pods the nodes admit, whatever their size.",
+            meaning="Number of pods that the nodes can still run.",
         ),
         take=_free(options, PODS),
     )
@@ -143,7 +143,7 @@ def _pods(options: UsageOptions) -> Iterator[Measure]:
             name=PODS_PENDING,
             scale=Inverted(_scale(options, "logarithmic", PODS_PENDING, "", _MOST_PENDING, PODS)),
             unit="pods",
-            meaning="Pods that wait for a node: 100 if none does, and the less the more there are.",
+            meaning="Pending pods: 100 if there are none, less with each.",
         ),
         take=lambda totals: float(totals.waiting),
     )
@@ -157,7 +157,7 @@ def _fitting(options: UsageOptions) -> Iterator[Measure]:
                 name=name,
                 scale=_scale(options, options.scales.slots, name, "slots", _MOST_SLOTS, PODS),
                 unit="pods",
-                meaning=f"How many pods of the shape {shape.name} fit, node by node.",
+                meaning=f"Number of pods of shape {shape.name} that fit on the nodes.",
             ),
             take=_slots(shape.name),
         )
@@ -170,7 +170,7 @@ def _ratios() -> Iterator[Measure]:
                 name=name,
                 scale=Linear(0, 100),
                 unit="%",
-                meaning=f"What is free of {resource}, of all that the nodes have to give.",
+                meaning=f"Free {resource} as a percentage of allocatable.",
             ),
             take=_ratio(resource),
         )
@@ -195,7 +195,7 @@ def _upstream(options: UsageOptions) -> Iterator[Measure]:
                     name=f"{key}{scope}Available",
                     scale=Linear(0, limit, floor=LOWEST),
                     unit=unit_of(resource),
-                    meaning=f"As OCM's add-on reckons what is free of {resource}.",
+                    meaning=f"Free {resource}, as OCM's add-on computes it.",
                 ),
                 take=_as_upstream(resource, of_node=scope == "Node"),
             )

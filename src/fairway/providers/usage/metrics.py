@@ -17,14 +17,16 @@ STALE_INTERVALS: Final = 3
 """Intervals for which the last response is used after failures."""
 
 ABSENT: Final = (
-    "the cluster does not serve metrics.k8s.io: what is used is not known, and scores are by requests"
+    "the cluster does not serve metrics.k8s.io: use is unknown, and scores are computed from requests"
 )
 FORBIDDEN: Final = (
-    "nodes of metrics.k8s.io may not be listed (%s): scores are by requests; grant list on them"
+    "no permission to list nodes of metrics.k8s.io (%s): scores are computed from requests; grant list"
 )
-FAILED: Final = "metrics.k8s.io does not answer: %s"
-NEVER: Final = "metrics.k8s.io does not answer ({error}): scores are by requests"
-STALE: Final = "metrics.k8s.io has not answered for {seconds:.0f}s ({error}): scores are by requests"
+FAILED: Final = "metrics.k8s.io does not respond: %s"
+NEVER: Final = "metrics.k8s.io does not respond ({error}): scores are computed from requests"
+STALE: Final = (
+    "metrics.k8s.io has not responded for {seconds:.0f}s ({error}): scores are computed from requests"
+)
 BAD_METRICS: Final = "NodeMetrics {name}: usage {reason}"
 
 _log = logging.getLogger(__name__)

@@ -62,19 +62,19 @@ ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType({MAX_CPU: "cpu", MAX_ME
 """Limits of cpuAvailable and memAvailable, as in OCM's example: cores, and MiB unless a unit is given."""
 
 BAD_RESOURCE_KEY: Final = (
-    "{given!r} cannot begin the name of a score: use letters and digits, a small letter first"
+    "{given!r} cannot start the name of a score: use letters and digits, starting with a lower-case letter"
 )
-RESERVED_KEY: Final = "{given!r} is taken: podsAvailable counts pods already"
+RESERVED_KEY: Final = "{given!r} is reserved: podsAvailable counts pods already"
 BAD_RESOURCE: Final = (
-    '{given!r} is no resource: write its name, like "nvidia.com/gpu", or null to leave it out'
+    '{given!r} is not a resource: write its name, such as "nvidia.com/gpu", or null to omit it'
 )
-BAD_SHAPE_NAME: Final = "{given!r} is no name for a shape: use small letters, digits and '-'"
-EMPTY_SHAPE: Final = "asks for nothing; write what one such pod requests, like {cpu: 500m, memory: 1Gi}"
-NEGATIVE: Final = "{given!r} is less than nothing; write 0 or more"
+BAD_SHAPE_NAME: Final = "{given!r} is not a valid name of a shape: use lower-case letters, digits and '-'"
+EMPTY_SHAPE: Final = "requests nothing; write the requests of one pod, such as {cpu: 500m, memory: 1Gi}"
+NEGATIVE: Final = "{given!r} is negative; write 0 or more"
 TOO_MANY_SHAPES: Final = f"there are more than {MOST_SHAPES}"
-NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is what scores 100"
+NOT_POSITIVE: Final = "{given!r} must be greater than 0: it is the value that scores 100"
 TOO_OFTEN: Final = f"must be at least {SHORTEST_INTERVAL:g}s"
-PARITY_DECIDES: Final = "parity decides that; remove this, or write parity: none"
+PARITY_DECIDES: Final = "parity determines it; remove it, or write parity: none"
 ONLY: Final = "SCORES"
 """Environment variable with the scores to publish, separated by commas."""
 FLOOR_VARIABLE: Final = "SCORE_FLOOR"
@@ -82,8 +82,8 @@ PARITY_VARIABLE: Final = "PARITY"
 NAME_VARIABLE: Final = "SCORE_NAME"
 RATIOS_VARIABLE: Final = "RATIOS"
 BAD_SWITCH: Final = "{given!r} is neither true nor false"
-BAD_FLOOR: Final = "{given!r} is no floor of scores: write 0, or -100 for OCM's symmetric form"
-BAD_PARITY: Final = "{given!r} is no parity: write {known}"
+BAD_FLOOR: Final = "{given!r} is not a valid floor: write 0, or -100 for OCM's symmetric form"
+BAD_PARITY: Final = "{given!r} is not a valid parity: write one of {known}"
 IN_ENVIRONMENT: Final = "the environment variable {name}: {reason}"
 
 _KEY: Final = re.compile(r"[a-z][a-zA-Z0-9]{0,62}")

@@ -12,8 +12,8 @@ WAITING: Final = ""
 ControlPlane = Literal["by-taint", "count", "ignore"]
 
 BAD_TOLERATION: Final = (
-    '{given!r} names no taint: write its key or "key=value", with ":NoSchedule" or ":NoExecute" behind it '
-    "if only that is meant"
+    '{given!r} is not a taint: write its key or "key=value", followed by ":NoSchedule" or ":NoExecute" '
+    "for a single effect"
 )
 
 _DERIVED_TAINTS: Final = (UNSCHEDULABLE_TAINT, *NOT_READY_TAINTS)
