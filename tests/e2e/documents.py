@@ -1,4 +1,4 @@
-"""Pages whose commands are run as they are written, in one shell, and what these print beside what is shown."""
+"""Run the commands of documentation pages in one shell, and compare their output with the pages."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ NORMAL = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One block of commands, and what is shown as their output, if that is shown."""
+    """One block of commands, and the output that the page shows, if any."""
 
     commands: str
     shown: str | None
@@ -71,7 +71,7 @@ class Terminal:
         programs.mkdir(parents=True)
         (programs / "kubectl").symlink_to(kubectl)
         fairway = programs / "fairway"
-        # Ends with the shell, also if that is killed, for then nobody ends what it has in the background.
+        # Ends with the shell, also if it is killed, which would leave its background processes.
         fairway.write_text(
             f"#!/bin/sh\nexec '{sys.executable}' -I -S -c '{LEASH}' $PPID '{sys.executable}' -m fairway \"$@\"\n"
         )

@@ -117,13 +117,13 @@ class Stage:
         return await self.offline(*arguments, "--kubeconfig", str(self.kubeconfig(HUB)), status=status)
 
     async def offline(self, *arguments: str, status: int = 0) -> str:
-        """A command that ends, and talks to nobody."""
+        """Run a command that exits and needs no server."""
         ran = await asyncio.to_thread(forked.run, arguments, env=environment(), cwd=self.folder)
         assert ran.returncode == status, f"fairway {' '.join(arguments)}\n{ran.stdout}{ran.stderr}"
         return ran.stdout
 
     def start(self, name: str, *arguments: str) -> Process:
-        """A command that does not end by itself."""
+        """Start a command that does not exit."""
         if (before := self.processes.get(name)) is not None:
             assert not before.alive, f"{name} runs already"
         command = ["fairway", *arguments]
@@ -213,7 +213,7 @@ def servers(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[
 
 @asynccontextmanager
 async def kubelets(stage: Stage) -> AsyncIterator[None]:
-    """Nodes that live, and pods that run; without the tools nobody brings them to life."""
+    """Simulated kubelets, if the tools are available."""
     async with AsyncExitStack() as stack:
         if stage.tools is not None:
             for cluster in CLUSTERS:

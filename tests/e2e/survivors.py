@@ -64,7 +64,7 @@ QUIET = (
     REQUESTS,
     "/api/v1/namespaces",
 )
-"""On the hub: nobody has a reason to write these when nothing happens."""
+"""Kinds on the hub that are not written while nothing changes."""
 QUIET_THERE = (
     "/apis/work.open-cluster-management.io/v1/appliedmanifestworks",
     "/apis/apps/v1/deployments",
@@ -121,7 +121,7 @@ class Survivors(Stage):
         return self.state(cluster) / "agents" / f"{AGENT_NAMESPACE}.{ADD_ON}-agent"
 
     def agent_pid(self, cluster: str) -> int | None:
-        """None while none runs: whoever was killed leaves the file behind, and its number may be another's by now."""
+        """None while no agent runs: a killed one leaves its file, and the PID may be reused."""
         try:
             pid = int((self.agent_folder(cluster) / "pid").read_text(encoding="ascii"))
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -130,7 +130,7 @@ class Survivors(Stage):
         return pid if f"--cluster-name={cluster}".encode() in command else None
 
     async def kill(self, name: str) -> None:
-        """At once. ``agent-CLUSTER`` is started again by whoever started it; all others stay dead."""
+        """Send SIGKILL. The klusterlet restarts ``agent-CLUSTER``; other processes stay dead."""
         if not name.startswith("agent-"):
             await self.processes[name].stop(grace=0)
             return
@@ -170,7 +170,7 @@ class Survivors(Stage):
         return {name: each["metadata"]["resourceVersion"] for name, each in found.items()}
 
     async def recounted(self, cluster: str) -> dict[str, int]:
-        """Its scores, by somebody who has not seen it before."""
+        """Scores of a fresh provider."""
         async with Client.from_kubeconfig(self.kubeconfig(cluster)) as client:
             options = UsageOptions.read({}, environment={"MAXCPUCOUNT": "10", "MAXMEMCOUNT": "20Gi"})
             counted = DryRunSink()
@@ -241,7 +241,7 @@ async def calm(stage: Survivors) -> None:
 
 
 async def quiet(stage: Survivors) -> None:
-    """While all scores are renewed, nobody writes anything but them and leases; soon, if not at once."""
+    """Wait until only scores and leases are written while scores are renewed."""
     before = await stage.versions()
     for _ in range(ROUNDS):
         await renewed(stage)

@@ -44,7 +44,7 @@ WORKS = "/apis/work.open-cluster-management.io/v1/manifestworks"
 
 
 class Traffic:
-    """Pods that come and go, as far as anybody is there to be told."""
+    """Creates and deletes pods while the API server responds."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -119,7 +119,7 @@ async def kill_everything(stage: Survivors, chance: random.Random) -> None:
             await stage.revive(each)
         for server in (HUB, VICTIM):
             await stage.serving(server)
-        # It gives up on a hub that is not there when it starts, and whoever runs it starts it again.
+        # It exits if the hub is unreachable at its start, so it is started again.
         await stage.revive("controllers")
         await traffic.more(10)
 
@@ -138,7 +138,7 @@ async def go_back(stage: Survivors) -> None:
 
 
 async def remove_the_add_on(stage: Survivors) -> None:
-    """While two agents write, one of which nobody removes."""
+    """While a second agent, which is not part of the add-on, also writes."""
     await stage.agent(VICTIM)
     await stage.said(SECOND, "resource-usage for cluster")
     await stage.fairway("addon", "uninstall", "resource-usage")

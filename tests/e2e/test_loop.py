@@ -1,4 +1,4 @@
-"""From two clusters that join a hub to a placement that follows what is really free on them."""
+"""From two clusters that join a hub to a placement that follows their free resources."""
 
 import os
 import re
@@ -141,7 +141,7 @@ async def test_placement_follows_free_resources(stage: Stage) -> None:
     path = SCORE_OF.format(cluster="cluster2")
     await stage.until("the score of cluster2 runs out", lambda found: not is_valid(found), path)
     await decided(stage, "cluster1")
-    assert cpu_of(await stage.found(path)) == 80  # nobody touched it
+    assert cpu_of(await stage.found(path)) == 80  #  unchanged
     told = await stage.fairway("get", "providers")
     assert re.search(r"cluster2: .*expired", told), told
 

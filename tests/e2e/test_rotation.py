@@ -90,7 +90,7 @@ async def identity(stage: Stage, *, other_than: bytes = b"") -> dict[str, bytes]
 
 
 async def renewed(stage: Stage, path: str, field: str) -> None:
-    """What holds for a while is written anew."""
+    """Renew what expires."""
 
     def moment(found: dict[str, Any]) -> str:
         return str(found.get("spec", {}).get(field) or found.get("status", {}).get(field))
@@ -140,7 +140,7 @@ async def test_agent_continues_with_renewed_certificate(stage: Stage, clock: Hub
     await renewed(stage, LEASE_OF, "renewTime")
     agent = (stage.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
     assert "WARNING" not in agent, agent
-    assert agent.count("resource-usage for cluster") == 1, agent  # it was never begun anew
+    assert agent.count("resource-usage for cluster") == 1, agent  #  it was not restarted
 
 
 async def refused(stage: Stage, files: dict[str, bytes]) -> None:

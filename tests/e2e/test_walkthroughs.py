@@ -1,4 +1,4 @@
-"""docs/tutorials: a reader who pastes the blocks into a terminal sees what the pages show."""
+"""docs/tutorials: the commands of the pages print what the pages show."""
 
 import asyncio
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ async def test_walkthrough_page_that_leaves_processes_fails(tmp_path: Path) -> N
 
 
 def runs(pid: int) -> bool:
-    """One that has ended and that nobody has asked about yet does not."""
+    """Whether the process runs; a zombie does not."""
     with suppress(FileNotFoundError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

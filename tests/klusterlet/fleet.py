@@ -36,7 +36,7 @@ DEADLINE = 120.0
 
 
 def fresh(word: str = "c") -> str:
-    """A name nobody else uses: a hub serves all tests of a session."""
+    """A unique name: all tests of a session share a hub."""
     return f"{word}-{uuid.uuid4().hex[:8]}"
 
 
@@ -92,7 +92,7 @@ class Fleet:
 
 @dataclass(kw_only=True)
 class Joined:
-    """A cluster that is registered and accepted, with nobody yet who looks after it."""
+    """A registered and accepted cluster without a running agent."""
 
     name: str
     state: State
@@ -242,5 +242,5 @@ def join(folder: Path, *arguments: object) -> Iterator[JoinProcess]:
 
 
 def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """A `fairway join` that ends by itself."""
+    """A `fairway join` that exits."""
     return forked.run(["join", *arguments], env=environment())

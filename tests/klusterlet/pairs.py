@@ -1,4 +1,4 @@
-"""Certificates of any life, signed by nobody in particular."""
+"""Certificates with any validity, self-signed."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Add-ons get their identities on the hub as Secrets of the cluster, and their health told."""
+"""Add-on identities as Secrets on the cluster, and add-on health."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -120,7 +120,7 @@ async def secret_of(member: Joined, add_on: str, *, not_with: bytes = b"") -> Se
 
 
 async def rotated_of(member: Joined, add_on: str) -> Condition:
-    """What the hub was told of its certificate."""
+    """The condition about its certificate on the hub."""
     found = await until(
         member.admin,
         MANAGED_CLUSTER_ADD_ONS,

@@ -1,4 +1,4 @@
-"""Agents as processes: started, restarted, told of changes, and ended."""
+"""Local agents as processes: start, restart, change and stop."""
 
 import asyncio
 import os
@@ -142,7 +142,7 @@ def pid_of(folder: Path, deployment: Deployment) -> int:
 
 
 def alive(pid: int) -> bool:
-    """What nobody has waited for yet is still listed, but dead."""
+    """A zombie is listed but dead."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):  # the latter if it goes while it is read
@@ -150,7 +150,7 @@ def alive(pid: int) -> bool:
 
 
 class Deaf:
-    """In place of the API and of what is known of it: keeps what is written, and hears of nothing."""
+    """Replaces API and informer: stores writes, and delivers no events."""
 
     def __init__(self, known: Deployment) -> None:
         self.known = known
@@ -229,7 +229,7 @@ async def test_killed_local_agent_is_restarted(cluster: Client, fleet: Fleet, tm
             bookmarks=False,
         )
         fell = False
-        # One after the other: whoever only looks now and then may miss that it was not ready.
+        # In sequence, because polling may miss that it was not ready.
         async with asyncio.timeout(DEADLINE), aclosing(events):
             async for event in events:
                 assert event.object.status.replicas == 1

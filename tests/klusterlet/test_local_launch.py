@@ -202,7 +202,7 @@ def test_container_ports_map_to_local_ports() -> None:
 
 
 def test_undeclared_port_maps_to_local_port() -> None:
-    """What listens here at the number the container would use is somebody else's."""
+    """Another program may listen on the container's port number here."""
     found = launched(
         args=["--metrics-address=:2375"], readinessProbe={"httpGet": {"path": "/../x", "port": 2376}}
     )

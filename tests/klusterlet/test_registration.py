@@ -124,7 +124,7 @@ async def test_deleted_request_is_created_again(fleet: Fleet, tmp_path: Path) ->
             await gone(admin, SIGNING_REQUESTS, first)
             async with asyncio.timeout(DEADLINE):
                 await asyncio.to_thread(fleet.accept, name)
-                # It may come a moment after that; whoever finds none waiting accepts once more.
+                # The request may appear later; if none is pending, accept again.
                 while not guest.task.done():
                     await asyncio.wait({guest.task}, timeout=0.1)
                     await asyncio.to_thread(fleet.accept, name)

@@ -171,7 +171,7 @@ async def test_renewal_retries_unreachable_hub(fleet: Fleet, member: Joined) -> 
         member.name,
         lambda each: any(c.reason == "HubClusterAdminDenied" for c in each.status.conditions or ()),
     )
-    # That is said of rights the controller knows of: those it has just given, it takes when it hears of them.
+    # The controller removes rights only after it has observed granting them.
     await gone(member.admin, CLUSTER_ROLE_BINDINGS, f"{PREFIX}{member.name}")
     async with at_work(renewal.run()), asyncio.timeout(DEADLINE):
         await said.spoke.wait()

@@ -1,4 +1,4 @@
-"""What a cluster tells about itself."""
+"""The reported status of a cluster."""
 
 from fairway.api.claim import ClusterClaim, ClusterClaimSpec
 from fairway.api.cluster import ClusterClaim as Told

@@ -216,7 +216,7 @@ def test_provider_report_lists_addon_that_never_published() -> None:
     )
     registry.put(score("c1", resource="resource-usage-score"))
     assert registry.groups() == [group]
-    assert registry.health(group, now=NOW).provider == "usage"  # whoever does publish says who it is
+    assert registry.health(group, now=NOW).provider == "usage"  #  a publishing writer names the provider
 
 
 def test_provider_report_detects_clock_difference() -> None:

@@ -145,7 +145,7 @@ async def played(pair: Pair, script: list[Step]) -> None:
                 return looked_at and world.maps() == wanted and world.names() == alive
 
             await world.eventually(settled)
-            # And it stays so, with nothing left that nobody answers for.
+            # The state is stable, and every object is owned.
             await play.agent.synced()
             await play.agent.quiet()
         finally:

@@ -22,7 +22,7 @@ DEPLOYMENT = {
 }
 
 
-# Not all of them: who may do everything with roles may also give rights away that it does not have.
+# Without "*": all verbs on roles include escalate and bind.
 VERBS = ["create", "update", "patch", "get", "delete"]
 
 

@@ -1,4 +1,4 @@
-"""What is said of an object, without a cluster."""
+"""Status of works, computed without a cluster."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -56,10 +56,7 @@ CONFIG_MAPS: Final[Resource[Entries]] = Resource(
 
 
 class Finishing(Client):
-    """Writes that were begun are brought to an end, also for one who dies meanwhile and never learns of it.
-
-    Otherwise they might arrive long after, over all that others made of it.
-    """
+    """Completes started writes, also those of an agent that was killed: later they could overwrite newer state."""
 
     def __init__(self, connection: Connection, *, field_manager: str) -> None:
         super().__init__(connection, field_manager=field_manager)
@@ -79,7 +76,7 @@ class Finishing(Client):
     def _ended(self, begun: asyncio.Task[Response]) -> None:
         self._begun.discard(begun)
         if not begun.cancelled():
-            begun.exception()  # of one nobody waits for any more
+            begun.exception()  #  its writer is gone
 
     async def finished(self) -> None:
         await asyncio.gather(*self._begun, return_exceptions=True)
@@ -158,7 +155,7 @@ class World:
             await self.cluster.finished()
 
     async def restricted(self, client: Client, rights: Iterable[Rule], *, namespace: str = "") -> Connection:
-        """As somebody who has these rights and no others, in one namespace or everywhere."""
+        """A client with these rights only, in one namespace or everywhere."""
         return await grant(client, f"{self.name}-agent", rights, namespace=namespace)
 
     # Works
@@ -218,7 +215,7 @@ class World:
         return {each.name: _plain(each.fieldValue) for each in (given.values if given else ())}
 
     def record(self, word: str) -> AppliedManifestWork | None:
-        """As it was last seen, which may be long after the work has said something."""
+        """Resource version when last read, possibly long after the work was reported."""
         return self._records.get(self._record_name(word))
 
     async def written_record(self, word: str) -> AppliedManifestWork:

@@ -59,7 +59,7 @@ def test_benchmark_agent_counts_every_pod(figures: dict[str, Any]) -> None:
     (found,) = figures["c"]
 
     assert (found["nodes"], found["pods"]) == (4, 40)
-    # The kernel counts for each thread by itself, and adds it up later.
+    # The kernel accounts memory per thread and adds it up later.
     assert 0 < found["resident"] <= found["most"] + 2**20
     assert found["rate"] > 0
 

@@ -113,7 +113,7 @@ def test_restarts_are_reported_as_rate() -> None:
     cluster = Cluster()
     for number in range(10):
         cluster.put(pod(f"p{number}", namespace="default", restarts=(7, 0)))
-    assert cluster.chart.restarts(now=0) == 0  # nobody knows when those were
+    assert cluster.chart.restarts(now=0) == 0  #  their times are unknown
     cluster.now = 30.0
     cluster.put(pod("p0", namespace="default", restarts=(8, 1)))
     assert cluster.chart.restarts(now=30) == pytest.approx(100 * 2 / 20 * 6)

@@ -1,4 +1,4 @@
-"""What may be said about health, and what is refused."""
+"""Options of the health provider, valid and invalid."""
 
 from typing import Any
 

@@ -78,7 +78,7 @@ async def reading(provider: Health) -> AsyncIterator[asyncio.Event]:
 
 
 async def eventually(provider: Health, woken: asyncio.Event, **wanted: float) -> Reading:
-    """Once the values are these; whoever wakes us has something new."""
+    """Wait until the values are these; every wake means a change."""
     async with asyncio.timeout(DEADLINE):
         while True:
             woken.clear()

@@ -1,4 +1,4 @@
-"""What happened lately, and what is forgotten."""
+"""Windowed counts and latencies."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ moments = st.integers(0, 2000)
 
 @given(st.lists(st.tuples(moments, st.integers(0, 5), st.integers(0, 700))), st.integers(0, 700))
 def test_windowed_count_is_exact_to_a_bucket(added: list[tuple[int, int, int]], later: int) -> None:
-    """Each is told at some moment, of one that may be past by then."""
+    """Events may be recorded after they happened."""
     count, now = Count(seconds=600), 0
     for gap, number, age in added:
         now += gap

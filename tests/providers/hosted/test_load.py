@@ -1,4 +1,4 @@
-"""The rate of requests to hosted clusters, from a real Prometheus, and what is left when that cannot be had."""
+"""Request rates of hosted clusters from a real Prometheus, and their absence."""
 
 import json
 import time
@@ -31,9 +31,9 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 
 async def keep_busy(monitoring: Monitoring) -> None:
-    """Requests are counted for a while already, of this hosted cluster and of somebody else's.
+    """Requests have been counted for a while, for this hosted cluster and for another one.
 
-    And for a while to come: a rate is that of the last two minutes, and by then a slow machine is not there yet.
+    The samples extend into the future, because a rate covers two minutes and a slow machine may need longer.
     """
     now = time.time()
     for seconds in (-105, -55, -5, 45, 95):

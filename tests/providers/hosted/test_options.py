@@ -1,4 +1,4 @@
-"""What can be said about hosted clusters, and how a mistake is told."""
+"""Options of hosted clusters, and their errors."""
 
 from typing import Any
 

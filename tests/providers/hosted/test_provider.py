@@ -1,4 +1,4 @@
-"""A hosting cluster with HostedClusters, nodes and pods on it: what is published, and what is claims_for."""
+"""The hosted-clusters provider on a cluster with HostedClusters, nodes and pods: scores and claims."""
 
 import asyncio
 import re

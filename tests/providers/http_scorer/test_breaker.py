@@ -37,7 +37,7 @@ def test_open_breaker_blocks_until_pause_ends() -> None:
 def test_half_open_breaker_admits_one_trial() -> None:
     trial, _ = opened().admit(10)
     assert trial.admit(11) == (trial, False)
-    # One that was never heard of again, because somebody cancelled it, is not waited for for ever.
+    # A cancelled trial without a result does not block forever.
     again, admitted = trial.admit(20)
     assert (again.state, again.since, admitted) == (HALF_OPEN, 20, True)
 

@@ -1,4 +1,4 @@
-"""A scorer of somebody else: a real server that may answer well, badly, late or not at all."""
+"""An HTTP scorer: a real server that responds correctly, wrongly, late or not at all."""
 
 import asyncio
 import json

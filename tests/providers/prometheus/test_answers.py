@@ -167,8 +167,7 @@ async def test_clusters_match_by_claim_and_by_table(monitoring: Monitoring) -> N
 
 
 async def test_stale_sample_is_not_published(monitoring: Monitoring) -> None:
-    """As of a cluster whose agent fell silent while whoever passes its samples on did not: Prometheus would go on
-    with the last one for five minutes."""
+    """A proxy may repeat the sample of a silent agent, which Prometheus then returns for five minutes."""
     monitoring.exporter.set("old_free", 40, cluster="c1", at=time.time() - 120)
     monitoring.exporter.set("old_free", 50, cluster="c2")
     await seen(monitoring, "old_free", c1=40, c2=50)
@@ -181,7 +180,7 @@ async def test_stale_sample_is_not_published(monitoring: Monitoring) -> None:
     assert "s old, more than 60 s" in str(old)
     assert isinstance(new, Reading)
     assert dict(new.values) == {"free": 50.0}
-    # Who computes something says by which series its age is known, or that nobody shall ask.
+    # A computed query names the series for its age, or disables the check.
     for freshness in ("max by (cluster) (timestamp(old_free))", "none"):
         given = options(monitoring, "sum by (cluster) (old_free)", freshness=freshness) | {"maxAge": "1m"}
         async with open_provider("prometheus", given) as found:

@@ -76,7 +76,7 @@ async def test_failing_prometheus_does_not_extend_validity(
             assert kept >= before.status.validUntil
             proxy.behaviour = None
             await hub.until("c1", RESOURCE, lambda each: condition(each)[0] == "True")
-            # One score alone: it stays, and what is still known goes on.
+            # A single lost score stays, and the others are renewed.
             monitoring.exporter.drop("kept_used", cluster="c1")
             monitoring.exporter.set("kept_free", 60, cluster="c1")
             await monitoring.server.until("kept_used", lambda found: not found)

@@ -276,4 +276,4 @@ async def test_tls_is_verified_and_client_certificate_is_sent(monitoring: Monito
         assert (
             await told(shown, {"caFile": "ca.crt"}) == endpoint.UNTRUSTED
         )  # it is another name's certificate
-        assert await told({}, trusted) == endpoint.UNREACHABLE  # who shows none is not let in
+        assert await told({}, trusted) == endpoint.UNREACHABLE  #  without a client certificate

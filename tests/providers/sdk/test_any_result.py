@@ -1,4 +1,4 @@
-"""Whatever a provider returns: what is published is always an object that the hub accepts, and never a wrong number."""
+"""For any result of a provider, the published object is accepted by the hub and never has a wrong number."""
 
 import asyncio
 import math
@@ -62,7 +62,7 @@ class Mute(Exception):
 
 
 class Bare(ProviderError):
-    """As people write it who forget the constructor above it."""
+    """A class without a call of the base constructor."""
 
     def __init__(self) -> None:
         Exception.__init__(self, "bare")
@@ -239,7 +239,7 @@ class Stage:
 
 
 class Returning(ClusterProvider):
-    """Whatever it is told to, as a class does without anybody checking it."""
+    """Returns the given value without validation, as any class may."""
 
     name, resource, scores = "any", "any-score", SCORES
 

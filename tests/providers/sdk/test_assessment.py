@@ -57,7 +57,7 @@ class Broken:
 
 
 class Careless:
-    """As if typed by somebody without a type checker."""
+    """A scale with a result of the wrong type."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer

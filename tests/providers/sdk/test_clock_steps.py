@@ -31,7 +31,7 @@ def test_clock_step_back_is_reported_once() -> None:
     clocks.passes(60, shown=-3540)
     assert steps.observe() == (START - timedelta(seconds=3480), timedelta(hours=1))
     assert steps.observe()[1] == timedelta(0)
-    clocks.passes(60, shown=7200)  # set forward, or asleep where nobody counts
+    clocks.passes(60, shown=7200)  #  set forward, or suspended without counting
     assert steps.observe()[1] == timedelta(0)
     clocks.passes(60, shown=59.5)  # kept exact
     assert steps.observe()[1] == timedelta(0)

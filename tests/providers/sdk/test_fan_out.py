@@ -1,4 +1,4 @@
-"""Two forms of the same scores: one for placements, the other for those who want the value itself."""
+"""Scores for placements, and raw values as ManagedClusterScores."""
 
 import logging
 

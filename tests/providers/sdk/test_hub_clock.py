@@ -1,4 +1,4 @@
-"""A clock that differs from the hub's is noticed by whoever publishes, before anybody wonders."""
+"""A clock that differs from the hub's is reported."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ async def test_hub_clock_difference_is_logged_once(
     began = SYSTEM_CLOCK.monotonic()
     for _ in range(3):
         assert await hub.compare() == EVERY_SECONDS
-    # A second more or less is in how it is told, and what the answers took.
+    # The Date header has whole seconds, and requests take time.
     slack = 1.5 + SYSTEM_CLOCK.monotonic() - began
     assert abs(hub.ahead + timedelta(minutes=minutes)) < timedelta(seconds=slack)
     (record,) = [each for each in caplog.records if each.name == hub_clock.log.name]

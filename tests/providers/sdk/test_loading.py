@@ -1,4 +1,4 @@
-"""Providers by file, module and name; and what a person is told who got it wrong."""
+"""Loading of providers by file, module and name, and its errors."""
 
 import sys
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ def test_messages_become_one_printable_line(given: object, words: str) -> None:
 def test_messages_are_truncated() -> None:
     assert tidy("x" * 1_000_000) == "x" * (LONGEST_MESSAGE - 1) + "…"
     assert len(tidy("word " * 1_000)) == LONGEST_MESSAGE
-    # What follows is not looked at, but that there is more is said.
+    # The rest is not examined, but the cut is shown.
     assert tidy("few" + " " * 1_000_000 + "words") == "few…"
 
 

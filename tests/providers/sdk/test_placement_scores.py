@@ -1,4 +1,4 @@
-"""Scores as objects on a hub: made, applied, corrected, removed, and never somebody else's."""
+"""AddOnPlacementScores on a hub: create, apply, correct, remove; foreign objects stay."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -89,7 +89,7 @@ async def test_omitted_score_is_removed_from_object(world: World, sink: AddOnPla
 async def test_scores_of_other_managers_are_removed(
     world: World, client: Client, sink: AddOnPlacementScores
 ) -> None:
-    """As a janitor does, who applies scores of its own under the same names."""
+    """As the scores controller does, which applies scores under the same names."""
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     worst = {"status": {"scores": [{"name": "age", "value": -100}, {"name": "old", "value": -100}]}}
@@ -201,7 +201,7 @@ async def test_missing_namespace_is_reported(world: World, sink: AddOnPlacementS
 async def test_terminating_namespace_is_reported(
     world: World, client: Client, sink: AddOnPlacementScores
 ) -> None:
-    """Its namespace stays for as long as somebody has something to finish in it."""
+    """The namespace remains while a finalizer in it is pending."""
     cluster = await world.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     finalized = {"metadata": {"name": "last", "finalizers": ["example.com/wait"]}}

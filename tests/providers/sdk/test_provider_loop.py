@@ -27,7 +27,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Hand(DryRunSink):
-    """Fails as long as it is told to."""
+    """Fails while ``error`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Hand(DryRunSink):
 
 
 class Told(ClusterProvider):
-    """Reads what it is told to."""
+    """Returns the configured reading."""
 
     name, resource, interval = "told", "told-score", 60.0
     scores = (Score(name="free", scale=Direct()),)
@@ -232,6 +232,19 @@ async def test_clock_set_back_does_not_rejuvenate_readings(caplog: pytest.LogCap
     assert sum("set back by 10800 s" in record.getMessage() for record in caplog.records) == 1
 
 
+async def test_clock_set_back_does_not_extend_lost_score() -> None:
+    answers = [Reading(values={"free": 10, "busy": 5})]
+    provider, sink, clock = Told(lambda: answers[0]), Hand(), LoopClock()
+    provider.scores = (*Told.scores, Score(name="busy", scale=Direct()))
+    clock.off = timedelta(hours=3)
+    async with at_work(provider, sink, clock=clock):
+        await asyncio.sleep(61)
+        clock.off = timedelta(0)
+        answers[0] = Reading(values={"free": 10}, problem="the queue is away", lost=("busy",))
+        await asyncio.sleep(300)
+    assert dict(sink.writes[-1][1].scores) == {"free": 10}
+
+
 @pytest.mark.parametrize(
     ("answer", "reason", "words"),
     [
@@ -398,7 +411,7 @@ def batch(*changes: Change[ManagedCluster]) -> Batch[ManagedCluster]:
 
 
 class Slow(DryRunSink):
-    """Answers when it is told to, with what it is told to."""
+    """Returns the configured result when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -472,7 +472,7 @@ class PublishingMachine(RuleBasedStateMachine):
         self.deleted = False
         """And there was nothing true to make it history_reset with."""
         self.set_back_by = timedelta(0)
-        """Since the hub was told something new."""
+        """Since the last change on the hub."""
 
     def settle(self) -> None:
         """What the runner does after every event."""
@@ -535,7 +535,7 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.floats(0.1, 200))
     def wait(self, seconds: float) -> None:
-        """With the runner looking whenever it was told to."""
+        """With the runner checking whenever a check is due."""
         end = self.now + timedelta(seconds=seconds)
         while (look := self.publishing.next_check(self.now)) is not None and self.now < look <= end:
             self.now = look
@@ -584,7 +584,7 @@ class PublishingMachine(RuleBasedStateMachine):
 
     @property
     def fresh(self) -> bool:
-        """Whether there is something true to publish, as far as this process knows. Validity is told in seconds."""
+        """Whether a valid reading exists for this process. Validity has whole seconds."""
         if self.truth is None or self.truth_at is None:
             return False
         return (self.truth_at + H).replace(microsecond=0) > self.now

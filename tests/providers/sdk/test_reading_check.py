@@ -1,4 +1,4 @@
-"""What a provider returns is somebody else's doing: nothing of it reaches the hub unseen."""
+"""Validation of what a provider returns."""
 
 import math
 from collections.abc import Mapping

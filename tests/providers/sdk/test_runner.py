@@ -41,7 +41,7 @@ from rigs.processes import POLL, Port
 
 DIRECT: Mapping[str, Any] = {"free": Direct()}
 LONG = 240.0
-"""Seconds that what blocks does so, if nobody ends it."""
+"""Seconds that a blocking call blocks."""
 
 
 def one(read: Callable[[], object], *, name: str = "queue", interval: float = 60) -> ClusterProvider:
@@ -159,7 +159,7 @@ async def test_hung_provider_is_read_again_after_return(world: World, client: Cl
 
     settings = Settings(cluster=cluster, deadline=0.1, interval=0.5)
     async with running([one(read)], hub=client, settings=settings) as runner:
-        # On a slow machine it may be told to end before it has begun, and be busy with that.
+        # On a slow machine the call may be cancelled before it starts.
         await until(lambda: bool(calls))
         before = times_busy(runner)
         await until(lambda: times_busy(runner) > before + 1)

@@ -1,4 +1,4 @@
-"""Whatever a provider does in its room, the caller is told in time and goes on."""
+"""A sandbox returns in time, whatever the provider does."""
 
 import asyncio
 import sys
@@ -81,13 +81,13 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 async def begun(sandbox: Sandbox, read: Callable[[], Awaitable[object]], calls: list[int]) -> None:
-    """Too late, though it has begun: on a slow machine it may be told to end before that, and is then asked again."""
+    """Expect a timeout after the call started; on a slow machine it may time out before, and is repeated."""
     reasons = []
     while not calls:
         with pytest.raises(ProviderError) as caught:
             await sandbox.call(read, deadline=SOON)
         reasons.append(caught.value.reason)
-        await asyncio.sleep(0)  # that it has ended is told by the loop
+        await asyncio.sleep(0)  #  the loop reports the end in its next turn
     assert reasons[0] == TIMED_OUT
     assert set(reasons) <= {TIMED_OUT, BUSY}
 
@@ -265,10 +265,10 @@ async def test_blocking_sandbox_opening_times_out(guest: Guest) -> None:
         go.wait(LONG)
 
     guest.opening = opening
-    while not calls:  # on a slow machine it may be told to end before it begins
+    while not calls:  #  on a slow machine the call may be cancelled before it starts
         with pytest.raises(ProviderError, match=r"timed out after|still running"):
             await sandbox.open(lambda: None, deadline=SOON)
-        await asyncio.sleep(0)  # that it has ended is told by the loop
+        await asyncio.sleep(0)  #  the loop reports the end in its next turn
     with pytest.raises(ProviderError, match="still running"):
         await sandbox.open(lambda: None, deadline=SOON)
     go.set()
@@ -312,7 +312,7 @@ async def test_hanging_executor_calls_are_limited(guest: Guest) -> None:
         return Reading()
 
     try:
-        # On a slow machine one may be told to end before what it has handed on begins, which takes up a thread.
+        # On a slow machine a call may be cancelled before its executor call starts, which uses a thread.
         while len(behind) < MAX_THREADS:
             with pytest.raises(ProviderError) as caught:
                 await sandbox.call(read, deadline=SOON)

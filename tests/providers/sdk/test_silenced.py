@@ -1,4 +1,4 @@
-"""Scores that were declared silent: whoever has something true to say takes them back, and nobody fights."""
+"""Silenced scores: a valid reading replaces them, and other writers do not conflict."""
 
 import asyncio
 from collections.abc import Callable
@@ -59,7 +59,7 @@ async def test_fleet_provider_replaces_silenced_score_at_once(world: World, clie
         assert stored_publication(silenced).publication.silenced
         back = await world.scored(cluster, f"{name}-score", free=40)
         assert back.status.validUntil is not None
-        # The mark is its author's to take away; until then it tells that somebody was faster.
+        # Only the controller removes its mark; until then it shows that the score was silenced.
         assert is_silent(back)
         assert not silence_marker.untouched(back, SilencePolicy())
 

@@ -1,4 +1,4 @@
-"""A corner of a hub, in which a test makes clusters, and sees what is published for them."""
+"""A part of a hub with clusters of one test, and their published scores."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ class World:
         return found
 
     async def foreign(self, cluster: str, resource: str, *, labels: dict[str, str] | None = None) -> None:
-        """An object that somebody else made, with a score of theirs."""
+        """A score object of another client."""
         body = {"metadata": {"name": resource, "labels": labels or {}}}
         await self.client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=cluster)
         status = {"scores": [{"name": "theirs", "value": 7}]}
@@ -119,7 +119,7 @@ class World:
         return await self.until(cluster, resource, lambda found: values_of(found) == scores)
 
     async def account(self, namespace: str, rules: Sequence[Rule], *, everywhere: bool = False) -> Connection:
-        """The same hub, as somebody who may do this and nothing else."""
+        """A client of the same hub with these rights only."""
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         await self.client.request("POST", accounts, body={"metadata": {"name": "provider"}})
         role = "ClusterRole" if everywhere else "Role"

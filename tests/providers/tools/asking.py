@@ -16,7 +16,7 @@ from fairway.testing.builders import cluster
 
 
 class StoppedClock:
-    """Both clocks stand still until somebody moves them."""
+    """Both clocks stand still until a test moves them."""
 
     def __init__(self, now: datetime = datetime(2026, 3, 2, 12, tzinfo=UTC)) -> None:
         self.now, self.seconds = now, 1000.0

@@ -1,4 +1,4 @@
-"""A fleet that is monitored by a real Prometheus, and a real proxy in front of it that can be told to misbehave."""
+"""A fleet monitored by a real Prometheus, behind a proxy with configurable faults."""
 
 import asyncio
 import os
@@ -54,14 +54,14 @@ class Steady(Exporter):
 
 @dataclass(frozen=True, slots=True)
 class Monitoring:
-    """Of the whole session: use metrics that nobody else uses."""
+    """Shared by the session: use metric names of your own."""
 
     server: PrometheusServer
     exporter: Exporter
 
 
 def program() -> Path:
-    """Where the server cannot be had, CI fails and everybody else's tests are skipped."""
+    """Without a server, tests fail in CI and are skipped elsewhere."""
     try:
         return tool.program()
     except tool.PrometheusMissing as missing:
@@ -100,7 +100,7 @@ class Proxy:
         self.requests: list[web.Request] = []
         self.url = ""
         self.released = asyncio.Event()
-        """Of those who hang."""
+        """Number of hanging requests."""
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)

@@ -66,7 +66,7 @@ def fetch(environ: Mapping[str, str] = os.environ) -> Path:
         unpacked = folder / "unpacked"
         _run([dpkg, "--extract", str(package), str(unpacked)], folder=folder)
         target = root / version
-        if not target.exists():  # or somebody else was faster, with the same version
+        if not target.exists():  #  another process may have been faster, with the same version
             try:
                 unpacked.rename(target)
             except OSError:

@@ -1,4 +1,4 @@
-"""Nodes and pods as an API server sends them, and a full count of what is free, made the slow way."""
+"""Nodes and pods as an API server sends them, and a full recount of free resources."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

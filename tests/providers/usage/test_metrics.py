@@ -19,7 +19,7 @@ INTERVAL = 60.0
 
 @dataclass
 class Api:
-    """Answers as it was told to last."""
+    """Returns the configured response."""
 
     status: int = 200
     body: Any = None

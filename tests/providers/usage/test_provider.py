@@ -89,7 +89,7 @@ async def test_incremental_usage_equals_full_count(cluster: Cluster) -> None:
             cpuNodeAvailable=expected.largest["cpu"] / 1000,
         )
         assert reading.problem == ""
-        async with asyncio.timeout(PATIENCE):  # for what is in none of these values
+        async with asyncio.timeout(PATIENCE):  #  for changes that none of these values show
             while seen.provider.accounting.totals() != expected:
                 await seen.woken.wait()
                 seen.woken.clear()
@@ -253,7 +253,7 @@ async def test_usage_with_simulated_kubelets(tmp_path: Path, kube_tools: Tools) 
 
 
 def _recounted(nodes: list[Document], pods: list[Document]) -> Totals:
-    """As they are served, where what is empty is left out."""
+    """As the API server returns it, without empty fields."""
     for each in nodes:
         conditions = [found for found in each["status"]["conditions"] if found["type"] == "Ready"]
         each["status"]["conditions"] = conditions
