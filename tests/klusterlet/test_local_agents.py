@@ -289,10 +289,13 @@ async def test_changed_deployment_restarts_and_zero_replicas_stop(
             {"args": [f"--hub-kubeconfig={MOUNT}/kubeconfig", f"--providers={MOUNT}/evil.py"]},
             "is not the name of",
         ),
-        ({"args": ["--hub-kubeconfig=/home/somebody/.kube/config"]}, "is no file of a Secret"),
-        ({"args": [f"--hub-kubeconfig={MOUNT}/../../cluster/kubeconfig"]}, "is no file of a Secret"),
-        ({"args": ["--kubeconfig=/home/somebody/.kube/config"]}, "is none a local agent can be given"),
-        ({"env": [{"name": "FAIRWAY_AGENT_KUBECONFIG", "value": "/x"}]}, "stands for an option"),
+        ({"args": ["--hub-kubeconfig=/home/somebody/.kube/config"]}, "is not a file of a mounted Secret"),
+        (
+            {"args": [f"--hub-kubeconfig={MOUNT}/../../cluster/kubeconfig"]},
+            "is not a file of a mounted Secret",
+        ),
+        ({"args": ["--kubeconfig=/home/somebody/.kube/config"]}, "is not allowed for local agents"),
+        ({"env": [{"name": "FAIRWAY_AGENT_KUBECONFIG", "value": "/x"}]}, "sets an option of the agent"),
     ],
 )
 async def test_unsafe_deployment_is_not_started_and_reports_why(

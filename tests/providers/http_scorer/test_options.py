@@ -29,7 +29,7 @@ def test_scorer_default_scale_is_direct() -> None:
         (options(reduce="sum"), "reduce", "must be last"),
         (options(breaker={"failures": 0}), "breaker.failures", "at least 1"),
         (options(concurrency=0), "concurrency", "at least 1"),
-        (options(source={"url": "http://p"}), "source.query", "let the scorer say it with sync: full"),
+        (options(source={"url": "http://p"}), "source.query", "or use that of the scorer with sync: full"),
         (options(source={"url": "http://p", "query": "a", "range": "5m"}), "source", "range needs step"),
         (options(source={"url": "p", "query": "a"}), "source.url", "is not the address of a server"),
         (options(lastGood="forget"), "lastGood", "'forget'"),

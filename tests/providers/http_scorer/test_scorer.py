@@ -271,7 +271,7 @@ async def test_result_for_another_cluster_is_rejected(scorer: Scorer) -> None:
         readings = await found.read(fleet("c1", "c2"))
     assert isinstance(readings["c1"], Reading)
     assert isinstance(readings["c2"], ProviderError)
-    assert str(readings["c2"]) == "results[0].metric.cluster is 'c1', but 'c2' was asked for"
+    assert str(readings["c2"]) == "results[0].metric.cluster is 'c1', but 'c2' was requested"
 
 
 async def test_scorer_concurrency_is_limited(scorer: Scorer) -> None:

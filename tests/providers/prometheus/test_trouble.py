@@ -95,6 +95,14 @@ async def test_response_size_is_limited(proxy: Proxy) -> None:
         assert told == endpoint.TOO_LARGE
         assert "more than 20 bytes" in said
 
+    async def empty(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"{}" + b" " * 18, content_type="application/json")
+
+    proxy.behaviour = empty
+    async with open_provider("prometheus", options(proxy, maxBytes=20)) as found:
+        told, _ = await failure(found, fleet("c1"))
+        assert told != endpoint.TOO_LARGE  # exactly as much as allowed
+
     async def bomb(_: web.Request) -> web.StreamResponse:
         small = gzip.compress(b" " * 50_000_000)
         return web.Response(body=small, headers={"Content-Encoding": "gzip"})

@@ -79,7 +79,7 @@ async def test_invalid_metrics_affect_only_their_node(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(
-    ("status", "told"), [(404, "does not serve metrics.k8s.io"), (403, "may not be listed")]
+    ("status", "told"), [(404, "does not serve metrics.k8s.io"), (403, "no permission to list")]
 )
 async def test_missing_metrics_api_is_logged_once(
     status: int, told: str, caplog: pytest.LogCaptureFixture

@@ -66,15 +66,15 @@ def test_all_usage_options() -> None:
         ({"parity": True}, "parity: expected text, got true or false"),
         ({"scales": {"node": "log"}}, "scales.node: must be one of linear, logarithmic, share"),
         ({"countTainted": "yes"}, "countTainted: expected true or false, got text"),
-        ({"toleratedTaints": ["a", "b c"]}, "toleratedTaints[1]: 'b c' names no taint: write its key"),
+        ({"toleratedTaints": ["a", "b c"]}, "toleratedTaints[1]: 'b c' is not a taint: write its key"),
         ({"interval": "never"}, "interval: expected a duration such as 30s"),
         ({"interval": 0.5}, "interval: must be at least 1s"),
-        ({"resources": {"GPU": "nvidia.com/gpu"}}, "resources[GPU]: 'GPU' cannot begin the name of a score"),
-        ({"resources": {"pods": "pods"}}, "resources.pods: 'pods' is taken"),
-        ({"resources": {"gpu": "nvidia gpu"}}, "resources.gpu: 'nvidia gpu' is no resource: write its name"),
-        ({"shapes": {"Web": {"cpu": 1}}}, "shapes[Web]: 'Web' is no name for a shape: use small letters"),
-        ({"shapes": {"web": {}}}, "shapes.web: asks for nothing; write what one such pod requests"),
-        ({"shapes": {"web": {"cpu": "0"}}}, "shapes.web: asks for nothing"),
+        ({"resources": {"GPU": "nvidia.com/gpu"}}, "resources[GPU]: 'GPU' cannot start the name of a score"),
+        ({"resources": {"pods": "pods"}}, "resources.pods: 'pods' is reserved"),
+        ({"resources": {"gpu": "nvidia gpu"}}, "resources.gpu: 'nvidia gpu' is not a resource: write its name"),
+        ({"shapes": {"Web": {"cpu": 1}}}, "shapes[Web]: 'Web' is not a valid name of a shape: use lower-case letters"),
+        ({"shapes": {"web": {}}}, "shapes.web: requests nothing; write the requests of one pod"),
+        ({"shapes": {"web": {"cpu": "0"}}}, "shapes.web: requests nothing"),
         ({"shapes": {"web": {"cpu": "lots"}}}, 'shapes.web[cpu]: quantity "lots" does not start with a number'),
         ({"shapes": {"web": {"cpu": "-1"}}}, "shapes.web[cpu]: '-1' is negative; write 0 or more"),
         ({"shapes": {f"s{n}": {"cpu": 1} for n in range(51)}}, "shapes: there are more than 50"),
@@ -85,7 +85,7 @@ def test_all_usage_options() -> None:
         ({"limits": {"cpus": 4}}, "limits.cpus: there is no score 'cpus' and none begins with it, did you mean 'cpu'?"),
         ({"scores": ["cpuavailable"]}, "scores[0]: there is no score 'cpuavailable', did you mean 'cpuAvailable'?"),
         ({"scales": {"avail": "linear"}}, "scales.avail: is an unknown field; did you mean 'available'?"),
-        ({"parity": "upstream", "limits": {"cpu": 4}}, "limits: parity decides that; remove this"),
+        ({"parity": "upstream", "limits": {"cpu": 4}}, "limits: parity determines it; remove it"),
     ],
 )  # fmt: skip
 def test_invalid_usage_option_names_its_field(given: dict[str, Any], told: str) -> None:
@@ -113,7 +113,7 @@ def test_usage_limits_from_environment() -> None:
     for wrong in ({"SCORE_FLOOR": "-50"}, {"RATIOS": "yes"}, {"PARITY": "up"}, {"SCORE_NAME": "No Name"}):
         with pytest.raises(OptionsError, match=next(iter(wrong.values()))):
             read({}, **wrong)
-    with pytest.raises(OptionsError, match="floor: parity decides that"):
+    with pytest.raises(OptionsError, match="floor: parity determines it"):
         read({}, PARITY="upstream", SCORE_FLOOR="0")
     with pytest.raises(OptionsError, match=r'^the environment variable MAXCPUCOUNT: quantity "all" does not'):
         read({}, MAXCPUCOUNT="all")
