@@ -56,7 +56,7 @@ class Told(ClusterProvider):
     """Returns the configured reading."""
 
     name, resource, interval = "told", "told-score", 60.0
-    scores = (Score(name="free", scale=Direct()),)
+    scores: tuple[Score, ...] = (Score(name="free", scale=Direct()),)
 
     def __init__(self, answer: Callable[[], object] = lambda: Reading(values={"free": 10})) -> None:
         self.answer = answer
@@ -358,7 +358,7 @@ async def test_missing_namespace_is_retried_every_minute(
 
 class Everybody(FleetProvider):
     name, resource, interval = "told", "told-score", 60.0
-    scores = (Score(name="free", scale=Direct()),)
+    scores: tuple[Score, ...] = (Score(name="free", scale=Direct()),)
 
     async def read(self, clusters: Mapping[str, ManagedCluster], /) -> Mapping[str, Reading]:
         return {name: Reading(values={"free": 10}) for name in clusters}
