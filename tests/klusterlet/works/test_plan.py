@@ -1,15 +1,17 @@
 """Plans for works and their objects, without a hub or a cluster."""
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
-from fairway.api.meta import ObjectMeta
+from fairway.api.meta import TRUE, Condition, ObjectMeta
 from fairway.api.work import (
     CREATE_ONLY,
     READ_ONLY,
     SERVER_SIDE_APPLY,
     UPDATE,
+    WORK_COMPLETE,
     AppliedManifestWork,
     AppliedManifestWorkStatus,
     AppliedResource,
@@ -17,9 +19,11 @@ from fairway.api.work import (
     ManifestResourceMeta,
     ManifestWork,
     ManifestWorkSpec,
+    ManifestWorkStatus,
     UpdateStrategy,
     Workload,
 )
+from fairway.klusterlet.works.applied_works import AppliedWorks
 from fairway.klusterlet.works.applier import Applier, HeirNotReady, WorkState
 from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
@@ -41,12 +45,14 @@ from fairway.klusterlet.works.plan import (
     plan_apply,
     plan_release,
 )
-from fairway.kube import Added, Batch, Conflict, Deleted, NotFound, Resource, Updated
-from fairway.kube.change import Change
+from fairway.klusterlet.works.reconcile import WorkReconciler
+from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Conflict, NotFound, Resource
 
 CONFIG_MAPS: Resource[ObjectVersion] = Resource(
     group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=ObjectVersion
 )
+NO_CLIENT = cast("Client", None)
+"""For code that plans without requests."""
 RECORD = AppliedManifestWork(metadata=ObjectMeta(name="hub-work", uid="record"))
 MINE = reference(RECORD)
 OTHER = {**MINE, "name": "hub-other", "uid": "other-record"}
@@ -255,22 +261,44 @@ def test_another_record_forgets_what_was_applied() -> None:
     assert (state.applied, state.written) == ({}, "5")
 
 
-def work(name: str, *objects: str) -> ManifestWork:
-    return ManifestWork(
-        metadata=ObjectMeta(name=name, namespace="c"),
-        spec=ManifestWorkSpec(workload=Workload(manifests=tuple(body(each) for each in objects))),
+class ConfigMaps(Discovery):
+    async def find(self, api_version: str, kind: str) -> Resource[ObjectVersion]:
+        return CONFIG_MAPS
+
+
+async def test_only_an_incomplete_older_work_takes_precedence() -> None:
+    def work(name: str, *conditions: Condition) -> ManifestWork:
+        manifest = body("a", made_by=name)
+        return ManifestWork(
+            metadata=ObjectMeta(name=name, namespace="c"),
+            spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))),
+            status=ManifestWorkStatus(conditions=conditions),
+        )
+
+    async def check(older: ManifestWork) -> None:
+        index = ConflictIndex({("c", "1-older"): older}, ConfigMaps(NO_CLIENT))
+        index.update(Batch(changes=(Added(older),), epoch=0, listed=False, resource_version="1"))
+        await index.check(work("2-newer"), desired("a"))
+
+    with pytest.raises(ManifestError, match="is also in ManifestWork 1-older"):
+        await check(work("1-older"))
+    await check(work("1-older", Condition(type=WORK_COMPLETE, status=TRUE)))
+
+
+async def test_eviction_start_in_the_future_does_not_extend_the_grace_period() -> None:
+    start = SYSTEM_CLOCK.wall() + timedelta(hours=1)  # the clock was set back since
+    record = AppliedManifestWork(status=AppliedManifestWorkStatus(evictionStartTime=start))
+
+    class Records(AppliedWorks):
+        async def get(self, work: str) -> AppliedManifestWork | None:
+            return record
+
+    reconciler = WorkReconciler(
+        hub=NO_CLIENT,
+        cluster=NO_CLIENT,
+        applied=Records(NO_CLIENT, hub="h", agent="h"),
+        conflicts=ConflictIndex({}, ConfigMaps(NO_CLIENT)),
+        discovery=ConfigMaps(NO_CLIENT),
+        clock=SYSTEM_CLOCK,
     )
-
-
-def test_works_are_related_by_their_present_manifests_only() -> None:
-    index = ConflictIndex({}, Discovery(None))  # type: ignore[arg-type]  # plans never call the client
-
-    def hear(*changes: Change[ManifestWork]) -> set[str]:
-        return index.update(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
-
-    assert hear(Added(work("one", "a", "b"))) == {"one"}
-    assert hear(Updated(work("one", "a", "b"), work("one", "b"))) == {"one"}
-    assert hear(Added(work("two", "a"))) == {"two"}
-    assert hear(Updated(work("two", "a"), work("two", "b"))) == {"one", "two"}
-    assert hear(Deleted(work("one", "b"))) == {"two"}
-    assert hear(Added(work("three", "a"))) == {"three"}
+    assert (await reconciler.evict(record, grace=60)).again == 60
