@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from fairway.api.lease import format_micro_time
@@ -25,18 +26,29 @@ _WHOLE: Final = re.compile(
 )
 
 
+CACHED_LENGTH: Final = 40
+
+
 class InstantError(ValueError):
     """The text is not a time; with kube-apiserver's message."""
 
 
 def seconds(text: str) -> str | None:
     """Return the canonical text, in seconds; None for the zero time."""
-    return _seconds(_parse(text, SECONDS_LAYOUT, _SECONDS))
+    return _known_seconds(text) if len(text) <= CACHED_LENGTH else _seconds_in(text)
 
 
 def micros(text: str) -> str | None:
     """Return the canonical text, in microseconds, of a text with six digits. None for the zero time."""
     return _micros(_parse(text, MICROS_LAYOUT, _MICROS))
+
+
+def _seconds_in(text: str) -> str | None:
+    return _seconds(_parse(text, SECONDS_LAYOUT, _SECONDS))
+
+
+_known_seconds = lru_cache(maxsize=4096)(_seconds_in)
+"""Objects written in the same second share its text, and every write encodes all times of an object twice."""
 
 
 def seconds_of(since_epoch: int) -> str | None:
