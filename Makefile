@@ -7,6 +7,10 @@ INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger
 SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
 
+# Byte code is kept in one folder, also where the environment switches it off: the tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework lock clean
 
