@@ -80,6 +80,8 @@ class Gate:
 
 @dataclass
 class Binder:
+    """Its coroutines are only named in instructions: the machine must not run them."""
+
     name: str
 
     async def pre_bind(self, context: CommitContext, /) -> Status:

@@ -61,6 +61,8 @@ class Approval:
 
 
 class Binder:
+    """Its coroutines are only named in instructions: the machine must not run them."""
+
     name = "Binder"
 
     async def pre_bind(self, context: CommitContext, /) -> Status:
