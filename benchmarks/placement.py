@@ -30,10 +30,10 @@ from benchmarks.measure import percentile, resident, table, timed, write_json
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import Placement, PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters import Fleet
+from fairway.clusters.decisions import Holding
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
-from fairway.fleet import Fleet
-from fairway.fleet.decisions import Holding
 from fairway.fleet.instant import to_micros
 from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders

@@ -24,8 +24,8 @@ from fairway.api.placement import (
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
+from fairway.clusters.scores import SILENT
 from fairway.fleet.instant import to_micros
-from fairway.fleet.scores import SILENT
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 

@@ -80,7 +80,7 @@ EXPORTS = {
     "engine.queue": [
         *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),
     ],
-    "fleet": ["Fleet", "Snapshot"],
+    "clusters": ["Fleet", "Snapshot"],
     "hub": [
         *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),
         *("StaticTokens", "StoreError", "TokenFileFault", "running"),
@@ -112,7 +112,18 @@ def test_api_exports_every_kind() -> None:
 @pytest.mark.parametrize(
     "package",
     [
-        *("api", "cel", "controllers", "engine", "fleet", "hub", "klusterlet", "klusterlet.works", "kube"),
+        *(
+            "api",
+            "cel",
+            "clusters",
+            "controllers",
+            "engine",
+            "fleet",
+            "hub",
+            "klusterlet",
+            "klusterlet.works",
+            "kube",
+        ),
         *("observe", "plugins", "providers", "testing", "whatif"),
         *(each for each in EXPORTS if each.startswith(("controllers.", "engine.", "providers."))),
     ],

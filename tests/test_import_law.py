@@ -36,8 +36,8 @@ def test_import_contracts_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("api/quantity.py", "import fairway.fleet.fleet", "imports go down only"),
-        ("cel/program.py", "import fairway.fleet.fleet", "imports go down only"),
+        ("api/quantity.py", "import fairway.clusters.fleet", "imports go down only"),
+        ("cel/program.py", "import fairway.clusters.fleet", "imports go down only"),
         ("engine/cycle.py", "import fairway.plugins.steady", "imports go down only"),
         ("plugins/steady.py", "import asyncio", "the pure layers do no I/O"),
         (

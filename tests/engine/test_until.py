@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet import Fleet
 from fairway.fleet.instant import to_micros
 from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders as make

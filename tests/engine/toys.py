@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fairway.clusters import Fleet
 from fairway.engine.points import Context
 from fairway.engine.status import OK, Status, unschedulable
-from fairway.fleet import Fleet, bitmap
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.testing.builders import cluster
 

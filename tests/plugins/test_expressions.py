@@ -9,9 +9,10 @@ from msgspec import structs
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
 from fairway.cel import DEFAULT_WORK_LIMIT, Outcome, Program
+from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
-from fairway.fleet import Fleet, bitmap
+from fairway.fleet import bitmap
 from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import expressions
 from fairway.plugins.expressions import ExpressionError, Expressions

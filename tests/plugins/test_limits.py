@@ -3,10 +3,10 @@
 import pytest
 
 from fairway.api.placement import DecisionGroup, GroupStrategy, PlacementSpec
+from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
-from fairway.fleet import Fleet
 from fairway.placement.groups import divide
 from fairway.placement.workload import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.plugins.expressions import ExpressionError, Expressions, _Programs, compiled

@@ -5,10 +5,10 @@ import pytest
 
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
+from fairway.clusters import cells
 from fairway.engine import cycle
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
-from fairway.fleet import cells
 from fairway.fleet.instant import SECOND
 from fairway.plugins.taints import KEY_NEEDED, NAME, VALUE_UNWANTED, TaintToleration, matches
 from fairway.testing.builders import cluster, decision

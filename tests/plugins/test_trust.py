@@ -9,13 +9,13 @@ from msgspec import structs
 from fairway.api.meta import Condition
 from fairway.api.placement import PlacementSpec, PrioritizerConfig
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters.scores import SILENT
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
 from fairway.engine.trace import Trace
 from fairway.fleet.instant import SECOND, to_micros
-from fairway.fleet.scores import SILENT
 from fairway.placement.verdict import Verdict
 from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score

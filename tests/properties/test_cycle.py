@@ -13,11 +13,11 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement, PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
 from fairway.cel import cluster_environment
+from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
-from fairway.fleet import Fleet
 from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Journal

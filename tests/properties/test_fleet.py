@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.selector import compile_selector
-from fairway.fleet import Fleet, Snapshot, bitmap, cells, hosts, selection
+from fairway.clusters import Fleet, Snapshot, cells, selection
+from fairway.fleet import bitmap, hosts
 from fairway.fleet.column import Key
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing import builders

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine import cycle, ranking
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Outcome
@@ -14,7 +15,6 @@ from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 
 GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
 

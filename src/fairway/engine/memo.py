@@ -15,8 +15,7 @@ from fairway.engine.ranking import ABSENT, Front
 from fairway.engine.state import CycleState
 from fairway.engine.status import Code
 from fairway.fleet.bitmap import Rows
-from fairway.fleet.cells import MEMBERSHIP
-from fairway.fleet.column import Key
+from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.instant import Micros
 
 EXACT = float(1 << 53)

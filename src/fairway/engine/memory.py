@@ -8,6 +8,7 @@ equality is not certain: after a change of shared state, of a normalising priori
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine import cycle
 from fairway.engine.following import follow
 from fairway.engine.memo import Memo, remember
@@ -16,7 +17,6 @@ from fairway.engine.points import CycleWorkload
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 
 
 class Memory:

@@ -7,13 +7,13 @@ from typing import cast
 
 import numpy as np
 
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Remarks, Score, Scores, points_of
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 
 REASON_LENGTH = 1000
 """Maximum length of the terms of a reason, in characters."""

@@ -16,6 +16,9 @@ from fairway.fleet.bitmap import Bits
 Key = tuple[str, ...]
 """A column's name: its kind and what follows, such as ``("label", "env")`` or ``("score", "default", "cpu")``."""
 
+MEMBERSHIP: Key = ("membership",)
+"""A host was added or deleted. Never a column, only reported."""
+
 NEVER = np.iinfo(np.int64).max
 """The expiry, in microseconds since 1970, of values that do not expire."""
 

@@ -9,8 +9,7 @@ from typing import Protocol
 
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
-from fairway.fleet.cells import MEMBERSHIP
-from fairway.fleet.column import Key
+from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.journal import Journal
 
 

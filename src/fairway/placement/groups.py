@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from fairway.api.placement import DecisionGroup, GroupStrategy
 from fairway.api.selector import SelectorError, compile_requirements, compile_selector
+from fairway.clusters import cells, selection
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.status import OK, Status, misconfigured
-from fairway.fleet import bitmap, cells, selection
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
-from fairway.fleet.snapshot import Snapshot
 
 _NUMBER = re.compile(
     r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)p[+-]?\d+|inf|infinity|nan)",

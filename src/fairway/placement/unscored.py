@@ -8,8 +8,8 @@ from typing import Final
 
 from fairway.api.meta import TRUE, Condition
 from fairway.api.placement import ADD_ON, Placement
+from fairway.clusters import cells
 from fairway.engine.outcome import Outcome
-from fairway.fleet import cells
 
 UNSCORED: Final = "fairway.dev/ScoreMissing"
 NOT_PUBLISHED: Final = "ScoreNotPublished"

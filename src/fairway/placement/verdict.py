@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from fairway.api.decision import ClusterDecision
 from fairway.api.meta import Condition
 from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code, Status, failed
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 from fairway.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.placement.groups import divide
 from fairway.placement.pages import Page, paginate

@@ -6,9 +6,9 @@ names expired scores.
 
 from typing import Final
 
+from fairway.clusters import cells
 from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Timeless
 from fairway.engine.status import OK, Status, warning
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros

@@ -6,9 +6,9 @@ report the resource in capacity and allocatable gets no score.
 
 import numpy as np
 
+from fairway.clusters.cells import ALLOCATABLE, CAPACITY
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.fleet.bitmap import Rows
-from fairway.fleet.cells import ALLOCATABLE, CAPACITY
 
 RESOURCES = {"ResourceAllocatableCPU": "cpu", "ResourceAllocatableMemory": "memory"}
 

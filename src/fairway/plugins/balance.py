@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from fairway.clusters import cells
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Rows
-from fairway.fleet.snapshot import Snapshot
 
 NAME = "Balance"
 

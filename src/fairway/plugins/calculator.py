@@ -7,9 +7,9 @@ those, unless the placement's annotation says that it counts as the worst.
 
 import numpy as np
 
+from fairway.clusters import cells
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, misconfigured
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, NO_CALCULATOR, Missing
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairway.clusters import cells, selection
+from fairway.clusters.hostset import HostSet
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, failed, unschedulable
-from fairway.fleet import cells, selection
 from fairway.fleet.bitmap import Bits
-from fairway.fleet.column import Key
-from fairway.fleet.hostset import HostSet
-from fairway.fleet.snapshot import Snapshot
+from fairway.fleet.column import MEMBERSHIP, Key
 
 NAME = "ClusterSets"
 
@@ -99,7 +99,7 @@ class ClusterSets(Timeless):
     def reads(self, context: Context, /) -> Reads:
         snapshot = context.snapshot
         bindings = snapshot.bindings.get(self._namespace, frozenset())
-        keys: set[Key] = {cells.DELETING, cells.MEMBERSHIP}
+        keys: set[Key] = {cells.DELETING, MEMBERSHIP}
         for name in bindings:
             each = snapshot.sets.get(name)
             if each is not None:

@@ -24,12 +24,13 @@ from fairway.cel import (
     cluster_environment,
 )
 from fairway.cel.values import type_of_value
-from fairway.fleet import bitmap, cells
+from fairway.clusters import cells
+from fairway.clusters.scores import expiry, is_silent
+from fairway.clusters.snapshot import Snapshot
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
-from fairway.fleet.scores import expiry, is_silent
-from fairway.fleet.snapshot import Snapshot
 from fairway.plugins import trust
 from fairway.plugins.work_budget import (
     COMPILE_TOO_COSTLY,

@@ -5,9 +5,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from fairway.clusters import cells
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Status, unschedulable, warning
-from fairway.fleet import bitmap, cells
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros

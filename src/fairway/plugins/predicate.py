@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
+from fairway.clusters import cells, selection
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status, misconfigured
-from fairway.fleet import bitmap, cells, selection
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
-from fairway.fleet.column import Key
+from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 from fairway.plugins import trust
 from fairway.plugins.expressions import (
     NO_ANSWERS,
@@ -200,7 +201,7 @@ class Predicate(Timeless):
         return min(moments, default=NEVER_CHANGES)
 
     def reads(self, context: Context, /) -> Reads:
-        keys: set[Key] = {cells.MEMBERSHIP}
+        keys: set[Key] = {MEMBERSHIP}
         for each in self.compiled:
             keys.update(cells.label(requirement.key) for requirement in each.labels.requirements)
             keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)

@@ -15,13 +15,13 @@ from heapq import heappop, heappush
 import numpy as np
 
 from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM, SpreadConstraint
+from fairway.clusters import cells
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine import ranking
 from fairway.engine.points import Context, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, unschedulable
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import CodeColumn, Key
-from fairway.fleet.snapshot import Snapshot
 
 NAME = "Spread"
 NO_TOPOLOGY = "has no {kind} {key}, over which the placement must be spread"

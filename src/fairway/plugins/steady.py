@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from fairway.clusters import cells
 from fairway.engine.points import Context, Raw, Reads, Timeless
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Rows
 
 NAME = "Steady"

@@ -10,10 +10,10 @@ import numpy as np
 
 from fairway.api.cluster import PREFER_NO_SELECT
 from fairway.api.placement import Toleration
+from fairway.clusters import cells
+from fairway.clusters.cells import Shape
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Rows
-from fairway.fleet.cells import Shape
 from fairway.plugins.taints import matches
 
 NAME = "TaintPreference"

@@ -16,11 +16,12 @@ import numpy as np
 from fairway.api.cluster import NO_SELECT_IF_NEW, PREFER_NO_SELECT, ManagedCluster, Taint
 from fairway.api.meta import format_time
 from fairway.api.placement import EQUAL, EXISTS, Toleration
+from fairway.clusters import cells
+from fairway.clusters.cells import Shape
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
-from fairway.fleet import bitmap, cells
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
-from fairway.fleet.cells import Shape
 from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
 
 NAME = "TaintToleration"

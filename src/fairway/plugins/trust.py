@@ -15,13 +15,13 @@ import numpy as np
 
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters import cells
+from fairway.clusters.scores import expiry, is_silent
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros, from_micros
-from fairway.fleet.scores import expiry, is_silent
-from fairway.fleet.snapshot import Snapshot
 
 MISSING_SCORE: Final = "fairway.dev/missing-score"
 EXPIRED_SCORES: Final = "fairway.dev/expired-scores"

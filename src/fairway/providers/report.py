@@ -12,7 +12,7 @@ from fairway.api.annotation import Time
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import FALSE, TRUE, Condition, ObjectMeta, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.fleet.scores import SILENT, calculator_of, is_silent
+from fairway.clusters.scores import SILENT, calculator_of, is_silent
 from fairway.providers.freshness import SEVERITY, Entry, Health, State
 from fairway.providers.sink import PROVIDER
 

@@ -7,8 +7,8 @@ from typing import Final
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
+from fairway.clusters.snapshot import Snapshot
 from fairway.engine.status import Code, Status
-from fairway.fleet.snapshot import Snapshot
 from fairway.placement import conditions, workload
 from fairway.placement.verdict import LABEL_LENGTH, Verdict
 from fairway.plugins import clustersets, missing_score, predicate, taints

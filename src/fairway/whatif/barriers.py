@@ -13,9 +13,9 @@ import numpy as np
 
 from fairway.api.cluster import CLUSTER_SET_LABEL, NO_SELECT, NO_SELECT_IF_NEW, PREFER_NO_SELECT
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
+from fairway.clusters import cells
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
-from fairway.fleet import cells
 from fairway.fleet.bitmap import Mask
 from fairway.fleet.column import Key as ColumnKey
 from fairway.placement.workload import PlacementWorkload

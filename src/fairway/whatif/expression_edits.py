@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from fairway.fleet import cells
+from fairway.clusters import cells
+from fairway.clusters.snapshot import Snapshot
 from fairway.fleet.instant import Micros
-from fairway.fleet.snapshot import Snapshot
 from fairway.whatif.edits import Edit, SetClaim, SetLabel
 from fairway.whatif.number_edits import HIGHEST_SCORE, LOWEST_SCORE, score_edit
 from fairway.whatif.world import World

@@ -17,9 +17,9 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
-from fairway.fleet.cells import amount_of
+from fairway.clusters.cells import amount_of
+from fairway.clusters.scores import SILENT, is_silent
 from fairway.fleet.instant import Micros, to_micros
-from fairway.fleet.scores import SILENT, is_silent
 from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
 from fairway.whatif.world import World
 

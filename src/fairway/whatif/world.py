@@ -6,8 +6,8 @@ from msgspec import structs
 
 from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
 from fairway.api.placement import Placement
-from fairway.fleet import Fleet
-from fairway.fleet import objects as fleet_objects
+from fairway.clusters import Fleet
+from fairway.clusters import objects as fleet_objects
 from fairway.fleet.instant import Micros, from_micros
 from fairway.placement import verdict
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of

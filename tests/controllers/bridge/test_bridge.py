@@ -20,10 +20,10 @@ from fairway.api.placement import (
     ScoreCoordinate,
 )
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, managed_cluster_score_name
+from fairway.clusters.scores import SILENT
 from fairway.controllers.bridge import RULES, BridgeController, BridgeOptions, Range
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
-from fairway.fleet.scores import SILENT
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM_CLOCK, AlreadyExists, Client
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values

@@ -21,6 +21,7 @@ from fairway.api.score import (
     ManagedClusterScoreCondition,
     ManagedClusterScoreStatus,
 )
+from fairway.clusters.scores import SILENT, calculator_of, is_stand_in
 from fairway.controllers.bridge import BridgeOptions, BridgeOptionsError, Range
 from fairway.controllers.bridge.origin import (
     FROM_ADD_ON,
@@ -41,7 +42,6 @@ from fairway.controllers.bridge.plan import (
     updated,
 )
 from fairway.controllers.bridge.value_ranges import ValueRanges
-from fairway.fleet.scores import SILENT, calculator_of, is_stand_in
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 BOTH = BridgeOptions(to_managed=True)

@@ -5,10 +5,10 @@ import pytest
 from clocks import ManualClock
 from fairway.api import Condition, LabelSelector, LabelSelectorRequirement
 from fairway.api.clusterset import ManagedClusterSelector
+from fairway.clusters.hostset import host_set
 from fairway.controllers.clustersets.conditions import EMPTY, broken_condition, empty_condition, fault
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, SELECTORS, astray
 from fairway.controllers.fenced_writer import LONGEST_MESSAGE, truncate, with_condition
-from fairway.fleet.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
 
 

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from fairway.api import LabelSelector, LabelSelectorRequirement, ManagedClusterSet
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.selector import Selector
+from fairway.clusters.hostset import host_set
 from fairway.controllers.clustersets.membership import Membership
-from fairway.fleet.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
 
 CLUSTERS = st.sampled_from([f"c{number}" for number in range(5)])

@@ -16,10 +16,10 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
 )
 from fairway.api.selector import LabelSelector
+from fairway.clusters.scores import SILENT
 from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy, RecoveryPolicyError
 from fairway.controllers.recovery.cluster_sets import SetsByCluster
 from fairway.controllers.recovery.health_source import HealthReading, HealthSourceError, read
-from fairway.fleet.scores import SILENT
 
 NOON = datetime(2031, 5, 5, 12, tzinfo=UTC)
 OTHER = HealthSource(resource="a", score="b")

@@ -12,10 +12,10 @@ from controllers.clustersets.stage import MARK, Stage, at_work, fresh, gone, unt
 from controllers.hubs import HubUnderTest
 from fairway.api.meta import find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters.scores import SILENT, is_silent
 from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.scores import RULES, ScoreController, Silence, SilencePolicy
 from fairway.controllers.scores.silence_marker import BEFORE
-from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,

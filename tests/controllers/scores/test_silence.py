@@ -9,10 +9,10 @@ import pytest
 from clocks import START, LoopClock
 from controllers.scores.score_hub import USAGE, ScoreHub, now, watching
 from fairway.api.meta import find_condition
+from fairway.clusters.scores import SILENT, is_silent
 from fairway.controllers.scores import Orphans, Silence, SilencePolicy
 from fairway.controllers.scores.controller import SHOW_SECONDS
 from fairway.controllers.scores.silence_marker import BEFORE
-from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Conflict
 from fairway.observe.meters import Meters, values
 

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddOnPlacementScoreStatus
+from fairway.clusters.scores import is_silent
 from fairway.controllers.scores import Silence, SilencePolicy, silence_marker
 from fairway.controllers.scores.silence_marker import BEFORE
 from fairway.controllers.scores.staleness import Returned, Silent, StalenessTracker
-from fairway.fleet.scores import is_silent
 from fairway.testing.builders import cluster
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from fairway.api.placement import Placement
+from fairway.clusters import Fleet, cells
 from fairway.controllers.placement.dependency_index import (
     Dependencies,
     DependencyIndex,
@@ -11,7 +12,6 @@ from fairway.controllers.placement.dependency_index import (
     dependencies_of,
 )
 from fairway.engine import cycle
-from fairway.fleet import Fleet, cells
 from fairway.fleet.column import Key
 from fairway.fleet.journal import Change
 from fairway.placement.workload import PlacementWorkload

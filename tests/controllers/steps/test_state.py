@@ -11,7 +11,7 @@ from controllers.steps.pretend import CONTROLLER, PretendHub, Worker
 from controllers.steps.simulation import Simulation
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, DecisionStrategy, GroupStrategy, PlacementSpec
-from fairway.fleet import Fleet
+from fairway.clusters import Fleet
 from fairway.fleet.journal import Change
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,

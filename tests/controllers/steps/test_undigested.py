@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fairway.api.clusterset import ManagedClusterSet
+from fairway.clusters import Fleet
 from fairway.controllers.placement import state as module
 from fairway.controllers.placement.state import PlacementState
-from fairway.fleet import Fleet
 from fairway.fleet.journal import Change
 from fairway.kube import Added, Batch
 from fairway.observe.meters import Meters

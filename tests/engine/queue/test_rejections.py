@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.toys import Admit, Refuse, Work, fleet_of
+from fairway.clusters import cells
 from fairway.engine import cycle
 from fairway.engine.points import Context, Filter, PreFilter, Reads, Timeless
 from fairway.engine.profile import Profile
 from fairway.engine.queue import Rejection, rejections_of
 from fairway.engine.status import failed, misconfigured
-from fairway.fleet import cells
 
 ENV = Reads(cells=frozenset({cells.label("env")}))
 ANYTHING = Reads(anything=True)

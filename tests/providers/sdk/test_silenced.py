@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters.scores import SILENT as MARK
+from fairway.clusters.scores import is_silent
 from fairway.controllers.scores import silence_marker
 from fairway.controllers.scores.policy import SilencePolicy
-from fairway.fleet.scores import SILENT as MARK
-from fairway.fleet.scores import is_silent
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, SYSTEM_CLOCK, Client, Patch
 from fairway.providers import Direct, ProviderError, Settings, fleet_provider, provider, running
 from fairway.providers.placement_scores import AddOnPlacementScores, stored_publication

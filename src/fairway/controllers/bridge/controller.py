@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from fairway.api.meta import ObjectMeta
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.clusters.scores import calculator_of
 from fairway.controllers.bridge.options import BridgeOptions
 from fairway.controllers.bridge.origin import is_original
 from fairway.controllers.bridge.plan import Draft, Plan, plan_add_on, plan_managed, updated
@@ -20,7 +21,6 @@ from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.fleet.scores import calculator_of
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,

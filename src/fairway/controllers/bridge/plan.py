@@ -16,6 +16,7 @@ from fairway.api.score import (
     ManagedClusterScoreStatus,
     managed_cluster_score_name,
 )
+from fairway.clusters.scores import calculator_of, is_stand_in
 from fairway.controllers.bridge.options import LONGEST_NAME, NAME, BridgeOptions
 from fairway.controllers.bridge.origin import (
     DETAIL,
@@ -26,7 +27,6 @@ from fairway.controllers.bridge.origin import (
     labels,
 )
 from fairway.engine.points import Extent
-from fairway.fleet.scores import calculator_of, is_stand_in
 from fairway.plugins.calculator import Calculator
 
 UPDATED: Final = "AddOnPlacementScoreUpdated"

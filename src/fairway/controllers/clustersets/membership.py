@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.selector import EXISTS, IN, Selector
-from fairway.fleet.hostset import HostSet, host_set
+from fairway.clusters.hostset import HostSet, host_set
 
 Anchors = tuple[str, tuple[str | None, ...]]
 """A key, and the values of which a member has one; None is any value."""

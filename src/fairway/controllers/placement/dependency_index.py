@@ -14,9 +14,9 @@ from typing import Final, cast
 
 from fairway.api.placement import Placement
 from fairway.api.selector import LabelSelector
+from fairway.clusters import cells
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Reader, points_of
-from fairway.fleet import cells
 from fairway.fleet.column import Key
 from fairway.fleet.journal import Change
 

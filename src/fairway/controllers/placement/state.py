@@ -17,6 +17,8 @@ from typing import Any, Final, cast
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import SORT_BY_SCORE, Placement
+from fairway.clusters import Fleet, objects
+from fairway.clusters.decisions import Holding
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.dependency_index import DependencyIndex, Owner, dependencies_of
@@ -27,8 +29,6 @@ from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet import Fleet, objects
-from fairway.fleet.decisions import Holding
 from fairway.fleet.instant import to_micros
 from fairway.fleet.journal import NOTHING, Change
 from fairway.kube import (

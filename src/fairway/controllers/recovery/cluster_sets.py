@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fairway.api.clusterset import ManagedClusterSet
-from fairway.fleet.hostset import HostSet, host_set
+from fairway.clusters.hostset import HostSet, host_set
 
 
 class SetsByCluster:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore, ManagedClusterScoreStatus
-from fairway.fleet.scores import calculator_of, is_stand_in
+from fairway.clusters.scores import calculator_of, is_stand_in
 
 NO_COORDINATE: Final = (
     "{text!r} does not name a score: write RESOURCE/SCORE, like health-score/health, "

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final
 from fairway.api.cluster import ManagedCluster
 from fairway.api.event import NORMAL, WARNING
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.clusters.scores import calculator_of, is_silent
 from fairway.controllers.fenced_writer import FencedWriter
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
@@ -35,7 +36,6 @@ from fairway.controllers.scores.staleness import (
     StalenessTracker,
     available_of,
 )
-from fairway.fleet.scores import calculator_of, is_silent
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SCORES,

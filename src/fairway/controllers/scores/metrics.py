@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import Gauge
 
 from fairway.api.score import AddOnPlacementScore
-from fairway.fleet.scores import is_silent
+from fairway.clusters.scores import is_silent
 from fairway.observe.meters import Meters
 
 SCORES: Final = "fairway_scores"

@@ -14,9 +14,9 @@ from msgspec import Struct
 from fairway.api.kinds import encode
 from fairway.api.meta import TRUE, Condition, find_condition, format_time
 from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem
+from fairway.clusters.scores import SILENT, is_silent
 from fairway.controllers.fenced_writer import truncate, with_condition
 from fairway.controllers.scores.policy import SilencePolicy
-from fairway.fleet.scores import SILENT, is_silent
 from fairway.kube import Clock
 
 BEFORE: Final = "fairway.dev/before-silence"

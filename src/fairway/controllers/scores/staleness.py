@@ -18,10 +18,10 @@ from typing import Final
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
 from fairway.api.meta import TRUE, Condition, find_condition
 from fairway.api.score import AddOnPlacementScore
+from fairway.clusters.scores import is_silent
 from fairway.controllers.scores import silence_marker
 from fairway.controllers.scores.policy import SilencePolicy
 from fairway.controllers.scores.silence_marker import EXPIRED, UNAVAILABLE, OriginalScores
-from fairway.fleet.scores import is_silent
 
 LONGEST_AWAY: Final = 10 * 365 * 86400.0
 WINDOW: Final = 900.0

@@ -19,7 +19,8 @@ from fairway.cel import CompileError, Program
 from fairway.cel.parser import parse
 from fairway.cel.source import Source
 from fairway.cel.syntax import Call, CreateList, Expr, Ident, Literal, Select
-from fairway.fleet import bitmap, cells, selection
+from fairway.clusters import cells, selection
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.plugins.expressions import (
     COST_LIMIT,

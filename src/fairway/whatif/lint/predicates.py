@@ -21,7 +21,8 @@ from fairway.api.selector import (
     compile_selector,
     quote,
 )
-from fairway.fleet import bitmap, cells
+from fairway.clusters import cells
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.plugins.expressions import ExpressionError
 from fairway.plugins.predicate import compile_predicate

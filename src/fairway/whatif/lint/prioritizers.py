@@ -16,7 +16,8 @@ from fairway.api.placement import (
     ScoreCoordinate,
 )
 from fairway.api.selector import quote
-from fairway.fleet import bitmap, cells
+from fairway.clusters import cells
+from fairway.fleet import bitmap
 from fairway.placement.workload import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import RATIOS, UNKNOWN

@@ -9,8 +9,8 @@ from typing import Final
 from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore, managed_cluster_score_name
 from fairway.api.selector import quote
+from fairway.clusters.scores import calculator_of, expiry
 from fairway.fleet.instant import SECOND, Micros, from_micros
-from fairway.fleet.scores import calculator_of, expiry
 from fairway.placement.workload import built_in_named_like
 from fairway.plugins.calculator import HIGHEST, LOWEST
 from fairway.whatif.lint.finding import Finding, error, info, warning

@@ -7,7 +7,8 @@ import numpy as np
 
 from fairway.api.placement import BUILT_IN
 from fairway.api.quantity import Quantity, QuantityError, quantity_float
-from fairway.fleet import bitmap, cells
+from fairway.clusters import cells
+from fairway.fleet import bitmap
 from fairway.plugins.allocatable import RESOURCES
 from fairway.whatif.lint.finding import Finding, warning
 from fairway.whatif.lint.scene import Scene

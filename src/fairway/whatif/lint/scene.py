@@ -12,11 +12,12 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.placement import Placement
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.clusters import cells
+from fairway.clusters.cells import Shape
 from fairway.engine import cycle
 from fairway.engine.points import Context
-from fairway.fleet import bitmap, cells
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
-from fairway.fleet.cells import Shape
 from fairway.fleet.instant import Micros
 from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score, predicate

@@ -12,8 +12,9 @@ import numpy as np
 
 from fairway.api.placement import BUILT_IN, AddOnScore, Placement, ScoreCoordinate
 from fairway.api.selector import quote
+from fairway.clusters import cells
 from fairway.engine.points import Scores
-from fairway.fleet import bitmap, cells
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import Key
 from fairway.plugins.calculator import HIGHEST, LOWEST, RATIOS

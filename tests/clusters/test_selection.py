@@ -1,7 +1,8 @@
 import pytest
 
 from fairway.api.selector import SELECT_NOTHING, LabelSelectorRequirement, compile_requirements
-from fairway.fleet import Fleet, Snapshot, bitmap, selection
+from fairway.clusters import Fleet, Snapshot, selection
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.testing.builders import cluster, requirement
 

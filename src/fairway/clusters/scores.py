@@ -5,7 +5,7 @@ from typing import Final
 
 from fairway.api.meta import TRUE
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.fleet.cells import SCORE_OBJECT
+from fairway.clusters.cells import SCORE_OBJECT
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros, to_micros
 

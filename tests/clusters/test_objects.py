@@ -1,6 +1,6 @@
-from fairway.fleet import Fleet, Snapshot, cells
+from fairway.clusters import Fleet, Snapshot, cells
+from fairway.clusters.objects import delete, load, upsert
 from fairway.fleet.journal import NOTHING
-from fairway.fleet.objects import delete, load, upsert
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, placement, score
 
 OBJECTS = (

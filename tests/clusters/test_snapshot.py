@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.fleet import Fleet, Snapshot, cells
+from fairway.clusters import Fleet, Snapshot, cells
 from fairway.fleet.column import Key
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
 

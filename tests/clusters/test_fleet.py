@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from fairway.fleet import Fleet, cells
-from fairway.fleet.column import Key
+from fairway.clusters import Fleet, cells
+from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
 from strategies import NOW
@@ -59,8 +59,8 @@ def test_change_without_column_is_a_change() -> None:
 
 def test_added_and_deleted_hosts_report_membership() -> None:
     fleet = fleet_of("a")
-    assert cells.MEMBERSHIP in fleet.upsert_cluster(cluster("b")).columns
-    assert cells.MEMBERSHIP in fleet.delete_cluster("b").columns
+    assert MEMBERSHIP in fleet.upsert_cluster(cluster("b")).columns
+    assert MEMBERSHIP in fleet.delete_cluster("b").columns
 
 
 def test_score_change_reports_object_and_changed_scores() -> None:

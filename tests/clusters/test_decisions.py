@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairway.fleet import Fleet
-from fairway.fleet.decisions import Decisions, Holding
+from fairway.clusters import Fleet
+from fairway.clusters.decisions import Decisions, Holding
 from fairway.testing.builders import cluster, decision
 
 MINE = ("ns1", "p1")

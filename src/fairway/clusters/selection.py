@@ -1,10 +1,10 @@
 """Evaluate selectors over the whole fleet with a few bitmap operations per requirement."""
 
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
+from fairway.clusters.snapshot import Snapshot
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import CodeColumn
-from fairway.fleet.snapshot import Snapshot
 
 
 def select(snapshot: Snapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:

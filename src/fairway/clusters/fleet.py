@@ -15,14 +15,10 @@ from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.fleet import cells
-from fairway.fleet.column import Column, CountColumn, Key
-from fairway.fleet.decisions import Decisions, Holding
-from fairway.fleet.derived import Derived
-from fairway.fleet.hosts import Hosts
-from fairway.fleet.hostset import HostSet, host_set
-from fairway.fleet.journal import NOTHING, Change, Journal
-from fairway.fleet.scores import (
+from fairway.clusters import cells
+from fairway.clusters.decisions import Decisions, Holding
+from fairway.clusters.hostset import HostSet, host_set
+from fairway.clusters.scores import (
     CalculatorTable,
     ScoreTable,
     calculator_cell,
@@ -30,7 +26,11 @@ from fairway.fleet.scores import (
     score_cell,
     score_item,
 )
-from fairway.fleet.snapshot import Snapshot
+from fairway.clusters.snapshot import Snapshot
+from fairway.fleet.column import MEMBERSHIP, Column, CountColumn, Key
+from fairway.fleet.derived import Derived
+from fairway.fleet.hosts import Hosts
+from fairway.fleet.journal import NOTHING, Change, Journal
 
 Part = TypeVar("Part", Hosts[ManagedCluster], Decisions)
 Published = TypeVar("Published", AddOnPlacementScore, ManagedClusterScore)
@@ -155,7 +155,7 @@ class Fleet:
         if name not in parts.hosts.row_of:
             return NOTHING
         row = self._own_hosts().remove(name)
-        changed = {cells.MEMBERSHIP}
+        changed = {MEMBERSHIP}
         for key, column in list(parts.columns.items()):
             if key == cells.DECISIONS:
                 held = int(cast("CountColumn", column).values[row])

@@ -1,6 +1,7 @@
 import pytest
 
-from fairway.fleet import Fleet, Snapshot, bitmap, cells
+from fairway.clusters import Fleet, Snapshot, cells
+from fairway.fleet import bitmap
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.testing.builders import cluster, cluster_score, decision, score

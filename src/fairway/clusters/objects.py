@@ -9,9 +9,9 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
-from fairway.fleet.fleet import Fleet
+from fairway.clusters.fleet import Fleet
+from fairway.clusters.scores import calculator_of
 from fairway.fleet.journal import NOTHING, Change
-from fairway.fleet.scores import calculator_of
 
 
 def upsert(fleet: Fleet, obj: object) -> Change:

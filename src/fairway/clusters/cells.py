@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fairway.api.cluster import ManagedCluster, Taint
 from fairway.api.quantity import QuantityError, quantity_float
-from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
+from fairway.fleet.column import MEMBERSHIP, CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
 
 LABEL = "label"
 CLAIM = "claim"
@@ -36,8 +36,6 @@ CALCULATOR = "calculator"
 DECISIONS: Key = ("decisions",)
 """Number of decisions that name the host."""
 
-MEMBERSHIP: Key = ("membership",)
-"""A host was added or deleted. Never a column, only reported."""
 SETS = "set"
 BINDINGS = "bindings"
 OWN_DECISIONS = "own-decisions"

@@ -7,15 +7,16 @@ import numpy as np
 
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import AddOnPlacementScore
-from fairway.fleet import bitmap, cells
+from fairway.clusters import cells
+from fairway.clusters.decisions import Decisions, Owner
+from fairway.clusters.hostset import HostSet
+from fairway.clusters.scores import CalculatorTable, ScoreTable, cell_of
+from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import NEVER, CodeColumn, Column, CountColumn, Key, NumberColumn, ScoreColumn
-from fairway.fleet.decisions import Decisions, Owner
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
-from fairway.fleet.hostset import HostSet
 from fairway.fleet.journal import Journal
-from fairway.fleet.scores import CalculatorTable, ScoreTable, cell_of
 
 DERIVED_LIMIT = 1024
 PATHS_LIMIT = 1000

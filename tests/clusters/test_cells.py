@@ -5,8 +5,8 @@ import pytest
 from msgspec import structs
 
 from fairway.api.cluster import ClusterClaim, ManagedCluster, Taint
-from fairway.fleet import Fleet, cells
-from fairway.fleet.column import CodeColumn, CountColumn, Key, NumberColumn, ScoreColumn
+from fairway.clusters import Fleet, cells
+from fairway.fleet.column import MEMBERSHIP, CodeColumn, CountColumn, Key, NumberColumn, ScoreColumn
 from fairway.testing.builders import cluster
 from strategies import NOW
 
@@ -151,7 +151,7 @@ def test_changed_columns_of_two_cluster_versions(new: ManagedCluster, expected: 
 
 def test_columns_of_new_cluster() -> None:
     assert cells.all_columns(FULL) == {
-        cells.MEMBERSHIP,
+        MEMBERSHIP,
         cells.TAINTS,
         cells.DELETING,
         ("label", "env"),

@@ -4,7 +4,7 @@ from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.api.salvage import salvage
 from fairway.api.selector import LabelSelector
-from fairway.fleet.hostset import host_set
+from fairway.clusters.hostset import host_set
 from fairway.testing.builders import cluster_set, requirement, selector
 
 BLUE = {CLUSTER_SET_LABEL: "blue"}
