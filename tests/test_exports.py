@@ -80,7 +80,7 @@ EXPORTS = {
     "engine.queue": [
         *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),
     ],
-    "clusters": ["Fleet", "Snapshot"],
+    "clusters": ["ClusterSnapshot", "Fleet", "clusters_of"],
     "hub": [
         *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),
         *("StaticTokens", "StoreError", "TokenFileFault", "running"),

@@ -1,6 +1,6 @@
 import pytest
 
-from fairway.clusters import Fleet, Snapshot, cells
+from fairway.clusters import ClusterSnapshot, Fleet, cells
 from fairway.fleet import bitmap
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.hosts import FIRST_CAPACITY
@@ -14,7 +14,7 @@ HEALTH: Key = (cells.CALCULATOR, "health")
 PATH: Key = (cells.PATH, "metadata", "labels", "env")
 
 
-def touch(view: Snapshot) -> None:
+def touch(view: ClusterSnapshot) -> None:
     """Create the columns and a bitmap of each code column, so that growth has to keep them."""
     for key in (ENV, PATH, cells.TAINTS, cells.DELETING):
         view.codes(key).bitmap(1)

@@ -1,4 +1,4 @@
-from fairway.clusters import Fleet, Snapshot, cells
+from fairway.clusters import ClusterSnapshot, Fleet, cells
 from fairway.clusters.objects import delete, load, upsert
 from fairway.fleet.journal import NOTHING
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, placement, score
@@ -13,7 +13,7 @@ OBJECTS = (
 )
 
 
-def state(view: Snapshot) -> dict[str, object]:
+def state(view: ClusterSnapshot) -> dict[str, object]:
     return {
         "hosts": dict(view.hosts.row_of),
         "sets": sorted(view.sets),

@@ -1,14 +1,14 @@
 import pytest
 
 from fairway.api.selector import SELECT_NOTHING, LabelSelectorRequirement, compile_requirements
-from fairway.clusters import Fleet, Snapshot, selection
+from fairway.clusters import ClusterSnapshot, Fleet, selection
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.testing.builders import cluster, requirement
 
 
 @pytest.fixture
-def snapshot() -> Snapshot:
+def snapshot() -> ClusterSnapshot:
     fleet = Fleet()
     fleet.load(
         [
@@ -23,7 +23,7 @@ def snapshot() -> Snapshot:
     return fleet.snapshot()
 
 
-def names(snapshot: Snapshot, bits: Bits) -> str:
+def names(snapshot: ClusterSnapshot, bits: Bits) -> str:
     return "".join(snapshot.hosts.names[row] for row in bitmap.rows_of(bits).tolist())
 
 
@@ -46,26 +46,26 @@ def names(snapshot: Snapshot, bits: Bits) -> str:
     ],
 )
 def test_selection_by_labels(
-    snapshot: Snapshot, requirements: tuple[LabelSelectorRequirement, ...], expected: str
+    snapshot: ClusterSnapshot, requirements: tuple[LabelSelectorRequirement, ...], expected: str
 ) -> None:
     selector = compile_requirements(requirements)
     found = selection.select(snapshot, selector, kind="label", among=snapshot.live)
     assert names(snapshot, found) == expected
 
 
-def test_selection_distinguishes_claims_from_labels(snapshot: Snapshot) -> None:
+def test_selection_distinguishes_claims_from_labels(snapshot: ClusterSnapshot) -> None:
     prod = compile_requirements([requirement("env", "In", "prod")])
     found = selection.select(snapshot, prod, kind="claim", among=snapshot.live)
     assert names(snapshot, found) == "b"
 
 
-def test_selection_is_restricted_to_given_rows(snapshot: Snapshot) -> None:
+def test_selection_is_restricted_to_given_rows(snapshot: ClusterSnapshot) -> None:
     among = bitmap.from_rows([1, 2], snapshot.capacity)
     missing = compile_requirements([requirement("gpu", "DoesNotExist")])
     assert names(snapshot, selection.select(snapshot, missing, kind="label", among=among)) == "b"
     assert bitmap.rows_of(among).tolist() == [1, 2]
 
 
-def test_empty_selector_selects_all(snapshot: Snapshot) -> None:
+def test_empty_selector_selects_all(snapshot: ClusterSnapshot) -> None:
     found = selection.select(snapshot, SELECT_NOTHING, kind="label", among=snapshot.live)
     assert names(snapshot, found) == ""

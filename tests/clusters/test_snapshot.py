@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.clusters import Fleet, Snapshot, cells
+from fairway.clusters import ClusterSnapshot, Fleet, cells
 from fairway.fleet.column import Key
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
 
@@ -24,7 +24,7 @@ def fleet() -> Fleet:
     return made
 
 
-def seen(view: Snapshot) -> dict[str, Any]:
+def seen(view: ClusterSnapshot) -> dict[str, Any]:
     row = view.hosts.row_of["a"]
     return {
         "names": sorted(view.hosts.row_of),
@@ -138,7 +138,7 @@ def test_released_snapshot_causes_no_copy() -> None:
 def test_every_held_snapshot_keeps_its_data() -> None:
     made = fleet()
     made.snapshot().codes(ENV)
-    held: list[Snapshot] = []
+    held: list[ClusterSnapshot] = []
     for number in range(4):
         made.upsert_cluster(cluster("a", labels={"env": str(number)}))
         made.upsert_decision(decision("d", ["a"] * number))
@@ -212,7 +212,7 @@ def test_held_snapshot_causes_one_copy_of_score_table() -> None:
 @pytest.mark.parametrize("loaded", [True, False], ids=["loaded", "one by one"])
 def test_held_snapshot_keeps_deleted_score_table(loaded: bool) -> None:
     made = fleet()
-    held: list[tuple[Snapshot, dict[str, dict[str, Any]]]] = []
+    held: list[tuple[ClusterSnapshot, dict[str, dict[str, Any]]]] = []
     for value in range(4):
         if loaded:
             made.load_scores([score("a", {"free": value})])

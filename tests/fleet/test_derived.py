@@ -1,4 +1,4 @@
-from fairway.clusters import Fleet, Snapshot, cells
+from fairway.clusters import ClusterSnapshot, Fleet, cells
 from fairway.clusters.snapshot import DERIVED_LIMIT
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Mask, Rows
@@ -16,7 +16,7 @@ class Question:
         self.derived = Derived(reads=reads)
         self.asked: list[str] = []
 
-    def answer(self, snapshot: Snapshot, *among: str) -> list[str]:
+    def answer(self, snapshot: ClusterSnapshot, *among: str) -> list[str]:
         names = snapshot.hosts.names
 
         def compute(rows: Rows) -> Mask:

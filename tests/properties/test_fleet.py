@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.selector import compile_selector
-from fairway.clusters import Fleet, Snapshot, cells, selection
+from fairway.clusters import ClusterSnapshot, Fleet, cells, selection
 from fairway.fleet import bitmap, hosts
 from fairway.fleet.column import Key
 from fairway.fleet.journal import NOTHING, Change
@@ -47,7 +47,7 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-def cell(snapshot: Snapshot, key: Key, row: int) -> object:
+def cell(snapshot: ClusterSnapshot, key: Key, row: int) -> object:
     kind = key[0]
     if kind in (cells.ALLOCATABLE, cells.CAPACITY):
         value = float(snapshot.numbers(key).values[row])
@@ -58,7 +58,7 @@ def cell(snapshot: Snapshot, key: Key, row: int) -> object:
     return snapshot.codes(key).value(row)
 
 
-def contents(snapshot: Snapshot, keys: tuple[Key, ...] = KEYS) -> dict[str, object]:
+def contents(snapshot: ClusterSnapshot, keys: tuple[Key, ...] = KEYS) -> dict[str, object]:
     """Everything a cycle can see, by name instead of by row."""
     index = snapshot.hosts
     by_rank = sorted(index.row_of, key=lambda name: int(index.rank[index.row_of[name]]))
@@ -101,7 +101,7 @@ class FleetMachine(RuleBasedStateMachine):
         super().__init__()
         self.fleet = Fleet()
         self.model: dict[tuple[str, str, str], Any] = {}
-        self.held: list[tuple[Snapshot, dict[str, object]]] = []
+        self.held: list[tuple[ClusterSnapshot, dict[str, object]]] = []
 
     @rule(things=st.lists(operations, min_size=1, max_size=4))
     def upsert(self, things: list[Operation]) -> None:
@@ -172,7 +172,7 @@ class FleetMachine(RuleBasedStateMachine):
     def equals_one_built_from_scratch(self) -> None:
         assert contents(self.fleet.snapshot()) == contents(self.rebuilt())
 
-    def rebuilt(self) -> Snapshot:
+    def rebuilt(self) -> ClusterSnapshot:
         fleet = Fleet()
         fleet.load([thing for key, thing in self.model.items() if key[0] == "cluster"])
         fleet.load_scores([thing for key, thing in self.model.items() if key[0] == "score"])

@@ -9,6 +9,6 @@ that a snapshot shares. Columns are created when they are first read.
 """
 
 from fairway.clusters.fleet import Fleet
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 
-__all__ = ["Fleet", "Snapshot"]
+__all__ = ["ClusterSnapshot", "Fleet", "clusters_of"]

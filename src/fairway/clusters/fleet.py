@@ -26,7 +26,7 @@ from fairway.clusters.scores import (
     score_cell,
     score_item,
 )
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet.column import MEMBERSHIP, Column, CountColumn, Key
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
@@ -55,7 +55,7 @@ class Fleet:
         counts = CountColumn(capacity=hosts.capacity)
         self._parts = _Parts(hosts, {cells.DECISIONS: counts}, {}, {}, Decisions(), {}, {})
         self._journal = Journal()
-        self._snapshots: WeakSet[Snapshot] = WeakSet()
+        self._snapshots: WeakSet[ClusterSnapshot] = WeakSet()
         self._stamps: dict[tuple[str, str], int] = {}
         """Generation in which each copy of a score table was created, as for columns."""
         self._paths: dict[Key, Callable[[ManagedCluster], Any]] = {}
@@ -68,9 +68,9 @@ class Fleet:
     def generation(self) -> int:
         return self._journal.generation
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         parts = self._parts
-        view = Snapshot(
+        view = ClusterSnapshot(
             generation=self._journal.generation,
             hosts=parts.hosts,
             columns=dict(parts.columns),
@@ -361,7 +361,7 @@ class Fleet:
         self._journal.append(change)
         return change
 
-    def _keep(self, view: Snapshot, key: Key) -> Column | None:
+    def _keep(self, view: ClusterSnapshot, key: Key) -> Column | None:
         """Keep a column that was created for a current snapshot."""
         if view.generation != self._journal.generation:
             return None

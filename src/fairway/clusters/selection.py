@@ -1,13 +1,13 @@
 """Evaluate selectors over the whole fleet with a few bitmap operations per requirement."""
 
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import CodeColumn
 
 
-def select(snapshot: Snapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:
+def select(snapshot: ClusterSnapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:
     """Return the rows among the given ones whose labels (``kind="label"``) or claims (``"claim"``) match."""
     if selector.nothing:
         return snapshot.none()

@@ -20,9 +20,12 @@ from fairway.fleet.journal import Journal
 
 DERIVED_LIMIT = 1024
 PATHS_LIMIT = 1000
+NOT_CLUSTERS = (
+    "this plugin reads sets, decisions or scores, and needs a snapshot of ManagedClusters; got {kind}"
+)
 
 
-class Snapshot:
+class ClusterSnapshot:
     """All data is read-only and does not change while the snapshot lives."""
 
     __slots__ = (
@@ -53,7 +56,7 @@ class Snapshot:
         scores: Mapping[str, ScoreTable],
         calculators: Mapping[str, CalculatorTable],
         journal: Journal,
-        keep: Callable[["Snapshot", Key], Column | None],
+        keep: Callable[["ClusterSnapshot", Key], Column | None],
         derived: dict[Hashable, Derived],
     ) -> None:
         self.generation = generation
@@ -163,3 +166,10 @@ class Snapshot:
 
     def none(self) -> Bits:
         return bitmap.empty(self.hosts.capacity)
+
+
+def clusters_of(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """Return the snapshot as one of ManagedClusters, for plugins that read sets, decisions or scores."""
+    if not isinstance(snapshot, ClusterSnapshot):
+        raise TypeError(NOT_CLUSTERS.format(kind=type(snapshot).__name__))
+    return snapshot

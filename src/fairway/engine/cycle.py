@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import ranking
 from fairway.engine.outcome import Details, Outcome, Scored, Stage
 from fairway.engine.points import (
@@ -38,7 +38,12 @@ from fairway.fleet.instant import Micros
 
 
 def run(
-    snapshot: Snapshot, workload: CycleWorkload, profile: Profile, *, now: Micros, whole_fleet: bool = True
+    snapshot: ClusterSnapshot,
+    workload: CycleWorkload,
+    profile: Profile,
+    *,
+    now: Micros,
+    whole_fleet: bool = True,
 ) -> Outcome:
     """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome."""
     context = Context(snapshot=snapshot, workload=workload, now=now)

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle, ranking
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Outcome
@@ -24,7 +24,7 @@ FEW = 64
 """Maximum number of changed rows for an incremental cycle; more start a full one."""
 
 
-def follow(memo: Memo, snapshot: Snapshot, workload: CycleWorkload, *, now: Micros) -> Outcome | None:
+def follow(memo: Memo, snapshot: ClusterSnapshot, workload: CycleWorkload, *, now: Micros) -> Outcome | None:
     """Return the outcome; None if a full cycle is needed, and the memo is then invalid."""
     if (
         snapshot.capacity != len(memo.keys)

@@ -8,7 +8,7 @@ equality is not certain: after a change of shared state, of a normalising priori
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle
 from fairway.engine.following import follow
 from fairway.engine.memo import Memo, remember
@@ -30,7 +30,9 @@ class Memory:
         self.followed = 0
         """Number of incremental cycles."""
 
-    def run(self, snapshot: Snapshot, workload: CycleWorkload, profile: Profile, *, now: Micros) -> Outcome:
+    def run(
+        self, snapshot: ClusterSnapshot, workload: CycleWorkload, profile: Profile, *, now: Micros
+    ) -> Outcome:
         """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet."""
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)

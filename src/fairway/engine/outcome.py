@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Remarks, Score, Scores, points_of
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
@@ -84,7 +84,7 @@ class Outcome:
         self._details = details
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         return self.context.snapshot
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.state import CycleState
 from fairway.engine.status import Status
 from fairway.engine.workload import HostKey, Workload
@@ -48,7 +48,7 @@ class CycleWorkload(Protocol):
 class Context:
     """The input of a pure extension point."""
 
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     workload: CycleWorkload
     now: Micros
     state: CycleState = field(default_factory=CycleState)

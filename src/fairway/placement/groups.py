@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fairway.api.placement import DecisionGroup, GroupStrategy
 from fairway.api.selector import SelectorError, compile_requirements, compile_selector
 from fairway.clusters import cells, selection
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
@@ -48,7 +48,7 @@ class _LengthError(ValueError):
 
 
 def divide(
-    snapshot: Snapshot,
+    snapshot: ClusterSnapshot,
     clusters: Sequence[str],
     strategy: GroupStrategy,
     *,
@@ -102,7 +102,7 @@ def _percentage(text: str) -> float:
         raise _LengthError(NOT_A_PERCENTAGE.format(value=text)) from None
 
 
-def _members(snapshot: Snapshot, among: Bits, group: DecisionGroup) -> Bits:
+def _members(snapshot: ClusterSnapshot, among: Bits, group: DecisionGroup) -> Bits:
     selector = group.groupClusterSelector
     labels = compile_selector(selector.labelSelector)
     claims = compile_requirements(selector.claimSelector.matchExpressions)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fairway.api.decision import ClusterDecision
 from fairway.api.meta import Condition
 from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.status import Code, Status, failed
@@ -46,7 +46,7 @@ class Verdict:
         return len(self.outcome.selected_rows)
 
 
-def reach(snapshot: Snapshot, workload: PlacementWorkload, *, now: Micros) -> Verdict:
+def reach(snapshot: ClusterSnapshot, workload: PlacementWorkload, *, now: Micros) -> Verdict:
     return conclude(cycle.run(snapshot, workload, workload.profile, now=now), workload)
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from fairway.clusters import cells
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status
 from fairway.fleet.bitmap import Rows
@@ -39,7 +39,7 @@ class Balance(Timeless):
     def basis(self, context: Context, /) -> object:
         return self._most(context.snapshot)
 
-    def _counts(self, snapshot: Snapshot) -> Scores:
+    def _counts(self, snapshot: ClusterSnapshot) -> Scores:
         """Return how often decisions of other placements name each host."""
         counts = snapshot.counts().values
         held = snapshot.held(self._owner)
@@ -48,7 +48,7 @@ class Balance(Timeless):
             np.subtract.at(counts, held, 1)
         return counts
 
-    def _most(self, snapshot: Snapshot) -> int:
+    def _most(self, snapshot: ClusterSnapshot) -> int:
         """Return the highest count of any name in decisions of other placements, host or not."""
         most = int(self._counts(snapshot).max(initial=0))
         outsiders = snapshot.decisions.outsiders

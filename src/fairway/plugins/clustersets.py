@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairway.clusters import cells, selection
 from fairway.clusters.hostset import HostSet
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.fleet.bitmap import Bits
@@ -49,7 +49,7 @@ class ClusterSets(Timeless):
         self._namespace = namespace
         self._wanted = frozenset(wanted)
 
-    def found(self, snapshot: Snapshot) -> Found:
+    def found(self, snapshot: ClusterSnapshot) -> Found:
         bound = [name for name in snapshot.bindings.get(self._namespace, ()) if name in snapshot.sets]
         bound.sort()
         eligible = [name for name in bound if name in self._wanted] if self._wanted else bound
@@ -84,7 +84,7 @@ class ClusterSets(Timeless):
         words = NOT_IN_WANTED if self._wanted else NOT_A_MEMBER
         return unschedulable(words.format(sets=", ".join(eligible)), plugin=NAME)
 
-    def _unusable(self, snapshot: Snapshot) -> str:
+    def _unusable(self, snapshot: ClusterSnapshot) -> str:
         """Describe why no set is eligible."""
         bound = self.found(snapshot).bound
         if bound:

@@ -26,7 +26,7 @@ from fairway.cel import (
 from fairway.cel.values import type_of_value
 from fairway.clusters import cells
 from fairway.clusters.scores import expiry, is_silent
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
@@ -91,7 +91,7 @@ class Scores:
 
     __slots__ = ("_now", "_snapshot")
 
-    def __init__(self, snapshot: Snapshot, *, now: Micros | None = None) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, *, now: Micros | None = None) -> None:
         self._snapshot = snapshot
         self._now = now
 
@@ -123,22 +123,22 @@ class Expressions:
     def __bool__(self) -> bool:
         return bool(self._programs)
 
-    def resources(self, snapshot: Snapshot) -> tuple[str, ...]:
+    def resources(self, snapshot: ClusterSnapshot) -> tuple[str, ...]:
         """Return the names of score objects that may be read."""
         return tuple(sorted(snapshot.scores)) if self._resources is None else self._resources
 
-    def can_follow(self, snapshot: Snapshot) -> bool:
+    def can_follow(self, snapshot: ClusterSnapshot) -> bool:
         """Return whether results change only with the reported changes of ``reads``."""
         return self.reads is not None and snapshot.can_follow(self.reads)
 
-    def matches(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> bool:
+    def matches(self, snapshot: ClusterSnapshot, row: int, *, now: Micros | None = None) -> bool:
         try:
             return self.objection(snapshot, row, now=now) is None
         except TooCostly:
             return False
 
     def holds_for(
-        self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
+        self, snapshot: ClusterSnapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
     ) -> bool:
         """Return the same as ``holds`` for one row. Cheap expressions are evaluated directly, which is faster than
         caching; expensive ones are paused and cached as for a whole fleet."""
@@ -150,14 +150,14 @@ class Expressions:
         budget.pay(work, self._texts[0])
         return objection is None
 
-    def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
+    def objection(self, snapshot: ClusterSnapshot, row: int, *, now: Micros | None = None) -> str | None:
         """Return why a cluster does not match; None if it does. The first expression that is not true decides.
 
         With ``now``, scores that are expired then are hidden. Raise TooCostly.
         """
         return self._judge(snapshot, row, now)[0]
 
-    def _judge(self, snapshot: Snapshot, row: int, now: Micros | None) -> tuple[str | None, int]:
+    def _judge(self, snapshot: ClusterSnapshot, row: int, now: Micros | None) -> tuple[str | None, int]:
         """Return the rejection, and the work of the evaluation."""
         variables = {VARIABLE: cluster_as_json(snapshot.cluster(row), fields=self._fields)}
         source = Scores(snapshot, now=now)
@@ -178,7 +178,7 @@ class Expressions:
         return None, work
 
     def holds(
-        self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
+        self, snapshot: ClusterSnapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
     ) -> Bits:
         """Return the rows among the given ones that match. Raise TooCostly, or Paused."""
         if not self._programs:
@@ -187,7 +187,7 @@ class Expressions:
             return self._hiding(snapshot, among, budget, now)
         return self._kept(snapshot, among, budget, now=None, lost=())
 
-    def _hiding(self, snapshot: Snapshot, among: Bits, budget: WorkBudget, now: Micros) -> Bits:
+    def _hiding(self, snapshot: ClusterSnapshot, among: Bits, budget: WorkBudget, now: Micros) -> Bits:
         """Evaluate rows with the same expired objects together."""
         rows = bitmap.rows_of(among)
         losses = np.zeros(len(rows), dtype=np.int64)
@@ -209,7 +209,7 @@ class Expressions:
 
     def _kept(
         self,
-        snapshot: Snapshot,
+        snapshot: ClusterSnapshot,
         among: Bits,
         budget: WorkBudget,
         *,
@@ -230,7 +230,7 @@ class Expressions:
             compute=lambda rows: self._compute(snapshot, rows, budget, now, grouped=followed),
         )
 
-    def _make_column(self, snapshot: Snapshot, key: Key, budget: WorkBudget) -> None:
+    def _make_column(self, snapshot: ClusterSnapshot, key: Key, budget: WorkBudget) -> None:
         if not snapshot.has_column(key):
             if budget.is_paused:
                 raise Paused(NO_ROWS, NO_ANSWERS)
@@ -238,7 +238,7 @@ class Expressions:
             snapshot.codes(key)
 
     def _compute(
-        self, snapshot: Snapshot, rows: Rows, budget: WorkBudget, now: Micros | None, *, grouped: bool
+        self, snapshot: ClusterSnapshot, rows: Rows, budget: WorkBudget, now: Micros | None, *, grouped: bool
     ) -> Mask:
         groups = self._groups(snapshot, rows) if grouped else None
         if groups is None:
@@ -250,7 +250,7 @@ class Expressions:
             asked = inverse < len(paused.rows)
             raise Paused(rows[asked], paused.answers[inverse[asked]]) from None
 
-    def _ask(self, snapshot: Snapshot, rows: Rows, budget: WorkBudget, now: Micros | None) -> Mask:
+    def _ask(self, snapshot: ClusterSnapshot, rows: Rows, budget: WorkBudget, now: Micros | None) -> Mask:
         answers = np.zeros(len(rows), dtype=np.bool_)
         for at, row in enumerate(rows.tolist()):
             if budget.is_paused:
@@ -260,7 +260,7 @@ class Expressions:
             budget.pay(work, self._texts[0])
         return answers
 
-    def _groups(self, snapshot: Snapshot, rows: Rows) -> tuple[Rows, Rows] | None:
+    def _groups(self, snapshot: ClusterSnapshot, rows: Rows) -> tuple[Rows, Rows] | None:
         """Return one position per distinct combination of values, and the combination of each row."""
         if self._paths is None or len(rows) < 2:
             return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
 from fairway.clusters import cells, selection
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status, misconfigured
 from fairway.fleet import bitmap
@@ -48,7 +48,7 @@ class Compiled:
     claims: Selector
     expressions: Expressions
 
-    def objection(self, snapshot: Snapshot, row: int, *, now: Micros | None = None) -> str | None:
+    def objection(self, snapshot: ClusterSnapshot, row: int, *, now: Micros | None = None) -> str | None:
         """Return the first part that does not match."""
         cluster = snapshot.cluster(row)
         return (
@@ -57,7 +57,9 @@ class Compiled:
             or self.expressions.objection(snapshot, row, now=now)
         )
 
-    def matches(self, snapshot: Snapshot, row: int, budget: WorkBudget, *, now: Micros | None = None) -> bool:
+    def matches(
+        self, snapshot: ClusterSnapshot, row: int, budget: WorkBudget, *, now: Micros | None = None
+    ) -> bool:
         cluster = snapshot.cluster(row)
         if not self.labels.matches(cluster.metadata.labels) or (
             self.claims.requirements and not self.claims.matches(cells.claims_of(cluster))
@@ -68,7 +70,7 @@ class Compiled:
         return self.expressions.holds_for(snapshot, row, budget, now=now)
 
     def select(
-        self, snapshot: Snapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
+        self, snapshot: ClusterSnapshot, among: Bits, budget: WorkBudget, *, now: Micros | None = None
     ) -> Bits:
         bits = selection.select(snapshot, self.labels, kind=cells.LABEL, among=among)
         bits = selection.select(snapshot, self.claims, kind=cells.CLAIM, among=bits)
@@ -210,7 +212,7 @@ class Predicate(Timeless):
         return Reads(cells=frozenset(keys), anything=anything)
 
 
-def _objections(found: Sequence[Compiled], snapshot: Snapshot, row: int, now: Micros | None) -> str:
+def _objections(found: Sequence[Compiled], snapshot: ClusterSnapshot, row: int, now: Micros | None) -> str:
     words: list[str] = []
     for each in found:
         try:

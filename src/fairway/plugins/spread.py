@@ -16,7 +16,7 @@ import numpy as np
 
 from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM, SpreadConstraint
 from fairway.clusters import cells
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import ranking
 from fairway.engine.points import Context, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, unschedulable
@@ -295,7 +295,7 @@ class _Queue:
                 self._file(number)
 
 
-def _pools(snapshot: Snapshot, constraints: Sequence[Constraint], ordered: Rows) -> list[_Pool]:
+def _pools(snapshot: ClusterSnapshot, constraints: Sequence[Constraint], ordered: Rows) -> list[_Pool]:
     columns: list[CodeColumn] = [snapshot.codes(each.column) for each in constraints]
     members: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
     codes = [column.codes[ordered].tolist() for column in columns]

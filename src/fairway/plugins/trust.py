@@ -17,7 +17,7 @@ from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters import cells
 from fairway.clusters.scores import expiry, is_silent
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
@@ -131,7 +131,7 @@ def _read(part: str, policies: dict[str, Missing]) -> str:
 # Clusters with a valid object
 
 
-def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
+def lapsed(snapshot: ClusterSnapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
     """Return the rows whose object is expired or was marked silent; rows without an object do not count."""
     column = snapshot.score_column((cells.SCORE_OBJECT, resource))
     late: Mask = column.expires[rows] < now
@@ -139,7 +139,7 @@ def lapsed(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Mas
     return late
 
 
-def lapses(snapshot: Snapshot, resource: str, rows: Rows, *, now: Micros) -> Micros:
+def lapses(snapshot: ClusterSnapshot, resource: str, rows: Rows, *, now: Micros) -> Micros:
     """Return the first time at which one more of these rows expires."""
     expires = snapshot.score_column((cells.SCORE_OBJECT, resource)).expires[rows]
     ahead = expires[(expires >= now) & (expires != NEVER)]
@@ -154,7 +154,7 @@ def why_lapsed(score: AddOnPlacementScore) -> str:
     return EXPIRED_AT.format(resource=resource, moment=format_time(from_micros(expiry(score))))
 
 
-def why_missing(snapshot: Snapshot, resource: str, score: str, row: int, *, now: Micros) -> str:
+def why_missing(snapshot: ClusterSnapshot, resource: str, score: str, row: int, *, now: Micros) -> str:
     """Describe why the score is missing; empty if it is valid."""
     found = snapshot.score_object(snapshot.hosts.names[row], resource)
     if found is None:

@@ -7,7 +7,7 @@ from typing import Final
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.status import Code, Status
 from fairway.placement import conditions, workload
 from fairway.placement.verdict import LABEL_LENGTH, Verdict
@@ -165,7 +165,7 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
             return SEE.format(name=f"{meta.namespace}/{meta.name}")
 
 
-def _sets(snapshot: Snapshot) -> str:
+def _sets(snapshot: ClusterSnapshot) -> str:
     return f"sets are {_listed(tuple(sorted(snapshot.sets)))}" if snapshot.sets else "there is no set yet"
 
 

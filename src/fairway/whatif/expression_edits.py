@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from fairway.clusters import cells
-from fairway.clusters.snapshot import Snapshot
+from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet.instant import Micros
 from fairway.whatif.edits import Edit, SetClaim, SetLabel
 from fairway.whatif.number_edits import HIGHEST_SCORE, LOWEST_SCORE, score_edit
@@ -29,7 +29,7 @@ PLAIN_VALUE: Final = "true"
 
 
 def candidate_edits(
-    text: str, snapshot: Snapshot, world: World, cluster: str, *, now: Micros, wary: bool = False
+    text: str, snapshot: ClusterSnapshot, world: World, cluster: str, *, now: Micros, wary: bool = False
 ) -> Iterator[Edit]:
     """Yield the edits of one expression; literals first. ``wary`` is whether silent scores are hidden."""
     source = snapshot.cluster(snapshot.hosts.row_of[cluster])
@@ -73,12 +73,12 @@ def _pick(match: re.Match[str]) -> str:
     return next((group for group in match.groups() if group is not None), "")
 
 
-def _values(snapshot: Snapshot, column: tuple[str, ...], given: list[str]) -> list[str]:
+def _values(snapshot: ClusterSnapshot, column: tuple[str, ...], given: list[str]) -> list[str]:
     """Yield values that the expression mentions, then those of other clusters, then a default."""
     return list(dict.fromkeys([*given[:_VALUES], *common_values(snapshot, column), PLAIN_VALUE]))
 
 
-def common_values(snapshot: Snapshot, column: tuple[str, ...], most: int = _VALUES) -> list[str]:
+def common_values(snapshot: ClusterSnapshot, column: tuple[str, ...], most: int = _VALUES) -> list[str]:
     """Return the most common values of a label or claim."""
     codes = snapshot.codes(column)
     values = sorted((-codes.uses(code), str(value)) for value, code in codes.items())
