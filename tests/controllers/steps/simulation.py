@@ -366,7 +366,9 @@ class Simulation:
         for key, each in there.items():
             assert state.decision(*key) == each
         assert known._holdings == fresh._holdings
-        assert state.placements == self.hub.objects[PLACEMENTS.plural]
+        assert {key: each.placement for key, each in state.records.items()} == self.hub.objects[
+            PLACEMENTS.plural
+        ]
 
     def _held(self) -> list[PlacementDecision]:
         """By whom which clusters are, as the controller believes."""

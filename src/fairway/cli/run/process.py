@@ -97,7 +97,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
 def _log_summary(manager: Manager) -> None:
     shadow = manager.placement
     if isinstance(shadow, Shadow):
-        log.info(COMPARED, len(shadow.state.placements), len(shadow.differences))
+        log.info(COMPARED, len(shadow.state.records), len(shadow.differences))
 
 
 async def _create_namespace(connection: Connection, namespace: str) -> None:

@@ -57,7 +57,7 @@ class PlacementController(Reconciler):
         self._leads = False
         self._woken: dict[Key, float] = {}
         """Since when a placement is queued, for those queued in this term."""
-        self._writer = DecisionWriter(client, state=self.state, recorder=recorder, meters=meters)
+        self._writer = DecisionWriter(client, recorder=recorder, meters=meters)
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
 
@@ -65,7 +65,7 @@ class PlacementController(Reconciler):
         self.state.follow(informers, calculators=self._calculators)
 
     def keys(self) -> Iterable[Key]:
-        return tuple(self.state.placements)
+        return tuple(self.state.records)
 
     async def run(self, leadership: Leadership) -> None:
         self._leads = True
@@ -119,16 +119,10 @@ class PlacementController(Reconciler):
             if plan is None:
                 return
             self._look_again(key, plan.until, now=now)
-            if plan.empty:
-                self.state.settle(key, plan)
-                return
-            self.state.begin(key, plan)
-            try:
-                async with leadership.batch():
-                    await self._writer.carry_out(plan, leadership)
-            finally:
-                self.state.end(key)
-            self.state.settle(key, plan)
+            with self.state.session(plan) as session:
+                if not plan.empty:
+                    async with leadership.batch():
+                        await self._writer.carry_out(session, leadership)
             if woken is not None and plan.steps:
                 self.meters.reaction(self.clock.monotonic() - woken)
 
@@ -143,7 +137,7 @@ class PlacementController(Reconciler):
     # For the debug endpoint
 
     def find(self, namespace: str, name: str) -> Placement | None:
-        return self.state.placements.get((namespace, name))
+        return self.state.find(namespace, name)
 
     async def inspect(self, placement: Placement) -> Outcome:
         return await inspect(self.state, placement, self.clock)

@@ -78,7 +78,7 @@ class Shadow(Reconciler):
                 self.queue.add((meta.namespace, meta.name))
 
     def keys(self) -> Iterable[Key]:
-        return tuple(self.state.placements)
+        return tuple(self.state.records)
 
     async def reconcile(self, key: Key, _leadership: Leadership) -> None:
         now = self.clock.wall()
@@ -111,7 +111,7 @@ class Shadow(Reconciler):
         self.meters.differences(len(self.differences))
 
     def find(self, namespace: str, name: str) -> Placement | None:
-        return self.state.placements.get((namespace, name))
+        return self.state.find(namespace, name)
 
     async def inspect(self, placement: Placement) -> Outcome:
         return await inspect(self.state, placement, self.clock)

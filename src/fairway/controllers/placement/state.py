@@ -1,8 +1,8 @@
 """State of the placement controller: the fleet, placements and decisions, and what follows from changes of them.
 
-No I/O: changes come in, placements to requeue go out, and ``look`` returns a plan. A plan counts as written at once, so
-that the next placement in a burst takes it into account before the hub has responded; if the write fails, the hub's
-state counts again.
+No I/O: changes come in, placements to requeue go out, and ``look`` returns a plan. ``session`` is the only way to
+write it. There a plan counts as written at once, so that the next placement in a burst takes it into account before the
+hub has responded.
 
 The hub's responses to our own writes count like watch events, also for placements (see ``decision_cache``).
 """
@@ -18,11 +18,11 @@ from typing import Any, Final, cast
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import SORT_BY_SCORE, Placement
 from fairway.clusters import Fleet, objects
-from fairway.clusters.decisions import Holding
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.dependency_index import DependencyIndex, Owner, dependencies_of
-from fairway.controllers.placement.inflight_writes import InflightWrites
+from fairway.controllers.placement.record import PlacementRecord
+from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
@@ -75,21 +75,13 @@ class PlacementState:
         lost: Callable[[Owner], None] = lambda _: None,
     ) -> None:
         self.fleet = Fleet()
-        self.placements: dict[Owner, Placement] = {}
+        self.records: dict[Owner, PlacementRecord] = {}
         self._wake_one, self._lost_one = wake, lost
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
         self._dependencies = DependencyIndex()
-        self._workloads: dict[Owner, PlacementWorkload] = {}
         self._decisions = DecisionCache()
-        self._inflight = InflightWrites()
-        self._settled: dict[Owner, frozenset[str]] = {}
-        """The clusters that were selected when a placement was last found, or made, up to date."""
-        self._externally_modified: set[Owner] = set()
-        """Placements whose status or decision another client changed since the last decision."""
-        self._repairing: set[Owner] = set()
-        """Of those, the ones that were decided again, and those being written, until the hub has all of it."""
         self._told_placements: Mapping[Owner, Placement] = {}
         """The informer's store, which may be behind the hub's responses to us."""
         self._unobserved_placements = UnobservedWrites()
@@ -176,37 +168,39 @@ class PlacementState:
             self._see_decision(told, again=True)
 
     def _believe_placement(self, key: Owner) -> None:
-        ours, told = self.placements.get(key), self._told_placements.get(key)
-        if ours is not None and told is not None and not is_same_version(ours, told):
+        record, told = self.records.get(key), self._told_placements.get(key)
+        if record is not None and told is not None and not is_same_version(record.placement, told):
             self._see_placement(told, again=True)
 
     def _see_placement(self, new: Placement, *, again: bool) -> None:
         meta = new.metadata
         owner = (meta.namespace, meta.name)
-        old = self.placements.get(owner)
-        if old is not None and not again and not is_newer(new, old):
+        record = self.records.get(owner)
+        if record is None:
+            self.records[owner] = PlacementRecord(new, PlacementWorkload(new))
+            self._wake(owner)
             return
-        self.placements[owner] = new
-        if old is None or _asks_otherwise(old, new):
-            self._workloads[owner] = PlacementWorkload(new)
+        old = record.placement
+        if not again and not is_newer(new, old):
+            return
+        record.placement = new
+        if _asks_otherwise(old, new):
+            record.workload = PlacementWorkload(new)
             self._memory.forget(*owner)
-        elif old.status == new.status or self._inflight.heard(owner, meta.resourceVersion):
+        elif old.status == new.status or record.hear(meta.resourceVersion):
             return
         else:
-            self._externally_modified.add(owner)
-        self._settled.pop(owner, None)
+            record.externally_modified = True
+        record.settled = None
         self._wake(owner)
 
     def _lose(self, gone: Placement) -> None:
         owner = (gone.metadata.namespace, gone.metadata.name)
-        known = self.placements.get(owner)
-        if known is None or known.metadata.uid != gone.metadata.uid:
+        record = self.records.get(owner)
+        if record is None or record.placement.metadata.uid != gone.metadata.uid:
             return
-        del self.placements[owner], self._workloads[owner]
+        del self.records[owner]
         self._lost_one(owner)
-        self._settled.pop(owner, None)
-        self._externally_modified.discard(owner)
-        self._repairing.discard(owner)
         self._memory.forget(*owner)
         self._dependencies.forget(owner)
 
@@ -234,17 +228,19 @@ class PlacementState:
         names = {each.metadata.name for each in decisions if each is not None}
         waits = False
         for owner in owners:
-            if self._inflight.heard(owner, sign, pages=names):
+            record = self.records.get(owner)
+            if record is not None and record.hear(sign, pages=names):
                 waits = True
             else:
-                self._disturbed(owner, externally_modified=externally_modified)
+                self.disturb(owner, externally_modified=externally_modified)
         return waits
 
-    def _disturbed(self, owner: Owner, *, externally_modified: bool) -> None:
-        self._settled.pop(owner, None)
-        if externally_modified:
-            self._externally_modified.add(owner)
-        self._wake(owner)
+    def disturb(self, owner: Owner, *, externally_modified: bool) -> None:
+        """Decide a placement again, because the hub may no longer have what was decided."""
+        record = self.records.get(owner)
+        if record is not None:
+            record.disturb(externally_modified=externally_modified)
+            self._wake(owner)
 
     def _tell(self, kind: str, change: Change) -> None:
         if change is NOTHING:
@@ -259,26 +255,25 @@ class PlacementState:
                 self._wake(owner)
 
     def _wake(self, owner: Owner) -> None:
-        if owner in self.placements:
+        if owner in self.records:
             self._wake_one(owner)
 
     def _wake_all(self) -> None:
-        for owner in self.placements:
+        for owner in self.records:
             self._wake_one(owner)
 
     # Decisions
 
     def look(self, owner: Owner, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
-        """Decide a placement. Return what to write, or None if there is nothing to decide. ``done`` or ``begin`` should
-        follow.
+        """Decide a placement. Return what to write in a ``session``, or None if there is nothing to decide.
 
         ``work`` limits the work of CEL expressions (see ``plugins.work_budget``): raises Paused when it is not enough.
         The result so far is kept, and the next call continues.
         """
-        placement = self.placements.get(owner)
-        if placement is None or self._workloads[owner].idle:
+        record = self.records.get(owner)
+        if record is None or record.workload.idle:
             return None
-        workload = self._workloads[owner]
+        placement, workload = record.placement, record.workload
         workload.pace.allow(work, overdraws=False)
         began, followed = time.perf_counter(), self._memory.followed
         outcome = self._memory.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
@@ -289,45 +284,32 @@ class PlacementState:
         due = due_of(placement, now=now)
         refresh = due is None
         until = min(outcome.until, NEVER_CHANGES if due is None else due)
-        if on and not refresh and not outcome.status.aborts and self._as_before(owner, outcome, workload):
+        if on and not refresh and not outcome.status.aborts and _as_before(record, outcome):
             return ReconcilePlan(placement=placement, pages=None, until=until)
-        if owner in self._externally_modified:
-            self._externally_modified.discard(owner)
-            self._repairing.add(owner)
+        if record.externally_modified:
+            record.externally_modified = False
+            record.repairing = True
         return make_plan(
             verdict.conclude(outcome, workload),
             placement,
             named=self._decisions.named(owner[0]),
             own=self._decisions.own(owner),
-            refresh=refresh or owner in self._repairing,
+            refresh=refresh or record.repairing,
             now=now,
             until=until,
         )
 
-    def _as_before(self, owner: Owner, outcome: Outcome, workload: PlacementWorkload) -> bool:
-        """Whether only scores can differ: the same clusters, and no groups that depend on anything else."""
-        settled = self._settled.get(owner)
-        spec = workload.placement.spec
-        groups = spec.decisionStrategy.groupStrategy
-        # In order of score the best clusters form groups, whose members may change.
-        ranked = spec.sortBy == SORT_BY_SCORE and groups.clustersPerDecisionGroup is not None
-        return (
-            bool(settled)
-            and not groups.decisionGroups
-            and not ranked
-            and settled == frozenset(outcome.selected)
-        )
-
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""
-        workload = self._workloads.get(owner)
-        return 0 if workload is None else workload.pace.used
+        record = self.records.get(owner)
+        return 0 if record is None else record.workload.pace.used
 
     def advance(self, owner: Owner, *, now: datetime, work: int) -> bool:
         """Do a slice of the work of a decision. Return whether it was the last one."""
-        workload = self._workloads.get(owner)
-        if workload is None or workload.idle:
+        record = self.records.get(owner)
+        if record is None or record.workload.idle:
             return True
+        workload = record.workload
         workload.pace.allow(work)
         try:
             cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
@@ -340,6 +322,10 @@ class PlacementState:
         workload.pace.allow(work)
         return cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
 
+    def find(self, namespace: str, name: str) -> Placement | None:
+        record = self.records.get((namespace, name))
+        return None if record is None else record.placement
+
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
         """Return the decisions of a placement by name, as the hub has them. Read-only."""
         return self._decisions.own(owner)
@@ -349,64 +335,38 @@ class PlacementState:
 
     # Writes
 
-    def begin(self, owner: Owner, plan: ReconcilePlan) -> None:
-        """Count the plan as written. ``end`` must follow."""
-        writing = self._inflight.begin(owner)
-        if plan.pages is None:
-            return
-        # Until ``settle``, pages may have reasons of different cycles.
-        self._settled.pop(owner, None)
-        self._repairing.add(owner)
-        namespace, names = owner[0], writing.pages
-        for page in plan.pages:
-            names.add(page.name)
-            self.fleet.hold(
-                namespace=namespace, name=page.name, holding=Holding(owner=owner, clusters=page.clusters)
-            )
-        for name in self._decisions.own(owner):
-            if name not in names:
-                names.add(name)
-                self.fleet.hold(namespace=namespace, name=name, holding=None)
+    def session(self, plan: ReconcilePlan) -> WriteSession:
+        """Return the context in which the plan is written. Raises KeyError if the placement was deleted."""
+        meta = plan.placement.metadata
+        return WriteSession(self, self.records[meta.namespace, meta.name], plan)
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's response to our write."""
-        self._inflight.answered(placement_of(decision), decision.metadata.resourceVersion)
+        self._answer(placement_of(decision), decision.metadata.resourceVersion)
         self._decisions.wrote(decision)
 
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it on our request."""
-        self._inflight.answered(placement_of(decision), decision.metadata.uid)
+        self._answer(placement_of(decision), decision.metadata.uid)
         self._decisions.removed(decision)
 
     def wrote_placement(self, placement: Placement) -> None:
-        owner = (placement.metadata.namespace, placement.metadata.name)
-        self._inflight.answered(owner, placement.metadata.resourceVersion)
-        known = self.placements.get(owner)
-        if known is not None and is_newer(placement, known):
-            if _asks_otherwise(known, placement):
+        owner, version = (
+            (placement.metadata.namespace, placement.metadata.name),
+            placement.metadata.resourceVersion,
+        )
+        self._answer(owner, version)
+        record = self.records.get(owner)
+        if record is not None and is_newer(placement, record.placement):
+            if _asks_otherwise(record.placement, placement):
                 return  # the watch will deliver it, and requeue the placement
-            if self._unobserved_placements.answered(owner, placement.metadata.resourceVersion):
-                self.placements[owner] = placement
+            if self._unobserved_placements.answered(owner, version):
+                record.placement = placement
 
-    def end(self, owner: Owner) -> None:
-        """Use the hub's state again, whatever became of the writes."""
-        namespace, writing = owner[0], self._inflight.end(owner)
-        for name in writing.pages:
-            actual = self.decision(namespace, name)
-            if actual is None:
-                self.fleet.delete_decision(namespace, name)
-            else:
-                self.fleet.upsert_decision(actual)
-        if writing.externally_modified:
-            self._disturbed(owner, externally_modified=True)
-
-    def settle(self, owner: Owner, plan: ReconcilePlan) -> None:
-        """The hub has all of the plan."""
-        if plan.pages is None:
-            return
-        self._repairing.discard(owner)
-        if owner in self.placements and owner not in self._externally_modified:
-            self._settled[owner] = plan.selected
+    def _answer(self, owner: Owner, sign: str) -> None:
+        record = self.records.get(owner)
+        if record is not None:
+            record.answer(sign)
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
@@ -428,6 +388,20 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
 
 def _new(change: Any) -> Any:
     return change.new if isinstance(change, Updated) else change.object
+
+
+def _as_before(record: PlacementRecord, outcome: Outcome) -> bool:
+    """Whether only scores can differ: the same clusters, and no groups that depend on anything else."""
+    spec = record.placement.spec
+    groups = spec.decisionStrategy.groupStrategy
+    # In order of score the best clusters form groups, whose members may change.
+    ranked = spec.sortBy == SORT_BY_SCORE and groups.clustersPerDecisionGroup is not None
+    return (
+        bool(record.settled)
+        and not groups.decisionGroups
+        and not ranked
+        and record.settled == frozenset(outcome.selected)
+    )
 
 
 def _asks_otherwise(old: Placement, new: Placement) -> bool:

@@ -14,7 +14,7 @@ from fairway.api.event import ObjectReference
 from fairway.api.meta import format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.state import PlacementState
+from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.write_limiter import WriteLimiter
 from fairway.controllers.reconciler import Outdated
 from fairway.kube import (
@@ -51,45 +51,46 @@ class PlacementTerminating(Outdated):
 
 
 class DecisionWriter:
-    def __init__(self, client: Client, *, state: PlacementState, recorder: Recorder, meters: Meters) -> None:
-        self._client, self._state, self._recorder, self._meters = client, state, recorder, meters
+    def __init__(self, client: Client, *, recorder: Recorder, meters: Meters) -> None:
+        self._client, self._recorder, self._meters = client, recorder, meters
         self._limiter = WriteLimiter()
 
-    async def carry_out(self, plan: ReconcilePlan, leadership: Leadership) -> None:
-        """Raises KubeErrors and Lost; writes until then are recorded in the state."""
+    async def carry_out(self, session: WriteSession, leadership: Leadership) -> None:
+        """Raises KubeErrors and Lost; writes until then are recorded in the session."""
+        plan = session.plan
         for step in plan.steps:
             refreshes = isinstance(step, Fill) and not step.changed
             async with self._limiter.turn(urgent=not refreshes):
                 leadership.ensure()
-                await self._take(step, plan)
+                await self._take(step, session)
         if plan.status is not None:
             async with self._limiter.turn(urgent=False):
                 leadership.ensure()
-                await self._report(plan.placement, plan.status)
+                await self._report(plan.status, session)
 
-    async def _take(self, step: Step, plan: ReconcilePlan) -> None:
+    async def _take(self, step: Step, session: WriteSession) -> None:
         match step:
             case Create():
-                await self._create(step, plan)
+                await self._create(step, session)
             case Fill():
-                await self._fill(step, plan)
+                await self._fill(step, session)
             case Relabel():
-                await self._relabel(step, plan)
+                await self._relabel(step, session)
             case Delete():
-                await self._delete(step, plan)
+                await self._delete(step, session)
 
-    async def _create(self, step: Create, plan: ReconcilePlan) -> None:
-        placement = plan.placement.metadata
+    async def _create(self, step: Create, session: WriteSession) -> None:
+        plan, placement = session.plan, session.plan.placement.metadata
         body = decision_of(step.page, plan.placement)
         with self._counted(PLACEMENT_DECISIONS, "create"):
             made = await self._client.create(PLACEMENT_DECISIONS, body, namespace=placement.namespace)
-        self._state.wrote(made)
+        session.wrote(made)
         self._meters.decision("created")
         self._record(step, plan, made)
 
-    async def _fill(self, step: Fill, plan: ReconcilePlan) -> None:
-        placement = plan.placement.metadata
-        old = self._known(placement.namespace, step.page)
+    async def _fill(self, step: Fill, session: WriteSession) -> None:
+        plan, placement = session.plan, session.plan.placement.metadata
+        old = _known(session, step.page)
         body = {"metadata": _based_on(old), "status": {"decisions": msgspec.to_builtins(step.decisions)}}
         with self._counted(PLACEMENT_DECISIONS, "patch"):
             new = await self._client.patch(
@@ -100,14 +101,14 @@ class DecisionWriter:
                 namespace=placement.namespace,
                 subresource="status",
             )
-        self._state.wrote(new)
+        session.wrote(new)
         if not step.temporary:
             self._meters.decision("updated" if step.changed else "refreshed")
         self._record(step, plan, new)
 
-    async def _relabel(self, step: Relabel, plan: ReconcilePlan) -> None:
-        placement = plan.placement.metadata
-        old = self._known(placement.namespace, step.page.name)
+    async def _relabel(self, step: Relabel, session: WriteSession) -> None:
+        plan, placement = session.plan, session.plan.placement.metadata
+        old = _known(session, step.page.name)
         if not owned(old, owner_of(plan.placement)):
             await self._ensure_staying(plan.placement)
         labels: dict[str, str | None] = dict.fromkeys(old.metadata.labels)
@@ -125,12 +126,12 @@ class DecisionWriter:
                 kind=Patch.MERGE,
                 namespace=placement.namespace,
             )
-        self._state.wrote(new)
+        session.wrote(new)
         self._meters.decision("relabelled")
 
-    async def _delete(self, step: Delete, plan: ReconcilePlan) -> None:
-        placement = plan.placement.metadata
-        old = self._known(placement.namespace, step.page)
+    async def _delete(self, step: Delete, session: WriteSession) -> None:
+        plan, placement = session.plan, session.plan.placement.metadata
+        old = _known(session, step.page)
         if labelled(old) != placement.name:
             return  # the real owner has taken it back meanwhile
         try:
@@ -144,12 +145,12 @@ class DecisionWriter:
                 )
         except NotFound:
             return
-        self._state.removed(old)
+        session.removed(old)
         self._meters.decision("deleted")
         self._record(step, plan, old)
 
-    async def _report(self, placement: Placement, status: PlacementStatus) -> None:
-        meta = placement.metadata
+    async def _report(self, status: PlacementStatus, session: WriteSession) -> None:
+        placement, meta = session.plan.placement, session.plan.placement.metadata
         body = {"metadata": _based_on(placement), "status": _status(status)}
         try:
             with self._counted(PLACEMENTS, "patch"):
@@ -163,7 +164,7 @@ class DecisionWriter:
                 )
         except NotFound:
             return  # deleted meanwhile; its decisions are deleted with it
-        self._state.wrote_placement(new)
+        session.wrote_placement(new)
 
     async def _ensure_staying(self, placement: Placement) -> None:
         """Get the placement from the hub before a decision gets an owner.
@@ -179,13 +180,6 @@ class DecisionWriter:
             raise PlacementTerminating(meta.name) from None
         if there.metadata.uid != meta.uid or there.metadata.deletionTimestamp is not None:
             raise PlacementTerminating(meta.name)
-
-    def _known(self, namespace: str, name: str) -> PlacementDecision:
-        """As of the last response, which may be of an earlier step."""
-        found = self._state.decision(namespace, name)
-        if found is None:
-            raise PlacementDeleted(name)
-        return found
 
     def _record(self, step: Step, plan: ReconcilePlan, decision: PlacementDecision) -> None:
         for event in events_of(step, plan):
@@ -218,6 +212,13 @@ class _Counted:
         elif error is not None:
             reason = type(error).__name__
         self._meters.write(controller=NAME, resource=self._resource, verb=self._verb, error=reason)
+
+
+def _known(session: WriteSession, name: str) -> PlacementDecision:
+    found = session.decision(name)
+    if found is None:
+        raise PlacementDeleted(name)
+    return found
 
 
 def _based_on(thing: Placement | PlacementDecision) -> dict[str, Any]:

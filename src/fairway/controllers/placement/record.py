@@ -1,0 +1,61 @@
+"""What the controller knows about one placement, and about its writes in flight.
+
+A watch event about an object that is being written often arrives before the response. It is our own write or another
+client's; which one is known when all responses have arrived. A write is identified by its resource version, a deletion
+by the object's uid; either is a *sign*.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fairway.api.placement import Placement
+from fairway.placement.workload import PlacementWorkload
+
+
+@dataclass(slots=True)
+class InflightWrite:
+    """Writes of one plan, and watch events about the same objects meanwhile."""
+
+    pages: set[str] = field(default_factory=set)
+    """Pages that count as written."""
+    heard: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+
+    @property
+    def externally_modified(self) -> bool:
+        """Whether another client wrote as well. Valid once all responses have arrived."""
+        return bool(self.heard - self.answered)
+
+
+@dataclass(slots=True, eq=False)
+class PlacementRecord:
+    placement: Placement
+    """From the watch, or from the response to our own write if that is newer."""
+    workload: PlacementWorkload
+    """Of the current spec and annotations."""
+    settled: frozenset[str] | None = None
+    """The clusters that were selected when the hub was last found, or made, up to date; None if it may not be."""
+    externally_modified: bool = False
+    """Whether another client changed the status or a decision since the last decision."""
+    repairing: bool = False
+    """Whether pages may have reasons of different cycles, until a plan is written completely."""
+    writing: InflightWrite | None = None
+
+    def hear(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
+        """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then
+        ``pages`` are checked again."""
+        if self.writing is None:
+            return False
+        self.writing.heard.add(sign)
+        self.writing.pages.update(pages)
+        return True
+
+    def answer(self, sign: str) -> None:
+        """Record the response to our own write."""
+        if self.writing is not None:
+            self.writing.answered.add(sign)
+
+    def disturb(self, *, externally_modified: bool) -> None:
+        """The hub may no longer have what was decided."""
+        self.settled = None
+        self.externally_modified = self.externally_modified or externally_modified
