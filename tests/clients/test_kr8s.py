@@ -10,7 +10,6 @@ import pytest
 
 from clients import boats as custom
 from clients.conftest import Suite
-from clients.refusals import MODIFIED, stale, status
 
 DEADLINE = 120
 
@@ -76,16 +75,6 @@ async def test_kr8s_object_lifecycle(api: Any) -> None:
         await objects.ConfigMap.get("buoy", api=api, timeout=1)
 
 
-async def test_kr8s_labels_and_annotations(api: Any) -> None:
-    buoy = await objects.ConfigMap(config_map("buoy", sea="north"), api=api)
-    await buoy.create()
-    await buoy.label(sea="south", depth="9")
-    await buoy.annotate(keeper="Ann")
-    assert (buoy.labels, buoy.annotations) == ({"sea": "south", "depth": "9"}, {"keeper": "Ann"})
-    await buoy.remove_label("depth")
-    assert (await objects.ConfigMap.get("buoy", api=api)).labels == {"sea": "south"}
-
-
 async def test_kr8s_lists(api: Any) -> None:
     for name, sea in (("a", "north"), ("b", "south"), ("c", "north")):
         await (await objects.ConfigMap(config_map(name, sea=sea), api=api)).create()
@@ -99,21 +88,6 @@ async def test_kr8s_lists(api: Any) -> None:
     assert [each.name async for each in api.get("configmaps", "b", "a")] == ["b", "a"]
     everywhere = [each async for each in api.get("configmaps", namespace=kr8s.ALL, label_selector="sea")]
     assert {each.namespace for each in everywhere} >= {api.namespace}
-
-
-async def test_kr8s_refusals(api: Any) -> None:
-    buoy = await objects.ConfigMap(config_map("buoy"), api=api)
-    await buoy.create()
-    with pytest.raises(kr8s.ServerError) as caught:
-        await buoy.create()
-    assert caught.value.status == status(
-        409, "AlreadyExists", 'configmaps "buoy" already exists', name="buoy", kind="configmaps"
-    )
-    old = buoy.metadata.resourceVersion
-    await buoy.patch({"data": {"light": "green"}})
-    with pytest.raises(kr8s.ServerError, match=MODIFIED) as caught:
-        await buoy.patch({"metadata": {"resourceVersion": old}, "data": {"light": "off"}})
-    assert caught.value.status == stale("configmaps", "buoy")
 
 
 async def test_kr8s_scale(api: Any) -> None:
@@ -179,20 +153,6 @@ async def test_waiting_for_a_condition(api: Any, boats: None, boat: Any) -> None
     gone = asyncio.create_task(made.wait("delete", timeout=DEADLINE))
     await (await boat.get("kon-tiki", api=api)).delete()
     await gone
-
-
-async def test_kr8s_ownership(api: Any) -> None:
-    owner = await objects.ConfigMap(config_map("owner"), api=api)
-    child = await objects.ConfigMap(config_map("child"), api=api)
-    await owner.create()
-    await child.create()
-    await owner.adopt(child)
-    (reference,) = (await objects.ConfigMap.get("child", api=api)).metadata.ownerReferences
-    assert (reference.uid, reference.kind) == (owner.metadata.uid, "ConfigMap")
-
-
-async def test_kr8s_who_am_i(api: Any) -> None:
-    assert await api.whoami()
 
 
 async def test_kr8s_cordon(api: Any, namespace: str) -> None:

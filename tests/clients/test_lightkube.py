@@ -104,17 +104,6 @@ async def test_lightkube_patches(client: Any) -> None:
     assert (patched.spec.replicas, patched.metadata.generation) == (3, 4)
 
 
-async def test_lightkube_scale_and_status(client: Any) -> None:
-    await client.create(deployment("fleet", replicas=1))
-    scale = Deployment.Scale(metadata=ObjectMeta(name="fleet"), spec=ScaleSpec(replicas=5))
-    assert (await client.replace(scale)).spec.replicas == 5
-    assert (await client.get(Deployment.Scale, "fleet")).status.selector == "app=fleet"
-    told = await client.patch(
-        Deployment.Status, "fleet", {"status": {"replicas": 2}}, patch_type=PatchType.MERGE
-    )
-    assert (told.status.replicas, told.spec.replicas, told.metadata.generation) == (2, 5, 2)
-
-
 async def test_lightkube_chunks(client: Any) -> None:
     for index in range(7):
         await client.create(config_map(f"n{index}"))
@@ -123,24 +112,6 @@ async def test_lightkube_chunks(client: Any) -> None:
     assert int(listing.resourceVersion) > 0
     others = client.list(ConfigMap, labels={"sea": "north"}, fields={"metadata.name": not_equal("n0")})
     assert len([each async for each in others]) == 6
-
-
-async def test_lightkube_apply(client: Any) -> None:
-    def wanted(light: str) -> ConfigMap:
-        return ConfigMap(
-            apiVersion="v1", kind="ConfigMap", metadata=ObjectMeta(name="buoy"), data={"light": light}
-        )
-
-    made = await client.apply(wanted("red"), field_manager="keeper")
-    assert [(m.manager, m.operation) for m in made.metadata.managedFields] == [("keeper", "Apply")]
-    again = await client.apply(wanted("red"), field_manager="keeper")
-    assert again.metadata.resourceVersion == made.metadata.resourceVersion
-    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "keeper"', "field": ".data.light"}
-    message = 'Apply failed with 1 conflict: conflict with "keeper": .data.light'
-    with refused(status(409, "Conflict", message, causes=[cause])):
-        await client.apply(wanted("green"), field_manager="visitor")
-    forced = await client.apply(wanted("green"), field_manager="visitor", force=True)
-    assert [m.manager for m in forced.metadata.managedFields] == ["visitor"]
 
 
 async def test_lightkube_generic_objects(client: Any, boats: None) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from clients import boats as custom
 from clients.conftest import Suite
-from clients.official import APPLY, MERGE, aio
-from clients.refusals import absent, refused, stale, status
+from clients.official import MERGE, aio
+from clients.refusals import absent, refused, stale
 from clients.streams import hang_up
 
 DEADLINE = 120
@@ -49,27 +49,6 @@ async def test_official_aio_object_lifecycle(core: Any, room: str) -> None:
         await core.read_namespaced_config_map("buoy", room)
 
 
-async def test_official_aio_many_at_once(core: Any, room: str) -> None:
-    await asyncio.gather(
-        *(core.create_namespaced_config_map(room, config_map(f"n{index}")) for index in range(20))
-    )
-    found = await core.list_namespaced_config_map(room, label_selector="sea=north")
-    assert len(found.items) == 20
-    assert len({each.metadata.resource_version for each in found.items}) == 20
-
-
-async def test_official_aio_apply(core: Any, room: str) -> None:
-    body = {"apiVersion": "v1", "kind": "ConfigMap", **config_map("buoy", light="red")}
-    await core.patch_namespaced_config_map("buoy", room, body, field_manager="keeper", _content_type=APPLY)
-    body["data"] = {"light": "green"}
-    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "keeper"', "field": ".data.light"}
-    message = 'Apply failed with 1 conflict: conflict with "keeper": .data.light'
-    with refused(status(409, "Conflict", message, causes=[cause])):
-        await core.patch_namespaced_config_map(
-            "buoy", room, body, field_manager="visitor", _content_type=APPLY
-        )
-
-
 async def test_official_aio_watch(core: Any, room: str) -> None:
     await core.create_namespaced_config_map(room, config_map("there"))
     told = []
@@ -87,17 +66,6 @@ async def test_official_aio_watch(core: Any, room: str) -> None:
                 break
         await hang_up(stream.resp)
     assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
-
-
-async def test_official_aio_custom_objects(boats: None, client: Any, room: str) -> None:
-    objects = aio.client.CustomObjectsApi(client)
-    where = {"group": custom.GROUP, "version": "v1", "plural": "boats", "namespace": room}
-    await objects.create_namespaced_custom_object(body=custom.boat("kon-tiki"), **where)
-    await objects.patch_namespaced_custom_object_status(
-        name="kon-tiki", body={"status": {"phase": "afloat"}}, _content_type=MERGE, **where
-    )
-    found = await objects.list_namespaced_custom_object(**where)
-    assert [each["status"] for each in found["items"]] == [{"phase": "afloat"}]
 
 
 async def test_official_aio_dynamic(boats: None, client: Any, room: str, tmp_path: Path) -> None:

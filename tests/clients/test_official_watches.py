@@ -48,21 +48,6 @@ def test_a_stream_is_resumed(core: Any, room: str) -> None:
     assert told(core, room, 1, resource_version=version, **selected)[0] == [("DELETED", "a")]
 
 
-def test_from_a_list_on(core: Any, room: str) -> None:
-    core.create_namespaced_config_map(room, config_map("a"))
-    listing = core.list_namespaced_config_map(room)
-    core.create_namespaced_config_map(room, config_map("b", labels={"sea": "north"}))
-    events, _ = told(core, room, 1, resource_version=listing.metadata.resource_version, label_selector="sea")
-    assert events == [("ADDED", "b")]
-
-
-def test_it_ends_by_itself(core: Any, room: str) -> None:
-    stream = watch.Watch().stream(
-        core.list_namespaced_config_map, room, timeout_seconds=1, label_selector="sea"
-    )
-    assert list(stream) == []
-
-
 class Notes:
     """What an informer told, in order; may be awaited."""
 

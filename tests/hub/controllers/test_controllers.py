@@ -12,6 +12,7 @@ from fairway.hub.controllers.event_expiry import LIFETIME
 from fairway.hub.controllers.garbage_collector import GarbageCollector
 from fairway.hub.controllers.namespaces import NamespaceController
 from fairway.hub.controllers.role_aggregation import RoleAggregation
+from fairway.hub.crd.kind import DEFINITIONS
 from fairway.hub.hub import Hub
 from fairway.hub.options import BACKGROUND, FOREGROUND, ORPHAN, Deletion, Write
 from fairway.hub.resource import Document, Resource
@@ -20,6 +21,7 @@ from fairway.hub.storage.store import Item, Key, Listing, Store
 from fairway.hub.user import MASTERS, User
 from fairway.hub.write_request import MERGE_PATCH, Patch, WriteRequest
 from fairway.testing.hub import embedded_hub
+from hub.answers import definition
 
 USER = User(name="test", groups=(MASTERS,))
 REQUEST = WriteRequest(user=USER, options=Write(manager="test"))
@@ -263,6 +265,26 @@ async def test_parts_can_be_switched_off() -> None:
         await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
         assert world.find("secrets", "child") is not None
         assert world.find("serviceaccounts", "default", "ns") is None
+
+
+async def test_deleted_crd_stays_until_its_last_object_is_deleted(world: World) -> None:
+    async def define(kind: str) -> str:
+        plural = f"{kind.lower()}s"
+        made = definition()
+        made["spec"]["names"] = {"kind": kind, "plural": plural}
+        await world.make(DEFINITIONS, f"{plural}.sea.example", namespace="", spec=made["spec"])
+        return f"{plural}.sea.example"
+
+    boats, rafts = await define("Boat"), await define("Raft")
+    await world.make(boats, "held", metadata={"finalizers": [HOLD]}, kind="Boat", apiVersion="sea.example/v1")
+    await world.remove(DEFINITIONS, boats, namespace="")
+    await world.remove(DEFINITIONS, rafts, namespace="")
+    await world.until(lambda: world.find(DEFINITIONS, rafts) is None)
+    held = world.find(boats, "held")
+    assert held is not None
+    assert held["metadata"]["deletionTimestamp"]
+    await world.merge(boats, "held", {"metadata": {"finalizers": None}})
+    await world.until(lambda: world.find(DEFINITIONS, boats) is None)
 
 
 @pytest.mark.looptime
