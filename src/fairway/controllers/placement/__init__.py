@@ -6,8 +6,9 @@
 
 Everything up to ``steps`` is computation without I/O; only ``writer`` talks to the hub, at the pace of
 ``write_limiter``. ``record`` is what is known of one placement, ``session`` the context in which a plan is written.
-``unobserved_writes`` reconciles our own writes with the watch, ``decision_cache`` holds the decisions, ``slow_lane`` evaluates expensive CEL expressions in slices, ``shard`` selects
-namespaces, ``shadow`` compares with another controller without writing.
+``unobserved_writes`` reconciles our own writes with the watch, ``decision_cache`` holds the decisions. ``slow_lane``
+evaluates expensive CEL expressions in slices, ``shard`` selects namespaces, ``shadow`` compares with another controller
+without writing.
 
 Words: a *page* is one PlacementDecision of at most 100 clusters; an *owner* is a placement's (namespace, name).
 """
