@@ -81,6 +81,7 @@ EXPORTS = {
         *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),
     ],
     "clusters": ["ClusterSnapshot", "Fleet", "clusters_of"],
+    "fleet": ["Snapshot", "Table"],
     "hub": [
         *("CHANGES_KEPT", "CertificateFault", "Document", "Hub", "RENEWAL_SECONDS", "Settings"),
         *("StaticTokens", "StoreError", "TokenFileFault", "running"),

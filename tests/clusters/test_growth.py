@@ -21,7 +21,7 @@ def touch(view: ClusterSnapshot) -> None:
     view.numbers(CPU)
     view.score_column(FREE)
     view.score_column(HEALTH)
-    view.counts()
+    view.counts(cells.DECISIONS)
 
 
 def name(at: int) -> str:
@@ -61,7 +61,7 @@ def test_fleet_beyond_capacity_keeps_all_data(read: bool) -> None:
         assert view.numbers(CPU).values[row] == at
         assert (view.score_column(FREE).values[row], view.score_column(FREE).expires[row]) == (at, NEVER)
         assert view.score_column(HEALTH).values[row] == -at
-        assert view.counts().values[row] == (at % 3 == 0)
+        assert view.counts(cells.DECISIONS).values[row] == (at % 3 == 0)
     prod = view.codes(ENV).code("prod")
     assert prod is not None
     assert bitmap.count(view.codes(ENV).bitmap(prod) & view.live) == COUNT // 2
@@ -98,7 +98,7 @@ def test_load_reserves_capacity_and_last_duplicate_wins() -> None:
     view = fleet.snapshot()
     assert (len(fleet), view.capacity) == (COUNT, 2 * FIRST_CAPACITY)
     assert view.codes(ENV).value(view.hosts.row_of["c000"]) is None
-    assert view.counts().values[view.hosts.row_of["c000"]] == 1
+    assert view.counts(cells.DECISIONS).values[view.hosts.row_of["c000"]] == 1
     assert dict(view.decisions.outsiders) == {"later": 1}
 
 

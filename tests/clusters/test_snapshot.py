@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from fairway.api.placement import PLACEMENT_LABEL
-from fairway.clusters import ClusterSnapshot, Fleet, cells
+from fairway.clusters import ClusterSnapshot, Fleet, cells, clusters_of
+from fairway.fleet import Table
 from fairway.fleet.column import Key
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
 
@@ -35,7 +36,7 @@ def seen(view: ClusterSnapshot) -> dict[str, Any]:
         "health": int(view.score_column(HEALTH).values[row]),
         "sets": sorted(view.sets),
         "bindings": dict(view.bindings),
-        "held": int(view.counts().values[row]),
+        "held": int(view.counts(cells.DECISIONS).values[row]),
         "outsiders": dict(view.decisions.outsiders),
         "mine": view.decisions.clusters_of(("ns1", "p1")),
         "score": view.score_object("a", "default"),
@@ -79,7 +80,7 @@ def test_snapshots_without_changes_share_all_data() -> None:
     first, second = made.snapshot(), made.snapshot()
     assert first.hosts is second.hosts
     assert first.codes(ENV) is second.codes(ENV)
-    assert first.counts() is second.counts()
+    assert first.counts(cells.DECISIONS) is second.counts(cells.DECISIONS)
     assert first.sets is second.sets
     assert first.decisions is second.decisions
 
@@ -93,7 +94,7 @@ def parts(made: Fleet) -> dict[str, object]:
         "env": view.codes(ENV).codes,
         "cpu": view.numbers(CPU).values,
         "free": view.score_column(FREE).values,
-        "counts": view.counts().values,
+        "counts": view.counts(cells.DECISIONS).values,
         "decisions": view.decisions,
         "scores": view.scores["default"],
     }
@@ -145,7 +146,7 @@ def test_every_held_snapshot_keeps_its_data() -> None:
         held.append(made.snapshot())
     assert [view.codes(ENV).value(0) for view in held] == ["0", "1", "2", "3"]
     assert [view.cluster(0).metadata.labels["env"] for view in held] == ["0", "1", "2", "3"]
-    assert [int(view.counts().values[0]) for view in held] == [0, 1, 2, 3]
+    assert [int(view.counts(cells.DECISIONS).values[0]) for view in held] == [0, 1, 2, 3]
 
 
 def test_column_is_created_on_first_use_and_maintained() -> None:
@@ -184,7 +185,7 @@ def test_owner_of_decision_is_that_of_its_label() -> None:
     view = made.snapshot()
     assert view.decisions.clusters_of(("ns1", "p1")) == ["a", "elsewhere"]
     assert view.decisions.clusters_of(("ns1", "")) == []
-    assert int(view.counts().values[0]) == 2
+    assert int(view.counts(cells.DECISIONS).values[0]) == 2
     made.upsert_decision(decision("d2", ["b"], placement="p1"))
     assert sorted(made.snapshot().decisions.clusters_of(("ns1", "p1"))) == ["a", "b", "elsewhere"]
     made.upsert_decision(decision("d", ["a", "elsewhere"], placement="p2"))
@@ -242,3 +243,8 @@ def test_namespace_without_bindings_is_removed() -> None:
     made = fleet()
     made.delete_binding("ns1", "default")
     assert made.snapshot().bindings == {}
+
+
+def test_snapshot_of_another_kind_of_host_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs a snapshot of ManagedClusters; got Snapshot"):
+        clusters_of(Table(schema=cells).snapshot())

@@ -298,7 +298,7 @@ def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
         name = "Labelled"
 
         def score(self, context: Context, row: int, /) -> int:
-            return len(context.snapshot.cluster(row).metadata.labels)
+            return len(context.snapshot.host(row).metadata.labels)
 
         def reads(self, _context: Context, /) -> Reads:
             return Reads(cells=frozenset({("label", "tier")}))
@@ -360,7 +360,7 @@ def test_filter_that_passes_with_a_message_continues_the_filters(said: Status) -
         name = "Tagged"
 
         def filter(self, context: Context, row: int, /) -> Status:
-            tagged = "tag" in context.snapshot.cluster(row).metadata.labels
+            tagged = "tag" in context.snapshot.host(row).metadata.labels
             return unschedulable("is tagged", plugin=self.name) if tagged else OK
 
         def reads(self, _context: Context, /) -> Reads:
@@ -405,7 +405,7 @@ def test_total_at_the_bound_of_the_ranking_agrees_with_starting_over(total: int)
         name = "ByLabel"
 
         def score(self, context: Context, row: int, /) -> int:
-            return int(context.snapshot.cluster(row).metadata.labels.get("total", "0"))
+            return int(context.snapshot.host(row).metadata.labels.get("total", "0"))
 
         def reads(self, _context: Context, /) -> Reads:
             return Reads(cells=frozenset({("label", "total")}))

@@ -1,9 +1,9 @@
 from fairway.clusters import ClusterSnapshot, Fleet, cells
-from fairway.clusters.snapshot import DERIVED_LIMIT
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.derived import Derived
+from fairway.fleet.snapshot import DERIVED_LIMIT
 from fairway.testing.builders import cluster
 
 ENV: Key = (cells.LABEL, "env")

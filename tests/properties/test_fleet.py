@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.selector import compile_selector
-from fairway.clusters import ClusterSnapshot, Fleet, cells, selection
-from fairway.fleet import bitmap, hosts
+from fairway.clusters import ClusterSnapshot, Fleet, cells
+from fairway.fleet import bitmap, hosts, selection
 from fairway.fleet.column import Key
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing import builders
@@ -67,7 +67,9 @@ def contents(snapshot: ClusterSnapshot, keys: tuple[Key, ...] = KEYS) -> dict[st
         "order": by_rank,
         "live": sorted(index.names[row] for row in bitmap.rows_of(snapshot.live).tolist()),
         "objects": {name: snapshot.cluster(row) for name, row in index.row_of.items()},
-        "held": {name: int(snapshot.counts().values[row]) for name, row in index.row_of.items()},
+        "held": {
+            name: int(snapshot.counts(cells.DECISIONS).values[row]) for name, row in index.row_of.items()
+        },
         "outsiders": dict(snapshot.decisions.outsiders),
         "owners": {
             owner: sorted(snapshot.decisions.clusters_of(("ns1", owner))) for owner in ("p0", "p1", "other")

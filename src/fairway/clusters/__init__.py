@@ -1,8 +1,8 @@
 """ManagedClusters as hosts: what clusters, sets, bindings, scores and decisions mean as columns of a fleet.
 
-Data flow: ``Fleet`` receives objects (upsert and delete), compares them with the previous version, and writes the
-changed cells. ``Fleet.snapshot()`` is a consistent read-only view; the fleet copies a column before it writes to one
-that a snapshot shares. Columns are created when they are first read.
+Data flow: ``Fleet``, a table of ``fairway.fleet``, receives objects (upsert and delete), compares them with the
+previous version, and writes the changed cells. ``Fleet.snapshot()`` returns a ``ClusterSnapshot``; plugins, which get
+a snapshot of any kind of host, call ``clusters_of`` for sets, bindings, decisions and scores.
 
 ``cells`` names the columns; ``scores`` and ``decisions`` index AddOnPlacementScores and PlacementDecisions by row;
 ``objects`` loads objects of the hub.

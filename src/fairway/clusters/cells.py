@@ -132,6 +132,10 @@ def all_columns(cluster: ManagedCluster) -> set[Key]:
     return changed
 
 
+def is_compared(key: Key) -> bool:
+    return key[0] == PATH
+
+
 def _differing(kind: str, old: Mapping[str, object], new: Mapping[str, object]) -> set[Key]:
     return {(kind, key) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import ranking
 from fairway.engine.outcome import Details, Outcome, Scored, Stage
 from fairway.engine.points import (
@@ -35,10 +34,11 @@ from fairway.engine.status import OK, SKIPPED, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 
 
 def run(
-    snapshot: ClusterSnapshot,
+    snapshot: Snapshot[Any],
     workload: CycleWorkload,
     profile: Profile,
     *,

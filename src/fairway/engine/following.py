@@ -4,7 +4,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle, ranking
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Outcome
@@ -15,6 +14,7 @@ from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 
 GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
 
@@ -24,7 +24,7 @@ FEW = 64
 """Maximum number of changed rows for an incremental cycle; more start a full one."""
 
 
-def follow(memo: Memo, snapshot: ClusterSnapshot, workload: CycleWorkload, *, now: Micros) -> Outcome | None:
+def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros) -> Outcome | None:
     """Return the outcome; None if a full cycle is needed, and the memo is then invalid."""
     if (
         snapshot.capacity != len(memo.keys)

@@ -7,8 +7,8 @@ equality is not certain: after a change of shared state, of a normalising priori
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Any
 
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle
 from fairway.engine.following import follow
 from fairway.engine.memo import Memo, remember
@@ -17,6 +17,7 @@ from fairway.engine.points import CycleWorkload
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 
 
 class Memory:
@@ -31,7 +32,7 @@ class Memory:
         """Number of incremental cycles."""
 
     def run(
-        self, snapshot: ClusterSnapshot, workload: CycleWorkload, profile: Profile, *, now: Micros
+        self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
     ) -> Outcome:
         """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet."""
         key = (workload.namespace, workload.name)

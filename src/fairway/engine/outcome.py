@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Remarks, Score, Scores, points_of
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 
 REASON_LENGTH = 1000
 """Maximum length of the terms of a reason, in characters."""
@@ -84,7 +84,7 @@ class Outcome:
         self._details = details
 
     @property
-    def snapshot(self) -> ClusterSnapshot:
+    def snapshot(self) -> Snapshot[Any]:
         return self.context.snapshot
 
     @property

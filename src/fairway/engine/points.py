@@ -20,13 +20,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine.state import CycleState
 from fairway.engine.status import Status
 from fairway.engine.workload import HostKey, Workload
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 
 Amounts = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Scores = npt.NDArray[np.int64]
@@ -48,7 +48,7 @@ class CycleWorkload(Protocol):
 class Context:
     """The input of a pure extension point."""
 
-    snapshot: ClusterSnapshot
+    snapshot: Snapshot[Any]
     workload: CycleWorkload
     now: Micros
     state: CycleState = field(default_factory=CycleState)

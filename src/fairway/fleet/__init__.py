@@ -1,6 +1,16 @@
 """The table of hosts: rows, columns, bitmaps, names and a journal of changes. It knows nothing of any kind of host.
 
+Data flow: a kind of host (``fairway.clusters``, for example) derives from ``Table`` and writes the cells in which two
+versions of its objects differ. ``Table.snapshot()`` is a consistent read-only view; the table copies a column before it
+writes to one that a snapshot shares. Columns are created when they are first read, with the ``schema`` of the kind.
+
 - A *row* is a host (``hosts``), a *column* the values of one attribute (``column``), a ``bitmap`` a set of rows.
 - The ``journal`` records which columns changed in which rows, so that readers process only changes. ``derived`` keeps
-  results that are computed from columns. ``instant`` has times in microseconds.
+  results that are computed from columns. ``selection`` evaluates label selectors; ``instant`` has times in
+  microseconds.
 """
+
+from fairway.fleet.snapshot import Snapshot
+from fairway.fleet.table import Table
+
+__all__ = ["Snapshot", "Table"]

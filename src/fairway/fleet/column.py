@@ -271,10 +271,16 @@ class CountColumn:
         self.stamp = stamp
 
     def write(self, row: int, value: Any, /) -> bool:
-        if self.values[row] == value:
+        """None counts 0."""
+        count = value or 0
+        if self.values[row] == count:
             return False
-        self.values[row] = value
+        self.values[row] = count
         return True
+
+    def fill(self, values: list[int | None]) -> None:
+        """Write rows 0, 1, 2, … of an empty column at once."""
+        self.values[: len(values)] = [value or 0 for value in values]
 
     def fork(self) -> "CountColumn":
         other = CountColumn(capacity=0)

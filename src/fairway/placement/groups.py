@@ -4,14 +4,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fairway.api.placement import DecisionGroup, GroupStrategy
 from fairway.api.selector import SelectorError, compile_requirements, compile_selector
-from fairway.clusters import cells, selection
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters import cells
 from fairway.engine.status import OK, Status, misconfigured
-from fairway.fleet import bitmap
+from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits
+from fairway.fleet.snapshot import Snapshot
 
 _NUMBER = re.compile(
     r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)p[+-]?\d+|inf|infinity|nan)",
@@ -48,7 +49,7 @@ class _LengthError(ValueError):
 
 
 def divide(
-    snapshot: ClusterSnapshot,
+    snapshot: Snapshot[Any],
     clusters: Sequence[str],
     strategy: GroupStrategy,
     *,
@@ -102,7 +103,7 @@ def _percentage(text: str) -> float:
         raise _LengthError(NOT_A_PERCENTAGE.format(value=text)) from None
 
 
-def _members(snapshot: ClusterSnapshot, among: Bits, group: DecisionGroup) -> Bits:
+def _members(snapshot: Snapshot[Any], among: Bits, group: DecisionGroup) -> Bits:
     selector = group.groupClusterSelector
     labels = compile_selector(selector.labelSelector)
     claims = compile_requirements(selector.claimSelector.matchExpressions)

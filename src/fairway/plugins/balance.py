@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from fairway.clusters import cells
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status
 from fairway.fleet.bitmap import Rows
@@ -20,16 +20,18 @@ class Balance(Timeless):
         self._owner = owner
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
-        context.state.write(NAME, self._most(context.snapshot))
+        context.state.write(NAME, self._most(clusters_of(context.snapshot)))
         return OK
 
     def score(self, context: Context, row: int, /) -> int:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         own = snapshot.decisions.counted(self._owner).get(snapshot.hosts.names[row], 0)
-        return score_of(int(snapshot.counts().values[row]) - own, context.state.read(NAME, int))
+        return score_of(
+            int(snapshot.counts(cells.DECISIONS).values[row]) - own, context.state.read(NAME, int)
+        )
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
-        return Raw(_table(context.state.read(NAME, int))[self._counts(context.snapshot)[rows]])
+        return Raw(_table(context.state.read(NAME, int))[self._counts(clusters_of(context.snapshot))[rows]])
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(
@@ -37,11 +39,11 @@ class Balance(Timeless):
         )
 
     def basis(self, context: Context, /) -> object:
-        return self._most(context.snapshot)
+        return self._most(clusters_of(context.snapshot))
 
     def _counts(self, snapshot: ClusterSnapshot) -> Scores:
         """Return how often decisions of other placements name each host."""
-        counts = snapshot.counts().values
+        counts = snapshot.counts(cells.DECISIONS).values
         held = snapshot.held(self._owner)
         if len(held):
             counts = counts.copy()

@@ -8,6 +8,7 @@ those, unless the placement's annotation says that it counts as the worst.
 import numpy as np
 
 from fairway.clusters import cells
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet.bitmap import Mask, Rows
@@ -26,7 +27,7 @@ class Calculator(Timeless):
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
         """Return an error if no score of this name is published, unless the name is well-known."""
-        if self.name in RATIOS or self._column[1] in context.snapshot.calculators:
+        if self.name in RATIOS or self._column[1] in clusters_of(context.snapshot).calculators:
             return OK
         return misconfigured(UNKNOWN.format(name=self.name))
 
@@ -70,4 +71,4 @@ class Calculator(Timeless):
         return Reads(cells=frozenset({self._column}))
 
     def basis(self, context: Context, /) -> object:
-        return self._column[1] in context.snapshot.calculators
+        return self._column[1] in clusters_of(context.snapshot).calculators

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairway.clusters import cells, selection
+from fairway.clusters import cells
 from fairway.clusters.hostset import HostSet
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Status, failed, unschedulable
+from fairway.fleet import selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import MEMBERSHIP, Key
 
@@ -56,7 +57,7 @@ class ClusterSets(Timeless):
         return Found(bound=tuple(bound), eligible=tuple(eligible))
 
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         found = self.found(snapshot)
         context.state.write(NAME, found)
         members = snapshot.none()
@@ -68,7 +69,7 @@ class ClusterSets(Timeless):
         return OK, members & snapshot.codes(cells.DELETING).bitmap(0)
 
     def admits(self, context: Context, row: int, /) -> Status:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         cluster = snapshot.cluster(row)
         eligible = self.found(snapshot).eligible
         if not eligible:
@@ -97,7 +98,7 @@ class ClusterSets(Timeless):
         return NOT_BOUND.format(namespace=self._namespace)
 
     def reads(self, context: Context, /) -> Reads:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         bindings = snapshot.bindings.get(self._namespace, frozenset())
         keys: set[Key] = {cells.DELETING, MEMBERSHIP}
         for name in bindings:

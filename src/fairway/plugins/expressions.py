@@ -8,6 +8,7 @@ cached by the set of score objects of a cluster that have expired.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 from fairway.plugins import trust
 from fairway.plugins.work_budget import (
     COMPILE_TOO_COSTLY,
@@ -127,7 +129,7 @@ class Expressions:
         """Return the names of score objects that may be read."""
         return tuple(sorted(snapshot.scores)) if self._resources is None else self._resources
 
-    def can_follow(self, snapshot: ClusterSnapshot) -> bool:
+    def can_follow(self, snapshot: Snapshot[Any]) -> bool:
         """Return whether results change only with the reported changes of ``reads``."""
         return self.reads is not None and snapshot.can_follow(self.reads)
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from fairway.api.placement import ClusterPredicate
 from fairway.api.selector import Selector, SelectorError, compile_requirements, compile_selector
-from fairway.clusters import cells, selection
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters import cells
+from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status, misconfigured
-from fairway.fleet import bitmap
+from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.instant import Micros
@@ -155,7 +155,7 @@ class Predicate(Timeless):
         if self.refusal is not None:
             return self.refusal
         now = self.hiding(context.now)
-        snapshot, found = context.snapshot, self.compiled
+        snapshot, found = clusters_of(context.snapshot), self.compiled
         budget = WorkBudget(1, self._pace)
         try:
             if not found or any(each.matches(snapshot, row, budget, now=now) for each in found):
@@ -174,11 +174,11 @@ class Predicate(Timeless):
         if not found:
             return OK, candidates
         budget = self._budget or WorkBudget(bitmap.count(candidates), self._pace)
-        now = self.hiding(context.now)
+        now, snapshot = self.hiding(context.now), clusters_of(context.snapshot)
         try:
-            passed = found[0].select(context.snapshot, candidates, budget, now=now)
+            passed = found[0].select(snapshot, candidates, budget, now=now)
             for each in found[1:]:
-                passed = passed | each.select(context.snapshot, candidates & ~passed, budget, now=now)
+                passed = passed | each.select(snapshot, candidates & ~passed, budget, now=now)
         except Paused:
             self._budget = budget
             raise
@@ -198,8 +198,9 @@ class Predicate(Timeless):
             return NEVER_CHANGES
         # A rejected cluster cannot start to match because a score expires: reading it is an error, which does not
         # match, and where the rest of the expression absorbs an error it would absorb any value.
-        names = {name for each in self.compiled for name in each.expressions.resources(context.snapshot)}
-        moments = (trust.lapses(context.snapshot, name, rows, now=context.now) for name in names)
+        snapshot = clusters_of(context.snapshot)
+        names = {name for each in self.compiled for name in each.expressions.resources(snapshot)}
+        moments = (trust.lapses(snapshot, name, rows, now=context.now) for name in names)
         return min(moments, default=NEVER_CHANGES)
 
     def reads(self, context: Context, /) -> Reads:

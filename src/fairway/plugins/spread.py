@@ -11,17 +11,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
 from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM, SpreadConstraint
 from fairway.clusters import cells
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import ranking
 from fairway.engine.points import Context, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import CodeColumn, Key
+from fairway.fleet.snapshot import Snapshot
 
 NAME = "Spread"
 NO_TOPOLOGY = "has no {kind} {key}, over which the placement must be spread"
@@ -295,7 +296,7 @@ class _Queue:
                 self._file(number)
 
 
-def _pools(snapshot: ClusterSnapshot, constraints: Sequence[Constraint], ordered: Rows) -> list[_Pool]:
+def _pools(snapshot: Snapshot[Any], constraints: Sequence[Constraint], ordered: Rows) -> list[_Pool]:
     columns: list[CodeColumn] = [snapshot.codes(each.column) for each in constraints]
     members: dict[tuple[int, ...], tuple[list[int], list[int]]] = {}
     codes = [column.codes[ordered].tolist() for column in columns]

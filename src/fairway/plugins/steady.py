@@ -3,6 +3,7 @@
 import numpy as np
 
 from fairway.clusters import cells
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Context, Raw, Reads, Timeless
 from fairway.fleet.bitmap import Rows
 
@@ -17,12 +18,12 @@ class Steady(Timeless):
         self._owner = owner
 
     def score(self, context: Context, row: int, /) -> int:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         held = snapshot.decisions.counted(self._owner)
         return INCUMBENT if snapshot.hosts.names[row] in held else 0
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         scores = np.zeros(len(rows), dtype=np.int64)
         held = snapshot.held(self._owner)
         if len(held) and len(rows):

@@ -12,6 +12,7 @@ from fairway.api.cluster import PREFER_NO_SELECT
 from fairway.api.placement import Toleration
 from fairway.clusters import cells
 from fairway.clusters.cells import Shape
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.fleet.bitmap import Rows
 from fairway.plugins.taints import matches
@@ -28,7 +29,7 @@ class TaintPreference(Timeless):
         self._tolerations = tuple(tolerations)
 
     def score(self, context: Context, row: int, /) -> int:
-        return self._unwanted(cells.shape_of(context.snapshot.cluster(row).spec.taints))
+        return self._unwanted(cells.shape_of(clusters_of(context.snapshot).cluster(row).spec.taints))
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         column = context.snapshot.codes(cells.TAINTS)

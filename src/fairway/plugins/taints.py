@@ -18,6 +18,7 @@ from fairway.api.meta import format_time
 from fairway.api.placement import EQUAL, EXISTS, Toleration
 from fairway.clusters import cells
 from fairway.clusters.cells import Shape
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import bitmap
@@ -67,11 +68,12 @@ class TaintToleration(Timeless):
     def filter(self, context: Context, row: int, /) -> Status:
         if self._refusal is not None:
             return self._refusal
-        cluster = context.snapshot.cluster(row)
+        snapshot = clusters_of(context.snapshot)
+        cluster = snapshot.cluster(row)
         taints = cluster.spec.taints
         if not taints:
             return OK
-        decided = cluster.metadata.name in context.snapshot.decisions.counted(self._owner)
+        decided = cluster.metadata.name in snapshot.decisions.counted(self._owner)
         for taint in taints:
             reason = self._objection(taint, decided=decided, now=context.now)
             if reason is not None:
@@ -83,7 +85,7 @@ class TaintToleration(Timeless):
             return OK, candidates
         if self._refusal is not None:
             return self._refusal, candidates
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         column = snapshot.codes(cells.TAINTS)
         shapes = column.items()
         if len(self._verdicts) > 2 * len(shapes) + SPARE_VERDICTS:
@@ -122,7 +124,7 @@ class TaintToleration(Timeless):
         if not self._timed:
             return None
         soonest: Micros | None = None
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         for row in snapshot.held(self._owner).tolist():
             deadlines = self._deadlines(snapshot.cluster(row), decided=True, now=context.now)
             if deadlines:
@@ -135,7 +137,7 @@ class TaintToleration(Timeless):
     def until(self, context: Context, rows: Rows, /) -> Micros:
         if not self._timed or self._refusal is not None:
             return NEVER_CHANGES
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         tainted = rows[
             snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
         ]
@@ -163,7 +165,7 @@ class TaintToleration(Timeless):
 
     def _late(self, context: Context, candidates: Bits) -> Bits:
         """Return the rows with a relevant expired toleration."""
-        snapshot = context.snapshot
+        snapshot = clusters_of(context.snapshot)
         late = [
             row
             for row in bitmap.rows_of(candidates).tolist()

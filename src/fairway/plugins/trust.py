@@ -9,7 +9,7 @@ Placement.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from fairway.api.meta import format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters import cells
 from fairway.clusters.scores import expiry, is_silent
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros, from_micros
+from fairway.fleet.snapshot import Snapshot
 
 MISSING_SCORE: Final = "fairway.dev/missing-score"
 EXPIRED_SCORES: Final = "fairway.dev/expired-scores"
@@ -131,7 +132,7 @@ def _read(part: str, policies: dict[str, Missing]) -> str:
 # Clusters with a valid object
 
 
-def lapsed(snapshot: ClusterSnapshot, resource: str, rows: Rows, *, now: Micros) -> Mask:
+def lapsed(snapshot: Snapshot[Any], resource: str, rows: Rows, *, now: Micros) -> Mask:
     """Return the rows whose object is expired or was marked silent; rows without an object do not count."""
     column = snapshot.score_column((cells.SCORE_OBJECT, resource))
     late: Mask = column.expires[rows] < now
@@ -139,7 +140,7 @@ def lapsed(snapshot: ClusterSnapshot, resource: str, rows: Rows, *, now: Micros)
     return late
 
 
-def lapses(snapshot: ClusterSnapshot, resource: str, rows: Rows, *, now: Micros) -> Micros:
+def lapses(snapshot: Snapshot[Any], resource: str, rows: Rows, *, now: Micros) -> Micros:
     """Return the first time at which one more of these rows expires."""
     expires = snapshot.score_column((cells.SCORE_OBJECT, resource)).expires[rows]
     ahead = expires[(expires >= now) & (expires != NEVER)]
@@ -154,9 +155,9 @@ def why_lapsed(score: AddOnPlacementScore) -> str:
     return EXPIRED_AT.format(resource=resource, moment=format_time(from_micros(expiry(score))))
 
 
-def why_missing(snapshot: ClusterSnapshot, resource: str, score: str, row: int, *, now: Micros) -> str:
+def why_missing(snapshot: Snapshot[Any], resource: str, score: str, row: int, *, now: Micros) -> str:
     """Describe why the score is missing; empty if it is valid."""
-    found = snapshot.score_object(snapshot.hosts.names[row], resource)
+    found = clusters_of(snapshot).score_object(snapshot.hosts.names[row], resource)
     if found is None:
         return NO_OBJECT.format(resource=resource)
     if expiry(found) < now or is_silent(found):

@@ -7,7 +7,7 @@ from typing import Final
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
-from fairway.clusters.snapshot import ClusterSnapshot
+from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.status import Code, Status
 from fairway.placement import conditions, workload
 from fairway.placement.verdict import LABEL_LENGTH, Verdict
@@ -140,7 +140,7 @@ def misconfigured_field(status: Status) -> str:
 
 def _remedy(reason: str, source: Placement, found: Verdict) -> str:
     meta = source.metadata
-    snapshot = found.outcome.snapshot
+    snapshot = clusters_of(found.outcome.snapshot)
     match reason:
         case conditions.NO_BINDINGS:
             if missing := tuple(sorted(snapshot.bindings.get(meta.namespace, ()))):

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairway.api.cluster import CLUSTER_SET_LABEL, NO_SELECT, NO_SELECT_IF_NEW, PREFER_NO_SELECT
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
-from fairway.clusters import cells
+from fairway.clusters import cells, clusters_of
 from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
 from fairway.fleet.bitmap import Mask
@@ -107,7 +107,7 @@ class _BarrierFinder:
         self, outcome: Outcome, world: World, workload: PlacementWorkload, cluster: str, row: int
     ) -> None:
         self._outcome = outcome
-        self._snapshot = outcome.snapshot
+        self._snapshot = clusters_of(outcome.snapshot)
         self._world = world
         self._workload = workload
         self._key = (workload.namespace, workload.name)

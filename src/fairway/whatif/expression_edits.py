@@ -6,11 +6,12 @@ These are only candidates; the real cycle decides whether they help.
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from fairway.clusters import cells
 from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
 from fairway.whatif.edits import Edit, SetClaim, SetLabel
 from fairway.whatif.number_edits import HIGHEST_SCORE, LOWEST_SCORE, score_edit
 from fairway.whatif.world import World
@@ -73,12 +74,12 @@ def _pick(match: re.Match[str]) -> str:
     return next((group for group in match.groups() if group is not None), "")
 
 
-def _values(snapshot: ClusterSnapshot, column: tuple[str, ...], given: list[str]) -> list[str]:
+def _values(snapshot: Snapshot[Any], column: tuple[str, ...], given: list[str]) -> list[str]:
     """Yield values that the expression mentions, then those of other clusters, then a default."""
     return list(dict.fromkeys([*given[:_VALUES], *common_values(snapshot, column), PLAIN_VALUE]))
 
 
-def common_values(snapshot: ClusterSnapshot, column: tuple[str, ...], most: int = _VALUES) -> list[str]:
+def common_values(snapshot: Snapshot[Any], column: tuple[str, ...], most: int = _VALUES) -> list[str]:
     """Return the most common values of a label or claim."""
     codes = snapshot.codes(column)
     values = sorted((-codes.uses(code), str(value)) for value, code in codes.items())

@@ -19,8 +19,8 @@ from fairway.cel import CompileError, Program
 from fairway.cel.parser import parse
 from fairway.cel.source import Source
 from fairway.cel.syntax import Call, CreateList, Expr, Ident, Literal, Select
-from fairway.clusters import cells, selection
-from fairway.fleet import bitmap
+from fairway.clusters import cells
+from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.plugins.expressions import (
     COST_LIMIT,

@@ -7,8 +7,8 @@ from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.clusterset import LABEL_SELECTOR, ManagedClusterSet
 from fairway.api.placement import Placement
 from fairway.api.selector import quote
-from fairway.clusters import cells, selection
-from fairway.fleet import bitmap
+from fairway.clusters import cells
+from fairway.fleet import bitmap, selection
 from fairway.plugins.clustersets import ClusterSets
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene

@@ -14,9 +14,9 @@ from fairway.api.placement import (
     Placement,
 )
 from fairway.api.selector import SelectorError, compile_requirements, compile_selector, quote
-from fairway.clusters import cells, selection
+from fairway.clusters import cells
 from fairway.engine.status import Status
-from fairway.fleet import bitmap
+from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits
 from fairway.placement.groups import divide, group_length
 from fairway.placement.verdict import LABEL_LENGTH, NAME_TOO_LONG

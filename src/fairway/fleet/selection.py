@@ -1,13 +1,15 @@
 """Evaluate selectors over the whole fleet with a few bitmap operations per requirement."""
 
+from typing import Any
+
 from fairway.api.selector import DOES_NOT_EXIST, EXISTS, IN, Requirement, Selector
-from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import CodeColumn
+from fairway.fleet.snapshot import Snapshot
 
 
-def select(snapshot: ClusterSnapshot, selector: Selector, *, kind: str, among: Bits) -> Bits:
+def select(snapshot: Snapshot[Any], selector: Selector, *, kind: str, among: Bits) -> Bits:
     """Return the rows among the given ones whose labels (``kind="label"``) or claims (``"claim"``) match."""
     if selector.nothing:
         return snapshot.none()

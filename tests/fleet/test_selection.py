@@ -1,8 +1,8 @@
 import pytest
 
 from fairway.api.selector import SELECT_NOTHING, LabelSelectorRequirement, compile_requirements
-from fairway.clusters import ClusterSnapshot, Fleet, selection
-from fairway.fleet import bitmap
+from fairway.clusters import ClusterSnapshot, Fleet
+from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits
 from fairway.testing.builders import cluster, requirement
 

@@ -1,0 +1,177 @@
+"""The columnar table of hosts of one kind.
+
+Every update compares old and new, writes only the cells that differ, and returns the changed columns. Reads use
+snapshots. A snapshot costs nothing: it shares all data with the table, and the table copies a part only before writing
+to it while a snapshot that shares it is still alive.
+
+A kind of host derives from ``Table``, and adds the methods by which its objects come in.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, Protocol, TypeVar, cast
+from weakref import WeakSet
+
+from fairway.fleet.column import MEMBERSHIP, Column, Key
+from fairway.fleet.derived import Derived
+from fairway.fleet.hosts import Hosts
+from fairway.fleet.journal import NOTHING, Change, Journal
+from fairway.fleet.schema import Schema
+from fairway.fleet.snapshot import Snapshot
+
+Host = TypeVar("Host")
+
+
+class Part(Protocol):
+    """State that snapshots share."""
+
+    stamp: int
+    """The generation in which this copy was created."""
+
+    def fork(self) -> Any: ...
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+class Table(Generic[Host]):
+    def __init__(self, *, schema: Schema[Host]) -> None:
+        self._schema = schema
+        self._hosts: Hosts[Host] = Hosts()
+        self._columns: dict[Key, Column] = {}
+        self._compared: dict[Key, Callable[[Host], Any]] = {}
+        self._journal = Journal()
+        self._snapshots: WeakSet[Snapshot[Host]] = WeakSet()
+        self._derived: dict[Hashable, Derived] = {}
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+    @property
+    def generation(self) -> int:
+        return self._journal.generation
+
+    def snapshot(self) -> Snapshot[Host]:
+        view: Snapshot[Host] = Snapshot(**self._shared())
+        self._snapshots.add(view)
+        return view
+
+    def _shared(self) -> dict[str, Any]:
+        """Return what every snapshot is made from."""
+        return {
+            "generation": self._journal.generation,
+            "hosts": self._hosts,
+            "columns": self._columns.copy(),
+            "journal": self._journal,
+            "schema": self._schema,
+            "keep": self._keep,
+            "derived": self._derived,
+        }
+
+    # Hosts
+
+    def _load(self, hosts: dict[str, Host]) -> None:
+        """Fill a table without hosts at once; several times faster than single updates. Removes all columns."""
+        capacity = self._hosts.capacity
+        while capacity < len(hosts):
+            capacity *= 2
+        filled: Hosts[Host] = Hosts(capacity=capacity, stamp=self._journal.generation + 1)
+        filled.add_all(hosts.items())
+        filled.renumbered = self._hosts.renumbered + 1
+        self._journal.forget()
+        self._hosts = filled
+        self._columns = {}
+        self._compared.clear()
+
+    def _put(self, name: str, host: Host) -> Change:
+        row = self._hosts.row_of.get(name)
+        if row is None:
+            return self._add(name, host)
+        old = cast("Host", self._hosts.objects[row])
+        changed = self._schema.changed_columns(old, host)
+        for key, read in self._compared.items():
+            if read(old) != read(host):
+                changed.add(key)
+        if not changed and old == host:
+            return NOTHING
+        self._own_hosts().objects[row] = host
+        for key in changed:
+            if key in self._columns:
+                self._own_column(key).write(row, self._schema.cell_reader(key)(host))
+        return self._record((row,), changed)
+
+    def _add(self, name: str, host: Host) -> Change:
+        if not self._hosts.room():
+            self._grow()
+        row = self._own_hosts().add(name, host)
+        changed = self._schema.all_columns(host)
+        for key in list(self._columns):
+            if key in changed or key in self._compared:
+                self._own_column(key).write(row, self._schema.cell_reader(key)(host))
+                changed.add(key)
+            elif self._added(key, row, name):
+                changed.add(key)
+        return self._record((row,), changed)
+
+    def _added(self, _key: Key, _row: int, _name: str) -> bool:
+        """Write a new host's cell of a column that other objects fill. Return whether to report a change."""
+        return False
+
+    def _drop(self, name: str) -> Change:
+        if name not in self._hosts.row_of:
+            return NOTHING
+        row = self._own_hosts().remove(name)
+        changed = {MEMBERSHIP}
+        for key in list(self._columns):
+            if self._removed(key, row, name):
+                changed.add(key)
+        return self._record((row,), changed)
+
+    def _removed(self, key: Key, row: int, _name: str) -> bool:
+        """Clear a deleted host's cell. Return whether it changed."""
+        return self._own_column(key).write(row, None)
+
+    # Copy on write
+
+    def _pinned(self, stamp: int) -> bool:
+        return bool(self._snapshots) and any(view.generation >= stamp for view in self._snapshots)
+
+    def _own(self, part: PartT) -> PartT:
+        """Return the part, or a copy if a snapshot shares it: safe to modify."""
+        if not self._pinned(part.stamp):
+            return part
+        copy = part.fork()
+        copy.stamp = self._journal.generation + 1
+        return cast("PartT", copy)
+
+    def _own_hosts(self) -> Hosts[Host]:
+        self._hosts = self._own(self._hosts)
+        return self._hosts
+
+    def _own_column(self, key: Key) -> Column:
+        column = self._columns[key] = self._own(self._columns[key])
+        return column
+
+    def _grow(self) -> None:
+        hosts = self._own_hosts()
+        capacity = hosts.capacity * 2
+        hosts.grow(capacity)
+        for key in list(self._columns):
+            self._own_column(key).grow(capacity)
+
+    def _record(self, rows: tuple[int, ...], changed: set[Key]) -> Change:
+        change = Change(rows=rows, columns=frozenset(changed))
+        self._journal.append(change)
+        return change
+
+    def _keep(self, view: Snapshot[Host], key: Key) -> Column | None:
+        """Keep a column that was created for a current snapshot."""
+        if view.generation != self._journal.generation:
+            return None
+        column = self._columns.get(key)
+        if column is None:
+            column = view.materialise(key)
+            column.stamp = view.generation
+            self._columns[key] = column
+            if self._schema.is_compared(key):
+                self._compared[key] = self._schema.cell_reader(key)
+        return column
