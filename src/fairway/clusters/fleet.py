@@ -42,14 +42,7 @@ class Fleet(Table[ManagedCluster]):
         self._columns[cells.DECISIONS] = CountColumn(capacity=self._hosts.capacity)
 
     def snapshot(self) -> ClusterSnapshot:
-        view = ClusterSnapshot(
-            **self._shared(),
-            sets=self._sets,
-            bindings=self._bindings,
-            decisions=self._decisions,
-            scores=self._scores,
-            calculators=self._calculators,
-        )
+        view = ClusterSnapshot(self)
         self._snapshots.add(view)
         return view
 

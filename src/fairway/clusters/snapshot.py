@@ -1,7 +1,7 @@
 """A consistent view of the clusters, with their sets, bindings, decisions and scores, at one generation."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from fairway.fleet.bitmap import Rows
 from fairway.fleet.column import NEVER, Key, ScoreColumn
 from fairway.fleet.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from fairway.clusters.fleet import Fleet
+
 NOT_CLUSTERS = (
     "this plugin reads sets, decisions or scores, and needs a snapshot of ManagedClusters; got {kind}"
 )
@@ -23,23 +26,14 @@ NOT_CLUSTERS = (
 class ClusterSnapshot(Snapshot[ManagedCluster]):
     __slots__ = ("_held", "bindings", "calculators", "decisions", "scores", "sets")
 
-    def __init__(
-        self,
-        *,
-        sets: Mapping[str, HostSet],
-        bindings: Mapping[str, frozenset[str]],
-        decisions: Decisions,
-        scores: Mapping[str, ScoreTable],
-        calculators: Mapping[str, CalculatorTable],
-        **shared: Any,
-    ) -> None:
-        super().__init__(**shared)
-        self.sets = sets
-        self.bindings = bindings
+    def __init__(self, fleet: "Fleet") -> None:
+        super().__init__(fleet)
+        self.sets: Mapping[str, HostSet] = fleet._sets
+        self.bindings: Mapping[str, frozenset[str]] = fleet._bindings
         """Names of the bindings by namespace."""
-        self.decisions = decisions
-        self.scores = scores
-        self.calculators = calculators
+        self.decisions: Decisions = fleet._decisions
+        self.scores: Mapping[str, ScoreTable] = fleet._scores
+        self.calculators: Mapping[str, CalculatorTable] = fleet._calculators
         self._held: tuple[Owner, Rows] | None = None
 
     def cluster(self, row: int) -> ManagedCluster:

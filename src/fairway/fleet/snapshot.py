@@ -1,7 +1,7 @@
 """A consistent view of a table at one generation. Cycles read only snapshots."""
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
@@ -9,7 +9,9 @@ from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberCol
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.journal import Journal
-from fairway.fleet.schema import Schema
+
+if TYPE_CHECKING:
+    from fairway.fleet.table import Table
 
 Host = TypeVar("Host")
 
@@ -31,24 +33,14 @@ class Snapshot(Generic[Host]):
         "journal",
     )
 
-    def __init__(
-        self,
-        *,
-        generation: int,
-        hosts: Hosts[Host],
-        columns: dict[Key, Column],
-        journal: Journal,
-        schema: Schema[Host],
-        keep: Callable[[Any, Key], Column | None],
-        derived: dict[Hashable, Derived],
-    ) -> None:
-        self.generation = generation
-        self.hosts = hosts
-        self.journal = journal
-        self._columns = columns
-        self._schema = schema
-        self._keep = keep
-        self._derived = derived
+    def __init__(self, table: "Table[Host]") -> None:
+        self.generation: int = table._journal.generation
+        self.hosts: Hosts[Host] = table._hosts
+        self.journal: Journal = table._journal
+        self._columns: dict[Key, Column] = table._columns.copy()
+        self._schema = table._schema
+        self._keep = table._keep
+        self._derived = table._derived
 
     @property
     def capacity(self) -> int:

@@ -51,21 +51,9 @@ class Table(Generic[Host]):
         return self._journal.generation
 
     def snapshot(self) -> Snapshot[Host]:
-        view: Snapshot[Host] = Snapshot(**self._shared())
+        view = Snapshot(self)
         self._snapshots.add(view)
         return view
-
-    def _shared(self) -> dict[str, Any]:
-        """Return what every snapshot is made from."""
-        return {
-            "generation": self._journal.generation,
-            "hosts": self._hosts,
-            "columns": self._columns.copy(),
-            "journal": self._journal,
-            "schema": self._schema,
-            "keep": self._keep,
-            "derived": self._derived,
-        }
 
     # Hosts
 
@@ -133,7 +121,7 @@ class Table(Generic[Host]):
     # Copy on write
 
     def _pinned(self, stamp: int) -> bool:
-        return bool(self._snapshots) and any(view.generation >= stamp for view in self._snapshots)
+        return any(view.generation >= stamp for view in self._snapshots)
 
     def _own(self, part: PartT) -> PartT:
         """Return the part, or a copy if a snapshot shares it: safe to modify."""
@@ -144,11 +132,14 @@ class Table(Generic[Host]):
         return cast("PartT", copy)
 
     def _own_hosts(self) -> Hosts[Host]:
-        self._hosts = self._own(self._hosts)
+        if self._snapshots:
+            self._hosts = self._own(self._hosts)
         return self._hosts
 
     def _own_column(self, key: Key) -> Column:
-        column = self._columns[key] = self._own(self._columns[key])
+        column = self._columns[key]
+        if self._snapshots:
+            column = self._columns[key] = self._own(column)
         return column
 
     def _grow(self) -> None:
