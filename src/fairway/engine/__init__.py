@@ -8,6 +8,7 @@ a full cycle.
 - A *host* is a row of the fleet, a *context* what plugins may read, a *status* the result of a filter with its
   reason.
 - ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host.
+- ``scheduler`` joins queue, cycle and commit for workloads that are bound once.
 - ``queue`` selects the next workload, ``commit`` takes a decision through Reserve, Permit and Bind, and ``ledger`` has
   what is promised on each host. ``dependencies`` maps changed columns to the workloads that they concern.
 """
