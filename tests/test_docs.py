@@ -10,7 +10,8 @@ import pytest
 
 import forked
 from fairway.engine import cycle
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Weighted
+from fairway.engine.profile import assemble
 from fairway.placement.workload import PlacementWorkload
 from fairway.testing.builders import cluster, placement
 from fairway.whatif.world import World
@@ -71,6 +72,6 @@ def test_example_plugin_of_contributing_works() -> None:
             cluster("unknown"),
         ]
     )
-    profile = Profile(name="by price", scores=(Weighted(module["Cheapest"](), 1),))
+    profile = assemble(name="by price", scores=(Weighted(module["Cheapest"](), 1),))
     outcome = cycle.run(world.fleet.snapshot(), PlacementWorkload(placement()), profile, now=0)
     assert outcome.totals_by_name() == {"cheap": -3, "dear": -9, "unknown": 0}

@@ -15,7 +15,7 @@ from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.scheduling_loop import SchedulingLoop
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext
-from fairway.engine.profile import Profile
+from fairway.engine.profile import assemble
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Code, Status
 from fairway.engine.workload import HostKey, WorkloadKey
@@ -59,11 +59,11 @@ class Approval:
 
 @asynccontextmanager
 async def running(
-    hub: Hub, *plugins: object, refuse: Refuse | None = None, leadership: Leadership = ALONE
+    hub: Hub, *permits: Approval, refuse: Refuse | None = None, leadership: Leadership = ALONE
 ) -> AsyncIterator[SchedulingLoop]:
     fleet = fleet_of("a", "b")
     filters = () if refuse is None else (refuse,)
-    profile = Profile("default", filters=filters, extra=(hub, *plugins))  # type: ignore[arg-type]
+    profile = assemble(name="default", filters=filters, permits=permits, binds=(hub,))
     scheduler = Scheduler(profiles=[profile], profile_name=lambda _: "default", host_key=host_key)
     loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())
     task = asyncio.create_task(loop.run(leadership))
@@ -159,7 +159,7 @@ class Term:
 async def test_loop_ends_when_the_term_is_lost() -> None:
     hub = Hub()
     scheduler = Scheduler(
-        profiles=[Profile("default", extra=(hub,))], profile_name=lambda _: "default", host_key=host_key
+        profiles=[assemble(name="default", binds=(hub,))], profile_name=lambda _: "default", host_key=host_key
     )
     fleet = fleet_of("a")
     loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())

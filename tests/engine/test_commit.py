@@ -22,7 +22,7 @@ from fairway.engine.commit.instructions import (
     RunPreBind,
 )
 from fairway.engine.points import CommitContext, Direction, Reads
-from fairway.engine.profile import Profile
+from fairway.engine.profile import assemble
 from fairway.engine.queue import SchedulingQueue, State
 from fairway.engine.state import CycleState
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, unschedulable
@@ -336,8 +336,8 @@ def test_bind_skipped_by_every_plugin_is_an_error() -> None:
 
 def test_profile_without_a_bind_plugin_is_refused() -> None:
     with pytest.raises(ValueError, match="profile hosting: at least one Bind plugin is required"):
-        CommitPlugins.of(Profile(name="hosting", extra=(Books("R"),)))
-    found = CommitPlugins.of(Profile(name="hosting", extra=(books := Books("R"), BINDER)))
+        CommitPlugins.of(assemble(name="hosting", reserves=(Books("R"),)))
+    found = CommitPlugins.of(assemble(name="hosting", reserves=(books := Books("R"),), binds=(BINDER,)))
     assert (found.reserves, found.binds) == ((books,), (BINDER,))
 
 

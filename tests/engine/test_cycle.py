@@ -4,8 +4,8 @@ import pytest
 from engine.toys import Admit, Points, Prepared, Refuse, Work, fleet_of, name_of
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Amounts, Context, Extent, Raw, Scores
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Amounts, Context, Extent, Raw, Scores, Weighted
+from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, warning
 from fairway.fleet.bitmap import Rows
 
@@ -27,7 +27,7 @@ def stages(outcome: Outcome) -> list[tuple[str, list[str]]]:
 
 
 def test_empty_profile_selects_all_hosts_by_name() -> None:
-    outcome = run(Profile(name="empty"), names=("c", "a", "b"))
+    outcome = run(assemble(name="empty"), names=("c", "a", "b"))
     assert outcome.selected == ["a", "b", "c"]
     assert outcome.status is OK
     assert outcome.totals_by_name() == {"a": 0, "b": 0, "c": 0}
@@ -35,7 +35,7 @@ def test_empty_profile_selects_all_hosts_by_name() -> None:
 
 def test_cycle_of_empty_fleet_selects_nothing() -> None:
     outcome = run(
-        Profile(name="toy", filters=(Refuse(),), scores=(Weighted(Points({}), 1),)), names=(), wanted=3
+        assemble(name="toy", filters=(Refuse(),), scores=(Weighted(Points({}), 1),)), names=(), wanted=3
     )
     assert outcome.selected == []
     assert not outcome.eligible
@@ -54,7 +54,7 @@ def test_cycle_of_empty_fleet_selects_nothing() -> None:
 )
 def test_pre_filters_restrict_considered_hosts(admits: tuple[Admit, ...], expected: list[str]) -> None:
     refuse = Refuse()
-    outcome = run(Profile(name="toy", pre_filters=admits, filters=(refuse,)))
+    outcome = run(assemble(name="toy", pre_filters=admits, filters=(refuse,)))
     assert outcome.names(outcome.details.eligible) == outcome.selected == expected
     assert set(refuse.asked) == set(expected)
 
@@ -62,14 +62,14 @@ def test_pre_filters_restrict_considered_hosts(admits: tuple[Admit, ...], expect
 def test_filters_run_in_order_on_remaining_hosts() -> None:
     first, second, third = Refuse(["a"], "First"), Refuse(["a", "b"], "Second"), Refuse((), "Third")
     outcome = cycle.run(
-        fleet_of(*NAMES).snapshot(), Work(), Profile(name="toy", filters=(first, second, third)), now=0
+        fleet_of(*NAMES).snapshot(), Work(), assemble(name="toy", filters=(first, second, third)), now=0
     )
     assert (first.asked, second.asked, third.asked) == (list("abcd"), list("bcd"), list("cd"))
     assert stages(outcome) == [("First", list("bcd")), ("Second", list("cd")), ("Third", list("cd"))]
 
 
 def test_filters_run_without_remaining_hosts() -> None:
-    outcome = run(Profile(name="toy", filters=(Refuse(NAMES, "First"), Refuse((), "Second"))))
+    outcome = run(assemble(name="toy", filters=(Refuse(NAMES, "First"), Refuse((), "Second"))))
     assert stages(outcome) == [("First", []), ("Second", [])]
     assert outcome.eligible
     assert not outcome.feasible
@@ -78,7 +78,7 @@ def test_filters_run_without_remaining_hosts() -> None:
 @pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING])
 def test_every_rejecting_status_code_rejects(code: Code) -> None:
     refuse = Refuse(say=lambda host: Status(code, ("no",)) if host == "b" else OK)
-    assert run(Profile(name="toy", filters=(refuse,))).selected == ["a", "c", "d"]
+    assert run(assemble(name="toy", filters=(refuse,))).selected == ["a", "c", "d"]
 
 
 BROKEN = [misconfigured("no sense", plugin="P"), failed("broken", plugin="P")]
@@ -87,7 +87,7 @@ BROKEN = [misconfigured("no sense", plugin="P"), failed("broken", plugin="P")]
 @pytest.mark.parametrize("status", BROKEN, ids=lambda status: status.code.value)
 def test_pre_filter_error_ends_the_cycle(status: Status) -> None:
     refuse = Refuse()
-    outcome = run(Profile(name="toy", pre_filters=(Admit(None, status),), filters=(refuse,)), wanted=2)
+    outcome = run(assemble(name="toy", pre_filters=(Admit(None, status),), filters=(refuse,)), wanted=2)
     assert outcome.status == status
     assert outcome.selected == []
     assert refuse.asked == []
@@ -99,7 +99,7 @@ def test_filter_error_ends_the_cycle_and_keeps_stages(status: Status) -> None:
     prepared = Prepared({})
     wrong = Refuse(say=lambda _: status, name="Wrong")
     outcome = run(
-        Profile(
+        assemble(
             name="toy",
             filters=(Refuse(["a"], "First"), wrong, Refuse((), "Third")),
             scores=(Weighted(prepared, 1),),
@@ -117,7 +117,7 @@ def test_score_error_ends_the_cycle(status: Status) -> None:
     later = Prepared({}, name="Later")
     wrong = Prepared({}, status=status)
     outcome = run(
-        Profile(name="toy", filters=(Refuse(),), scores=(Weighted(wrong, 1), Weighted(later, 1))), wanted=2
+        assemble(name="toy", filters=(Refuse(),), scores=(Weighted(wrong, 1), Weighted(later, 1))), wanted=2
     )
     assert outcome.status == status
     assert stages(outcome) == [("Refuse", list("abcd"))]
@@ -128,7 +128,7 @@ def test_score_error_ends_the_cycle(status: Status) -> None:
 
 def test_refused_profile_filters_but_does_not_score() -> None:
     prepared = Prepared({})
-    profile = Profile(
+    profile = assemble(
         name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),), refusal=misconfigured("no")
     )
     outcome = run(profile)
@@ -145,10 +145,10 @@ def warn(word: str) -> Status:
     ("profile", "expected"),
     [
         pytest.param(
-            Profile(name="toy", pre_filters=(Admit(None, warn("pre")),)), "pre", id="of a PreFilter"
+            assemble(name="toy", pre_filters=(Admit(None, warn("pre")),)), "pre", id="of a PreFilter"
         ),
         pytest.param(
-            Profile(
+            assemble(
                 name="toy",
                 pre_filters=(Admit(None, warn("pre")),),
                 filters=(Refuse(say=lambda host: warn("filter") if host == "b" else OK),),
@@ -157,7 +157,7 @@ def warn(word: str) -> Status:
             id="of a Filter, about one host",
         ),
         pytest.param(
-            Profile(
+            assemble(
                 name="toy",
                 filters=(Refuse(say=lambda _: warn("filter")),),
                 scores=(
@@ -179,20 +179,20 @@ def test_warning_is_recorded_and_cycle_continues(profile: Profile, expected: str
 
 def test_pre_score_gets_feasible_rows_ascending() -> None:
     prepared = Prepared({"b": 1})
-    run(Profile(name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),)))
+    run(assemble(name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),)))
     assert prepared.seen == [list("bcd")] * 2
 
 
 def test_skipped_prioritizer_has_no_effect() -> None:
     skipping = Prepared({"a": 100}, name="Skipping", status=SKIPPED)
-    outcome = run(Profile(name="toy", scores=(Weighted(skipping, 1), Weighted(Points({"d": 1}), 1))))
+    outcome = run(assemble(name="toy", scores=(Weighted(skipping, 1), Weighted(Points({"d": 1}), 1))))
     assert outcome.selected == ["d", "a", "b", "c"]
     assert outcome.status is OK
 
 
 def test_total_is_weighted_sum_and_unknown_score_counts_zero() -> None:
     plus, minus = Points({"a": 10, "b": 20}, "Plus"), Points({"a": 1, "d": 3}, "Minus")
-    outcome = run(Profile(name="toy", scores=(Weighted(plus, 2), Weighted(minus, -5))))
+    outcome = run(assemble(name="toy", scores=(Weighted(plus, 2), Weighted(minus, -5))))
     assert outcome.totals_by_name() == {"a": 15, "b": 40, "c": 0, "d": -15}
     assert outcome.selected == ["b", "a", "c", "d"]
     (first, _) = outcome.details.scored
@@ -205,7 +205,7 @@ def test_total_is_weighted_sum_and_unknown_score_counts_zero() -> None:
     [(None, list("abcd"), 0), (2, list("ab"), 0), (0, [], 0), (6, list("abcd"), 2)],
 )
 def test_cycle_selects_the_wanted_number(wanted: int | None, expected: list[str], unscheduled: int) -> None:
-    outcome = run(Profile(name="toy"), wanted=wanted)
+    outcome = run(assemble(name="toy"), wanted=wanted)
     assert (outcome.selected, outcome.unscheduled) == (expected, unscheduled)
 
 
@@ -227,25 +227,36 @@ class Share(Points):
 
 def test_normalization_ignores_unknown_scores() -> None:
     share = Share({"a": 50, "b": 200, "d": 100})
-    outcome = run(Profile(name="toy", filters=(Refuse(["d"]),), scores=(Weighted(share, 2),)))
+    outcome = run(assemble(name="toy", filters=(Refuse(["d"]),), scores=(Weighted(share, 2),)))
     assert outcome.totals_by_name() == {"a": 500, "b": 2000, "c": 0}
     assert set(share.extents) == {Extent(50, 200)}
 
 
 def test_prioritizer_without_known_scores_is_not_normalized() -> None:
     share = Share({})
-    outcome = run(Profile(name="toy", scores=(Weighted(share, 1),)))
+    outcome = run(assemble(name="toy", scores=(Weighted(share, 1),)))
     assert set(outcome.totals_by_name().values()) == {0}
     assert share.extents == []
 
 
-def test_select_plugin_replaces_selection_of_the_best() -> None:
-    def worst(context: Context, rows: Rows, totals: Scores) -> Rows:
-        assert totals.tolist() == [1, 2, 0, 0]
-        return rows[::-1][:1]
+class Last:
+    """Chooses the last host, if the workload wants this many."""
 
-    profile = Profile(name="toy", scores=(Weighted(Points({"a": 1, "b": 2}), 1),), choice=worst)
-    assert run(profile, wanted=2).selected == ["d"]
+    name = "Last"
+
+    def __init__(self, *, wanted: int) -> None:
+        self._wanted = wanted
+
+    def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows | None:
+        assert totals.tolist() == [1, 2, 0, 0]
+        return rows[::-1][:1] if context.workload.wanted == self._wanted else None
+
+
+def test_first_choose_plugin_that_does_not_leave_the_choice_to_the_next_decides() -> None:
+    scores = (Weighted(Points({"a": 1, "b": 2})),)
+    profile = assemble(name="toy", scores=scores, choosers=(Last(wanted=1), Last(wanted=2)))
+    assert run(profile, wanted=1).selected == run(profile, wanted=2).selected == ["d"]
+    assert run(profile, wanted=3).selected == ["b", "a", "c"]
 
 
 class Alarm(Refuse):
@@ -254,9 +265,9 @@ class Alarm(Refuse):
 
 
 def test_cycle_wakes_at_the_earliest_time() -> None:
-    assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Second")))).wake == 10
-    assert run(Profile(name="toy", filters=(Alarm(name="First"), Alarm(name="Third")))).wake == 20
-    assert run(Profile(name="toy", filters=(Refuse(),))).wake is None
+    assert run(assemble(name="toy", filters=(Alarm(name="First"), Alarm(name="Second")))).wake == 10
+    assert run(assemble(name="toy", filters=(Alarm(name="First"), Alarm(name="Third")))).wake == 20
+    assert run(assemble(name="toy", filters=(Refuse(),))).wake is None
 
 
 class OnlyOdd:
@@ -278,7 +289,7 @@ class OnlyOdd:
 def test_fleet_method_replaces_per_host_calls() -> None:
     odd = OnlyOdd()
     outcome = cycle.run(
-        fleet_of(*NAMES).snapshot(), Work(2), Profile(name="toy", scores=(Weighted(odd, 1),)), now=0
+        fleet_of(*NAMES).snapshot(), Work(2), assemble(name="toy", scores=(Weighted(odd, 1),)), now=0
     )
     assert outcome.selected == ["b", "d"]
     assert odd.asked == []
@@ -288,7 +299,7 @@ def test_cycle_does_not_change_snapshot() -> None:
     fleet = fleet_of(*NAMES)
     snapshot = fleet.snapshot()
     live, generation = snapshot.live.copy(), fleet.generation
-    profile = Profile(name="toy", pre_filters=(Admit(["a"]),), filters=(Refuse(["a"]),))
+    profile = assemble(name="toy", pre_filters=(Admit(["a"]),), filters=(Refuse(["a"]),))
     first, second = (cycle.run(snapshot, Work(1), profile, now=0) for _ in range(2))
     assert first.selected == second.selected == []
     assert (snapshot.live == live).all()
@@ -297,7 +308,7 @@ def test_cycle_does_not_change_snapshot() -> None:
 
 def test_reason_has_rank_total_and_scores() -> None:
     scores = (Weighted(Points({"a": 1}, "One"), 1), Weighted(Points({"b": -2}, "Two"), 3))
-    outcome = run(Profile(name="toy", filters=(Refuse(["c"]),), scores=scores), wanted=2)
+    outcome = run(assemble(name="toy", filters=(Refuse(["c"]),), scores=scores), wanted=2)
     assert list(outcome.reasons()) == [
         ("a", "Rank 1 of 3 with 1 points: One 1, Two missing, counts 0", 1),
         ("d", "Rank 2 of 3 with 0 points: One missing, counts 0, Two missing, counts 0", 0),

@@ -11,8 +11,8 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.following import FEW
 from fairway.engine.memory import Memory
-from fairway.engine.points import Context, Reads, Timeless
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Context, Reads, Timeless, Weighted
+from fairway.engine.profile import assemble
 from fairway.engine.ranking import TOTAL_BOUND
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.fleet.bitmap import Rows
@@ -264,7 +264,7 @@ def test_deleted_host_is_followed_by_profile_without_reads() -> None:
         def reads(self, _context: Context, /) -> Reads:
             return Reads()
 
-    profile = Profile(name="toy", scores=(Weighted(Equal(), 1),))
+    profile = assemble(name="toy", scores=(Weighted(Equal(), 1),))
     fleet, memory = fleet_of("a", "b", "c"), Memory()
     assert memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0).selected == ["a", "b"]
     fleet.delete_cluster("a")
@@ -303,7 +303,7 @@ def test_following_a_row_asks_for_no_basis_that_cannot_have_changed() -> None:
         def reads(self, _context: Context, /) -> Reads:
             return Reads(cells=frozenset({("label", "tier")}))
 
-    profile = Profile(name="toy", scores=(Weighted(Based(), 1), Weighted(Labelled(), 1)))
+    profile = assemble(name="toy", scores=(Weighted(Based(), 1), Weighted(Labelled(), 1)))
     fleet, memory = fleet_of("a", "b", "c"), Memory()
     memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0)
     asked.clear()
@@ -366,7 +366,7 @@ def test_filter_that_passes_with_a_message_continues_the_filters(said: Status) -
         def reads(self, _context: Context, /) -> Reads:
             return Reads(cells=frozenset({("label", "tag")}))
 
-    profile = Profile(name="toy", filters=(Easy(), Tagged()))
+    profile = assemble(name="toy", filters=(Easy(), Tagged()))
     fleet, memory = fleet_of("a", "b"), Memory()
     assert memory.run(fleet.snapshot(), Work(wanted=1), profile, now=0).selected == ["a"]
     fleet.upsert_cluster(cluster("a", labels={"tag": "x"}))
@@ -410,7 +410,7 @@ def test_total_at_the_bound_of_the_ranking_agrees_with_starting_over(total: int)
         def reads(self, _context: Context, /) -> Reads:
             return Reads(cells=frozenset({("label", "total")}))
 
-    profile = Profile(name="toy", scores=(Weighted(ByLabel(), 1),))
+    profile = assemble(name="toy", scores=(Weighted(ByLabel(), 1),))
     fleet, memory = fleet_of("a", "b", "c"), Memory()
     memory.run(fleet.snapshot(), Work(wanted=2), profile, now=0)
     fleet.upsert_cluster(cluster("b", labels={"total": str(total)}))

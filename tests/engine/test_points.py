@@ -6,6 +6,7 @@ import pytest
 
 from engine.toys import Admit, Points, Prepared, Refuse, Work, fleet_of
 from fairway.engine import cycle
+from fairway.engine.forms import points_of
 from fairway.engine.points import (
     EXTENSION_POINTS,
     Amounts,
@@ -17,9 +18,9 @@ from fairway.engine.points import (
     Scores,
     SortKey,
     Timeless,
-    points_of,
+    Weighted,
 )
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.profile import assemble
 from fairway.engine.status import OK, Code, Status
 from fairway.engine.workload import Workload
 from fairway.fleet.bitmap import Bits, Rows
@@ -33,8 +34,9 @@ from fairway.plugins.predicate import Predicate
 from fairway.plugins.taints import TaintToleration
 
 
-def test_twelve_extension_points_in_order() -> None:
+def test_extension_points_are_those_of_kube_scheduler_and_choose_in_order() -> None:
     assert list(EXTENSION_POINTS) == [
+        "PreEnqueue",
         "QueueSort",
         "PreFilter",
         "Filter",
@@ -42,6 +44,7 @@ def test_twelve_extension_points_in_order() -> None:
         "PreScore",
         "Score",
         "NormalizeScore",
+        "Choose",
         "Reserve",
         "Permit",
         "PreBind",
@@ -136,7 +139,7 @@ class WholeFleet(Timeless):
     ("kind", "expected"),
     [
         (Oldest, {"QueueSort"}),
-        (Admit, {"PreFilter"}),
+        (Admit, {"PreFilter", "RowPreFilter"}),
         (Refuse, {"Filter"}),
         (MakeRoom, {"PostFilter"}),
         (Points, {"Score"}),
@@ -146,7 +149,7 @@ class WholeFleet(Timeless):
         (Gate, {"Permit"}),
         (Binder, {"PreBind", "Bind", "PostBind"}),
         (WholeFleet, {"Filter", "FleetFilter", "Score", "FleetScore", "NormalizeScore", "Reader"}),
-        (ClusterSets, {"PreFilter", "Reader"}),
+        (ClusterSets, {"PreFilter", "RowPreFilter", "Reader"}),
         (Predicate, {"Filter", "FleetFilter", "Reader"}),
         (TaintToleration, {"Filter", "FleetFilter", "Reader", "Waker"}),
         (Balance, {"PreScore", "Score", "FleetScore", "Reader"}),
@@ -162,19 +165,9 @@ def test_plugin_has_the_points_of_its_methods(kind: type, expected: set[str]) ->
     assert points_of(kind) == expected
 
 
-def test_profile_finds_plugins_after_scoring() -> None:
-    books, gate, binder, oldest = Books(), Gate(), Binder(), Oldest()
-    profile = Profile(name="hosting", extra=(books, gate, binder, oldest))
-    assert profile.at("Reserve") == (books,)
-    assert profile.at("Permit") == (gate,)
-    assert profile.at("PreBind") == profile.at("Bind") == profile.at("PostBind") == (binder,)
-    assert profile.at("QueueSort") == (oldest,)
-    assert profile.at("Filter") == ()
-
-
 @pytest.mark.parametrize("whole_fleet", [True, False])
 def test_plugin_with_per_host_methods_runs_in_a_profile(whole_fleet: bool) -> None:
-    profile = Profile(
+    profile = assemble(
         name="toy",
         pre_filters=(Admit(["a", "b", "c"]),),
         filters=(Refuse(["b"]),),

@@ -8,7 +8,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Context
-from fairway.engine.profile import Profile
+from fairway.engine.profile import assemble
 from fairway.engine.status import OK, Code, Status, failed, unschedulable
 from fairway.placement.workload import PlacementWorkload
 from fairway.testing.builders import cluster, placement
@@ -41,7 +41,7 @@ class Relief:
 
 def outcome_of(host: str, *plugins: Relief) -> Outcome:
     world = World([cluster("a"), cluster("b")])
-    profile = Profile(name="test", filters=(Only(host),), post_filters=plugins)
+    profile = assemble(name="test", filters=(Only(host),), post_filters=plugins)
     workload = PlacementWorkload(placement(spec=PlacementSpec(numberOfClusters=1)))
     return cycle.run(world.fleet.snapshot(), workload, profile, now=0)
 

@@ -9,7 +9,7 @@ from fairway.clusters import Fleet
 from fairway.engine.commit.instructions import Bound, RunBind
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext
-from fairway.engine.profile import Profile
+from fairway.engine.profile import assemble
 from fairway.engine.queue import State
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Status, failed
@@ -45,7 +45,7 @@ def host_key(cluster: ManagedCluster) -> HostKey:
 
 
 def scheduled(*filters: Any, hosts: tuple[str, ...] = ("a", "b")) -> Scheduled:
-    profile = Profile("default", filters=filters, extra=(Binder(),))
+    profile = assemble(name="default", filters=filters, binds=(Binder(),))
     scheduler = Scheduler(
         profiles=[profile], profile_name=lambda workload: str(workload.spec), host_key=host_key
     )

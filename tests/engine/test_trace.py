@@ -4,8 +4,8 @@ import pytest
 
 from engine.toys import Admit, Points, Refuse, Work, fleet_of
 from fairway.engine import cycle
-from fairway.engine.points import Context, Scores
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Context, Scores, Weighted
+from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import misconfigured
 from fairway.engine.trace import LEFT_OUT, NONE_WANTED, Contribution, HostTrace, Trace
 from fairway.fleet.bitmap import Rows
@@ -18,7 +18,7 @@ def traced(profile: Profile, *, wanted: int | None = 1) -> Trace:
     return Trace(cycle.run(fleet_of(*NAMES).snapshot(), Work(wanted), profile, now=0))
 
 
-PROFILE = Profile(
+PROFILE = assemble(
     name="toy",
     pre_filters=(Admit(NAMES[:5]),),
     filters=(Refuse(["e"], "First"), Refuse(["e"])),
@@ -78,42 +78,47 @@ def test_trace_of_unknown_host_raises() -> None:
 
 
 def test_trace_of_ended_cycle_has_its_message_for_every_host() -> None:
-    profile = Profile(name="toy", filters=(Refuse(["e"]),), refusal=misconfigured("no sense", plugin="P"))
+    profile = assemble(name="toy", filters=(Refuse(["e"]),), refusal=misconfigured("no sense", plugin="P"))
     found = traced(profile)
     assert found.host("a") == HostTrace(host="a", rejected_by="P", reason="no sense")
     assert found.host("e") == HostTrace(host="e", rejected_by="Refuse", reason="e is refused")
 
 
-def first_only(context: Context, rows: Rows, totals: object) -> Rows:
-    return rows[:1]
+class FirstOnly:
+    name = "FirstOnly"
+
+    def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows:
+        return rows[:1]
 
 
-def test_trace_uses_explanation_of_select_plugin() -> None:
-    def explain(
-        context: Context, chosen: Rows, feasible: Rows, totals: Scores
+class Explained(FirstOnly):
+    def explain_choice(
+        self, context: Context, chosen: Rows, rows: Rows, totals: Scores, /
     ) -> Callable[[int], str | None]:
-        assert (chosen.tolist(), feasible.tolist()) == ([0], [0, 1, 2, 3, 4, 5])
+        assert (chosen.tolist(), rows.tolist()) == ([0], [0, 1, 2, 3, 4, 5])
         return lambda row: "because" if row == 1 else None
 
-    found = traced(Profile(name="toy", choice=first_only, explain_choice=explain), wanted=2)
+
+def test_trace_uses_explanation_of_choose_plugin() -> None:
+    found = traced(assemble(name="toy", choosers=(Explained(),)), wanted=2)
     assert found.host("b").reason == "because"
     assert found.host("c").reason == LEFT_OUT
 
 
 def test_trace_of_host_skipped_without_explanation() -> None:
-    found = traced(Profile(name="toy", choice=first_only), wanted=2)
+    found = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=2)
     assert found.host("b").reason == LEFT_OUT
-    everybody = traced(Profile(name="toy", choice=first_only), wanted=None)
+    everybody = traced(assemble(name="toy", choosers=(FirstOnly(),)), wanted=None)
     assert everybody.host("f").reason == LEFT_OUT
 
 
 def test_trace_of_workload_that_wants_no_host() -> None:
-    assert traced(Profile(name="toy"), wanted=0).host("a").reason == NONE_WANTED
+    assert traced(assemble(name="toy"), wanted=0).host("a").reason == NONE_WANTED
 
 
 def test_trace_calls_plugins_lazily() -> None:
     refuse = Refuse(["e"])
-    profile = Profile(name="toy", filters=(refuse,))
+    profile = assemble(name="toy", filters=(refuse,))
     outcome = cycle.run(fleet_of(*NAMES).snapshot(), Work(), profile, now=0)
     refuse.asked.clear()
     found = Trace(outcome)

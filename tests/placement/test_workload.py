@@ -192,15 +192,13 @@ def test_placement_ranks_by_weighted_sum() -> None:
 
 def test_profile_has_ordered_filters_and_optional_spread() -> None:
     plain = profile_of(placement())
-    assert [each.name for each in plain.pre_filters] == ["ClusterSets"]
-    assert [each.name for each in plain.filters] == ["Predicate", "TaintToleration"]
-    assert plain.choice is None
+    assert [each.plugin.name for each in plain.pre_filters] == ["ClusterSets"]
+    assert [each.plugin.name for each in plain.filters] == ["Predicate", "TaintToleration"]
     for when, filters in (("ScheduleAnyway", 2), ("DoNotSchedule", 3)):
         constraint = SpreadConstraint(topologyKey="region", topologyKeyType="Label", whenUnsatisfiable=when)
         spec = PlacementSpec(spreadPolicy=SpreadPolicy(spreadConstraints=(constraint,)))
         profile = profile_of(placement(spec=spec))
         assert len(profile.filters) == filters
-        assert profile.choice is not None
 
 
 DISABLE = "cluster.open-cluster-management.io/experimental-scheduling-disable"

@@ -1,6 +1,7 @@
 from fairway.engine.dependencies import Dependencies, Event
+from fairway.engine.forms import points_of
 from fairway.engine.ledger import Ledger
-from fairway.engine.points import CommitContext, Direction, points_of
+from fairway.engine.points import CommitContext, Direction
 from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.plugins.reserve_capacity import ReserveCapacity, grantable

@@ -306,7 +306,7 @@ def test_unused_taint_combinations_are_removed_from_cache() -> None:
     """Taint values are arbitrary, such as the time of an incident."""
     world = hub(cluster("c1"), spec=tolerating(EXISTS))
     workload = world.workload(KEY)
-    plugin = workload.profile.filters[1]
+    plugin = workload.profile.filters[1].plugin
     assert isinstance(plugin, TaintToleration)
     for incident in range(300):
         world.put(cluster("c1", taints=[taint(value=str(incident))]))

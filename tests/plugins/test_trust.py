@@ -245,7 +245,7 @@ def test_exclude_policy_applies_to_calculator() -> None:
 def test_exclude_policy_ignores_scores_without_weight() -> None:
     found = seen(says="exclude", spec=by(addon("free", 0), builtin("ResourceAllocatableCPU")))
     assert len(found.outcome.selected) == 3
-    assert [each.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
+    assert [each.plugin.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
 
 
 # Expiry

@@ -4,7 +4,9 @@ Data flow: ``cycle.run(snapshot, workload, profile, now)`` is a pure function th
 keeps the last outcome of a workload and, when only a few rows changed, updates it (``following``) instead of running
 a full cycle.
 
-- A *profile* is an ordered list of plugins with weights. ``points`` defines the extension points as protocols.
+- A *profile* has the plugins of each extension point in order, with weights. It is built once, from a ``ProfileSpec``
+  and the plugins of a ``Registry``. ``points`` defines the extension points as protocols, ``forms`` finds which of them
+  a plugin implements, and ``choice`` has the default choice among the ranked hosts.
 - A *host* is a row of the fleet, a *context* what plugins may read, a *status* the result of a filter with its
   reason.
 - ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host.
@@ -15,8 +17,9 @@ a full cycle.
 
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Context, Reads, Timeless
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Context, Reads, Timeless, Weighted
+from fairway.engine.profile import Profile, ProfileSpec, build_profile
+from fairway.engine.registry import Registry
 from fairway.engine.status import Code, Status
 from fairway.engine.trace import Trace
 
@@ -26,9 +29,12 @@ __all__ = [
     "Memory",
     "Outcome",
     "Profile",
+    "ProfileSpec",
     "Reads",
+    "Registry",
     "Status",
     "Timeless",
     "Trace",
     "Weighted",
+    "build_profile",
 ]

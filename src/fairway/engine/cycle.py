@@ -4,12 +4,12 @@ A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O
 so a what-if is the same call.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from fairway.engine import ranking
-from fairway.engine.outcome import Details, Outcome, Scored, Stage
+from fairway.engine.forms import ChooseCalls, CyclePlugins, FilterCalls, PreFilterCalls, ScoreCalls
+from fairway.engine.outcome import NOBODY, Details, Outcome, Scored, Stage
 from fairway.engine.points import (
     NEVER_CHANGES,
     Amounts,
@@ -17,24 +17,21 @@ from fairway.engine.points import (
     Context,
     CycleWorkload,
     Extent,
-    Filter,
-    FleetFilter,
-    FleetScore,
     NormalizeScore,
-    PreScore,
     Raw,
-    Reader,
     Score,
     Scores,
-    Waker,
-    points_of,
 )
-from fairway.engine.profile import Profile, Weighted
-from fairway.engine.status import OK, SKIPPED, Code, Status
+from fairway.engine.profile import Profile
+from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
+
+NOT_ADMITTED = "is not among the hosts that PreFilter plugin {plugin} admits"
+WRONG_PRE_FILTER = "PreFilter plugin {plugin} returned {code}, which PreFilter does not allow: {reasons}"
+_STOPS = (Code.PENDING, Code.WAIT)
 
 
 def run(
@@ -47,93 +44,135 @@ def run(
 ) -> Outcome:
     """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome."""
     context = Context(snapshot=snapshot, workload=workload, now=now)
-    final, eligible = pre_filter(context, profile)
-    if final.aborts:
-        return _aborted(context, profile, final, Details(eligible=eligible))
+    final, eligible, plugins = pre_filter(context, profile)
+
+    def ended(status: Status, relief: Status | None = None) -> Outcome:
+        details = Details(eligible=eligible, stages=tuple(stages))
+        return Outcome(
+            context=context, profile=profile, plugins=plugins, status=status, details=details, relief=relief
+        )
+
     stages: list[Stage] = []
+    if final.aborts:
+        return ended(final)
+    if final.rejects:
+        relief = post_filter(context, profile, plugins) if profile.post_filters else None
+        return ended(relief if relief is not None and relief.aborts else final, relief)
     survivors = eligible
-    for plugin in profile.filters:
+    for filtering in plugins.filters:
         before = survivors
-        status, survivors = filter_rows(context, plugin, before, whole_fleet=whole_fleet)
+        status, survivors = filter_rows(context, filtering, before, whole_fleet=whole_fleet)
         if status.aborts:
-            return _aborted(context, profile, status, Details(eligible=eligible, stages=tuple(stages)))
-        if "CautiousFilter" in points_of(type(plugin)):
-            warner = cast("CautiousFilter", plugin)
-            status = warner.caution(context, doubted(context, warner, before, survivors))
+            return ended(status)
+        if filtering.warner is not None:
+            status = filtering.warner.caution(context, doubted(context, filtering.warner, before, survivors))
         if status.code is Code.WARNING:
             final = status
-        stages.append(Stage(plugin.name, survivors))
+        stages.append(Stage(filtering.plugin.name, survivors))
     relief = None
     if profile.post_filters and not survivors.any():
-        relief = post_filter(context, profile)
+        relief = post_filter(context, profile, plugins)
         if relief.aborts:
-            return _aborted(context, profile, relief, Details(eligible=eligible, stages=tuple(stages)))
+            return ended(relief)
     if profile.refusal is not None:
-        return _aborted(context, profile, profile.refusal, Details(eligible=eligible, stages=tuple(stages)))
+        return ended(profile.refusal)
     rows = bitmap.rows_of(survivors)
+    for each in profile.pre_scores:
+        status = each.pre_score(context, rows)
+        if status.aborts:
+            return ended(status)
     totals = np.zeros(len(rows), dtype=np.int64)
     scored: list[Scored] = []
-    for scorer in profile.scores:
+    for scorer in plugins.scores:
         status, scores = score_rows(context, scorer, rows, whole_fleet=whole_fleet)
         if status.aborts:
-            return _aborted(context, profile, status, Details(eligible=eligible, stages=tuple(stages)))
+            return ended(status)
         if status.code is Code.WARNING:
             final = status
         scored.append(scores)
         totals += scores.scores if scorer.weight == 1 else scores.scores * scorer.weight
+    chooser, selected = choose(context, profile, rows, totals)
     return Outcome(
         context=context,
         profile=profile,
+        plugins=plugins,
         status=final,
         details=Details(
             eligible=eligible, stages=tuple(stages), rows=rows, totals=totals, scored=tuple(scored)
         ),
-        selected=(profile.choice or best)(context, rows, totals),
-        wake=wake_of(context, profile),
-        until=until_of(context, profile, rows),
+        selected=selected,
+        chooser=chooser,
+        wake=wake_of(context, plugins),
+        until=until_of(context, plugins, rows),
         relief=relief,
     )
 
 
-def _aborted(context: Context, profile: Profile, status: Status, details: Details) -> Outcome:
-    return Outcome(context=context, profile=profile, status=status, details=details)
-
-
-def wake_of(context: Context, profile: Profile) -> Micros | None:
+def wake_of(context: Context, plugins: CyclePlugins) -> Micros | None:
     moments = [
         moment
-        for plugin in profile.filters
-        if "Waker" in points_of(type(plugin)) and (moment := cast("Waker", plugin).wake(context)) is not None
+        for each in plugins.filters
+        if each.waker is not None and (moment := each.waker.wake(context)) is not None
     ]
     return min(moments, default=None)
 
 
-def until_of(context: Context, profile: Profile, rows: Rows) -> Micros:
+def until_of(context: Context, plugins: CyclePlugins, rows: Rows) -> Micros:
     """Return the first time at which the result for one of these feasible rows changes without a change of the fleet.
 
     Rejected rows do not matter: time only expires tolerations and scores.
     """
-    plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
-    moments = (
-        cast("Reader", plugin).until(context, rows)
-        for plugin in plugins
-        if "Reader" in points_of(type(plugin))
-    )
+    moments = (reader.until(context, rows) for reader in plugins.readers if reader is not None)
     return min(moments, default=NEVER_CHANGES)
 
 
-def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits]:
-    final = OK
+def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CyclePlugins]:
+    """Return the status, the rows that all plugins admit, and the plugins that apply to the workload.
+
+    Unschedulable rejects the workload once all plugins have run, because a PostFilter plugin may need their state;
+    UnschedulableAndUnresolvable rejects it at once.
+    """
+    final, rejected = OK, OK
     eligible = context.snapshot.live
-    for plugin in profile.pre_filters:
-        status, admitted = plugin.pre_filter(context)
-        if status.aborts:
-            return status, eligible
-        if status.code is Code.WARNING:
-            final = status
-        if admitted is not None:
-            eligible = eligible & admitted
-    return final, eligible
+    applied: list[PreFilterCalls] = []
+    admitted: list[Bits | None] = []
+    skipped: set[int] = set()
+    for each in profile.pre_filters:
+        status, bits = each.plugin.pre_filter(context)
+        if status is not OK:
+            if status.aborts:
+                return status, eligible, _plugins(profile, applied, admitted, skipped)
+            if status.code in _STOPS:
+                words = WRONG_PRE_FILTER.format(
+                    plugin=each.plugin.name, code=status.code.value, reasons=status.message
+                )
+                status = failed(words, plugin=each.plugin.name)
+                return status, eligible, _plugins(profile, applied, admitted, skipped)
+            if status.code is Code.SKIP:
+                skipped.add(id(each.plugin))
+                continue
+            if status.rejects and not rejected.rejects:
+                rejected = status
+            if status.code is Code.UNRESOLVABLE:
+                break
+            if status.code is Code.WARNING:
+                final = status
+        applied.append(each)
+        admitted.append(bits)
+        if bits is not None:
+            eligible = eligible & bits
+    if rejected.rejects:
+        return rejected, context.snapshot.none(), _plugins(profile, applied, admitted, skipped)
+    return final, eligible, _plugins(profile, applied, admitted, skipped)
+
+
+def _plugins(
+    profile: Profile, applied: list[PreFilterCalls], admitted: list[Bits | None], skipped: set[int]
+) -> CyclePlugins:
+    filters = profile.filters
+    if skipped:
+        filters = tuple(each for each in filters if id(each.plugin) not in skipped)
+    return CyclePlugins(tuple(applied), tuple(admitted), filters, profile.scores)
 
 
 def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits) -> Rows:
@@ -141,12 +180,12 @@ def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits)
     return plugin.doubtful(context, bitmap.rows_of(before & ~after))
 
 
-def post_filter(context: Context, profile: Profile) -> Status:
+def post_filter(context: Context, profile: Profile, plugins: CyclePlugins) -> Status:
     """Return the first decisive status: room will be made, cannot be made, or an error."""
     rejections = {
         row: status
         for row in bitmap.rows_of(context.snapshot.live).tolist()
-        if (status := rejection(context, profile, row)) is not None
+        if (status := rejection(context, plugins, row)) is not None
     }
     answer = SKIPPED
     for plugin in profile.post_filters:
@@ -156,28 +195,38 @@ def post_filter(context: Context, profile: Profile) -> Status:
     return answer
 
 
-def rejection(context: Context, profile: Profile, row: int) -> Status | None:
+def rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:
     """Return the status of the first plugin that rejects the row; None if all accept it."""
-    for plugin in profile.pre_filters:
-        status = plugin.admits(context, row)
+    for calls, bits in zip(plugins.pre_filters, plugins.admitted, strict=True):
+        status = admission(context, calls, bits, row)
         if status.rejects or status.aborts:
             return status
-    for each in profile.filters:
-        status = each.filter(context, row)
+    for each in plugins.filters:
+        status = each.plugin.filter(context, row)
         if status.rejects or status.aborts:
             return status
     return None
 
 
+def admission(context: Context, calls: PreFilterCalls, admitted: Bits | None, row: int) -> Status:
+    """Return whether a PreFilter plugin, which returned these rows, admits the row."""
+    if calls.by_row is not None:
+        return calls.by_row.admits(context, row)
+    if admitted is None or bitmap.test(admitted, row):
+        return OK
+    name = calls.plugin.name
+    return Status(Code.UNRESOLVABLE, (NOT_ADMITTED.format(plugin=name),), plugin=name)
+
+
 def filter_rows(
-    context: Context, plugin: Filter, candidates: Bits, *, whole_fleet: bool
+    context: Context, calls: FilterCalls, candidates: Bits, *, whole_fleet: bool
 ) -> tuple[Status, Bits]:
-    if whole_fleet and "FleetFilter" in points_of(type(plugin)):
-        return cast("FleetFilter", plugin).filter_fleet(context, candidates)
+    if whole_fleet and calls.fleet is not None:
+        return calls.fleet.filter_fleet(context, candidates)
     final = OK
     passed: list[int] = []
     for row in bitmap.rows_of(candidates).tolist():
-        status = plugin.filter(context, row)
+        status = calls.plugin.filter(context, row)
         if status.aborts:
             return status, candidates
         if status.code is Code.WARNING:
@@ -187,31 +236,33 @@ def filter_rows(
     return final, bitmap.from_rows(passed, context.snapshot.capacity)
 
 
-def score_rows(context: Context, scorer: Weighted, rows: Rows, *, whole_fleet: bool) -> tuple[Status, Scored]:
-    plugin = scorer.plugin
-    points = points_of(type(plugin))
-    status = cast("PreScore", plugin).pre_score(context, rows) if "PreScore" in points else OK
+def score_rows(
+    context: Context, scorer: ScoreCalls, rows: Rows, *, whole_fleet: bool
+) -> tuple[Status, Scored]:
+    plugin, name = scorer.plugin, scorer.plugin.name
+    status = OK if scorer.prepare is None else scorer.prepare.pre_score(context, rows)
     if status.aborts or status.code is Code.SKIP:
-        return status, Scored(plugin.name, scorer.weight, np.zeros(len(rows), dtype=np.int64))
-    if whole_fleet and "FleetScore" in points:
-        raw = cast("FleetScore", plugin).score_fleet(context, rows)
+        zeros = np.zeros(len(rows), dtype=np.int64)
+        return status, Scored(name, scorer.weight, zeros, skipped=status.code is Code.SKIP)
+    if whole_fleet and scorer.fleet is not None:
+        raw = scorer.fleet.score_fleet(context, rows)
     else:
         raw = _host_by_host(context, plugin, rows)
-    if "NormalizeScore" not in points:
-        plain = cast("Scores", raw.values)
+    if scorer.normalizer is None:
+        plain: Scores = raw.values.astype(np.int64, copy=False)
         if scorer.missing and raw.present is not None:
             plain = np.where(raw.present, plain, scorer.missing)
-        return status, Scored(plugin.name, scorer.weight, plain, raw.present)
+        return status, Scored(name, scorer.weight, plain, raw.present)
     extent = extent_of(raw)
     if extent is None:
         scores = np.full(len(rows), scorer.missing, dtype=np.int64)
     elif whole_fleet:
-        scores = cast("NormalizeScore", plugin).normalize_fleet(raw.values, extent)
+        scores = scorer.normalizer.normalize_fleet(raw.values, extent)
         if raw.present is not None:
             scores[~raw.present] = scorer.missing
     else:
-        scores = _normalized_one_by_one(cast("NormalizeScore", plugin), raw, extent, missing=scorer.missing)
-    return status, Scored(plugin.name, scorer.weight, scores, raw.present, extent, raw.values)
+        scores = _normalized_one_by_one(scorer.normalizer, raw, extent, missing=scorer.missing)
+    return status, Scored(name, scorer.weight, scores, raw.present, extent, raw.values)
 
 
 def extent_of(raw: Raw) -> Extent | None:
@@ -220,8 +271,13 @@ def extent_of(raw: Raw) -> Extent | None:
     return Extent(values.min().item(), values.max().item()) if len(values) else None
 
 
-def best(context: Context, rows: Rows, totals: Scores) -> Rows:
-    return ranking.best(rows, totals, context.snapshot.hosts.rank[rows], wanted=context.workload.wanted)
+def choose(context: Context, profile: Profile, rows: Rows, totals: Scores) -> tuple[ChooseCalls | None, Rows]:
+    """Return the choice of the first plugin that makes one."""
+    for each in profile.choosers:
+        selected = each.plugin.choose(context, rows, totals)
+        if selected is not None:
+            return each, selected
+    return None, NOBODY
 
 
 def _host_by_host(context: Context, plugin: Score, rows: Rows) -> Raw:

@@ -1,14 +1,14 @@
 """An incremental cycle: evaluates only the changed rows, and continues from the memo of the last cycle."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from fairway.engine import cycle, ranking
+from fairway.engine.forms import CyclePlugins
 from fairway.engine.memo import Memo
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Cautious, Context, CycleWorkload, Reader
-from fairway.engine.profile import Profile
+from fairway.engine.points import Context, CycleWorkload
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
@@ -67,17 +67,19 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     return Outcome(
         context=context,
         profile=profile,
+        plugins=memo.plugins,
+        chooser=memo.chooser,
         status=_status(memo, context),
         details=lambda: cycle.run(snapshot, workload, profile, now=now).details,
         selected=np.array(best, dtype=np.int64),
-        wake=cycle.wake_of(context, profile),
+        wake=cycle.wake_of(context, memo.plugins),
         until=memo.until,
     )
 
 
 def _ask(memo: Memo, context: Context, row: int) -> bool:
     """Replace the results of one row; return False if the change affects other rows."""
-    status = _admission(memo.profile, context, row)
+    status = _admission(memo.plugins, context, row)
     if status.aborts or status.code is Code.WARNING:
         return False
     for warner, doubted in memo.turned_away:
@@ -89,23 +91,20 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
     alone = np.array([row], dtype=np.int64)
     until = memo.until
     for scorer, kept, doubts, prepares in zip(
-        memo.profile.scores, memo.ranges, memo.doubts, memo.prepares, strict=True
+        memo.plugins.scores, memo.ranges, memo.doubts, memo.prepares, strict=True
     ):
-        plugin: Any = scorer.plugin
-        raw = plugin.score(context, row)
-        if kept is None:
-            total += scorer.weight * (scorer.missing if raw is None else raw)
-        else:
-            if not kept.replace(row, raw):
-                return False
-            normal = scorer.missing if raw is None else plugin.normalize(raw, kept.extent)
-            total += scorer.weight * normal
-        if doubts is not None:
-            _doubt(memo, doubts, row, bool(len(plugin.doubtful(context, alone))))
-        elif prepares and plugin.pre_score(context, alone).code is not Code.SUCCESS:
+        raw = scorer.plugin.score(context, row)
+        if kept is not None and not kept.replace(row, raw):
             return False
-        until = min(until, plugin.until(context, alone))
-    for reader in cast("tuple[Reader, ...]", (*memo.profile.pre_filters, *memo.profile.filters)):
+        points = scorer.missing
+        if raw is not None:
+            points = int(raw) if kept is None else kept.normalize(raw)
+        total += scorer.weight * points
+        if doubts is not None and scorer.warner is not None:
+            _doubt(memo, doubts, row, bool(len(scorer.warner.doubtful(context, alone))))
+        elif prepares is not None and prepares.pre_score(context, alone).code is not Code.SUCCESS:
+            return False
+    for reader in memo.readers:
         until = min(until, reader.until(context, alone))
     if abs(total) >= ranking.TOTAL_BOUND:
         return False
@@ -127,10 +126,9 @@ def _status(memo: Memo, context: Context) -> Status:
         for warner, doubted in memo.turned_away:
             if doubted:
                 memo.warned = (warner, np.fromiter(doubted, np.int64, len(doubted)))
-        for scorer, doubts in zip(memo.profile.scores, memo.doubts, strict=True):
-            if doubts:
-                rows = np.fromiter(doubts, np.int64, len(doubts))
-                memo.warned = (cast("Cautious", scorer.plugin), rows)
+        for scorer, doubts in zip(memo.plugins.scores, memo.doubts, strict=True):
+            if doubts and scorer.warner is not None:
+                memo.warned = (scorer.warner, np.fromiter(doubts, np.int64, len(doubts)))
         memo.stale = False
     if memo.warned is None:
         return OK
@@ -138,16 +136,16 @@ def _status(memo: Memo, context: Context) -> Status:
     return plugin.caution(context, rows)
 
 
-def _admission(profile: Profile, context: Context, row: int) -> Status:
+def _admission(plugins: CyclePlugins, context: Context, row: int) -> Status:
     """Return the status of the first filter that rejects the row or warns about it."""
     if not bitmap.test(context.snapshot.live, row):
         return GONE
-    for plugin in profile.pre_filters:
-        status = plugin.admits(context, row)
+    for calls in plugins.pre_filters:
+        status = cycle.admission(context, calls, None, row)
         if status is not OK and status.code not in _PASSING:
             return status
-    for each in profile.filters:
-        status = each.filter(context, row)
+    for each in plugins.filters:
+        status = each.plugin.filter(context, row)
         if status is not OK and status.code not in _PASSING:
             return status
     return OK

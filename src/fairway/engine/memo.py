@@ -2,14 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from fairway.engine import cycle, ranking
+from fairway.engine.forms import ChooseCalls, CyclePlugins
 from fairway.engine.outcome import Outcome, Scored
-from fairway.engine.points import Amounts, Cautious, CautiousFilter, Context, Extent, Reader, points_of
+from fairway.engine.points import (
+    Cautious,
+    CautiousFilter,
+    Context,
+    Extent,
+    NormalizeScore,
+    PreScore,
+    Reader,
+)
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT, Front
 from fairway.engine.state import CycleState
@@ -26,6 +34,7 @@ EXACT = float(1 << 53)
 class _Range:
     """Raw scores of a normalising prioritizer by row (NaN for none), and how many rows have the lowest and highest."""
 
+    normalizer: NormalizeScore
     raw: npt.NDArray[np.float64]
     extent: Extent | None
     lowest: int
@@ -42,6 +51,9 @@ class _Range:
         self.highest += (new == extent.high) - (old == extent.high)
         self.raw[row] = np.nan if new is None else new
         return bool(self.lowest and self.highest)
+
+    def normalize(self, raw: float) -> int:
+        return 0 if self.extent is None else self.normalizer.normalize(raw, self.extent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +75,9 @@ class Memo:
     """The last cycle of a workload."""
 
     profile: Profile
+    plugins: CyclePlugins
+    readers: tuple[Reader, ...]
+    chooser: ChooseCalls
     state: CycleState
     generation: int
     renumbered: int
@@ -77,8 +92,8 @@ class Memo:
     """Rows that each prioritizer warns about."""
     turned_away: list[tuple[CautiousFilter, set[int]]]
     """Filters that warn about rejected rows, and the rows."""
-    prepares: list[bool]
-    """For each prioritizer, whether ``pre_score`` must run before it scores a row; with an equal basis it need not."""
+    prepares: list[PreScore | None]
+    """For each prioritizer, the plugin if ``pre_score`` must run for a row; with an equal basis it need not."""
     front: Front
     warned: tuple[Cautious | CautiousFilter, Rows] | None = None
     """The last plugin that warns, and the rows."""
@@ -96,16 +111,16 @@ class Memo:
 def remember(outcome: Outcome) -> Memo | None:
     """Create a memo; None if the next cycle must be a full one in any case."""
     context, profile = outcome.context, outcome.profile
-    wanted = context.workload.wanted
-    if outcome.status.aborts or profile.choice is not None or profile.post_filters or wanted is None:
+    wanted, chooser, plugins = context.workload.wanted, outcome.chooser, outcome.plugins
+    if chooser is None or not chooser.by_rank or profile.post_filters or profile.pre_scores or wanted is None:
         return None
     details = outcome.details
-    plugins: list[Any] = [*profile.pre_filters, *profile.filters, *(each.plugin for each in profile.scores)]
-    if not all("Reader" in points_of(type(plugin)) for plugin in plugins):
+    readers = tuple(reader for reader in plugins.readers if reader is not None)
+    if len(readers) < len(plugins.readers) or any(each.by_row is None for each in plugins.pre_filters):
         return None
     if not ranking.fits(details.totals):
         return None
-    doubts = [_doubts(each.plugin, context, details.rows) for each in profile.scores]
+    doubts = [_doubts(each.warner, context, details.rows) for each in plugins.scores]
     turned_away = list(_turned_away(outcome))
     if (
         outcome.status.code is not Code.SUCCESS
@@ -114,14 +129,16 @@ def remember(outcome: Outcome) -> Memo | None:
     ):
         return None
     snapshot = outcome.snapshot
-    admitting = len(profile.pre_filters) + len(profile.filters)
-    sources = _sources(cast("list[Reader]", plugins), context, admitting=admitting)
+    admitting = len(plugins.pre_filters) + len(plugins.filters)
+    sources = _sources(readers, context, admitting=admitting)
     ranges: list[_Range | None] = []
-    for scored in details.scored:
-        if scored.raw is None:
+    for scored, scorer in zip(details.scored, plugins.scores, strict=True):
+        if scored.skipped:
+            return None
+        if scored.raw is None or scorer.normalizer is None:
             ranges.append(None)
             continue
-        kept = _range(scored, details.rows, capacity=snapshot.capacity)
+        kept = _range(scored, scorer.normalizer, details.rows, capacity=snapshot.capacity)
         if kept is None:
             return None
         ranges.append(kept)
@@ -131,6 +148,9 @@ def remember(outcome: Outcome) -> Memo | None:
     keys[details.rows] = ranking.keys_of(details.totals, ranks)
     return Memo(
         profile=profile,
+        plugins=plugins,
+        readers=readers,
+        chooser=chooser,
         state=context.state,
         generation=snapshot.generation,
         renumbered=snapshot.hosts.renumbered,
@@ -141,10 +161,7 @@ def remember(outcome: Outcome) -> Memo | None:
         ranges=ranges,
         doubts=doubts,
         turned_away=turned_away,
-        prepares=[
-            "PreScore" in points_of(type(each.plugin)) and id(each.plugin) not in settled
-            for each in profile.scores
-        ],
+        prepares=[None if id(each.plugin) in settled else each.prepare for each in plugins.scores],
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
 
@@ -175,36 +192,31 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
     )
 
 
-def _doubts(plugin: Any, context: Context, rows: Rows) -> set[int] | None:
-    if "Cautious" not in points_of(type(plugin)):
-        return None
-    return set(cast("Cautious", plugin).doubtful(context, rows).tolist())
+def _doubts(warner: Cautious | None, context: Context, rows: Rows) -> set[int] | None:
+    return None if warner is None else set(warner.doubtful(context, rows).tolist())
 
 
 def _turned_away(outcome: Outcome) -> Iterator[tuple[CautiousFilter, set[int]]]:
     details = outcome.details
     before = details.eligible
-    for plugin, stage in zip(outcome.profile.filters, details.stages, strict=True):
-        if "CautiousFilter" in points_of(type(plugin)):
-            warner = cast("CautiousFilter", plugin)
+    for each, stage in zip(outcome.plugins.filters, details.stages, strict=True):
+        warner = each.warner
+        if warner is not None:
             yield warner, set(cycle.doubted(outcome.context, warner, before, stage.survivors).tolist())
         before = stage.survivors
 
 
-def _range(scored: Scored, rows: Rows, *, capacity: int) -> _Range | None:
+def _range(scored: Scored, normalizer: NormalizeScore, rows: Rows, *, capacity: int) -> _Range | None:
     """Create it; None if doubles cannot represent the raw scores exactly."""
-    extent = scored.extent
-    values = cast("Amounts", scored.raw).astype(np.float64)
+    extent, amounts = scored.extent, scored.raw
+    raw = np.full(capacity, np.nan)
+    if extent is None or amounts is None:
+        return _Range(normalizer, raw, None, 0, 0)
+    if max(abs(extent.low), abs(extent.high)) > EXACT and amounts.dtype == np.int64:
+        return None
+    values = amounts.astype(np.float64)
     if scored.present is not None:
         values[~scored.present] = np.nan
-    raw = np.full(capacity, np.nan)
     raw[rows] = values
-    if extent is None:
-        return _Range(raw, None, 0, 0)
-    if (
-        max(abs(extent.low), abs(extent.high)) > EXACT
-        and scored.raw is not None
-        and scored.raw.dtype == np.int64
-    ):
-        return None
-    return _Range(raw, extent, int((values == extent.low).sum()), int((values == extent.high).sum()))
+    lowest, highest = int((values == extent.low).sum()), int((values == extent.high).sum())
+    return _Range(normalizer, raw, extent, lowest, highest)

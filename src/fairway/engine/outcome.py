@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Remarks, Score, Scores, points_of
+from fairway.engine.forms import ChooseCalls, CyclePlugins
+from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Scores
 from fairway.engine.profile import Profile
 from fairway.engine.status import Status
 from fairway.fleet import bitmap
@@ -41,6 +42,8 @@ class Scored:
     extent: Extent | None = None
     raw: Amounts | None = None
     """Raw scores of a normalised prioritizer."""
+    skipped: bool = False
+    """Whether PreScore left the prioritizer out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +67,23 @@ class Outcome:
         *,
         context: Context,
         profile: Profile,
+        plugins: CyclePlugins,
         status: Status,
         details: Details | Callable[[], Details],
         selected: Rows = NOBODY,
+        chooser: ChooseCalls | None = None,
         wake: Micros | None = None,
         until: Micros = NEVER_CHANGES,
         relief: Status | None = None,
     ) -> None:
         self.context = context
         self.profile = profile
+        self.plugins = plugins
+        """Those that apply to the workload."""
         self.status = status
         self.selected_rows = selected
+        self.chooser = chooser
+        """The plugin that picked the hosts; None if the cycle ended before."""
         self.wake = wake
         """When a selected host stops being feasible by time alone."""
         self.until = until
@@ -151,19 +160,17 @@ class Outcome:
         return [term(plugin, weight, score, known=each) for score, each in pairs]
 
     def knows(self, prioritizer: int, rows: Rows) -> Mask:
-        """Return for which feasible rows a prioritizer, by its index in the profile, has a score."""
+        """Return for which feasible rows a prioritizer, by its index, has a score."""
         present = self.details.scored[prioritizer].present
         known: Mask = np.ones(len(rows), dtype=np.bool_)
         if present is not None:
             known &= present[np.searchsorted(self.details.rows, rows)]
-        plugin: Score = self.profile.scores[prioritizer].plugin
-        if "Remarks" in points_of(type(plugin)):
-            known &= cast("Remarks", plugin).knows(self.context, rows)
-        return known
+        remarks = self.plugins.scores[prioritizer].remarks
+        return known if remarks is None else known & remarks.knows(self.context, rows)
 
     def _ranks(self) -> Sequence[int]:
-        """Return the rank of each selected host. A custom choice may have skipped better hosts."""
-        if self.profile.choice is None:
+        """Return the rank of each selected host. The choice may have skipped better hosts."""
+        if self.chooser is None or self.chooser.by_rank:
             return range(1, len(self.selected_rows) + 1)
         details = self.details
         order = np.lexsort((self.snapshot.hosts.rank[details.rows], -details.totals))

@@ -1,17 +1,19 @@
-"""The twelve extension points, as narrow protocols. A plugin is any object with a name and some of these methods.
+"""The extension points, as narrow protocols. A plugin is any object with a name and some of these methods.
+
+Twelve points are those of kube-scheduler. Three more serve Fairway: PreEnqueue keeps workloads out of the queue,
+Prioritize selects the Score plugins of one workload, and Choose picks among the ranked hosts. The other protocols are
+optional *forms* of a point, which ``forms`` finds when a profile is built.
 
 Filter, Score and NormalizeScore have two forms. The per-host form evaluates one row with a reason;
 every plugin has it. The whole-fleet form evaluates all candidates with array operations; a plugin adds it for large
 fleets. Both must agree.
 
-The points up to NormalizeScore are pure: they read the context and return values. Reserve and Permit change only
+The points up to Choose are pure: they read the context and return values. Reserve and Permit change only
 the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore coroutines. From Reserve on, plugins get
 hosts by name and uid and no snapshot: by then its rows may belong to other hosts.
-
-Two more protocols serve the queue: QueueSort orders it, and PreEnqueue keeps workloads out of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntFlag
@@ -170,10 +172,18 @@ class GateReader(PreEnqueue, Protocol):
 @runtime_checkable
 class PreFilter(Plugin, Protocol):
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
-        """Return the rows to consider; None for all."""
+        """Return the rows to consider; None for all.
+
+        Skip leaves out the plugin's Filter, too. It must depend on the workload only.
+        """
+
+
+@runtime_checkable
+class RowPreFilter(PreFilter, Protocol):
+    """A PreFilter plugin that gives a reason for each row. Without it, a workload has only full cycles."""
 
     def admits(self, context: Context, row: int, /) -> Status:
-        """The same for one row."""
+        """Return the result of ``pre_filter`` for one row."""
 
 
 @runtime_checkable
@@ -251,6 +261,33 @@ class NormalizeScore(Plugin, Protocol):
     def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A Score plugin and its weight."""
+
+    plugin: Score
+    weight: int = 1
+    missing: int = 0
+    """The score of hosts for which the plugin has none."""
+
+
+@runtime_checkable
+class Choose(Plugin, Protocol):
+    def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows | None:
+        """Pick among the feasible rows, which are ascending, by their totals. Return the picked rows, best first.
+
+        None leaves the choice to the next plugin, at last to ``BestHosts``. It must depend on the workload only.
+        """
+
+
+@runtime_checkable
+class ChoiceExplainer(Choose, Protocol):
+    def explain_choice(
+        self, context: Context, chosen: Rows, rows: Rows, totals: Scores, /
+    ) -> Callable[[int], str | None]:
+        """Return a function that says why the choice skipped a feasible row; None if its rank is the reason."""
+
+
 @runtime_checkable
 class Reserve(Plugin, Protocol):
     def reserve(self, context: CommitContext, /) -> Status: ...
@@ -301,6 +338,7 @@ class PostBind(Plugin, Protocol):
 EXTENSION_POINTS: Mapping[str, type[Any]] = {
     point.__name__: point
     for point in (
+        PreEnqueue,
         QueueSort,
         PreFilter,
         Filter,
@@ -308,6 +346,7 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
         PreScore,
         Score,
         NormalizeScore,
+        Choose,
         Reserve,
         Permit,
         PreBind,
@@ -315,36 +354,4 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
         PostBind,
     )
 }
-
-
-_FORMS: tuple[type[Any], ...] = (
-    *EXTENSION_POINTS.values(),
-    FleetFilter,
-    FleetScore,
-    Cautious,
-    CautiousFilter,
-    Remarks,
-    Reader,
-    Waker,
-    PreEnqueue,
-    GateReader,
-    Releases,
-    CommitReader,
-)
-_KNOWN: dict[type[Any], frozenset[str]] = {}
-
-
-def points_of(kind: type[Any]) -> frozenset[str]:
-    """Return the names of the extension points and forms that a plugin class implements."""
-    found = _KNOWN.get(kind)
-    if found is None:
-        found = _KNOWN[kind] = frozenset(
-            form.__name__ for form in _FORMS if all(hasattr(kind, name) for name in _methods(form))
-        )
-    return found
-
-
-def _methods(form: type[Any]) -> list[str]:
-    return [
-        name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"
-    ]
+"""By name, in the order in which they are called."""

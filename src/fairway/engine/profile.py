@@ -1,55 +1,283 @@
-"""The ordered plugins and weights that place one kind of workload."""
+"""The plugins and weights that place one kind of workload, built once and used for every workload.
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+``ProfileSpec`` is what a configuration says: names by extension point. ``build_profile`` checks it, creates one
+instance of each plugin for all its points, and finds the forms of each plugin, so that a cycle calls plain tuples.
+"""
 
-from fairway.engine.points import Context, Filter, Plugin, PostFilter, PreFilter, Score, Scores, points_of
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from fairway.engine.choice import BestHosts
+from fairway.engine.errors import ProfileError
+from fairway.engine.forms import (
+    ChooseCalls,
+    FilterCalls,
+    PreFilterCalls,
+    ScoreCalls,
+    choose_calls,
+    filter_calls,
+    points_of,
+    pre_filter_calls,
+    score_calls,
+)
+from fairway.engine.points import (
+    EXTENSION_POINTS,
+    Bind,
+    Choose,
+    Filter,
+    Permit,
+    Plugin,
+    PostBind,
+    PostFilter,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    PreScore,
+    QueueSort,
+    Reserve,
+    Weighted,
+)
+from fairway.engine.registry import Registry
 from fairway.engine.status import Status
-from fairway.fleet.bitmap import Rows
+
+UNKNOWN_POINT: Final = "profile {profile}: there is no extension point {point}; write one of {points}"
+NOT_IMPLEMENTED: Final = (
+    "profile {profile}: plugin {plugin} does not implement {point}, only {implemented}: remove it there"
+)
+NO_POINT: Final = (
+    "profile {profile}: plugin {plugin} does not implement {point}, nor any other extension point"
+)
+ENABLED_TWICE: Final = "profile {profile}: plugin {plugin} is enabled twice at {point}: remove one of the two"
+SEVERAL_SORTS: Final = (
+    "profile {profile}: {plugins} are enabled at QueueSort, and a queue has one order: keep one of them"
+)
+COMES_WITH_SCORE: Final = (
+    "profile {profile}: plugin {plugin} cannot be enabled at NormalizeScore, which comes with Score"
+)
+NEGATIVE_WEIGHT: Final = (
+    "profile {profile}: the weight of plugin {plugin} at Score must be at least 1, or 0 for the default of 1; "
+    "got {weight}"
+)
+TOO_HEAVY: Final = (
+    "profile {profile}: the weights of its Score plugins add up to {sum}, so that totals may exceed 64 bits; "
+    "the largest sum is {most}"
+)
+DEFAULT_WEIGHT: Final = 1
+HIGHEST_SCORE: Final = 100
+LARGEST_WEIGHT_SUM: Final = ((1 << 63) - 1) // HIGHEST_SCORE
+
+_POINTS: Final = tuple(name for name in EXTENSION_POINTS if name != "NormalizeScore")
+"""The points that a profile can name; normalisation is a part of Score."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """A Score plugin and its weight."""
+class OnFault(StrEnum):
+    """What becomes of a cycle when a plugin raises or returns nonsense."""
 
-    plugin: Score
-    weight: int
-    missing: int = 0
-    """The score of hosts for which the plugin has none."""
-
-
-Choice = Callable[[Context, Rows, Scores], Rows]
-"""Picks among feasible rows with their totals, best first."""
+    FAIL = "Fail"
+    """The cycle ends with an error."""
+    SKIP = "Skip"
+    """The cycle continues without the plugin."""
 
 
-Explanation = Callable[[Context, Rows, Rows, Scores], Callable[[int], str | None]]
-"""Returns a function that explains one row, given the selected rows, all feasible rows and their totals."""
+class Enabled(NamedTuple):
+    """A plugin at an extension point. The weight counts at Score only; 0 means the default of 1."""
+
+    plugin: str
+    weight: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
-    """Compared by identity, because memos refer to this object."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSpec:
+    """A profile as data."""
 
     name: str
-    pre_filters: tuple[PreFilter, ...] = ()
-    filters: tuple[Filter, ...] = ()
-    post_filters: tuple[PostFilter, ...] = ()
+    points: Mapping[str, tuple[Enabled, ...]] = field(default_factory=dict)
+    """The plugins by extension point, such as ``Filter``, in the order of their calls."""
+    args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keyword arguments by plugin."""
+    on_fault: OnFault = OnFault.FAIL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Profile:
+    """Compared by identity, because memos refer to this object. ``build_profile`` and ``assemble`` create it."""
+
+    name: str
+    on_fault: OnFault
+    pre_enqueues: tuple[PreEnqueue, ...]
+    queue_sort: QueueSort | None
+    """None for the default order of the queue."""
+    pre_filters: tuple[PreFilterCalls, ...]
+    filters: tuple[FilterCalls, ...]
+    post_filters: tuple[PostFilter, ...]
     """Called in this order when the filters leave no host."""
-    scores: tuple[Weighted, ...] = ()
-    refusal: Status | None = None
+    pre_scores: tuple[PreScore, ...]
+    """Those without a Score; the others are called just before their Score."""
+    scores: tuple[ScoreCalls, ...]
+    refusal: Status | None
     """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
-    choice: Choice | None = None
-    """Replaces choosing the best; a profile with one always runs full cycles."""
-    explain_choice: Explanation | None = None
-    """Explains why the choice skipped a feasible row; None if its rank is the reason."""
-    extra: tuple[Plugin, ...] = ()
-    """Plugins at the points after NormalizeScore, and QueueSort."""
+    choosers: tuple[ChooseCalls, ...]
+    """The first that does not leave the choice to the next one decides; the last one is BestHosts."""
+    reserves: tuple[Reserve, ...]
+    permits: tuple[Permit, ...]
+    pre_binds: tuple[PreBind, ...]
+    binds: tuple[Bind, ...]
+    post_binds: tuple[PostBind, ...]
 
-    def plugins(self) -> tuple[Plugin, ...]:
-        scorers = (scorer.plugin for scorer in self.scores)
-        return (*self.pre_filters, *self.filters, *self.post_filters, *scorers, *self.extra)
 
-    def at(self, point: str) -> tuple[Any, ...]:
-        """Return this profile's plugins at an extension point, in order."""
-        return tuple(plugin for plugin in self.plugins() if point in points_of(type(plugin)))
+def assemble(
+    *,
+    name: str,
+    on_fault: OnFault = OnFault.FAIL,
+    pre_enqueues: Sequence[PreEnqueue] = (),
+    queue_sort: QueueSort | None = None,
+    pre_filters: Sequence[PreFilter] = (),
+    filters: Sequence[Filter] = (),
+    post_filters: Sequence[PostFilter] = (),
+    pre_scores: Sequence[PreScore] | None = None,
+    scores: Sequence[Weighted] = (),
+    refusal: Status | None = None,
+    choosers: Sequence[Choose] = (),
+    reserves: Sequence[Reserve] = (),
+    permits: Sequence[Permit] = (),
+    pre_binds: Sequence[PreBind] = (),
+    binds: Sequence[Bind] = (),
+    post_binds: Sequence[PostBind] = (),
+) -> Profile:
+    """Create a profile of these plugins. ``pre_scores`` None enables the PreScore of each Score plugin."""
+    scoring = {id(each.plugin) for each in scores}
+    prepared = None if pre_scores is None else {id(each) for each in pre_scores}
+    return Profile(
+        name=name,
+        on_fault=on_fault,
+        pre_enqueues=tuple(pre_enqueues),
+        queue_sort=queue_sort,
+        pre_filters=tuple(map(pre_filter_calls, pre_filters)),
+        filters=tuple(map(filter_calls, filters)),
+        post_filters=tuple(post_filters),
+        pre_scores=tuple(each for each in pre_scores or () if id(each) not in scoring),
+        scores=tuple(
+            score_calls(each, prepares=prepared is None or id(each.plugin) in prepared) for each in scores
+        ),
+        refusal=refusal,
+        choosers=tuple(map(choose_calls, (*choosers, BestHosts()))),
+        reserves=tuple(reserves),
+        permits=tuple(permits),
+        pre_binds=tuple(pre_binds),
+        binds=tuple(binds),
+        post_binds=tuple(post_binds),
+    )
+
+
+def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
+    """Create the plugins of a profile. Raise ProfileError."""
+    _check(spec, registry)
+    instances: dict[str, Any] = {}
+    for enabled in spec.points.values():
+        for name, _ in enabled:
+            if name not in instances:
+                instances[name] = registry.build(name, spec.args.get(name))
+
+    def at(point: str) -> list[Any]:
+        return [instances[name] for name, _ in spec.points.get(point, ())]
+
+    return assemble(
+        name=spec.name,
+        on_fault=spec.on_fault,
+        pre_enqueues=at("PreEnqueue"),
+        queue_sort=next(iter(at("QueueSort")), None),
+        pre_filters=at("PreFilter"),
+        filters=at("Filter"),
+        post_filters=at("PostFilter"),
+        pre_scores=at("PreScore"),
+        scores=[
+            Weighted(instances[name], weight or DEFAULT_WEIGHT)
+            for name, weight in spec.points.get("Score", ())
+        ],
+        choosers=at("Choose"),
+        reserves=at("Reserve"),
+        permits=at("Permit"),
+        pre_binds=at("PreBind"),
+        binds=at("Bind"),
+        post_binds=at("PostBind"),
+    )
+
+
+def plugins_of(profile: Profile) -> tuple[Plugin, ...]:
+    """Return the plugins of a profile, each once, in the order in which they are first called."""
+    sort: Iterable[Plugin] = () if profile.queue_sort is None else (profile.queue_sort,)
+    found: Iterable[Plugin] = (
+        *profile.pre_enqueues,
+        *sort,
+        *(each.plugin for each in profile.pre_filters),
+        *(each.plugin for each in profile.filters),
+        *profile.post_filters,
+        *profile.pre_scores,
+        *(each.plugin for each in profile.scores),
+        *(each.plugin for each in profile.choosers),
+        *profile.reserves,
+        *profile.permits,
+        *profile.pre_binds,
+        *profile.binds,
+        *profile.post_binds,
+    )
+    return tuple({id(each): each for each in found}.values())
+
+
+def _check(spec: ProfileSpec, registry: Registry) -> None:
+    for point, enabled in spec.points.items():
+        if point == "NormalizeScore" and enabled:
+            name = enabled[0].plugin
+            raise ProfileError(
+                COMES_WITH_SCORE.format(profile=spec.name, plugin=name), plugin=name, point=point
+            )
+        if point not in EXTENSION_POINTS:
+            points = ", ".join(_POINTS)
+            raise ProfileError(
+                UNKNOWN_POINT.format(profile=spec.name, point=point, points=points), point=point
+            )
+        seen: set[str] = set()
+        for name, _ in enabled:
+            _check_plugin(spec, registry, point=point, name=name, seen=seen)
+    for name in spec.args:
+        registry.kind(name)
+    _check_sort(spec)
+    _check_weights(spec)
+
+
+def _check_plugin(spec: ProfileSpec, registry: Registry, *, point: str, name: str, seen: set[str]) -> None:
+    if name in seen:
+        raise ProfileError(
+            ENABLED_TWICE.format(profile=spec.name, plugin=name, point=point), plugin=name, point=point
+        )
+    seen.add(name)
+    implemented = points_of(registry.kind(name))
+    if point not in implemented:
+        known = ", ".join(each for each in EXTENSION_POINTS if each in implemented)
+        words = NOT_IMPLEMENTED if known else NO_POINT
+        raise ProfileError(
+            words.format(profile=spec.name, plugin=name, point=point, implemented=known),
+            plugin=name,
+            point=point,
+        )
+
+
+def _check_sort(spec: ProfileSpec) -> None:
+    sorts = [name for name, _ in spec.points.get("QueueSort", ())]
+    if len(sorts) > 1:
+        words = SEVERAL_SORTS.format(profile=spec.name, plugins=" and ".join(sorts))
+        raise ProfileError(words, plugin=sorts[1], point="QueueSort")
+
+
+def _check_weights(spec: ProfileSpec) -> None:
+    weights = spec.points.get("Score", ())
+    for name, weight in weights:
+        if weight < 0:
+            words = NEGATIVE_WEIGHT.format(profile=spec.name, plugin=name, weight=weight)
+            raise ProfileError(words, plugin=name, point="Score")
+    total = sum(weight or DEFAULT_WEIGHT for _, weight in weights)
+    if total > LARGEST_WEIGHT_SUM:
+        words = TOO_HEAVY.format(profile=spec.name, sum=total, most=LARGEST_WEIGHT_SUM)
+        raise ProfileError(words, point="Score")

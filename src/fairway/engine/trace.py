@@ -6,13 +6,12 @@ it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
 from fairway.engine.cycle import rejection
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Remarks, Score, points_of
+from fairway.engine.points import Remarks
 from fairway.engine.status import Status
 
 NOT_CHOSEN = "passed every filter, but {better} better {hosts} the {wanted} wanted"
@@ -106,26 +105,24 @@ class Trace:
                     score=int(each.scores[at]),
                     weight=each.weight,
                     known=bool(outcome.knows(number, np.array([row]))[0]),
-                    note=self._note(scorer.plugin, row),
+                    note=self._note(scorer.remarks, row),
                 )
                 for number, (each, scorer) in enumerate(
-                    zip(details.scored, outcome.profile.scores, strict=True)
+                    zip(details.scored, outcome.plugins.scores, strict=True)
                 )
             ),
         )
 
-    def _note(self, plugin: Score, row: int) -> str:
-        if "Remarks" not in points_of(type(plugin)):
-            return ""
-        return cast("Remarks", plugin).remark(self._outcome.context, row)
+    def _note(self, remarks: Remarks | None, row: int) -> str:
+        return "" if remarks is None else remarks.remark(self._outcome.context, row)
 
     def _why_not(self, row: int, rank: int) -> str:
         outcome = self._outcome
-        explain = outcome.profile.explain_choice
-        if explain is not None:
+        chooser = outcome.chooser
+        if chooser is not None and chooser.explainer is not None:
             if self._objection is None:
                 details = outcome.details
-                self._objection = explain(
+                self._objection = chooser.explainer.explain_choice(
                     outcome.context, outcome.selected_rows, details.rows, details.totals
                 )
             words = self._objection(row)
@@ -135,8 +132,8 @@ class Trace:
         if wanted == 0:
             return NONE_WANTED
         better = rank - 1
-        if outcome.profile.choice is not None:
-            # A custom choice may have skipped better hosts, too.
+        if chooser is not None and not chooser.by_rank:
+            # The choice may have skipped better hosts, too.
             ranks = self._rank_by_row()
             better = sum(ranks[chosen] < rank for chosen in self._selected)
         if wanted is None or better < wanted:
@@ -153,4 +150,4 @@ class Trace:
     def verdict(self, row: int) -> Status:
         """Return the status of the first plugin that rejects the row; the cycle's own status if there is none."""
         outcome = self._outcome
-        return rejection(outcome.context, outcome.profile, row) or outcome.status
+        return rejection(outcome.context, outcome.plugins, row) or outcome.status

@@ -13,8 +13,8 @@ from fairway.api.placement import (
     PrioritizerConfig,
     ScoreCoordinate,
 )
-from fairway.engine.points import Filter, Score
-from fairway.engine.profile import Profile, Weighted
+from fairway.engine.points import Filter, Score, Weighted
+from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import Status, misconfigured
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES, Allocatable
@@ -127,14 +127,13 @@ def profile_of(placement: Placement, *, trust: Trust | None = None, pace: Pace |
     known = tuple(dict.fromkeys(_excluding(scores, trust)))
     if known:
         filters.append(MissingScore(wanted=known))
-    return Profile(
+    return assemble(
         name="placement",
         pre_filters=(ClusterSets(namespace=owner[0], wanted=spec.clusterSets),),
         filters=tuple(filters),
         scores=scores,
         refusal=refusal,
-        choice=spread.choose if spread.constraints else None,
-        explain_choice=spread.explain if spread.constraints else None,
+        choosers=(spread,),
     )
 
 

@@ -86,8 +86,10 @@ class Spread(Timeless):
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset(each.column for each in self.constraints))
 
-    def choose(self, context: Context, rows: Rows, totals: Scores) -> Rows:
-        """Return the selected rows, best first."""
+    def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows | None:
+        """Return the selected rows, best first; None without constraints."""
+        if not self.constraints:
+            return None
         snapshot = context.snapshot
         wanted = len(rows) if context.workload.wanted is None else min(context.workload.wanted, len(rows))
         if wanted <= 0:
@@ -101,8 +103,8 @@ class Spread(Timeless):
             taken.append(row)
         return ordered[np.isin(ordered, np.array(taken, dtype=np.int64))]
 
-    def explain(
-        self, context: Context, chosen: Rows, rows: Rows, totals: Scores
+    def explain_choice(
+        self, context: Context, chosen: Rows, rows: Rows, totals: Scores, /
     ) -> Callable[[int], str | None]:
         """Explain which constraint kept a feasible row out; None for a row that ranks below all chosen ones."""
         wanted = len(rows) if context.workload.wanted is None else context.workload.wanted

@@ -121,7 +121,9 @@ class _BarrierFinder:
         snapshot, labels = self._snapshot, self._source.metadata.labels
         bound = snapshot.bindings.get(self._workload.namespace, frozenset())
         wanted = frozenset(self._spec.clusterSets)
-        plugin = next(each for each in self._outcome.profile.pre_filters if isinstance(each, ClusterSets))
+        plugin = next(
+            each.plugin for each in self._outcome.plugins.pre_filters if isinstance(each.plugin, ClusterSets)
+        )
         eligible = frozenset(plugin.found(snapshot).eligible)
         mine = [
             name
@@ -146,7 +148,9 @@ class _BarrierFinder:
 
     def predicates(self) -> Iterator[Edit]:
         """Yield edits for the first mismatch of each predicate."""
-        plugin = next(each for each in self._outcome.profile.filters if isinstance(each, Predicate))
+        plugin = next(
+            each.plugin for each in self._outcome.plugins.filters if isinstance(each.plugin, Predicate)
+        )
         for source, compiled in zip(self._spec.predicates, plugin.compiled, strict=True):
             if not compiled.labels.matches(self._source.metadata.labels):
                 yield from self._selected_by(compiled.labels, cells.LABEL)
@@ -230,9 +234,11 @@ class _BarrierFinder:
     def unknown(self, words: str) -> Barrier:
         """Yield edits that publish the first missing score; the value depends on the other clusters."""
         weights: dict[str, int] = {}
-        for each in self._outcome.profile.scores:
+        for each in self._outcome.plugins.scores:
             weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
-        plugin = next(each for each in self._outcome.profile.filters if isinstance(each, MissingScore))
+        plugin = next(
+            each.plugin for each in self._outcome.plugins.filters if isinstance(each.plugin, MissingScore)
+        )
         wanted = next(each for each in plugin.wanted if each.why_not(self._outcome.context, self._row))
         edit: NumericEdit
         if isinstance(wanted, AddOn):
@@ -291,7 +297,7 @@ class _BarrierFinder:
 
     def _wanted_taints(self) -> Iterator[Edit]:
         """Yield edits that remove taints which cost points."""
-        for each in self._outcome.profile.scores:
+        for each in self._outcome.plugins.scores:
             if isinstance(each.plugin, TaintPreference) and each.weight > 0:
                 for taint in self._source.spec.taints:
                     if taint.effect == PREFER_NO_SELECT:
@@ -299,8 +305,8 @@ class _BarrierFinder:
 
     def _numeric_candidates(self, gap: int) -> Iterator[NumericCandidate]:
         weights: dict[str, int] = {}
-        plugins = {each.plugin.name: each.plugin for each in self._outcome.profile.scores}
-        for each in self._outcome.profile.scores:
+        plugins = {each.plugin.name: each.plugin for each in self._outcome.plugins.scores}
+        for each in self._outcome.plugins.scores:
             weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
         for name, weight in weights.items():
             plugin = plugins[name]
@@ -325,7 +331,7 @@ class _BarrierFinder:
         _, resource, score = name.split("/", 2)
         prefix = f"AddOn/{resource}/"
         weighed = tuple(sorted(each.removeprefix(prefix) for each in plugins if each.startswith(prefix)))
-        scorers = (each for each in self._outcome.profile.scores if each.plugin.name == name)
+        scorers = (each for each in self._outcome.plugins.scores if each.plugin.name == name)
         return score_edit(
             self._world,
             self._cluster,
@@ -341,7 +347,7 @@ class _BarrierFinder:
     def _calculator(self, name: str, *, up: bool) -> tuple[NumericEdit, int]:
         column = self._snapshot.score_column((cells.CALCULATOR, name.lower()))
         present = bool(column.present[self._row])
-        scorers = (each for each in self._outcome.profile.scores if each.plugin.name == name)
+        scorers = (each for each in self._outcome.plugins.scores if each.plugin.name == name)
         base = int(column.values[self._row]) if present else next(each.missing for each in scorers)
         values = np.abs(column.values[self._outcome.details.rows].astype(np.float64))
         farthest = min(FARTHEST * max(100, int(values.max(initial=0.0))), LARGEST)

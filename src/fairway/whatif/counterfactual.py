@@ -309,7 +309,7 @@ def _kinds(edits: tuple[Edit, ...]) -> tuple[tuple[object, ...], ...]:
 
 def _margin(outcome: Outcome, cluster: str) -> Margin | None:
     """Return the margin; None if a spread policy decides, which has no margin in points."""
-    if outcome.profile.choice is not None:
+    if outcome.chooser is None or not outcome.chooser.by_rank:
         return None
     chosen = set(outcome.selected)
     totals = outcome.totals_by_name()

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fairway.api.meta import find_condition
+from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
+from fairway.engine.status import Status
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
 from fairway.placement.conditions import SATISFIED
@@ -107,8 +109,9 @@ def _rejections(outcome: Outcome, rejected: Iterable[HostTrace]) -> Iterator[Rej
     groups: dict[tuple[str, str], list[str]] = {}
     for each in rejected:
         groups.setdefault((each.rejected_by, each.reason), []).append(each.host)
-    profile = outcome.profile
-    place = {each.name: at for at, each in enumerate((*profile.pre_filters, *profile.filters))}
+    names = [each.plugin.name for each in outcome.plugins.pre_filters]
+    names += [each.plugin.name for each in outcome.plugins.filters]
+    place = {name: at for at, name in enumerate(names)}
     for (plugin, reason), names in sorted(
         groups.items(), key=lambda item: (place.get(item[0][0], len(place)), -len(item[1]), item[0])
     ):
@@ -129,11 +132,13 @@ def _about(outcome: Outcome, cluster: str, what_if: Counterfactual) -> ClusterAn
 
 
 def _checks(outcome: Outcome, row: int) -> Iterator[Check]:
-    for plugin in outcome.profile.pre_filters:
-        status = plugin.admits(outcome.context, row)
-        bad = status.rejects or status.aborts
-        yield Check(plugin.name, not bad, status.message if bad else "")
-    for each in outcome.profile.filters:
-        status = each.filter(outcome.context, row)
-        bad = status.rejects or status.aborts
-        yield Check(each.name, not bad, status.message if bad else "")
+    plugins = outcome.plugins
+    for calls, admitted in zip(plugins.pre_filters, plugins.admitted, strict=True):
+        yield _check(calls.plugin.name, cycle.admission(outcome.context, calls, admitted, row))
+    for each in plugins.filters:
+        yield _check(each.plugin.name, each.plugin.filter(outcome.context, row))
+
+
+def _check(plugin: str, status: Status) -> Check:
+    bad = status.rejects or status.aborts
+    return Check(plugin, not bad, status.message if bad else "")

@@ -7,7 +7,7 @@ from engine.toys import Admit, Refuse, Work, fleet_of
 from fairway.clusters import cells
 from fairway.engine import cycle
 from fairway.engine.points import Context, Filter, PreFilter, Reads, Timeless
-from fairway.engine.profile import Profile
+from fairway.engine.profile import assemble
 from fairway.engine.queue import Rejection, rejections_of
 from fairway.engine.status import failed, misconfigured
 
@@ -31,7 +31,7 @@ class Declares(Refuse, Timeless):
 def rejections(
     *filters: Filter, pre: tuple[PreFilter, ...] = (), hosts: tuple[str, ...] = ("a", "b")
 ) -> tuple[Rejection, ...]:
-    profile = Profile(name="toy", pre_filters=pre, filters=filters)
+    profile = assemble(name="toy", pre_filters=pre, filters=filters)
     return rejections_of(cycle.run(fleet_of(*hosts).snapshot(), Work(), profile, now=0))
 
 

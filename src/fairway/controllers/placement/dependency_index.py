@@ -10,13 +10,12 @@ would requeue all others, endlessly.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from fairway.api.placement import Placement
 from fairway.api.selector import LabelSelector
 from fairway.clusters import cells
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Reader, points_of
 from fairway.fleet.column import Key
 from fairway.fleet.journal import Change
 
@@ -38,18 +37,19 @@ class Dependencies:
 
 
 def dependencies_of(outcome: Outcome, placement: Placement) -> Dependencies:
-    context, profile = outcome.context, outcome.profile
+    context, plugins = outcome.context, outcome.plugins
     wide: set[Key] = set(_told(placement))
     narrow: set[Key] = set()
     anything = False
-    for plugin in (*profile.pre_filters, *profile.filters):
-        if "Reader" in points_of(type(plugin)):
-            reads = cast("Reader", plugin).reads(context)
+    admitting = len(plugins.pre_filters) + len(plugins.filters)
+    for reader in plugins.readers[:admitting]:
+        if reader is not None:
+            reads = reader.reads(context)
             wide |= reads.cells | reads.shared
             anything = anything or reads.anything
-    for scorer in profile.scores:
-        if "Reader" in points_of(type(scorer.plugin)):
-            reads = cast("Reader", scorer.plugin).reads(context)
+    for scorer in plugins.scores:
+        if scorer.reader is not None:
+            reads = scorer.reader.reads(context)
             narrow |= reads.cells
             wide |= reads.shared
             anything = anything or reads.anything

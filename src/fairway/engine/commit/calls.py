@@ -55,11 +55,11 @@ class CommitPlugins:
     @classmethod
     def of(cls, profile: Profile) -> "CommitPlugins":
         return cls(
-            binds=profile.at("Bind"),
-            reserves=profile.at("Reserve"),
-            permits=profile.at("Permit"),
-            pre_binds=profile.at("PreBind"),
-            post_binds=profile.at("PostBind"),
+            binds=profile.binds,
+            reserves=profile.reserves,
+            permits=profile.permits,
+            pre_binds=profile.pre_binds,
+            post_binds=profile.post_binds,
             profile=profile.name,
         )
 

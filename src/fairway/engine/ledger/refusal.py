@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fairway.engine.errors import EngineError
 from fairway.engine.workload import HostKey, WorkloadKey
 
 MOST_HOLDERS = 5
@@ -17,7 +18,7 @@ UNKNOWN_EARMARK = "host {host} has no earmark {id}"
 SOURCE_TOO_SMALL = "earmarks of {source} on host {host} exceed what it holds: {resource} {asked} of {held}"
 
 
-class LedgerError(Exception):
+class LedgerError(EngineError):
     """A change that the ledger refuses. The transaction is discarded as a whole."""
 
 

@@ -1,14 +1,14 @@
 """Which plugins turned a workload away in a scheduling cycle, for the queue."""
 
 from collections.abc import Iterator
-from typing import cast
 
+from fairway.engine.forms import FilterCalls
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Context, Plugin, Reader, Reads, points_of
+from fairway.engine.points import Context, Reader, Reads
 from fairway.engine.queue.entry import Rejection
 from fairway.engine.queue.plugins import EVERYTHING
 from fairway.engine.status import Code
-from fairway.fleet.bitmap import count
+from fairway.fleet.bitmap import Bits, count, rows_of
 
 HOSTS_REJECTED = "rejects {count} of {candidates} hosts"
 NO_HOSTS = "there are no hosts"
@@ -27,37 +27,53 @@ def rejections_of(outcome: Outcome) -> tuple[Rejection, ...]:
         )
     if status.aborts:
         return ()
+    if status.rejects:
+        blamed = (each for each in outcome.profile.pre_filters if each.plugin.name == status.plugin)
+        reads = EVERYTHING if (each := next(blamed, None)) is None else _reads(each.reader, outcome.context)
+        return (Rejection(plugin=status.plugin, reads=reads, reasons=status.reasons),)
     empty = Rejection(plugin=outcome.profile.name, reads=EVERYTHING, reasons=(NO_HOSTS,))
     return tuple(_rejections(outcome)) or (empty,)
 
 
 def _rejections(outcome: Outcome) -> Iterator[Rejection]:
-    details, context, profile = outcome.details, outcome.context, outcome.profile
+    details, context, plugins = outcome.details, outcome.context, outcome.plugins
     live, eligible = count(outcome.snapshot.live), count(details.eligible)
     if eligible < live:
         # PreFilter plugins return sets that are intersected, so each of them may have removed a host.
-        for plugin in profile.pre_filters:
+        for calls in plugins.pre_filters:
             yield Rejection(
-                plugin=plugin.name, reads=_reads(plugin, context), reasons=_reason(live, eligible)
+                plugin=calls.plugin.name, reads=_reads(calls.reader, context), reasons=_reason(live, eligible)
             )
-    before = eligible
-    for stage, each in zip(details.stages, profile.filters, strict=True):
-        after = count(stage.survivors)
-        if after < before:
-            yield Rejection(plugin=each.name, reads=_reads(each, context), reasons=_reason(before, after))
-        before = after
+    before = details.eligible
+    for stage, each in zip(details.stages, plugins.filters, strict=True):
+        left, passed = count(before), count(stage.survivors)
+        if passed < left:
+            yield Rejection(
+                plugin=each.plugin.name,
+                reads=_reads(each.reader, context),
+                reasons=_reason(left, passed),
+                pending=_is_pending(each, context, before & ~stage.survivors),
+            )
+        before = stage.survivors
+
+
+def _is_pending(calls: FilterCalls, context: Context, rejected: Bits) -> bool:
+    """Return whether an external action must complete for one of the hosts; the whole-fleet form cannot say so."""
+    return calls.fleet is None and any(
+        calls.plugin.filter(context, row).code is Code.PENDING for row in rows_of(rejected).tolist()
+    )
 
 
 def _reason(before: int, after: int) -> tuple[str, ...]:
     return (HOSTS_REJECTED.format(count=before - after, candidates=before),)
 
 
-def _reads(plugin: Plugin, context: Context) -> Reads:
+def _reads(reader: Reader | None, context: Context) -> Reads:
     """Return what a plugin reads; everything if it does not declare that, or fails to: it must not sleep forever."""
-    if "Reader" not in points_of(type(plugin)):
+    if reader is None:
         return EVERYTHING
     try:
-        reads: object = cast("Reader", plugin).reads(context)
+        reads: object = reader.reads(context)
     except Exception:
         return EVERYTHING
     return reads if isinstance(reads, Reads) else EVERYTHING

@@ -82,16 +82,16 @@ class Scene:
     def _drain(self, placement: Placement) -> Pool:
         context = self.context(placement)
         profile = self.workload(placement).profile
-        status, eligible = cycle.pre_filter(context, profile)
+        status, eligible, plugins = cycle.pre_filter(context, profile)
         if status.aborts:
             eligible = self.snapshot.none()
         matching = candidates = survivors = eligible
-        for plugin in profile.filters:
-            status, passed = cycle.filter_rows(context, plugin, survivors, whole_fleet=True)
+        for each in plugins.filters:
+            status, passed = cycle.filter_rows(context, each, survivors, whole_fleet=True)
             survivors = survivors if status.aborts else passed
-            if plugin.name == predicate.NAME:
+            if each.plugin.name == predicate.NAME:
                 matching = survivors
-            if plugin.name != missing_score.NAME:
+            if each.plugin.name != missing_score.NAME:
                 candidates = survivors
         return Pool(eligible=eligible, matching=matching, candidates=candidates, surviving=survivors)
 

@@ -1,0 +1,175 @@
+# mypy: disable-error-code="type-abstract"
+"""Which extension points and optional forms a plugin implements, found once, when a profile is built.
+
+The cycle then calls typed fields: ``calls.fleet.filter_fleet(...)`` if ``calls.fleet`` is not None.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from fairway.engine.choice import BestHosts
+from fairway.engine.points import (
+    EXTENSION_POINTS,
+    Cautious,
+    CautiousFilter,
+    ChoiceExplainer,
+    Choose,
+    CommitReader,
+    Filter,
+    FleetFilter,
+    FleetScore,
+    GateReader,
+    NormalizeScore,
+    PreFilter,
+    PreScore,
+    Reader,
+    Releases,
+    Remarks,
+    RowPreFilter,
+    Score,
+    Waker,
+    Weighted,
+)
+from fairway.fleet.bitmap import Bits
+
+_FORMS: tuple[type[Any], ...] = (
+    *EXTENSION_POINTS.values(),
+    RowPreFilter,
+    FleetFilter,
+    FleetScore,
+    Cautious,
+    CautiousFilter,
+    Remarks,
+    Reader,
+    Waker,
+    ChoiceExplainer,
+    GateReader,
+    Releases,
+    CommitReader,
+)
+_KNOWN: dict[type[Any], frozenset[type[Any]]] = {}
+
+FormT = TypeVar("FormT")
+
+
+def forms_of(kind: type[Any]) -> frozenset[type[Any]]:
+    """Return the extension points and forms that a plugin class implements."""
+    found = _KNOWN.get(kind)
+    if found is None:
+        found = _KNOWN[kind] = frozenset(
+            form for form in _FORMS if all(hasattr(kind, name) for name in _methods(form))
+        )
+    return found
+
+
+def points_of(kind: type[Any]) -> frozenset[str]:
+    """Return the names of the extension points and forms that a plugin class implements."""
+    return frozenset(form.__name__ for form in forms_of(kind))
+
+
+def find_form(plugin: object, form: type[FormT]) -> FormT | None:
+    """Return the plugin if it implements the form."""
+    return cast("FormT", plugin) if form in forms_of(type(plugin)) else None
+
+
+def _methods(form: type[Any]) -> list[str]:
+    return [
+        name for base in form.__mro__ for name in vars(base) if not name.startswith("_") and name != "name"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterCalls:
+    plugin: PreFilter
+    by_row: RowPreFilter | None
+    reader: Reader | None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCalls:
+    plugin: Filter
+    fleet: FleetFilter | None
+    warner: CautiousFilter | None
+    waker: Waker | None
+    reader: Reader | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCalls:
+    plugin: Score
+    weight: int
+    missing: int
+    """The score of hosts for which the plugin has none."""
+    prepare: PreScore | None
+    fleet: FleetScore | None
+    normalizer: NormalizeScore | None
+    warner: Cautious | None
+    remarks: Remarks | None
+    reader: Reader | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseCalls:
+    plugin: Choose
+    explainer: ChoiceExplainer | None
+    by_rank: bool
+    """Whether the choice is always that of ``BestHosts``, so that an incremental cycle can make it."""
+
+
+def pre_filter_calls(plugin: PreFilter) -> PreFilterCalls:
+    return PreFilterCalls(
+        plugin=plugin, by_row=find_form(plugin, RowPreFilter), reader=find_form(plugin, Reader)
+    )
+
+
+def filter_calls(plugin: Filter) -> FilterCalls:
+    return FilterCalls(
+        plugin=plugin,
+        fleet=find_form(plugin, FleetFilter),
+        warner=find_form(plugin, CautiousFilter),
+        waker=find_form(plugin, Waker),
+        reader=find_form(plugin, Reader),
+    )
+
+
+def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
+    """``prepares`` is whether the plugin's PreScore is enabled."""
+    plugin = weighted.plugin
+    prepare = find_form(plugin, PreScore) if prepares else None
+    return ScoreCalls(
+        plugin=plugin,
+        weight=weighted.weight,
+        missing=weighted.missing,
+        prepare=prepare,
+        fleet=find_form(plugin, FleetScore),
+        normalizer=find_form(plugin, NormalizeScore),
+        warner=None if prepare is None else find_form(plugin, Cautious),
+        remarks=find_form(plugin, Remarks),
+        reader=find_form(plugin, Reader),
+    )
+
+
+def choose_calls(plugin: Choose) -> ChooseCalls:
+    return ChooseCalls(
+        plugin=plugin, explainer=find_form(plugin, ChoiceExplainer), by_rank=type(plugin) is BestHosts
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CyclePlugins:
+    """The plugins of a profile that apply to one workload."""
+
+    pre_filters: tuple[PreFilterCalls, ...]
+    admitted: tuple[Bits | None, ...]
+    """The rows that each PreFilter plugin returned."""
+    filters: tuple[FilterCalls, ...]
+    scores: tuple[ScoreCalls, ...]
+
+    @property
+    def readers(self) -> tuple[Reader | None, ...]:
+        """Return one of each plugin: of those that decide whether a host is feasible first."""
+        return (
+            *(each.reader for each in self.pre_filters),
+            *(each.reader for each in self.filters),
+            *(each.reader for each in self.scores),
+        )
