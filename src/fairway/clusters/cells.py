@@ -33,6 +33,8 @@ SCORES = "scores"
 """``("scores", resource name)``: any change of that AddOnPlacementScore. Never a column, only reported."""
 CALCULATOR = "calculator"
 """``("calculator", calculator)``, from ManagedClusterScore."""
+DEBIT = "debit"
+"""``("debit", resource name, score name)``: expected change of a score by decisions since it was published."""
 DECISIONS: Key = ("decisions",)
 """Number of decisions that name the host."""
 
@@ -75,7 +77,7 @@ def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
         return NumberColumn(capacity=capacity, stamp=stamp)
     if kind in (SCORE, SCORE_OBJECT, CALCULATOR):
         return ScoreColumn(capacity=capacity, stamp=stamp)
-    if key == DECISIONS:
+    if key == DECISIONS or kind == DEBIT:
         return CountColumn(capacity=capacity, stamp=stamp)
     return CodeColumn(capacity=capacity, stamp=stamp)
 

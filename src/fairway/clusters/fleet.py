@@ -9,7 +9,8 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.clusters import cells
-from fairway.clusters.decisions import Decisions, Holding
+from fairway.clusters.debits import Debits, Deltas
+from fairway.clusters.decisions import Decisions, Holding, Owner
 from fairway.clusters.hostset import HostSet, host_set
 from fairway.clusters.scores import (
     CalculatorTable,
@@ -35,6 +36,7 @@ class Fleet(Table[ManagedCluster]):
         self._sets: dict[str, HostSet] = {}
         self._bindings: dict[str, frozenset[str]] = {}
         self._decisions = Decisions()
+        self._debits = Debits()
         self._scores: dict[str, ScoreTable] = {}
         self._calculators: dict[str, CalculatorTable] = {}
         self._stamps: dict[tuple[str, str], int] = {}
@@ -66,6 +68,7 @@ class Fleet(Table[ManagedCluster]):
         return self._put(cluster.metadata.name, cluster)
 
     def delete_cluster(self, name: str) -> Change:
+        self._clear_debits(name)
         return self._drop(name)
 
     def _added(self, key: Key, row: int, name: str) -> bool:
@@ -133,7 +136,8 @@ class Fleet(Table[ManagedCluster]):
         for score in scores:
             tables.setdefault(score.metadata.name, {})[score.metadata.namespace] = score
         self._scores = tables
-        for key in [key for key in self._columns if key[0] in cells.PUBLISHED]:
+        self._debits = Debits(stamp=self._journal.generation + 1)
+        for key in [key for key in self._columns if key[0] in cells.PUBLISHED or key[0] == cells.DEBIT]:
             del self._columns[key]
         self._journal.forget()
 
@@ -155,6 +159,8 @@ class Fleet(Table[ManagedCluster]):
                 cell = score_cell(self._scores, cluster, key)
                 if self._own_column(key).write(row, cell) and key[0] == cells.SCORE:
                     changed.add(key)
+        if self._debits.of(cluster):
+            changed |= self._clear_debits(cluster, resource=name)
         return self._record(() if row is None else (row,), changed)
 
     def upsert_cluster_score(self, score: ManagedClusterScore) -> Change:
@@ -221,12 +227,58 @@ class Fleet(Table[ManagedCluster]):
                         else:
                             decisions.outsiders.pop(cluster, None)
             changed.add(cells.DECISIONS)
+            if len(self._debits):
+                changed |= self._release_debits(old, before)
         changed.update(
             (cells.OWN_DECISIONS, *source.owner)
             for source in (old, holding)
             if source is not None and source.owner is not None
         )
         return self._record(tuple(rows), changed)
+
+    # Debits
+
+    def debit(self, owner: Owner, clusters: Iterable[str], deltas: Deltas) -> Change:
+        """Expect a placement's new decisions to change scores of these clusters, until the scores are published."""
+        rows: set[int] = set()
+        changed: set[Key] = set()
+        for cluster in clusters:
+            if (row := self._hosts.row_of.get(cluster)) is not None:
+                changed |= self._put_debit(cluster, owner, deltas)
+                rows.add(row)
+        return self._record(tuple(rows), changed) if changed else NOTHING
+
+    def _release_debits(self, old: Holding | None, before: Iterable[str]) -> set[Key]:
+        """Drop a placement's debits of clusters that its decisions no longer name."""
+        changed: set[Key] = set()
+        if old is not None and old.owner is not None:
+            held = self._decisions.counted(old.owner)
+            for cluster in before:
+                if cluster not in held and old.owner in self._debits.of(cluster):
+                    changed |= self._put_debit(cluster, old.owner, {})
+        return changed
+
+    def _clear_debits(self, cluster: str, *, resource: str | None = None) -> set[Key]:
+        """Drop all debits of a cluster, or those of one AddOnPlacementScore."""
+        changed: set[Key] = set()
+        for owner, deltas in self._debits.of(cluster).items():
+            kept = {
+                key: delta for key, delta in deltas.items() if resource is not None and key[0] != resource
+            }
+            changed |= self._put_debit(cluster, owner, kept)
+        return changed
+
+    def _put_debit(self, cluster: str, owner: Owner, deltas: Deltas) -> set[Key]:
+        self._debits = self._own(self._debits)
+        old = self._debits.put(cluster, owner, deltas)
+        row = self._hosts.row_of.get(cluster)
+        changed: set[Key] = set()
+        for resource, score in {each for each in (*old, *deltas) if old.get(each) != deltas.get(each)}:
+            key = (cells.DEBIT, resource, score)
+            changed.add(key)
+            if row is not None and key in self._columns:
+                self._own_column(key).write(row, self._debits.total(cluster, resource, score))
+        return changed
 
     # Copy on write
 

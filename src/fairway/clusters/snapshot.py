@@ -8,6 +8,7 @@ import numpy as np
 from fairway.api.cluster import ManagedCluster
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters import cells
+from fairway.clusters.debits import Debits
 from fairway.clusters.decisions import Decisions, Owner
 from fairway.clusters.hostset import HostSet
 from fairway.clusters.scores import CalculatorTable, ScoreTable, cell_of
@@ -24,7 +25,7 @@ NOT_CLUSTERS = (
 
 
 class ClusterSnapshot(Snapshot[ManagedCluster]):
-    __slots__ = ("_held", "bindings", "calculators", "decisions", "scores", "sets")
+    __slots__ = ("_held", "bindings", "calculators", "debits", "decisions", "scores", "sets")
 
     def __init__(self, fleet: "Fleet") -> None:
         super().__init__(fleet)
@@ -32,6 +33,7 @@ class ClusterSnapshot(Snapshot[ManagedCluster]):
         self.bindings: Mapping[str, frozenset[str]] = fleet._bindings
         """Names of the bindings by namespace."""
         self.decisions: Decisions = fleet._decisions
+        self.debits: Debits = fleet._debits
         self.scores: Mapping[str, ScoreTable] = fleet._scores
         self.calculators: Mapping[str, CalculatorTable] = fleet._calculators
         self._held: tuple[Owner, Rows] | None = None
@@ -52,6 +54,10 @@ class ClusterSnapshot(Snapshot[ManagedCluster]):
     def _fill(self, column: Any, key: Key) -> None:
         if isinstance(column, ScoreColumn):
             column.fill(self._published(key))
+        elif key[0] == cells.DEBIT:
+            for cluster in self.debits.clusters():
+                if (row := self.hosts.row_of.get(cluster)) is not None:
+                    column.write(row, self.debits.total(cluster, key[1], key[2]))
         else:
             super()._fill(column, key)
 
