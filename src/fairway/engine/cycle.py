@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fairway.engine.fault import Fault, FaultError
 from fairway.engine.forms import ChooseCalls, CyclePlugins, FilterCalls, PreFilterCalls, ScoreCalls
 from fairway.engine.outcome import NOBODY, Details, Outcome, Scored, Stage
 from fairway.engine.points import (
@@ -22,7 +23,7 @@ from fairway.engine.points import (
     Score,
     Scores,
 )
-from fairway.engine.profile import Profile
+from fairway.engine.profile import OnFault, Profile, without
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -31,6 +32,9 @@ from fairway.fleet.snapshot import Snapshot
 
 NOT_ADMITTED = "is not among the hosts that PreFilter plugin {plugin} admits"
 WRONG_PRE_FILTER = "PreFilter plugin {plugin} returned {code}, which PreFilter does not allow: {reasons}"
+SKIPPED_PLUGIN = "{fault}; skipped"
+FAULT_RETRY: Micros = 10_000_000
+"""Time after which a cycle with a faulty plugin runs again, even if nothing changes."""
 _STOPS = (Code.PENDING, Code.WAIT)
 
 
@@ -42,8 +46,51 @@ def run(
     now: Micros,
     whole_fleet: bool = True,
 ) -> Outcome:
-    """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome."""
-    context = Context(snapshot=snapshot, workload=workload, now=now)
+    """Run the cycle. ``whole_fleet=False`` calls every plugin host by host: slower, with the same outcome.
+
+    A fault of a third-party plugin ends the cycle with an error, or the cycle runs again without the plugin, as the
+    profile says.
+    """
+    faults: tuple[Fault, ...] = ()
+    while True:
+        context = Context(snapshot=snapshot, workload=workload, now=now)
+        try:
+            outcome = _run(context, profile, whole_fleet=whole_fleet)
+        except FaultError as error:
+            faults = (*faults, error.fault)
+            if profile.on_fault is not OnFault.SKIP:
+                return _faulted(context, profile, faults)
+            profile = without(profile, error.fault.plugin)
+        else:
+            return _with_faults(outcome, faults) if faults else outcome
+
+
+def _faulted(context: Context, profile: Profile, faults: tuple[Fault, ...]) -> Outcome:
+    details = Details(eligible=context.snapshot.none())
+    status = failed(str(faults[-1]), plugin=faults[-1].plugin)
+    plugins = CyclePlugins((), (), (), ())
+    return Outcome(
+        context=context,
+        profile=profile,
+        plugins=plugins,
+        status=status,
+        details=details,
+        until=context.now + FAULT_RETRY,
+        faults=faults,
+    )
+
+
+def _with_faults(outcome: Outcome, faults: tuple[Fault, ...]) -> Outcome:
+    """Return the outcome of a cycle that skipped plugins, with a warning: it is retried."""
+    outcome.faults = faults
+    outcome.until = min(outcome.until, outcome.context.now + FAULT_RETRY)
+    if not outcome.status.aborts:
+        reasons = tuple(SKIPPED_PLUGIN.format(fault=fault) for fault in faults)
+        outcome.status = Status(Code.WARNING, reasons, plugin=faults[0].plugin)
+    return outcome
+
+
+def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
     final, eligible, plugins = pre_filter(context, profile)
 
     def ended(status: Status, relief: Status | None = None) -> Outcome:
@@ -197,6 +244,13 @@ def post_filter(context: Context, profile: Profile, plugins: CyclePlugins) -> St
 
 def rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:
     """Return the status of the first plugin that rejects the row; None if all accept it."""
+    try:
+        return _rejection(context, plugins, row)
+    except FaultError as error:
+        return failed(str(error.fault), plugin=error.fault.plugin)
+
+
+def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:
     for calls, bits in zip(plugins.pre_filters, plugins.admitted, strict=True):
         status = admission(context, calls, bits, row)
         if status.rejects or status.aborts:

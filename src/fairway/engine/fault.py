@@ -22,7 +22,17 @@ class Fault:
         return f"plugin {self.plugin} at {self.point} {self.reason}"
 
 
-def raised(plugin: str, point: str, error: Exception) -> Fault:
+class FaultError(Exception):
+    """Raised by the guard of a third-party plugin; the cycle then does what the profile says."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def raised(plugin: str, point: str, error: BaseException) -> Fault:
+    if isinstance(error, FaultError):
+        return error.fault
     try:
         words = str(error)
     except Exception:  # the error itself is the plugin's code

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from fairway.engine import cycle, ranking
+from fairway.engine.fault import FaultError
 from fairway.engine.forms import CyclePlugins
 from fairway.engine.memo import Memo
-from fairway.engine.outcome import Outcome
+from fairway.engine.outcome import Details, Outcome
 from fairway.engine.points import Context, CycleWorkload
+from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
@@ -70,11 +72,19 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         plugins=memo.plugins,
         chooser=memo.chooser,
         status=_status(memo, context),
-        details=lambda: cycle.run(snapshot, workload, profile, now=now).details,
+        details=lambda: _details(snapshot, workload, profile, now=now),
         selected=np.array(best, dtype=np.int64),
         wake=cycle.wake_of(context, memo.plugins),
         until=memo.until,
     )
+
+
+def _details(snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros) -> Details:
+    """Return the details of a full cycle, which are those of this one, unless a plugin fails now."""
+    outcome = cycle.run(snapshot, workload, profile, now=now)
+    if outcome.faults:
+        raise FaultError(outcome.faults[0])
+    return outcome.details
 
 
 def _ask(memo: Memo, context: Context, row: int) -> bool:

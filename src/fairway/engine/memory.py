@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairway.engine import cycle
+from fairway.engine.fault import FaultError
 from fairway.engine.following import follow
 from fairway.engine.memo import Memo, remember
 from fairway.engine.outcome import Outcome
@@ -39,7 +40,7 @@ class Memory:
         memo = self._memos.get(key)
         if memo is not None:
             if memo.profile is profile and memo.since <= now < memo.until:
-                followed = follow(memo, snapshot, workload, now=now)
+                followed = self._follow(memo, snapshot, workload, now=now)
                 if followed is not None:
                     self.followed += 1
                     self._memos.move_to_end(key)
@@ -47,11 +48,27 @@ class Memory:
                     return followed
             self._drop(key)
         outcome = cycle.run(snapshot, workload, profile, now=now)
-        memo = remember(outcome)
+        memo = self._remember(outcome)
         if memo is not None and memo.size <= self._limit:
             self._memos[key] = memo
             self._count(memo)
         return outcome
+
+    @staticmethod
+    def _follow(
+        memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros
+    ) -> Outcome | None:
+        try:
+            return follow(memo, snapshot, workload, now=now)
+        except FaultError:
+            return None  # a full cycle handles the fault as the profile says
+
+    @staticmethod
+    def _remember(outcome: Outcome) -> Memo | None:
+        try:
+            return None if outcome.faults else remember(outcome)
+        except FaultError:
+            return None
 
     def considers(self, namespace: str, name: str, rows: Iterable[int]) -> bool:
         """Return whether one of these rows was feasible in the workload's last cycle; True if unknown."""

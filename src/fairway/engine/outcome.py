@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairway.engine.fault import Fault
 from fairway.engine.forms import ChooseCalls, CyclePlugins
 from fairway.engine.points import NEVER_CHANGES, Amounts, Context, Extent, Scores
 from fairway.engine.profile import Profile
@@ -75,6 +76,7 @@ class Outcome:
         wake: Micros | None = None,
         until: Micros = NEVER_CHANGES,
         relief: Status | None = None,
+        faults: tuple[Fault, ...] = (),
     ) -> None:
         self.context = context
         self.profile = profile
@@ -90,6 +92,8 @@ class Outcome:
         """The first time at which another cycle may have a different outcome without a change of the fleet."""
         self.relief = relief
         """Status of the PostFilter plugins when no host was left; None if they did not run."""
+        self.faults = faults
+        """Faults of third-party plugins, which ended the cycle or were skipped."""
         self._details = details
 
     @property

@@ -5,7 +5,7 @@ instance of each plugin for all its points, and finds the forms of each plugin, 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -202,6 +202,19 @@ def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
         pre_binds=at("PreBind"),
         binds=at("Bind"),
         post_binds=at("PostBind"),
+    )
+
+
+def without(profile: Profile, name: str) -> Profile:
+    """Return the profile without one plugin at the points of the scheduling cycle."""
+    return replace(
+        profile,
+        pre_filters=tuple(each for each in profile.pre_filters if each.plugin.name != name),
+        filters=tuple(each for each in profile.filters if each.plugin.name != name),
+        post_filters=tuple(each for each in profile.post_filters if each.name != name),
+        pre_scores=tuple(each for each in profile.pre_scores if each.name != name),
+        scores=tuple(each for each in profile.scores if each.plugin.name != name),
+        choosers=tuple(each for each in profile.choosers if each.plugin.name != name),
     )
 
 

@@ -26,7 +26,7 @@ NAME_TOO_LONG = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """With ``frozen``, a cluster set is invalid and decisions must not be written."""
+    """With ``frozen``, a cluster set is invalid or a plugin failed, and decisions must not be written."""
 
     outcome: Outcome
     status: Status
@@ -54,7 +54,7 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
     if len(workload.name) > LABEL_LENGTH:
         refused = failed(NAME_TOO_LONG.format(name=workload.name, length=len(workload.name)))
         return Verdict(outcome, refused, (), (), (), frozen=True)
-    if outcome.status.aborts and outcome.status.plugin == clustersets.NAME:
+    if outcome.status.aborts and (outcome.faults or outcome.status.plugin == clustersets.NAME):
         return Verdict(outcome, outcome.status, (), (), (), frozen=True)
     spec = workload.placement.spec
     division = divide(

@@ -1,0 +1,294 @@
+"""Load a SchedulerConfiguration: read the file, find plugins, and resolve and build the profiles.
+
+All problems of a file are raised at once, each with file, line, field, reason and remedy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fairway.documents import parser, positions, reader, scalars
+from fairway.engine.errors import PluginArgsError
+from fairway.engine.forms import points_of
+from fairway.engine.points import EXTENSION_POINTS
+from fairway.engine.profile import Enabled, OnFault, Profile, ProfileSpec, build_profile
+from fairway.engine.registry import Registry
+from fairway.scheduling.configuration import (
+    API_VERSION,
+    KIND,
+    MULTI_POINT,
+    PluginSet,
+    Problem,
+    ProfileConfiguration,
+    SchedulerConfiguration,
+    Steps,
+    decode,
+    format_path,
+)
+from fairway.scheduling.discovery import (
+    BrokenPlugin,
+    FoundPlugin,
+    LoadingError,
+    check_taken,
+    in_file,
+    installed,
+)
+from fairway.scheduling.guard import Supervisor, guarded_class, guarded_factory
+from fairway.scheduling.resolution import ResolvedProfile, resolve
+
+LARGEST: Final = 1 << 20
+"""Maximum size of a configuration in bytes."""
+RULES: Final = parser.Rules(depth=40, resolve=scalars.resolve_core)
+
+UNREADABLE: Final = "cannot be read ({why})"
+TOO_LARGE: Final = f"is larger than {LARGEST >> 20} MiB"
+TOO_LARGE_REMEDY: Final = "this is probably another file"
+EMPTY: Final = "is empty"
+EMPTY_REMEDY: Final = f"write at least apiVersion: {API_VERSION} and kind: {KIND}"
+NOT_YAML: Final = "is not valid YAML: {why}"
+REPAIR: Final = "repair or remove the package, or do not name the plugin here"
+BUILT_IN: Final = "fairway"
+"""Origin of built-in plugins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileProblem:
+    """A problem with its place. ``line`` counts from 1; 0 if the whole file is concerned."""
+
+    file: str
+    message: str
+    line: int = 0
+    field: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        text = ": ".join(part for part in (place, self.field, self.message) if part)
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class ConfigurationError(Exception):
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    name: str
+    origin: str
+    points: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """What every configuration starts from: the built-in plugins and the default profile."""
+
+    registry: Callable[[], Registry]
+    """Returns a new registry of the built-in plugins."""
+    sets: Mapping[str, PluginSet]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """A loaded configuration."""
+
+    configuration: SchedulerConfiguration
+    resolved: tuple[ResolvedProfile, ...]
+    profiles: Mapping[str, Profile]
+    registry: Registry
+    plugins: tuple[PluginInfo, ...]
+    broken: tuple[BrokenPlugin, ...]
+
+
+def load(path: Path | None, *, base: Base, supervisor: Supervisor) -> Scheduling:
+    """Load a file; None for the default configuration with installed plugins. Raises ConfigurationError."""
+    if path is None:
+        return _Loader(None, supervisor=supervisor, base=base).load(SchedulerConfiguration(), ())
+    data = _read(path)
+    return parse(data, path=path, base=base, supervisor=supervisor)
+
+
+def parse(data: bytes, *, path: Path, base: Base, supervisor: Supervisor) -> Scheduling:
+    """Load a configuration from text; files of plugins are relative to ``path``. Raises ConfigurationError."""
+    source = _Source.parse(data, path)
+    configuration, problems = decode(source.value)
+    return _Loader(source, supervisor=supervisor, base=base).load(configuration, problems)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        problem = FileProblem(file=str(path), message=UNREADABLE.format(why=error.strerror))
+        raise ConfigurationError([problem]) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The text of a configuration, which knows the line of each field."""
+
+    value: Any
+    path: Path
+    data: bytes
+    first: int
+
+    @classmethod
+    def parse(cls, data: bytes, path: Path) -> "_Source":
+        def refused(message: str, remedy: str, line: int = 0) -> ConfigurationError:
+            return ConfigurationError(
+                [FileProblem(file=str(path), message=message, remedy=remedy, line=line)]
+            )
+
+        if len(data) > LARGEST:
+            raise refused(TOO_LARGE, TOO_LARGE_REMEDY)
+        try:
+            document = reader.yaml_document(data, RULES)
+        except parser.DocumentError as error:
+            raise refused(NOT_YAML.format(why=error), error.remedy, error.line) from None
+        if document is None:
+            raise refused(EMPTY, EMPTY_REMEDY)
+        return cls(document.value, path, data, document.line)
+
+    def problems(self, found: Iterable[Problem]) -> list[FileProblem]:
+        document = reader.Document(value=None, number=1, line=self.first)
+        places = positions.places_of(self.data, document)
+
+        def line_of(path: Steps) -> int:
+            while path and path not in places:
+                path = path[:-1]
+            return places[path].line if path else self.first
+
+        placed = [
+            FileProblem(
+                file=str(self.path),
+                line=line_of(each.path),
+                field=format_path(each.path),
+                message=each.message,
+                remedy=each.remedy,
+            )
+            for each in found
+        ]
+        return sorted(placed, key=lambda each: each.line)
+
+
+class _Loader:
+    def __init__(self, source: _Source | None, *, base: Base, supervisor: Supervisor) -> None:
+        self._source = source
+        self._base = base
+        self._supervisor = supervisor
+        self._problems: list[Problem] = []
+        self._broken: list[BrokenPlugin] = []
+        self._registry = base.registry()
+        self._origins: dict[str, str] = {}
+
+    def load(self, configuration: SchedulerConfiguration, problems: Iterable[Problem]) -> Scheduling:
+        self._problems += problems
+        self._register(configuration)
+        points = {
+            name: points_of(self._registry.kind(name)) & EXTENSION_POINTS.keys()
+            for name in self._registry.names()
+        }
+        resolved: list[ResolvedProfile] = []
+        for profile in configuration.profiles:
+            found, wrong = resolve(profile, defaults=self._base.sets, points=points)
+            resolved.append(found)
+            self._problems += map(self._explain_broken, wrong)
+        self._raise_problems()
+        profiles = {
+            found.name: self._build(profile, found)
+            for profile, found in zip(configuration.profiles, resolved, strict=True)
+        }
+        self._raise_problems()
+        return Scheduling(
+            configuration=configuration,
+            resolved=tuple(resolved),
+            profiles={name: each for name, each in profiles.items() if each is not None},
+            registry=self._registry,
+            plugins=tuple(
+                PluginInfo(
+                    name=name,
+                    origin=self._origins[name],
+                    points=tuple(point for point in EXTENSION_POINTS if point in points[name]),
+                )
+                for name in sorted(self._origins)
+            ),
+            broken=tuple(self._broken),
+        )
+
+    def _raise_problems(self) -> None:
+        if self._problems and self._source is not None:
+            raise ConfigurationError(self._source.problems(self._problems))
+
+    def _register(self, configuration: SchedulerConfiguration) -> None:
+        for name in self._registry.names():
+            self._origins[name] = BUILT_IN
+        found: list[FoundPlugin] = []
+        for each in installed():
+            if isinstance(each, BrokenPlugin):
+                self._broken.append(each)
+            else:
+                found.append(each)
+        self._add(found)
+        for file in configuration.plugin_files:
+            if not file.name or self._source is None:
+                continue
+            shown = str(self._source.path.parent / file.name)
+            before = len(self._broken)
+            try:
+                self._add(in_file(self._source.path.parent / file.name, shown=shown))
+            except LoadingError as error:
+                self._problems.append(Problem(path=file.path, message=str(error), remedy=error.remedy))
+            for broken in self._broken[before:]:
+                self._problems.append(Problem(path=file.path, message=broken.reason))
+
+    def _add(self, found: Iterable[FoundPlugin]) -> None:
+        for each in check_taken(found, self._origins):
+            if isinstance(each, BrokenPlugin):
+                self._broken.append(each)
+                continue
+            kind = guarded_class(each.kind)
+            self._registry.register(each.name, guarded_factory(each.kind, kind, self._supervisor), kind=kind)
+
+    def _explain_broken(self, problem: Problem) -> Problem:
+        """Say why a plugin is unknown if it is one of those that cannot be loaded."""
+        for each in self._broken:
+            if f"{each.name!r}" in problem.message and problem.path[-1:] == ("name",):
+                return Problem(path=problem.path, message=str(each), remedy=REPAIR)
+        return problem
+
+    def _build(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Profile | None:
+        spec = ProfileSpec(
+            name=found.name,
+            points={
+                point: tuple(Enabled(each.name, each.weight) for each in plugins)
+                for point, plugins in found.points.items()
+            },
+            args=found.args,
+            on_fault=OnFault(found.on_plugin_fault),
+        )
+        try:
+            return build_profile(spec, self._registry)
+        except PluginArgsError:
+            self._problems += self._wrong_args(profile, found)
+            return None
+
+    def _wrong_args(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Iterable[Problem]:
+        given = {each.name: each.path for each in profile.plugin_config}
+        for name in found.plugins():
+            try:
+                self._registry.build(name, found.args.get(name))
+            except PluginArgsError as error:
+                path = given.get(name)
+                where = (*path, "args") if path is not None else self._enabled_at(profile, name)
+                yield Problem(path=where, message=str(error))
+
+    @staticmethod
+    def _enabled_at(profile: ProfileConfiguration, name: str) -> Steps:
+        for field in (*profile.sets, MULTI_POINT):
+            for each in profile.at(field).enabled:
+                if each.name == name:
+                    return each.path
+        return profile.path
