@@ -21,11 +21,12 @@ from fairway.engine.commit import CommitMachine, CommitPlugins, perform
 from fairway.engine.commit.instructions import ReadBack, RunBind, RunPostBind, RunPreBind
 from fairway.engine.dependencies import Event
 from fairway.engine.ledger import Earmark, Ledger
-from fairway.engine.points import CommitContext, Direction, Reads
+from fairway.engine.points import CommitContext, Reads
 from fairway.engine.queue import Rejection, SchedulingQueue
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.plugins.reserve_capacity import ReserveCapacity
 
 CAPACITY = {"cpu": 64_000, "memory": 256_000, "slots": 1_000_000}

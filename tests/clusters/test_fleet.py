@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from fairway.clusters import Fleet, cells
 from fairway.fleet.column import MEMBERSHIP, Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing.builders import binding, cluster, cluster_score, cluster_set, decision, score
 from strategies import NOW
@@ -15,8 +16,8 @@ def fleet_of(*names: str) -> Fleet:
     return fleet
 
 
-def changed(*rows: int, columns: set[Key]) -> Change:
-    return Change(rows=rows, columns=frozenset(columns))
+def reported(change: Change) -> tuple[tuple[int, ...], set[Key]]:
+    return change.rows, set(change.columns)
 
 
 def test_unchanged_upsert_is_no_change() -> None:
@@ -49,7 +50,7 @@ def test_deleting_missing_object_is_no_change() -> None:
 
 def test_changed_cluster_reports_row_and_columns() -> None:
     change = fleet_of("a", "b").upsert_cluster(cluster("b", member_of="", labels={"env": "prod"}))
-    assert change == changed(1, columns={("label", "env")})
+    assert reported(change) == ((1,), {("label", "env")})
 
 
 def test_change_without_column_is_a_change() -> None:
@@ -66,14 +67,15 @@ def test_added_and_deleted_hosts_report_membership() -> None:
 def test_score_change_reports_object_and_changed_scores() -> None:
     fleet = fleet_of("a")
     everything = fleet.upsert_score(score("a", {"free": 1, "busy": 2}))
-    assert everything == changed(
-        0, columns={("scores", "default"), ("score", "default", "free"), ("score", "default", "busy")}
+    assert reported(everything) == (
+        (0,),
+        {("scores", "default"), ("score", "default", "free"), ("score", "default", "busy")},
     )
     one = fleet.upsert_score(score("a", {"free": 1, "busy": 3}))
-    assert one.columns == {("scores", "default"), ("score", "default", "busy")}
+    assert one.columns.keys() == {("scores", "default"), ("score", "default", "busy")}
     until = fleet.upsert_score(score("a", {"free": 1, "busy": 3}, valid_until=NOW + timedelta(1)))
-    assert until.columns == everything.columns
-    assert fleet.delete_score("a", "default").columns == everything.columns
+    assert until.columns.keys() == everything.columns.keys()
+    assert fleet.delete_score("a", "default").columns.keys() == everything.columns.keys()
 
 
 def test_scores_before_their_cluster_are_kept() -> None:
@@ -90,28 +92,28 @@ def test_scores_before_their_cluster_are_kept() -> None:
 def test_decision_change_reports_clusters_and_owners() -> None:
     fleet = fleet_of("a", "b", "c")
     made = fleet.upsert_decision(decision("d", ["a", "elsewhere"], placement="p1"))
-    assert made == changed(0, columns={cells.DECISIONS, ("own-decisions", "ns1", "p1")})
+    assert reported(made) == ((0,), {cells.DECISIONS, ("own-decisions", "ns1", "p1")})
     moved = fleet.upsert_decision(decision("d", ["b", "elsewhere"], placement="p2"))
     assert set(moved.rows) == {0, 1}
-    assert moved.columns == {
+    assert moved.columns.keys() == {
         cells.DECISIONS,
         ("own-decisions", "ns1", "p1"),
         ("own-decisions", "ns1", "p2"),
     }
     relabelled = fleet.upsert_decision(decision("d", ["b", "elsewhere"]))
-    assert relabelled == changed(columns={("own-decisions", "ns1", "p2")})
+    assert reported(relabelled) == ((), {("own-decisions", "ns1", "p2")})
 
 
 def test_set_and_binding_changes_are_reported() -> None:
     fleet = fleet_of()
     fleet.upsert_set(cluster_set("other"))
-    assert fleet.upsert_set(cluster_set("s")).columns == {("set", "s")}
-    assert fleet.upsert_set(cluster_set("s", kind="Odd")).columns == {("set", "s")}
-    assert fleet.delete_set("s").columns == {("set", "s")}
+    assert fleet.upsert_set(cluster_set("s")).columns.keys() == {("set", "s")}
+    assert fleet.upsert_set(cluster_set("s", kind="Odd")).columns.keys() == {("set", "s")}
+    assert fleet.delete_set("s").columns.keys() == {("set", "s")}
     assert list(fleet.snapshot().sets) == ["other"]
-    assert fleet.upsert_binding(binding("s")).columns == {("bindings", "ns1")}
-    assert fleet.upsert_binding(binding("t")).columns == {("bindings", "ns1")}
-    assert fleet.delete_binding("ns1", "s").columns == {("bindings", "ns1")}
+    assert fleet.upsert_binding(binding("s")).columns.keys() == {("bindings", "ns1")}
+    assert fleet.upsert_binding(binding("t")).columns.keys() == {("bindings", "ns1")}
+    assert fleet.delete_binding("ns1", "s").columns.keys() == {("bindings", "ns1")}
     assert fleet.snapshot().bindings["ns1"] == {"t"}
 
 
@@ -129,7 +131,7 @@ def test_calculators_are_case_insensitive_and_removed_with_last_score() -> None:
     fleet = fleet_of("a")
     fleet.upsert_cluster_score(cluster_score("a", "Health", 1))
     assert list(fleet.snapshot().calculators) == ["health"]
-    assert fleet.delete_cluster_score("a", "HEALTH").columns == {("calculator", "health")}
+    assert fleet.delete_cluster_score("a", "HEALTH").columns.keys() == {("calculator", "health")}
     assert fleet.snapshot().calculators == {}
 
 
@@ -139,7 +141,7 @@ def test_new_host_reports_decisions_and_cluster_scores_made_before_it() -> None:
     fleet.upsert_cluster_score(cluster_score("b", "Health", 1))
     fleet.snapshot().score_column(("calculator", "health"))
     change = fleet.upsert_cluster(cluster("b", member_of=""))
-    assert {cells.DECISIONS, ("calculator", "health")} <= change.columns
+    assert {cells.DECISIONS, ("calculator", "health")} <= change.columns.keys()
 
 
 def test_new_host_without_decisions_reports_none() -> None:
@@ -149,6 +151,43 @@ def test_new_host_without_decisions_reports_none() -> None:
 def test_cluster_score_reports_the_row_of_its_cluster() -> None:
     fleet = fleet_of("a", "b")
     key = ("calculator", "health")
-    assert fleet.upsert_cluster_score(cluster_score("b", "Health", 1)) == changed(1, columns={key})
-    assert fleet.delete_cluster_score("b", "Health") == changed(1, columns={key})
-    assert fleet.upsert_cluster_score(cluster_score("elsewhere", "Health", 1)) == changed(columns={key})
+    assert reported(fleet.upsert_cluster_score(cluster_score("b", "Health", 1))) == ((1,), {key})
+    assert reported(fleet.delete_cluster_score("b", "Health")) == ((1,), {key})
+    assert reported(fleet.upsert_cluster_score(cluster_score("elsewhere", "Health", 1))) == ((), {key})
+
+
+def test_numbers_report_their_direction_and_labels_any() -> None:
+    cpu, env, free = ("allocatable", "cpu"), ("label", "env"), ("score", "default", "free")
+    fleet = Fleet()
+    fleet.load([cluster("a", allocatable={"cpu": "2"}, labels={"env": "b"})])
+    fleet.upsert_score(score("a", {"free": 5}))
+    fleet.upsert_decision(decision("d", ["a"]))
+    unread = fleet.upsert_cluster(cluster("a", allocatable={"cpu": "1"}, labels={"env": "b"}))
+    assert unread.columns[cpu] is Direction.ANY  # there is no column to compare with
+    view = fleet.snapshot()
+    view.numbers(cpu), view.codes(env), view.score_column(free)
+    up = fleet.upsert_cluster(cluster("a", allocatable={"cpu": "3"}, labels={"env": "a"}))
+    assert (up.columns[cpu], up.columns[env]) == (Direction.UP, Direction.ANY)
+    down = fleet.upsert_cluster(cluster("a", allocatable={"cpu": "2500m"}, labels={"env": "a"}))
+    assert down.columns[cpu] is Direction.DOWN
+    gone = fleet.upsert_cluster(cluster("a", labels={"env": "a"}))
+    assert gone.columns[cpu] is Direction.ANY
+    assert fleet.upsert_score(score("a", {"free": 6})).columns[free] is Direction.UP
+    assert fleet.upsert_score(score("a", {"free": 4})).columns[free] is Direction.DOWN
+    later = fleet.upsert_score(score("a", {"free": 3}, valid_until=NOW))
+    assert later.columns[free] is Direction.ANY  # the last one may have expired
+    assert fleet.delete_score("a", "default").columns[free] is Direction.ANY
+    assert fleet.upsert_decision(decision("e", ["a"])).columns[cells.DECISIONS] is Direction.UP
+    assert fleet.upsert_decision(decision("e", ["b"])).columns[cells.DECISIONS] is Direction.ANY
+    assert fleet.delete_decision("ns1", "d").columns[cells.DECISIONS] is Direction.DOWN
+
+
+def test_changes_name_their_hosts_also_deleted_ones() -> None:
+    fleet = fleet_of("a")
+    added = fleet.upsert_cluster(cluster("b"))
+    assert (added.hosts, added.added) == (("b",), True)
+    changed = fleet.upsert_decision(decision("d", ["b", "elsewhere"]))
+    assert (changed.hosts, changed.added) == (("b",), False)
+    deleted = fleet.delete_cluster("b")
+    assert (deleted.hosts, deleted.added) == (("b",), False)
+    assert set(deleted.columns.values()) == {Direction.ANY}

@@ -21,13 +21,14 @@ from fairway.engine.commit.instructions import (
     RunPostBind,
     RunPreBind,
 )
-from fairway.engine.points import CommitContext, Direction, Reads
+from fairway.engine.points import CommitContext, Reads
 from fairway.engine.profile import assemble
 from fairway.engine.queue import SchedulingQueue, State
 from fairway.engine.state import CycleState
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, unschedulable
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND
 
 KEY = WorkloadKey("ns", "a", "1")

@@ -18,11 +18,12 @@ from fairway.engine.commit import CommitMachine, CommitPlugins, Instruction, per
 from fairway.engine.commit.instructions import Bound, Cancel, ReadBack, RunBind, RunPostBind, RunPreBind
 from fairway.engine.dependencies import Event
 from fairway.engine.ledger import Ledger
-from fairway.engine.points import CommitContext, Direction
+from fairway.engine.points import CommitContext
 from fairway.engine.queue import Rejection, SchedulingQueue, State
 from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND
 from fairway.plugins.reserve_capacity import ReserveCapacity, columns_of
 

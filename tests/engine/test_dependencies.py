@@ -1,9 +1,11 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
-from fairway.engine.points import Direction, Reads
+from fairway.engine.dependencies import Dependencies, DependencyIndex, Event, event_of
+from fairway.engine.points import Reads
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
+from fairway.fleet.journal import Change
 
 CPU: Key = ("free", "cpu")
 ENV: Key = ("label", "env")
@@ -23,6 +25,12 @@ def test_reads_of_several_plugins_are_joined_with_their_directions() -> None:
     assert Dependencies.of([up, down]).columns == {CPU: Direction.ANY, ENV: Direction.ANY}
     assert not Dependencies.of([up, down]).anything
     assert Dependencies.of([up, Reads(anything=True)]).anything
+
+
+def test_event_of_a_change_has_its_hosts_columns_and_directions() -> None:
+    change = Change(rows=(3,), columns={CPU: Direction.UP}, hosts=("n1",), added=True)
+    expected = Event(label="n1 added", hosts=frozenset({"n1"}), columns={CPU: Direction.UP}, added=True)
+    assert event_of(change, label="n1 added") == expected
 
 
 def test_column_of_considered_hosts_concerns_only_events_of_these_hosts() -> None:

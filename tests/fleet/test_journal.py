@@ -1,8 +1,9 @@
+from fairway.fleet.direction import Direction
 from fairway.fleet.journal import NOTHING, Change, Journal
 
 
 def change(number: int) -> Change:
-    return Change(rows=(number,), columns=frozenset({("label", str(number))}))
+    return Change(rows=(number,), columns={("label", str(number)): Direction.ANY})
 
 
 def journal_of(count: int, *, limit: int = 4) -> Journal:
@@ -49,4 +50,4 @@ def test_forgotten_journal_cannot_be_followed() -> None:
 
 
 def test_empty_change_concerns_no_rows() -> None:
-    assert Change(rows=(), columns=frozenset()) == NOTHING
+    assert Change(rows=(), columns={}) == NOTHING

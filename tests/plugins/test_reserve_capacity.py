@@ -1,9 +1,10 @@
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.forms import points_of
 from fairway.engine.ledger import Ledger
-from fairway.engine.points import CommitContext, Direction
+from fairway.engine.points import CommitContext
 from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.fleet.direction import Direction
 from fairway.plugins.reserve_capacity import ReserveCapacity, grantable
 
 HOSTS = (HostKey("n1", "u1"), HostKey("n2", "u2"))

@@ -15,8 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.selector import compile_selector
 from fairway.clusters import ClusterSnapshot, Fleet, cells
+from fairway.clusters.scores import score_item
 from fairway.fleet import bitmap, hosts, selection
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.journal import NOTHING, Change
 from fairway.testing import builders
 from strategies import (
@@ -115,6 +117,19 @@ class FleetMachine(RuleBasedStateMachine):
                 assert change == NOTHING
             elif kind == "cluster" and old is not None:
                 assert reported(change) == {each for each in CLUSTER_KEYS if differs(each, old, thing)}
+                for resource, text in thing.status.allocatable.items():
+                    before, after = (
+                        cells.amount_of(each.status.allocatable, resource) for each in (old, thing)
+                    )
+                    if text != old.status.allocatable.get(resource):
+                        direction = change.columns[cells.ALLOCATABLE, resource]
+                        assert direction in possible(before, after)
+            elif kind == "score" and old is not None:
+                for name in SCORE_NAMES:
+                    (value, expiry), (other, later) = (score_item(each, name) for each in (old, thing))
+                    if (value, expiry) != (other, later):
+                        direction = change.columns[cells.SCORE, thing.metadata.name, name]
+                        assert direction in possible(value if expiry == later else None, other)
             self.model[key] = thing
 
     @rule(data=st.data())
@@ -213,6 +228,13 @@ DELETES: dict[str, Callable[[Fleet, str, str], Change]] = {
 
 def reported(change: Change) -> set[Key]:
     return {key for key in change.columns if key in CLUSTER_KEYS}
+
+
+def possible(old: float | None, new: float | None) -> tuple[Direction, ...]:
+    """The directions that may be reported. Any is allowed: without a column there is nothing to compare with."""
+    if old is None or new is None or old == new:
+        return (Direction.ANY,)
+    return (Direction.UP if old < new else Direction.DOWN, Direction.ANY)
 
 
 def differs(key: Key, old: Any, new: Any) -> bool:

@@ -1,6 +1,6 @@
 """ManagedClusters as a table, with the sets, bindings, scores and decisions that placements read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from fairway.api.cluster import ManagedCluster
@@ -22,6 +22,7 @@ from fairway.clusters.scores import (
 )
 from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.fleet.column import CountColumn, Key
+from fairway.fleet.direction import ANY, DOWN, NONE, UP, Direction
 from fairway.fleet.journal import NOTHING, Change
 from fairway.fleet.table import Table
 
@@ -71,24 +72,23 @@ class Fleet(Table[ManagedCluster]):
         self._clear_debits(name)
         return self._drop(name)
 
-    def _added(self, key: Key, row: int, name: str) -> bool:
-        kind = key[0]
-        if kind in cells.PUBLISHED:
-            self._own_column(key).write(row, score_cell(self._scores, name, key))
-        elif kind == cells.CALCULATOR:
-            self._own_column(key).write(row, calculator_cell(self._calculators, name, key))
-        elif key == cells.DECISIONS and name in self._decisions.outsiders:
-            self._own_column(key).write(row, self._own_decisions().outsiders.pop(name))
-        else:
-            return False
-        return True
+    def _write_others(self, row: int, name: str) -> Iterator[Key]:
+        for key in self._columns:
+            kind = key[0]
+            if kind in cells.PUBLISHED:
+                self._own_column(key).write(row, score_cell(self._scores, name, key))
+            elif kind == cells.CALCULATOR:
+                self._own_column(key).write(row, calculator_cell(self._calculators, name, key))
+            elif key == cells.DECISIONS and name in self._decisions.outsiders:
+                self._own_column(key).write(row, self._own_decisions().outsiders.pop(name))
+            else:
+                continue
+            yield key
 
-    def _removed(self, key: Key, row: int, name: str) -> bool:
-        if key == cells.DECISIONS:
-            held = int(self._counts().values[row])
-            if held:
-                self._own_decisions().outsiders[name] = held
-        return super()._removed(key, row, name)
+    def _set_aside(self, row: int, name: str) -> None:
+        held = int(self._counts().values[row])
+        if held:
+            self._own_decisions().outsiders[name] = held
 
     # Sets and bindings
 
@@ -97,13 +97,13 @@ class Fleet(Table[ManagedCluster]):
         if self._sets.get(compiled.name) == compiled:
             return NOTHING
         self._sets = {**self._sets, compiled.name: compiled}
-        return self._record((), {(cells.SETS, compiled.name)})
+        return self._record(Change((), {(cells.SETS, compiled.name): ANY}))
 
     def delete_set(self, name: str) -> Change:
         if name not in self._sets:
             return NOTHING
         self._sets = {key: value for key, value in self._sets.items() if key != name}
-        return self._record((), {(cells.SETS, name)})
+        return self._record(Change((), {(cells.SETS, name): ANY}))
 
     def upsert_binding(self, binding: ManagedClusterSetBinding) -> Change:
         return self._bind(binding.metadata.namespace, binding.metadata.name, bound=True)
@@ -120,7 +120,7 @@ class Fleet(Table[ManagedCluster]):
         if not bindings[namespace]:
             del bindings[namespace]
         self._bindings = bindings
-        return self._record((), {(cells.BINDINGS, namespace)})
+        return self._record(Change((), {(cells.BINDINGS, namespace): ANY}))
 
     # Scores
 
@@ -148,20 +148,20 @@ class Fleet(Table[ManagedCluster]):
         self._scores = self._own_table(self._scores, (cells.SCORE, name))
         _put(self._scores, name, cluster, score)
         row = self._hosts.row_of.get(cluster)
-        changed: set[Key] = {(cells.SCORES, name)}
+        changed: dict[Key, Direction] = {(cells.SCORES, name): ANY}
         for item in {
             item.name for source in (old, score) if source is not None for item in source.status.scores
         }:
             if old is None or score is None or score_item(old, item) != score_item(score, item):
-                changed.add((cells.SCORE, name, item))
+                changed[cells.SCORE, name, item] = ANY
         for key in self._columns:
             if key[0] in cells.PUBLISHED and key[1] == name and row is not None:
-                cell = score_cell(self._scores, cluster, key)
-                if self._own_column(key).write(row, cell) and key[0] == cells.SCORE:
-                    changed.add(key)
+                written = self._own_column(key).write(row, score_cell(self._scores, cluster, key))
+                if written and key[0] == cells.SCORE:
+                    changed[key] = written
         if self._debits.of(cluster):
-            changed |= self._clear_debits(cluster, resource=name)
-        return self._record(() if row is None else (row,), changed)
+            changed.update(dict.fromkeys(self._clear_debits(cluster, resource=name), ANY))
+        return self._record_host(cluster, row, changed)
 
     def upsert_cluster_score(self, score: ManagedClusterScore) -> Change:
         """Ignore a score whose name does not start with its cluster's name."""
@@ -179,9 +179,13 @@ class Fleet(Table[ManagedCluster]):
         self._calculators = self._own_table(self._calculators, key)
         _put(self._calculators, calculator, cluster, score)
         row = self._hosts.row_of.get(cluster)
+        written = NONE
         if row is not None and key in self._columns:
-            self._own_column(key).write(row, calculator_cell(self._calculators, cluster, key))
-        return self._record(() if row is None else (row,), {key})
+            written = self._own_column(key).write(row, calculator_cell(self._calculators, cluster, key))
+        return self._record_host(cluster, row, {key: written or ANY})
+
+    def _record_host(self, name: str, row: int | None, changed: dict[Key, Direction]) -> Change:
+        return self._record(Change((), changed) if row is None else Change((row,), changed, (name,)))
 
     # Decisions
 
@@ -206,7 +210,7 @@ class Fleet(Table[ManagedCluster]):
             return NOTHING
         decisions = self._own_decisions()
         old = decisions.put(namespace, name, holding)
-        changed: set[Key] = set()
+        changed: dict[Key, Direction] = {}
         self._own_column(cells.DECISIONS)
         counts = self._counts()
         before = old.clusters if old is not None else ()
@@ -226,27 +230,29 @@ class Fleet(Table[ManagedCluster]):
                             decisions.outsiders[cluster] = left
                         else:
                             decisions.outsiders.pop(cluster, None)
-            changed.add(cells.DECISIONS)
+            fewer, more = DOWN if before else 0, UP if after else 0
+            changed[cells.DECISIONS] = Direction(fewer | more)
             if len(self._debits):
-                changed |= self._release_debits(old, before)
-        changed.update(
-            (cells.OWN_DECISIONS, *source.owner)
-            for source in (old, holding)
-            if source is not None and source.owner is not None
-        )
-        return self._record(tuple(rows), changed)
+                changed.update(dict.fromkeys(self._release_debits(old, before), ANY))
+        for source in (old, holding):
+            if source is not None and source.owner is not None:
+                changed[cells.OWN_DECISIONS, *source.owner] = ANY
+        names = self._hosts.names
+        return self._record(Change(tuple(rows), changed, tuple([names[row] for row in rows])))
 
     # Debits
 
     def debit(self, owner: Owner, clusters: Iterable[str], deltas: Deltas) -> Change:
         """Expect a placement's new decisions to change scores of these clusters, until the scores are published."""
-        rows: set[int] = set()
+        debited: dict[int, str] = {}
         changed: set[Key] = set()
         for cluster in clusters:
             if (row := self._hosts.row_of.get(cluster)) is not None:
                 changed |= self._put_debit(cluster, owner, deltas)
-                rows.add(row)
-        return self._record(tuple(rows), changed) if changed else NOTHING
+                debited[row] = cluster
+        if not changed:
+            return NOTHING
+        return self._record(Change(tuple(debited), dict.fromkeys(changed, ANY), tuple(debited.values())))
 
     def _release_debits(self, old: Holding | None, before: Iterable[str]) -> set[Key]:
         """Drop a placement's debits of clusters that its decisions no longer name."""

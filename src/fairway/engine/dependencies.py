@@ -12,9 +12,11 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from fairway.engine.points import Direction, Reads
+from fairway.engine.points import Reads
 from fairway.engine.workload import WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
+from fairway.fleet.journal import Change
 
 OwnerT = TypeVar("OwnerT")
 
@@ -34,6 +36,11 @@ class Event:
     """Whether anything may have changed: concerns every workload."""
     excluded: WorkloadKey | None = None
     """The workload that caused the event by giving up its place, which must not wake itself."""
+
+
+def event_of(change: Change, *, label: str) -> Event:
+    """Return a change of the fleet as an event."""
+    return Event(label=label, hosts=frozenset(change.hosts), columns=change.columns, added=change.added)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
             else:
                 # Changed scores cannot make an infeasible row feasible.
                 rows.update([row for row in change.rows if keys.item(row) != ABSENT])
-            columns |= change.columns
+            columns.update(change.columns)
             if len(rows) > FEW:
                 return None
     context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)

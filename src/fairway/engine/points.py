@@ -16,7 +16,6 @@ hosts by name and uid and no snapshot: by then its rows may belong to other host
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import IntFlag
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +26,7 @@ from fairway.engine.status import Status
 from fairway.engine.workload import HostKey, Workload
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import NEVER, Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
@@ -89,15 +89,6 @@ class Extent(NamedTuple):
 class Plugin(Protocol):
     @property
     def name(self) -> str: ...
-
-
-class Direction(IntFlag):
-    """How a cell changed. A label that got another value, or a new cell, changed in any direction."""
-
-    NONE = 0
-    UP = 1
-    DOWN = 2
-    ANY = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """One attribute of all hosts, as an array.
 
-A column is written cell by cell and read as a whole. ``write`` returns whether the cell changed. ``fork`` returns a
-private copy, which the fleet uses for a write while a snapshot shares the column.
+A column is written cell by cell and read as a whole. ``write`` returns in which direction the cell changed.
+``fork`` returns a private copy, which the table uses for a write while a snapshot shares the column.
 """
 
 from collections.abc import Hashable, Iterable
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
+from fairway.fleet.direction import ANY, DOWN, NONE, UP, Direction
 
 Key = tuple[str, ...]
 """A column's name: its kind and what follows, such as ``("label", "env")`` or ``("score", "default", "cpu")``."""
@@ -31,9 +32,9 @@ KEPT_BITMAPS = 1024
 
 class Column(Protocol):
     stamp: int
-    """The fleet's generation when this copy of the column was created; see ``Fleet.snapshot``."""
+    """The table's generation when this copy of the column was created; see ``Table``."""
 
-    def write(self, row: int, value: Any, /) -> bool: ...
+    def write(self, row: int, value: Any, /) -> Direction: ...
     def fork(self) -> "Column": ...
     def grow(self, capacity: int, /) -> None: ...
 
@@ -99,10 +100,10 @@ class CodeColumn:
         """Number of bitmaps."""
         return len(self._bitmaps)
 
-    def write(self, row: int, value: Any, /) -> bool:
+    def write(self, row: int, value: Any, /) -> Direction:
         old = int(self.codes[row])
         if self.values[old] == value:
-            return False
+            return NONE
         new = 0 if value is None else self._take(value)
         self.codes[row] = new
         if old:
@@ -113,7 +114,7 @@ class CodeColumn:
                 bitmap.put(bits[old], row, False)
             if new in bits:
                 bitmap.put(bits[new], row, True)
-        return True
+        return ANY
 
     def fill(self, values: list[Hashable | None]) -> None:
         """Write rows 0, 1, 2, … of an empty column at once."""
@@ -177,13 +178,13 @@ class NumberColumn:
         self.values: npt.NDArray[np.float64] = np.full(capacity, np.nan)
         self.stamp = stamp
 
-    def write(self, row: int, value: Any, /) -> bool:
+    def write(self, row: int, value: Any, /) -> Direction:
         number = np.nan if value is None else float(value)
         old = self.values[row]
         if old == number or (old != old and number != number):
-            return False
+            return NONE
         self.values[row] = number
-        return True
+        return UP if old < number else DOWN if old > number else ANY
 
     def fill(self, values: list[float | None]) -> None:
         """Write rows 0, 1, 2, … of an empty column at once."""
@@ -218,21 +219,26 @@ class ScoreColumn:
             self._earliest = int(self.expires.min(initial=NEVER))
         return self._earliest
 
-    def write(self, row: int, value: Any, /) -> bool:
+    def write(self, row: int, value: Any, /) -> Direction:
         """The value is a pair (score or None when the object lacks this score, expiry), or None."""
         if value is None:
             score, expires, present = 0, NEVER, False
         else:
             given, expires = value
             score, present = (0, False) if given is None else (given, True)
-        if self.values[row] == score and self.expires[row] == expires and bool(self.present[row]) == present:
-            return False
+        old = self.values[row]
+        same = bool(self.expires[row] == expires and self.present[row] == present)
+        if same and old == score:
+            return NONE
         self.values[row] = score
         if self._earliest is not None:
             self._earliest = None if self.expires[row] == self._earliest else min(self._earliest, expires)
         self.expires[row] = expires
         self.present[row] = present
-        return True
+        if same:
+            return UP if old < score else DOWN
+        # A score that expires later may be valid where the last one was not.
+        return ANY
 
     def fill(self, cells: Iterable[tuple[int, tuple[int | None, int]]]) -> None:
         """Write rows of an empty column at once, as pairs of row and value of ``write``."""
@@ -270,13 +276,14 @@ class CountColumn:
         self.values: npt.NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self.stamp = stamp
 
-    def write(self, row: int, value: Any, /) -> bool:
+    def write(self, row: int, value: Any, /) -> Direction:
         """None counts 0."""
         count = value or 0
-        if self.values[row] == count:
-            return False
+        old = self.values[row]
+        if old == count:
+            return NONE
         self.values[row] = count
-        return True
+        return UP if old < count else DOWN
 
     def fill(self, values: list[int | None]) -> None:
         """Write rows 0, 1, 2, … of an empty column at once."""

@@ -4,7 +4,7 @@ A row's result is dropped when one of the columns it was computed from changes, 
 request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from fairway.fleet import bitmap
@@ -86,7 +86,7 @@ class Derived:
         self._generation = snapshot.generation
         return self._known, self._result
 
-    def _touched(self, columns: frozenset[Key]) -> bool:
+    def _touched(self, columns: Mapping[Key, object]) -> bool:
         return self._reads is None or MEMBERSHIP in columns or not self._reads.isdisjoint(columns)
 
     @staticmethod

@@ -1,24 +1,29 @@
 """The journal: the last few thousand changes, so that caches can be updated instead of rebuilt."""
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One effective write: the columns it changed, and the rows it changed them in.
 
     ``rows`` is empty for changes that concern no host: a set, a binding, an unknown cluster name.
     """
 
     rows: tuple[int, ...]
-    columns: frozenset[Key]
+    columns: Mapping[Key, Direction]
+    """The direction is ANY unless all changed cells of the column went up, or all went down."""
+    hosts: tuple[str, ...] = ()
+    """Names of the hosts in ``rows``, also of a deleted one."""
+    added: bool = False
+    """Whether the host is new. It has new cells in every column, also in those where it has no value."""
 
 
-NOTHING = Change(rows=(), columns=frozenset())
+NOTHING = Change(rows=(), columns={})
 
 
 class Journal:

@@ -7,12 +7,13 @@ to it while a snapshot that shares it is still alive.
 A kind of host derives from ``Table``, and adds the methods by which its objects come in.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from fairway.fleet.column import MEMBERSHIP, Column, Key
 from fairway.fleet.derived import Derived
+from fairway.fleet.direction import ANY
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.journal import NOTHING, Change, Journal
 from fairway.fleet.schema import Schema
@@ -82,41 +83,43 @@ class Table(Generic[Host]):
         if not changed and old == host:
             return NOTHING
         self._own_hosts().objects[row] = host
+        directions = dict.fromkeys(changed, ANY)
         for key in changed:
             if key in self._columns:
-                self._own_column(key).write(row, self._schema.cell_reader(key)(host))
-        return self._record((row,), changed)
+                # An equal cell is reported, too: it may stand for more than it shows, such as the time of a taint.
+                written = self._own_column(key).write(row, self._schema.cell_reader(key)(host))
+                directions[key] = written or ANY
+        return self._record(Change((row,), directions, (name,)))
 
     def _add(self, name: str, host: Host) -> Change:
         if not self._hosts.room():
             self._grow()
         row = self._own_hosts().add(name, host)
         changed = self._schema.all_columns(host)
-        for key in list(self._columns):
+        for key in self._columns:
             if key in changed or key in self._compared:
                 self._own_column(key).write(row, self._schema.cell_reader(key)(host))
                 changed.add(key)
-            elif self._added(key, row, name):
-                changed.add(key)
-        return self._record((row,), changed)
+        changed.update(self._write_others(row, name))
+        return self._record(Change((row,), dict.fromkeys(changed, ANY), (name,), added=True))
 
-    def _added(self, _key: Key, _row: int, _name: str) -> bool:
-        """Write a new host's cell of a column that other objects fill. Return whether to report a change."""
-        return False
+    def _write_others(self, _row: int, _name: str) -> Iterable[Key]:
+        """Write a new host's cells of columns that other objects fill. Return the columns to report."""
+        return ()
 
     def _drop(self, name: str) -> Change:
         if name not in self._hosts.row_of:
             return NOTHING
         row = self._own_hosts().remove(name)
+        self._set_aside(row, name)
         changed = {MEMBERSHIP}
-        for key in list(self._columns):
-            if self._removed(key, row, name):
+        for key in self._columns:
+            if self._own_column(key).write(row, None):
                 changed.add(key)
-        return self._record((row,), changed)
+        return self._record(Change((row,), dict.fromkeys(changed, ANY), (name,)))
 
-    def _removed(self, key: Key, row: int, _name: str) -> bool:
-        """Clear a deleted host's cell. Return whether it changed."""
-        return self._own_column(key).write(row, None)
+    def _set_aside(self, _row: int, _name: str) -> None:
+        """Keep what a host that is added again should find, before its cells are cleared."""
 
     # Copy on write
 
@@ -149,8 +152,7 @@ class Table(Generic[Host]):
         for key in list(self._columns):
             self._own_column(key).grow(capacity)
 
-    def _record(self, rows: tuple[int, ...], changed: set[Key]) -> Change:
-        change = Change(rows=rows, columns=frozenset(changed))
+    def _record(self, change: Change) -> Change:
         self._journal.append(change)
         return change
 

@@ -6,10 +6,11 @@ A Filter must read the same ledger. Otherwise a workload may be rejected here fo
 from collections.abc import Mapping
 
 from fairway.engine.ledger import Entry, InsufficientCapacity, Ledger, LedgerError
-from fairway.engine.points import CommitContext, Direction, Reads
+from fairway.engine.points import CommitContext, Reads
 from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.engine.workload import ResourceList
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 
 NAME = "ReserveCapacity"
 GRANTABLE = "grantable"

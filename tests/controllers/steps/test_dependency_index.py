@@ -13,6 +13,7 @@ from fairway.controllers.placement.dependency_index import (
 )
 from fairway.engine import cycle
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.journal import Change
 from fairway.placement.workload import PlacementWorkload
 from strategies import NOW_MICROS, placements
@@ -25,7 +26,11 @@ concerns = st.builds(
     lambda wide, narrow, anything: Dependencies(wide, narrow - wide, anything), keys, keys, st.booleans()
 )
 steps = st.lists(st.tuples(st.sampled_from(OWNERS), st.one_of(st.none(), concerns)), max_size=15)
-changes = st.builds(Change, rows=st.sampled_from([(), (1,)]), columns=keys)
+changes = st.builds(
+    Change,
+    rows=st.sampled_from([(), (1,)]),
+    columns=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(Direction)),
+)
 
 
 @given(steps=steps, change=changes)
@@ -43,9 +48,9 @@ def test_those_are_concerned_who_said_so_last(
     surely = {
         owner
         for owner, each in said.items()
-        if each.wide & change.columns or (each.anything and bool(change.rows))
+        if each.wide & change.columns.keys() or (each.anything and bool(change.rows))
     }
-    perhaps = {owner for owner, each in said.items() if each.narrow & change.columns} - surely
+    perhaps = {owner for owner, each in said.items() if each.narrow & change.columns.keys()} - surely
     found = interest.concerned(change)
     assert (set(found[0]), set(found[1])) == (surely, perhaps)
 

@@ -13,11 +13,12 @@ from hypothesis import Phase, given, settings
 
 from engine.interleavings import BIGGEST, Move, play_all
 from fairway.engine.dependencies import Event
-from fairway.engine.points import Direction, Reads
+from fairway.engine.points import Reads
 from fairway.engine.queue import Rejection, SchedulingQueue, State
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND
 
 FREE: Key = ("free",)

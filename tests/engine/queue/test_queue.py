@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from fairway.engine.dependencies import Dependencies, Event
-from fairway.engine.points import Direction, Reads, SortKey
+from fairway.engine.points import Reads, SortKey
 from fairway.engine.queue import Backoff, Rejection, SchedulingQueue, State
 from fairway.engine.queue import in_flight as in_flight_module
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND, Micros
 
 FREE: Key = ("free", "cpu")

@@ -8,7 +8,7 @@ Balance reads how often other placements selected a cluster, but that requeues n
 would requeue all others, endlessly.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,7 +118,7 @@ class DependencyIndex:
         return surely, perhaps - surely if surely and perhaps else perhaps
 
 
-def _union(index: dict[Key, set[Owner]], keys: frozenset[Key]) -> frozenset[Owner] | set[Owner]:
+def _union(index: dict[Key, set[Owner]], keys: Iterable[Key]) -> frozenset[Owner] | set[Owner]:
     """Mostly there is one, which need not be copied."""
     found = [index[key] for key in keys if key in index]
     return NOBODY if not found else found[0] if len(found) == 1 else set().union(*found)

@@ -12,7 +12,6 @@ from fairway.engine.points import (
     Bind,
     CommitContext,
     CommitReader,
-    Direction,
     Permit,
     Plugin,
     PostBind,
@@ -26,6 +25,7 @@ from fairway.engine.queue import Rejection
 from fairway.engine.status import Code, Status, failed
 from fairway.engine.workload import WorkloadKey
 from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 
 ACTIVATE: Final = "fairway.dev/activate"
 """Key of the cycle state under which plugins write a frozenset of workloads to activate when this one is placed."""

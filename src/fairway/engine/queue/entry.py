@@ -6,8 +6,9 @@ from enum import Enum
 from typing import Any
 
 from fairway.engine.dependencies import Dependencies
-from fairway.engine.points import Direction, Reads
+from fairway.engine.points import Reads
 from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import SECOND, Micros
 
 WINDOW: Micros = SECOND
