@@ -8,18 +8,18 @@ from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
-from kube_client.faulty import FaultyHub
+from rigs.fake_server import FakeServer
 
 QUICK = Retry(backoff=Backoff(base=0.001, cap=0.002), longest=0.002)
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[FaultyHub]:
-    async with FaultyHub() as running:
+async def hub() -> AsyncIterator[FakeServer]:
+    async with FakeServer() as running:
         yield running
 
 
 @pytest.fixture
-async def client(hub: FaultyHub) -> AsyncIterator[Client]:
+async def client(hub: FakeServer) -> AsyncIterator[Client]:
     async with Client(Connection(server=hub.url), retry=QUICK) as opened:
         yield opened

@@ -1,22 +1,21 @@
-"""A hub that holds one Lease, and the clocks of machines that disagree."""
+"""A Lease on a fake hub, and clocks of machines that disagree."""
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from fairway.api.lease import Lease
-from fairway.kube.errors import AlreadyExists, Conflict, NotFound
+from fairway.kube.lease import LEASES
+from rigs.fake_hub import Call, FakeHub
 
+KEY = (LEASES.plural, "fairway", "scheduler")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @dataclass
 class ReplicaClock:
-    """A machine's own idea of time: its wall clock may be off or stand still, its running clock fast or slow."""
+    """The clock of a machine: its wall clock may be off or stopped, its monotonic clock fast or slow."""
 
     time: Callable[[], float]
     skew: timedelta = timedelta()
@@ -31,56 +30,49 @@ class ReplicaClock:
         return self.since + self.rate * self.time()
 
 
-@dataclass
-class Hub:
-    """Holds one Lease as a hub does: versions, conflicts, fields nobody here knows, and no write without a change."""
+class FakeLease:
+    """One Lease on a fake hub, and the requests of a LeaseStore."""
 
-    lease: dict[str, Any] | None = None
-    version: int = 100
-    uids: Iterator[int] = field(default_factory=itertools.count)
-    writes: int = 0
-    reads: int = 0
+    def __init__(self) -> None:
+        self.hub = FakeHub(live=False)
+        self.reads = 0
+
+    @property
+    def exists(self) -> bool:
+        return KEY in self.hub.documents
 
     @property
     def spec(self) -> dict[str, Any]:
-        assert self.lease is not None
-        spec = self.lease["spec"]
-        assert isinstance(spec, dict)
+        spec: dict[str, Any] = self.hub.documents[KEY]["spec"]
         return spec
 
     @property
     def holder(self) -> str | None:
-        return None if self.lease is None else self.spec.get("holderIdentity")
+        return self.spec.get("holderIdentity") if self.exists else None
+
+    @property
+    def writes(self) -> int:
+        return len(self.hub.log)
 
     def read(self) -> Lease:
         self.reads += 1
-        if self.lease is None:
-            raise NotFound("no such lease")
-        return msgspec.convert(self.lease, Lease)
+        return self._answer("get")
 
     def create(self, spec: Mapping[str, Any]) -> Lease:
-        if self.lease is not None:
-            raise AlreadyExists("there is one")
-        self.lease = {"metadata": {"uid": f"uid-{next(self.uids)}"}, "spec": {}}
-        return self._write(spec)
+        return self._answer("create", {"metadata": {"name": KEY[2]}, "spec": dict(spec)})
 
     def patch(self, spec: Mapping[str, Any], resource_version: str) -> Lease:
-        if self.lease is None:
-            raise NotFound("no such lease")
-        if self.lease["metadata"]["resourceVersion"] != resource_version:
-            raise Conflict("changed meanwhile")
-        return self._write(spec)
+        metadata = {"resourceVersion": resource_version}
+        return self._answer("patch", {"metadata": metadata, "spec": dict(spec)})
 
     def edit(self, **spec: Any) -> None:
-        """By somebody with kubectl, who asks nobody."""
-        self._write(spec)
+        """Change the Lease as another client, without a precondition."""
+        self._answer("patch", {"spec": spec})
 
-    def _write(self, spec: Mapping[str, Any]) -> Lease:
-        assert self.lease is not None
-        merged = {key: value for key, value in {**self.spec, **spec}.items() if value is not None}
-        if merged != self.spec:
-            self.version += 1
-            self.writes += 1
-            self.lease["spec"] = merged
-            self.lease["metadata"]["resourceVersion"] = str(self.version)
-        return msgspec.convert(self.lease, Lease)
+    def delete(self) -> None:
+        self.hub.erase(KEY)
+
+    def _answer(self, verb: str, body: Any = None) -> Lease:
+        call = Call(verb=verb, resource=LEASES, namespace=KEY[1], name=KEY[2], body=body)
+        answer: Lease = self.hub.answer(call)
+        return answer

@@ -21,7 +21,7 @@ from fairway.kube.rest import Client
 from fairway.kube.tls import Pem
 from kube_client.authority import Authority, Pair
 from kube_client.conftest import QUICK
-from kube_client.faulty import PATH, FaultyHub
+from rigs.fake_server import PATH, FakeServer
 
 
 async def ask(connection: Connection) -> int:
@@ -30,8 +30,8 @@ async def ask(connection: Connection) -> int:
 
 
 @asynccontextmanager
-async def serving(context: ssl.SSLContext) -> AsyncIterator[FaultyHub]:
-    hub = FaultyHub()
+async def serving(context: ssl.SSLContext) -> AsyncIterator[FakeServer]:
+    hub = FakeServer()
     await hub.start(ssl_context=context)
     try:
         yield hub
@@ -39,7 +39,7 @@ async def serving(context: ssl.SSLContext) -> AsyncIterator[FaultyHub]:
         await hub.stop()
 
 
-def trusting(authority: Authority, hub: FaultyHub, **options: Any) -> Connection:
+def trusting(authority: Authority, hub: FakeServer, **options: Any) -> Connection:
     return Connection(server=hub.url, authority=Pem(data=authority.certificate), **options)
 
 
@@ -82,7 +82,7 @@ class TestTls:
         def encoded(pem: bytes) -> str:
             return b64encode(pem).decode()
 
-        def written(hub: FaultyHub, pair: Pair) -> Path:
+        def written(hub: FakeServer, pair: Pair) -> Path:
             path = tmp_path / "config"
             path.write_text(
                 f"""
@@ -197,7 +197,7 @@ class TestProxies:
         assert "Proxy-Authorization: Basic bWU6cGFzcw==" in proxy.heads[0]
         assert "secret" not in proxy.heads[0]
 
-    async def test_http_goes_through_a_proxy(self, hub: FaultyHub) -> None:
+    async def test_http_goes_through_a_proxy(self, hub: FakeServer) -> None:
         async with ConnectProxy() as proxy:
             assert await ask(Connection(server=hub.url, proxy=Proxy.parse(proxy.address))) == 200
         assert proxy.heads[0].startswith(f"GET {hub.url}{PATH} ")
@@ -246,7 +246,7 @@ class TestProxies:
             Proxy.parse("http://")
 
 
-async def test_who_we_claim_to_be_goes_with_every_request(hub: FaultyHub) -> None:
+async def test_who_we_claim_to_be_goes_with_every_request(hub: FakeServer) -> None:
     connection = Connection(server=hub.url, impersonation=Impersonation(user="jane", groups=("a", "b")))
     await ask(connection)
     seen = hub.requests[0].headers
@@ -254,7 +254,7 @@ async def test_who_we_claim_to_be_goes_with_every_request(hub: FaultyHub) -> Non
     assert seen.getall("Impersonate-Group") == ["a", "b"]
 
 
-async def test_a_path_in_the_address(hub: FaultyHub) -> None:
+async def test_a_path_in_the_address(hub: FakeServer) -> None:
     assert await ask(Connection(server=f"{hub.url}/k8s/clusters/c-1")) == 200
     assert hub.requests[0].path == f"/k8s/clusters/c-1{PATH}"
 
@@ -277,7 +277,7 @@ async def test_nobody_there_at_the_proxy() -> None:
         await ask(proxied)
 
 
-async def test_a_redirection_is_not_followed(hub: FaultyHub) -> None:
+async def test_a_redirection_is_not_followed(hub: FakeServer) -> None:
     hub.fault(code=302, headers={"Location": "http://elsewhere.example/"}, body=b"")
     with pytest.raises(KubeError, match="the credentials would go with it"):
         await ask(Connection(server=hub.url))

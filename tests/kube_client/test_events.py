@@ -32,7 +32,7 @@ from fairway.kube.errors import (
 )
 from fairway.kube.events import Api, HubEvents, Recorder, changes, reference_to
 from fairway.kube.rest import Client
-from rigs.fake_hub import FakeHub
+from rigs.fake_server import FakeServer
 
 PLACEMENT = ObjectReference(
     apiVersion="cluster.open-cluster-management.io/v1beta1",
@@ -504,16 +504,17 @@ def test_nothing_that_happened_goes_uncounted(happenings: list[tuple[str, int]])
 
 @pytest.mark.parametrize("api", list(Api))
 async def test_event_is_created_and_patched_over_http(api: Api) -> None:
-    hub = FakeHub()
-    async with hub.served() as url, Client(Connection(server=url)) as client:
+    async with FakeServer() as server, Client(Connection(server=server.url)) as client:
         async with Recorder(HubEvents(client), component="fairway", api=api) as events:
             say(events)
             await events.flush()
             say(events)
             await events.flush()
-        (document,) = hub.documents.values()
-        (post, _, created), (patch, path, patched) = hub.bodies
-    assert (post, patch, path.rpartition("/")[2]) == ("POST", "PATCH", document["metadata"]["name"])
+        (document,) = server.objects.documents.values()
+        post, patch = server.requests
+    created, patched, path = post.json, patch.json, patch.path
+    assert (post.method, patch.method) == ("POST", "PATCH")
+    assert path.rpartition("/")[2] == document["metadata"]["name"]
     assert (document["kind"], document["apiVersion"]) == ("Event", api.value)
     assert created["reason"] == "DecisionUpdate"
     if api is Api.CORE:

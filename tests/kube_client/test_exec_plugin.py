@@ -17,7 +17,7 @@ from fairway.kube.exec_plugin import ExecPlugin, ExecSpec, ExecVariable
 from fairway.kube.rest import Client
 from kube_client.authority import Authority
 from kube_client.conftest import QUICK
-from kube_client.faulty import FaultyHub
+from rigs.fake_server import FakeServer
 
 V1, V1BETA1 = exec_plugin.VERSIONS
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -246,7 +246,7 @@ class TestFailures:
             os.close(reader)
 
 
-async def test_from_kubeconfig_to_the_hub(program: Program, hub: FaultyHub, tmp_path: Path) -> None:
+async def test_from_kubeconfig_to_the_hub(program: Program, hub: FakeServer, tmp_path: Path) -> None:
     """The command is found beside the kubeconfig, and a rejected token is replaced once, for all who wait."""
     hub.tokens = {"two"}
     (tmp_path / "config").write_text(

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -18,8 +19,8 @@ from fairway.kube.errors import TransportError
 from fairway.kube.informer import Informer
 from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS
 from fairway.kube.rest import Client, Listing
-from kube_client.faulty import Entry, FaultyHub
 from kube_client.mirror import Mirror
+from rigs.fake_server import FakeServer
 
 QUICK = Backoff(base=0.001, cap=0.002)
 
@@ -27,14 +28,14 @@ QUICK = Backoff(base=0.001, cap=0.002)
 class Following:
     """An informer at work and somebody who listens to it."""
 
-    def __init__(self, hub: FaultyHub, informer: Informer[ManagedCluster]) -> None:
+    def __init__(self, hub: FakeServer, informer: Informer[ManagedCluster]) -> None:
         self.hub, self.informer = hub, informer
         self.mirror: Mirror[ManagedCluster] = Mirror()
         informer.subscribe(self.mirror)
 
     async def settled(self) -> None:
         """Same state, and the watch that keeps it so is open."""
-        await self.mirror.until(lambda: self.mirror.versions() == self.hub.history.versions())
+        await self.mirror.until(lambda: self.mirror.versions() == self.hub.versions())
         assert self.mirror.broken == []
 
     async def current(self) -> None:
@@ -50,7 +51,7 @@ class Following:
 
 
 @asynccontextmanager
-async def following(hub: FaultyHub, client: Client, **options: Any) -> AsyncIterator[Following]:
+async def following(hub: FakeServer, client: Client, **options: Any) -> AsyncIterator[Following]:
     informer = Informer(client, MANAGED_CLUSTERS, **{"backoff": QUICK, **options})
     found = Following(hub, informer)
     async with informer:
@@ -63,7 +64,7 @@ async def following(hub: FaultyHub, client: Client, **options: Any) -> AsyncIter
 class TestBeginning:
     @pytest.mark.parametrize("streaming", [True, False])
     async def test_informer_starts_with_all_objects(
-        self, hub: FaultyHub, client: Client, streaming: bool
+        self, hub: FakeServer, client: Client, streaming: bool
     ) -> None:
         for name in "abc":
             hub.put(name)
@@ -71,7 +72,7 @@ class TestBeginning:
             (batch,) = found.mirror.batches
             assert [type(each) for each in batch.changes] == [Added, Added, Added]
             assert (batch.epoch, batch.listed) == (0, True)
-            assert batch.resource_version == found.informer.resource_version == str(hub.history.revision)
+            assert batch.resource_version == found.informer.resource_version == str(hub.objects.revision)
             assert found.informer.lists == 1
             assert sorted(key[1] for key in found.informer.store) == ["a", "b", "c"]
             one = found.informer.get("a")
@@ -80,18 +81,18 @@ class TestBeginning:
             assert found.informer.get("z") is None
             assert len(hub.asked("list")) == (0 if streaming else 2)
 
-    async def test_nothing_is_told_too(self, hub: FaultyHub, client: Client) -> None:
+    async def test_nothing_is_told_too(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             assert [batch.changes for batch in found.mirror.batches] == [()]
 
-    async def test_informer_sends_its_selectors(self, hub: FaultyHub, client: Client) -> None:
+    async def test_informer_sends_its_selectors(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client, streaming=False, labels="x=1", fields="metadata.name!=b"):
             pass
         for seen in (*hub.asked("list"), *hub.asked("watch")):
             assert seen.query["labelSelector"] == "x=1"
             assert seen.query["fieldSelector"] == "metadata.name!=b"
 
-    async def test_a_hub_that_refuses_to_list_by_watch(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_refuses_to_list_by_watch(self, hub: FakeServer, client: Client) -> None:
         hub.streaming = "refused"
         hub.put("a")
         async with following(hub, client) as found:
@@ -102,13 +103,13 @@ class TestBeginning:
         asked = [each.kind for each in hub.requests if each.kind != "newest"]
         assert asked == ["watch", "list", "watch", "list", "watch"], "refused once is refused for good"
 
-    async def test_a_hub_that_ignores_it(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_ignores_it(self, hub: FakeServer, client: Client) -> None:
         hub.streaming = "ignored"
         hub.put("a")
         async with following(hub, client, patience=0.05):
             assert [each.kind for each in hub.requests] == ["watch", "list", "watch", "newest"]
 
-    async def test_a_hub_that_ignores_it_and_sends_bookmarks(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_ignores_it_and_sends_bookmarks(self, hub: FakeServer, client: Client) -> None:
         hub.streaming = "ignored"
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -117,7 +118,7 @@ class TestBeginning:
             await informer.synced.wait()
         assert "list" in [each.kind for each in hub.requests]
 
-    async def test_a_hub_that_keeps_ending_it(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_keeps_ending_it(self, hub: FakeServer, client: Client) -> None:
         hub.streaming = "ignored"
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -127,7 +128,7 @@ class TestBeginning:
         kinds = [each.kind for each in hub.requests]
         assert kinds[: kinds.index("list")] == ["watch"] * informers.UNFINISHED_LISTS
 
-    async def test_one_cut_short_is_begun_anew(self, hub: FaultyHub, client: Client) -> None:
+    async def test_one_cut_short_is_begun_anew(self, hub: FakeServer, client: Client) -> None:
         for name in "abc":
             hub.put(name)
         hub.streaming = "ignored"
@@ -142,7 +143,7 @@ class TestBeginning:
             await found.settled()
         assert found.changes() == ["Added a", "Added b"], "nothing is told before all is there"
 
-    async def test_changes_while_everything_is_sent(self, hub: FaultyHub, client: Client) -> None:
+    async def test_changes_while_everything_is_sent(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
         hub.streaming = "ignored"
@@ -154,12 +155,12 @@ class TestBeginning:
             hub.put("b", x="1")
             hub.send(
                 b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d",'
-                b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n' % hub.history.revision
+                b'"annotations":{"k8s.io/initial-events-end":"true"}}}}\n' % hub.objects.revision
             )
             await found.settled()
         assert found.changes() == ["Added b"]
 
-    async def test_a_hub_that_is_not_there_yet(self, client: Client, hub: FaultyHub) -> None:
+    async def test_a_hub_that_is_not_there_yet(self, client: Client, hub: FakeServer) -> None:
         await hub.stop()
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -175,7 +176,7 @@ class TestBeginning:
 
 
 class TestFollowing:
-    async def test_informer_delivers_changes_in_order(self, hub: FaultyHub, client: Client) -> None:
+    async def test_informer_delivers_changes_in_order(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with following(hub, client) as found:
             hub.put("a", x="1")
@@ -191,42 +192,42 @@ class TestFollowing:
 
     @pytest.mark.parametrize("after", [b"", b'{"type":"MODIFIED","object":{"metada'])
     async def test_a_cut_watch_is_taken_up_where_it_was(
-        self, hub: FaultyHub, client: Client, after: bytes
+        self, hub: FakeServer, client: Client, after: bytes
     ) -> None:
         async with following(hub, client) as found:
             hub.put("a")
             await found.settled()
-            seen = hub.history.revision
+            seen = hub.objects.revision
             hub.cut(after=after)
-            hub.history.put("a")
-            hub.history.put("b")
+            hub.put_silently("a")
+            hub.put_silently("b")
             await found.settled()
             assert found.informer.lists == 1
             assert hub.asked("watch")[-1].query["resourceVersion"] == str(seen)
             assert "sendInitialEvents" not in hub.asked("watch")[-1].query
 
-    async def test_the_usual_end_of_a_watch(self, hub: FaultyHub, client: Client) -> None:
+    async def test_the_usual_end_of_a_watch(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             hub.end()
-            hub.history.put("a")
+            hub.put_silently("a")
             await found.settled()
             assert found.informer.lists == 1
 
-    async def test_a_bookmark_saves_a_list(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_bookmark_saves_a_list(self, hub: FakeServer, client: Client) -> None:
         """Other resources are written to, the history is forgotten up to there, and the watch breaks."""
         async with following(hub, client) as found:
-            hub.history.compact()
+            hub.objects.compact()
             hub.bookmark()
-            while found.informer.resource_version != str(hub.history.revision):
+            while found.informer.resource_version != str(hub.objects.revision):
                 await asyncio.sleep(0)
             hub.cut()
-            hub.history.put("a")
+            hub.put_silently("a")
             await found.settled()
             assert found.informer.lists == 1
 
     @pytest.mark.parametrize("how", ["answer", "event"])
     async def test_a_forgotten_history_is_listed_anew(
-        self, hub: FaultyHub, client: Client, how: Literal["answer", "event"]
+        self, hub: FakeServer, client: Client, how: Literal["answer", "event"]
     ) -> None:
         for name in "abc":
             hub.put(name)
@@ -236,10 +237,10 @@ class TestFollowing:
                 hub.error(410, "Expired")
             else:
                 hub.cut()
-            hub.history.delete("a")
-            hub.history.put("b", {"x": "1"})
-            hub.history.put("d")
-            hub.history.compact()
+            hub.delete_silently("a")
+            hub.put_silently("b", {"x": "1"})
+            hub.put_silently("d")
+            hub.objects.compact()
             await found.settled()
             assert found.informer.lists == 2
             assert view == found.informer.store, "a view stays live"
@@ -247,20 +248,20 @@ class TestFollowing:
             assert (last.listed, last.epoch) == (True, 0)
             assert sorted(found.changes()[3:]) == ["Added d", "Deleted a", "Updated b"]
 
-    async def test_deleted_and_made_anew_while_away(self, hub: FaultyHub, client: Client) -> None:
+    async def test_deleted_and_made_anew_while_away(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with following(hub, client) as found:
             hub.error(410, "Expired")
-            hub.history.delete("a")
-            hub.history.put("a")
-            hub.history.compact()
+            hub.delete_silently("a")
+            hub.put_silently("a")
+            hub.objects.compact()
             await found.settled()
             assert found.changes() == ["Added a", "Deleted a", "Added a"]
 
-    async def test_a_hub_that_restarts(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_restarts(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             await hub.stop()
-            hub.history.put("a")
+            hub.put_silently("a")
             while found.informer.lag == 0:
                 await asyncio.sleep(0)
             await hub.start()
@@ -268,7 +269,7 @@ class TestFollowing:
             await found.current()
             assert found.informer.lists == 1
 
-    async def test_listing_anew_from_time_to_time(self, hub: FaultyHub, client: Client) -> None:
+    async def test_listing_anew_from_time_to_time(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client, relist_after=0.0) as found:
             hub.end()
             hub.put("a")
@@ -276,12 +277,12 @@ class TestFollowing:
             assert found.informer.lists >= 2
 
     async def test_an_object_that_cannot_be_read(
-        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+        self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         hub.put("a")
         hub.put("b")
         async with following(hub, client) as found:
-            bad = hub.history.put("a", spec=["no", "mapping"])
+            bad = hub.put_silently("a", spec=["no", "mapping"])
             with caplog.at_level(logging.WARNING):
                 hub.send(bad.line)
                 hub.put("b", x="1")
@@ -289,7 +290,7 @@ class TestFollowing:
             assert found.informer.unreadable.keys() == {("", "a")}
             assert "unreadable fields dropped  kind=ManagedCluster name=a fields='spec:" in caplog.text
             hub.error(410, "Expired")
-            hub.history.compact()
+            hub.objects.compact()
             hub.put("c")
             await found.mirror.until(lambda: "Added c" in found.changes())
             known = found.informer.get("a")
@@ -304,7 +305,7 @@ class TestHistoriesThatWentBack:
     @pytest.mark.parametrize("future", ["wait", "refused"])
     @pytest.mark.parametrize("streaming", [True, False])
     async def test_a_restored_backup(
-        self, hub: FaultyHub, client: Client, streaming: bool, future: Literal["wait", "refused"]
+        self, hub: FakeServer, client: Client, streaming: bool, future: Literal["wait", "refused"]
     ) -> None:
         hub.future = future
         hub.put("a")
@@ -322,35 +323,35 @@ class TestHistoriesThatWentBack:
             await found.settled()
             assert found.mirror.batches[-1].epoch == 1
 
-    async def test_one_that_shows_in_a_bookmark(self, hub: FaultyHub, client: Client) -> None:
+    async def test_one_that_shows_in_a_bookmark(self, hub: FakeServer, client: Client) -> None:
         back_then = hub.put("a").version
         hub.put("a", x="1")
         async with following(hub, client) as found:
-            hub.history.rewind(back_then)
+            hub.objects.rewind(back_then)
             hub.bookmark()
             await found.settled()
             assert found.informer.epoch == 1
 
-    async def test_one_that_shows_in_an_event(self, hub: FaultyHub, client: Client) -> None:
+    async def test_one_that_shows_in_an_event(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             back_then = hub.put("a").version
             hub.put("a", x="1")
             hub.put("b")
             await found.settled()
-            hub.history.rewind(back_then)
+            hub.objects.rewind(back_then)
             hub.put("a", x="other")
             await found.settled()
             assert found.informer.epoch == 1
             assert found.mirror.batches[-1].listed
 
     async def test_a_lie_of_one_watch_changes_nothing(
-        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+        self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         old = hub.put("a")
         hub.put("a", x="1")
         async with following(hub, client) as found:
             with caplog.at_level(logging.WARNING):
-                hub.send(Entry(old.version, "MODIFIED", old.document).line)
+                hub.send(replace(old, type="MODIFIED").line)
                 hub.put("b")
                 await found.settled()
             assert found.informer.epoch == 0
@@ -359,15 +360,15 @@ class TestHistoriesThatWentBack:
         assert "listing again" in caplog.text
 
     async def test_one_that_grew_again_is_found_by_the_next_list(
-        self, hub: FaultyHub, client: Client
+        self, hub: FakeServer, client: Client
     ) -> None:
         back_then = hub.put("a").version
         hub.put("b")
         async with following(hub, client) as found:
             await hub.stop()
-            hub.history.rewind(back_then)
+            hub.objects.rewind(back_then)
             for name in "xyz":
-                hub.history.put(name)
+                hub.put_silently(name)
             await hub.start()
             await found.mirror.until(lambda: "Added z" in found.changes())
             assert ("", "b") in found.informer.store, "nothing gives it away"
@@ -375,17 +376,17 @@ class TestHistoriesThatWentBack:
             await found.settled()
             assert found.informer.epoch == 1
 
-    async def test_a_hub_that_cannot_be_asked_is_believed(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_cannot_be_asked_is_believed(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             hub.fault("newest", code=403)
             hub.cut()
-            hub.history.put("a")
+            hub.put_silently("a")
             await found.settled()
             assert found.informer.lists == 1
 
 
 class TestListeners:
-    async def test_one_that_comes_later_is_told_everything(self, hub: FaultyHub, client: Client) -> None:
+    async def test_one_that_comes_later_is_told_everything(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
         async with following(hub, client) as found:
@@ -403,7 +404,7 @@ class TestListeners:
             assert len(late.store) == 3
 
     async def test_one_that_fails_harms_nobody(
-        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+        self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fails(batch: Batch[ManagedCluster]) -> None:
             raise RuntimeError("my fault")
@@ -423,7 +424,7 @@ class TestListeners:
         assert "(c0, c1, c2, c3, c4, …)" in caplog.messages[0]
         assert "(x)" in caplog.messages[1]
 
-    async def test_as_a_stream(self, hub: FaultyHub, client: Client) -> None:
+    async def test_as_a_stream(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with following(hub, client) as found, aclosing(found.informer.changes()) as batches:
             first = await anext(batches)
@@ -561,7 +562,7 @@ class TestTime:
 
 def test_events_are_what_kubernetes_sends() -> None:
     """The faulty hub is believed in all the tests above."""
-    hub = FaultyHub()
+    hub = FakeServer()
     sent = json.loads(hub.put("a", x="1").line)
     assert sent == {
         "type": "ADDED",

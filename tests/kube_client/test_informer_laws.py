@@ -17,8 +17,8 @@ from fairway.kube.informer import Informer
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
-from kube_client.faulty import FaultyHub
 from kube_client.mirror import PATIENCE, Mirror
+from rigs.fake_server import FakeServer
 
 QUICK = Backoff(base=0.001, cap=0.004)
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -27,12 +27,12 @@ CODES = (401, 410, 429, 500, 503, 504)
 
 @dataclass
 class World:
-    hub: FaultyHub
+    hub: FakeServer
     informer: Informer[ManagedCluster]
     mirror: Mirror[ManagedCluster] = field(default_factory=Mirror)
 
     async def settle(self) -> None:
-        await self.mirror.until(lambda: self.mirror.versions() == self.hub.history.versions())
+        await self.mirror.until(lambda: self.mirror.versions() == self.hub.versions())
 
     async def followed(self) -> None:
         """Until the informer has an open watch of the hub as it runs now."""
@@ -44,7 +44,7 @@ class World:
     async def caught_up(self) -> None:
         """Until the informer is exactly where the hub is."""
         async with asyncio.timeout(PATIENCE):
-            while self.informer.resource_version != str(self.hub.history.revision):
+            while self.informer.resource_version != str(self.hub.objects.revision):
                 await asyncio.sleep(0)
 
 
@@ -71,7 +71,7 @@ def cut_in_an_event(name: str, keep: int) -> Step:
     """The change happens; the watch breaks somewhere in the line that tells of it."""
 
     def act(world: World) -> None:
-        entry = world.hub.history.put(name, {"value": "cut"})
+        entry = world.hub.put_silently(name, {"value": "cut"})
         world.hub.cut(after=entry.line[: min(keep, len(entry.line) - 1)])
 
     return step(act, f"cut_in_an_event({name}, {keep})")
@@ -90,7 +90,7 @@ def replay(ago: int) -> Step:
     """An event that was sent already, as no hub should send it."""
 
     def act(world: World) -> None:
-        log = world.hub.history.log
+        log = world.hub.objects.log
         if log:
             world.hub.send(log[max(0, len(log) - 1 - ago)].line)
 
@@ -99,7 +99,7 @@ def replay(ago: int) -> Step:
 
 def rewind(back: int) -> Step:
     async def run(world: World) -> None:
-        history = world.hub.history
+        history = world.hub.objects
         await world.hub.restart(rewind_to=max(1, history.revision - back))
         # A history that grows past what was seen before anybody looks cannot be told from one that just grew. What
         # was seen is more than the informer has now: some may be on its way from before.
@@ -114,7 +114,7 @@ def rewind_unnoticed(back: int) -> Step:
 
     async def run(world: World) -> None:
         await world.followed()  # a list of before that is on its way would give nothing away
-        world.hub.history.rewind(max(1, world.hub.history.revision - back))
+        world.hub.objects.rewind(max(1, world.hub.objects.revision - back))
         world.hub.bookmark()
         await world.caught_up()
 
@@ -144,7 +144,7 @@ simple = st.sampled_from(
         step(lambda world: world.hub.bookmark(1), "bookmark from long ago"),
         step(lambda world: world.hub.cut(), "cut"),
         step(lambda world: world.hub.end(), "end"),
-        step(lambda world: world.hub.history.compact(), "compact"),
+        step(lambda world: world.hub.objects.compact(), "compact"),
         step(lambda world: world.hub.error(410, "Expired"), "error 410"),
         step(lambda world: world.hub.error(500, "InternalError"), "error 500"),
         step(lambda world: world.hub.fault("list", keep=40), "truncated list"),
@@ -166,7 +166,7 @@ steps = st.lists(st.one_of(writes, writes, simple, faults), max_size=25)
 
 
 async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignored"], page: int) -> None:
-    async with FaultyHub(streaming=streaming) as hub:
+    async with FakeServer(streaming=streaming) as hub:
         hub.put("a")
         hub.put("b")
         retry = Retry(backoff=QUICK, longest=0.01)

@@ -27,8 +27,8 @@ from fairway.kube.leader import (
 )
 from fairway.kube.lease import BAD_TIMING, LONGEST_LEASE, HubLease, Timing
 from fairway.kube.rest import Client
-from kube_client.lease_hub import START, Hub, ReplicaClock
-from rigs.fake_hub import FakeHub
+from kube_client.fake_lease import KEY, START, FakeLease, ReplicaClock
+from rigs.fake_server import FakeServer
 
 Fault = Callable[[Callable[[], Lease]], Awaitable[Lease]]
 R = TypeVar("R")
@@ -38,7 +38,7 @@ R = TypeVar("R")
 class Wire:
     """A LeaseStore next to the hub. ``faults`` are used up one per request."""
 
-    hub: Hub
+    hub: FakeLease
     faults: list[Fault] = field(default_factory=list)
     down: bool = False
 
@@ -92,7 +92,7 @@ class Replica:
     """An elector, and what it said."""
 
     def __init__(
-        self, hub: Hub, name: str, *, clock: ReplicaClock | None = None, chance: float = 0.0
+        self, hub: FakeLease, name: str, *, clock: ReplicaClock | None = None, chance: float = 0.0
     ) -> None:
         self.wire = Wire(hub)
         self.clock = clock or ReplicaClock(now)
@@ -142,7 +142,7 @@ def now() -> float:
 @pytest.mark.looptime
 class TestOne:
     async def test_creates_the_lease_as_client_go_does(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         assert replica.leads()
@@ -160,7 +160,7 @@ class TestOne:
         await replica.end()
 
     async def test_gives_the_lease_back_and_leaves_foreign_fields_alone(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         hub.edit(strategy="OldestEmulationVersion", preferredHolder="c", somethingNew={"x": 1})
@@ -182,7 +182,7 @@ class TestOne:
         assert replica.events[-1] == (LEADER_ELECTION, f"a stopped leading: {STOPPED}")
 
     async def test_cancelling_gives_the_lease_back_too(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         await replica.end()
@@ -190,14 +190,14 @@ class TestOne:
         assert replica.stopped == 1
 
     async def test_stopping_before_anything_writes_nothing(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a")
         replica.elector.stop()
         await replica.elector.run()
-        assert hub.lease is None
+        assert not hub.exists
 
     async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_given_back(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         replica.wire.faults = [answer_after(4)]
@@ -206,7 +206,7 @@ class TestOne:
         assert hub.holder is None
 
     async def test_work_may_end_in_peace_and_leads_until_then(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a")
         proved: list[bool] = []
 
@@ -228,7 +228,7 @@ class TestOne:
         assert hub.holder is None
 
     async def test_work_that_will_not_end_keeps_the_lease(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         stubborn = asyncio.Event()
 
         async def work(_: Fence) -> None:
@@ -249,7 +249,7 @@ class TestOne:
         stubborn.set()
 
     async def test_work_that_returns_does_not_end_the_term(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         elector = Elector(Wire(hub), identity="a", clock=ReplicaClock(now))
         task = asyncio.create_task(elector.run())
         await asyncio.sleep(100)
@@ -258,7 +258,7 @@ class TestOne:
         await task
 
     async def test_failing_work_gives_the_lease_back_and_is_heard_of(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         events: list[str] = []
 
         async def work(_: Fence) -> None:
@@ -278,7 +278,7 @@ class TestOne:
         assert events == ["a became leader", f"a stopped leading: {FAILED}"]
 
     async def test_unreachable_hub_ends_the_term_in_time(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(7)  # last renewed in second 6
         replica.wire.down = True
@@ -295,7 +295,7 @@ class TestOne:
         await replica.end()
 
     async def test_hub_that_never_answers_ends_the_term_in_time(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         replica.wire.faults = [answer_after(1000) for _ in range(5)]
@@ -306,7 +306,7 @@ class TestOne:
     async def test_a_complaint_is_repeated_only_for_the_curious(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        replica = Replica(Hub(), "a")
+        replica = Replica(FakeLease(), "a")
         replica.wire.down = True
         with caplog.at_level(logging.DEBUG, logger="fairway.kube.leader"):
             replica.start()
@@ -316,7 +316,7 @@ class TestOne:
         await replica.end()
 
     async def test_answer_after_the_deadline_does_not_revive_the_term(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         fence = replica.fences[0]
@@ -328,7 +328,7 @@ class TestOne:
         await replica.end()
 
     async def test_a_renewal_counts_from_when_it_was_sent(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         replica.wire.faults = [frozen(replica.clock, 4)]
@@ -337,7 +337,7 @@ class TestOne:
         await replica.end()
 
     async def test_an_acquisition_counts_from_when_it_was_sent(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a")
         replica.wire.faults = [no_fault, frozen(replica.clock, 7)]
         replica.start()
@@ -347,7 +347,7 @@ class TestOne:
         await replica.end()
 
     async def test_acquisition_answered_too_late_is_none(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a")
         replica.wire.faults = [no_fault, frozen(replica.clock, 12)]
         replica.start()
@@ -360,7 +360,7 @@ class TestOne:
         await replica.end()
 
     async def test_a_thawed_process_knows_at_once_before_any_timer_ran(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         fence = replica.fences[0]
@@ -380,7 +380,7 @@ class TestOne:
     @pytest.mark.parametrize("back", [timedelta(), timedelta(seconds=2), timedelta(hours=1)])
     async def test_a_clock_that_stands_still_or_goes_back_renews_all_the_same(self, back: timedelta) -> None:
         """Nothing is written twice: others may compare the record instead of its version."""
-        hub = Hub()
+        hub = FakeLease()
         first = Replica(hub, "a", clock=ReplicaClock(now, stuck=True)).start()
         await asyncio.sleep(1)
         second = Replica(hub, "b").start()
@@ -410,14 +410,14 @@ class TestOne:
     def test_identities_are_not_shared(self) -> None:
         assert unique_identity("pod-1") != unique_identity("pod-1")
         assert unique_identity("pod-1").startswith("pod-1_")
-        assert Elector(Wire(Hub())).identity != Elector(Wire(Hub())).identity
+        assert Elector(Wire(FakeLease())).identity != Elector(Wire(FakeLease())).identity
 
 
 @pytest.mark.looptime
 class TestSeveral:
     @pytest.mark.parametrize("skew", [timedelta(days=-300), timedelta(), timedelta(days=300)])
     async def test_takes_over_by_its_own_running_clock_only(self, skew: timedelta) -> None:
-        hub = Hub()
+        hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
         second = Replica(hub, "b", clock=ReplicaClock(now, skew=skew, since=12345)).start()
@@ -439,7 +439,7 @@ class TestSeveral:
 
     async def test_waits_its_full_time_from_when_it_first_looked(self) -> None:
         """What it finds may have been renewed a moment ago, however old the times in it are."""
-        hub = Hub()
+        hub = FakeLease()
         hub.create(
             {"holderIdentity": "a", "leaseDurationSeconds": 30, "renewTime": "2001-01-01T00:00:00.000000Z"}
         )
@@ -452,7 +452,7 @@ class TestSeveral:
 
     async def test_what_it_sees_counts_from_when_it_has_seen_it(self) -> None:
         """Not from when it asked: the holder may have renewed between question and answer."""
-        hub = Hub()
+        hub = FakeLease()
         hub.create({"holderIdentity": "a", "leaseDurationSeconds": 15})
         replica = Replica(hub, "b")
         replica.wire.faults = [frozen(replica.clock, 8)]
@@ -464,7 +464,7 @@ class TestSeveral:
         await replica.end()
 
     async def test_a_lease_without_duration_lasts_as_long_as_ours(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         hub.create({"holderIdentity": "a"})
         replica = Replica(hub, "b").start()
         await asyncio.sleep(14)
@@ -480,7 +480,7 @@ class TestSeveral:
     async def test_standby_takes_a_dead_lease_whatever_duration_it_claims(
         self, written: int, believed: int
     ) -> None:
-        hub = Hub()
+        hub = FakeLease()
         nonsense = {"renewTime": "9999-12-31T23:59:59.000000Z", "leaseTransitions": 2**31 - 1}
         hub.create({"holderIdentity": "a", "leaseDurationSeconds": written, **nonsense})
         replica = Replica(hub, "b").start()
@@ -492,7 +492,7 @@ class TestSeveral:
         await replica.end()
 
     async def test_standby_reports_who_holds_the_lease_at_once_and_every_minute(self) -> None:
-        hub, reported = Hub(), list[tuple[float, str]]()
+        hub, reported = FakeLease(), list[tuple[float, str]]()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
         second = Elector(
@@ -510,7 +510,7 @@ class TestSeveral:
         await first.end()
 
     async def test_a_lease_given_back_is_taken_at_the_next_look(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
         second = Replica(hub, "b").start()
@@ -521,7 +521,7 @@ class TestSeveral:
         await second.end()
 
     async def test_those_who_wait_look_at_different_moments(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         hub.create({"holderIdentity": "x", "leaseDurationSeconds": 1000})
         eager, lazy = Replica(hub, "a", chance=0.0), Replica(hub, "b", chance=1.0)
         eager.start()
@@ -535,7 +535,7 @@ class TestSeveral:
         await lazy.end()
 
     async def test_of_two_that_take_a_free_lease_one_gets_it(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replicas = [Replica(hub, name) for name in "ab"]
         for replica in replicas:
             replica.wire.faults = [answer_after(0.5)]  # both have read before either writes
@@ -548,7 +548,7 @@ class TestSeveral:
             await replica.end()
 
     async def test_of_two_that_create_the_lease_one_gets_it(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
 
         async def missing(_: Callable[[], Lease]) -> Lease:
             await asyncio.sleep(0.5)
@@ -564,13 +564,13 @@ class TestSeveral:
             await replica.end()
 
     async def test_whoever_saw_the_holder_of_a_deleted_lease_lets_its_time_pass(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(0.5)
         second = Replica(hub, "b").start()
         await asyncio.sleep(1)
         first.wire.down = True  # it does not know, and leads for 8.5 seconds more
-        hub.lease = None
+        hub.delete()
         await asyncio.sleep(8)
         assert first.leads()
         assert not second.fences
@@ -584,24 +584,24 @@ class TestSeveral:
 
 @pytest.mark.looptime
 class TestGuard:
-    async def lead(self, hub: Hub) -> Replica:
+    async def lead(self, hub: FakeLease) -> Replica:
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
         return replica
 
     async def test_renews_and_hands_out_the_term(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         async with replica.elector.guard() as fence:
             assert hub.spec["renewTime"] == format_micro_time(START + timedelta(seconds=1))
-            assert (fence.holder, fence.token, fence.uid) == ("a", 0, "uid-0")
+            assert (fence.holder, fence.token, fence.uid) == ("a", 0, "uid-1")
             assert "token=0" in repr(fence)
             assert fence.remaining == 10
         await replica.end()
 
     async def test_term_that_ends_while_leadership_is_proved_is_lost(self) -> None:
         """The renewal is answered in time, but the process stands still before it reads the answer."""
-        replica = Replica(Hub(), "a")
+        replica = Replica(FakeLease(), "a")
         depth = 0
 
         class Freezing:
@@ -627,13 +627,13 @@ class TestGuard:
         await asyncio.wait([task])
 
     async def test_not_leading_is_lost(self) -> None:
-        replica = Replica(Hub(), "a")
+        replica = Replica(FakeLease(), "a")
         with pytest.raises(Lost, match=NOT_LEADING):
             await replica.elector.check()
         assert issubclass(Lost, LeaderError)
 
     async def test_a_recent_renewal_is_proof_enough_if_the_caller_says_so(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         writes = hub.writes
         await replica.elector.check(fresh=1.5)
@@ -643,7 +643,7 @@ class TestGuard:
         await replica.end()
 
     async def test_checks_at_the_same_time_share_a_renewal(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         writes = hub.writes
         replica.wire.faults = [answer_after(0.1)]
@@ -664,7 +664,7 @@ class TestGuard:
         ],
     )
     async def test_another_term_on_the_hub_is_lost(self, change: dict[str, Any], why: str) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         hub.edit(**change)
         assert replica.leads()  # nobody can know without asking
@@ -678,9 +678,9 @@ class TestGuard:
 
     @pytest.mark.parametrize("again", [False, True])
     async def test_a_deleted_lease_is_lost(self, again: bool) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
-        hub.lease = None
+        hub.delete()
         if again:
             hub.create({"holderIdentity": "a", "leaseTransitions": 0})
         with pytest.raises(Lost, match="lease was taken" if again else DELETED):
@@ -688,11 +688,11 @@ class TestGuard:
         await replica.end()
 
     async def test_deleted_between_conflict_and_second_look(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
 
         async def vanish(request: Callable[[], Lease]) -> Lease:
-            hub.lease = None
+            hub.delete()
             raise Conflict("changed meanwhile")
 
         replica.wire.faults = [vanish]
@@ -701,7 +701,7 @@ class TestGuard:
         await replica.end()
 
     async def test_an_edit_of_something_else_is_no_loss(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         hub.edit(strategy="OldestEmulationVersion")
         await replica.elector.check()
@@ -709,7 +709,7 @@ class TestGuard:
         await replica.end()
 
     async def test_a_renewal_whose_answer_was_lost_is_no_loss(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_lost]
         with pytest.raises(Unconfirmed, match="connection reset"):
@@ -719,11 +719,11 @@ class TestGuard:
         await replica.end()
 
     async def test_endless_edits_are_not_fought(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
 
         async def disturb(request: Callable[[], Lease]) -> Lease:
-            hub.edit(disturbed=hub.version)
+            hub.edit(disturbed=hub.hub.revision)
             return request()
 
         replica.wire.faults = [disturb, no_fault] * 3
@@ -732,7 +732,7 @@ class TestGuard:
         await replica.end()
 
     async def test_slow_hub_leaves_it_open(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_after(100)]
         with pytest.raises(Unconfirmed, match=UNCONFIRMED):
@@ -742,7 +742,7 @@ class TestGuard:
         await replica.end()
 
     async def test_slow_hub_until_the_deadline_is_lost(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_after(100)] * 3
         await asyncio.sleep(8)
@@ -752,7 +752,7 @@ class TestGuard:
         await replica.end()
 
     async def test_the_block_is_cancelled_when_the_term_ends(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         replica = await self.lead(hub)
         reached = []
 
@@ -772,13 +772,13 @@ class TestGuard:
         await replica.end()
 
     async def test_the_block_lasts_while_the_term_is_renewed(self) -> None:
-        replica = await self.lead(Hub())
+        replica = await self.lead(FakeLease())
         async with replica.elector.guard():
             await asyncio.sleep(1000)
         await replica.end()
 
     async def test_leaving_the_block_after_a_freeze_is_lost(self) -> None:
-        replica = await self.lead(Hub())
+        replica = await self.lead(FakeLease())
 
         async def batch() -> None:
             async with replica.elector.guard():
@@ -790,7 +790,7 @@ class TestGuard:
 
     @pytest.mark.parametrize("error", [TimeoutError("its own"), Conflict("changed")])
     async def test_what_the_block_raises_is_left_alone(self, error: Exception) -> None:
-        replica = await self.lead(Hub())
+        replica = await self.lead(FakeLease())
 
         async def batch() -> None:
             async with replica.elector.guard():
@@ -802,7 +802,7 @@ class TestGuard:
         await replica.end()
 
     async def test_work_that_learns_of_the_loss_itself_is_no_failure(self) -> None:
-        hub = Hub()
+        hub = FakeLease()
         clock = ReplicaClock(now)
         tokens = []
 
@@ -823,12 +823,9 @@ class TestGuard:
             await task
 
 
-KEY = ("leases", "fairway", "scheduler")
-
-
 async def test_a_lease_over_the_wire() -> None:
-    hub = FakeHub()
-    async with hub.served() as url, Client(Connection(server=url)) as client:
+    async with FakeServer() as server, Client(Connection(server=server.url)) as client:
+        hub = server.objects
         store = HubLease(client, namespace="fairway", name="scheduler")
         with pytest.raises(NotFound):
             await store.read()
@@ -847,8 +844,8 @@ async def test_a_lease_over_the_wire() -> None:
 
 
 async def test_an_election_over_the_wire_by_the_system_clock() -> None:
-    hub = FakeHub()
-    async with hub.served() as url, Client(Connection(server=url)) as client:
+    async with FakeServer() as server, Client(Connection(server=server.url)) as client:
+        hub = server.objects
         written: list[tuple[int, str]] = []
 
         async def work(_: Fence) -> None:
@@ -864,4 +861,4 @@ async def test_an_election_over_the_wire_by_the_system_clock() -> None:
         await elector.run()
         assert written == [(0, elector.identity)]
         assert "holderIdentity" not in hub.documents[KEY]["spec"]
-        assert [method for method, _, _ in hub.bodies] == ["POST", "PATCH", "PATCH"]
+        assert [each.method for each in server.asked("write")] == ["POST", "PATCH", "PATCH"]

@@ -23,7 +23,7 @@ from fairway.api.lease import Lease
 from fairway.kube.errors import Conflict, KubeError, TransportError
 from fairway.kube.fence import Fence, Lost, Unconfirmed
 from fairway.kube.leader import Elector
-from kube_client.lease_hub import Hub, ReplicaClock
+from kube_client.fake_lease import FakeLease, ReplicaClock
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -113,7 +113,7 @@ class World:
         self.now = 0.0
         self.chance = random.Random(seed)
         self.weather = weather
-        self.hub = Hub()
+        self.hub = FakeLease()
         self.register = 0
         self.written: list[int] = []
         self.astray = 0
@@ -207,7 +207,7 @@ class World:
 
     def touch_lease(self) -> None:
         """Somebody edits a field of it that is none of an elector's business."""
-        if self.hub.lease is not None:
+        if self.hub.exists:
             self.hub.edit(note=self.now)
 
     def read_register(self) -> int:

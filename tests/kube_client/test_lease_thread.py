@@ -12,7 +12,7 @@ from fairway.api.lease import Lease
 from fairway.kube import Connection, Elector, Fence, LeaseThread, Timing
 from fairway.kube.fence import Lost
 from fairway.kube.leader import STUCK, TAKEN
-from kube_client.lease_hub import Hub
+from kube_client.fake_lease import FakeLease
 
 QUICK = Timing(lease=60, renew=30.0, retry=0.01)
 LIMIT = 60.0
@@ -23,7 +23,7 @@ class Store:
     """A LeaseStore that counts renewals, and lets a thread wait for a number of them."""
 
     def __init__(self) -> None:
-        self.hub, self.renewals = Hub(), threading.Semaphore(0)
+        self.hub, self.renewals = FakeLease(), threading.Semaphore(0)
 
     async def read(self) -> Lease:
         return self.hub.read()

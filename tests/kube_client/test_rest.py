@@ -19,7 +19,7 @@ from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS, Resource
 from fairway.kube.rest import Client
 from kube_client.conftest import QUICK
-from kube_client.faulty import GROUP, PATH, FaultyHub
+from rigs.fake_server import GROUP, PATH, FakeServer
 
 BODY = {"metadata": {"name": "a", "labels": {"x": "1"}}}
 
@@ -29,7 +29,7 @@ def names(found: tuple[ManagedCluster, ...]) -> list[str]:
 
 
 class TestReading:
-    async def test_get(self, hub: FaultyHub, client: Client) -> None:
+    async def test_get(self, hub: FakeServer, client: Client) -> None:
         hub.put("a", x="1")
         found = await client.get(MANAGED_CLUSTERS, "a")
         assert isinstance(found, ManagedCluster)
@@ -38,7 +38,7 @@ class TestReading:
         with pytest.raises(NotFound, match=f"GET {PATH}/b: 404 NotFound"):
             await client.get(MANAGED_CLUSTERS, "b")
 
-    async def test_headers(self, hub: FaultyHub) -> None:
+    async def test_headers(self, hub: FakeServer) -> None:
         connection = Connection(server=hub.url, credentials=StoredCredentials(token="t"))
         async with Client(connection, user_agent="me/1") as client:
             await client.list(MANAGED_CLUSTERS)
@@ -48,10 +48,10 @@ class TestReading:
         assert headers["Authorization"] == "Bearer t"
         assert "Cookie" not in headers
 
-    async def test_pages(self, hub: FaultyHub, client: Client) -> None:
+    async def test_pages(self, hub: FakeServer, client: Client) -> None:
         for name in "edcba":
             hub.put(name)
-        hub.history.revision = 99
+        hub.objects.revision = 99
         found = await client.list(MANAGED_CLUSTERS, limit=2, labels="x in (1, 2)", fields="metadata.name!=z")
         assert names(found.items) == ["a", "b", "c", "d", "e"]
         assert found.resource_version == "99"
@@ -62,18 +62,18 @@ class TestReading:
             {**selectors, "limit": "2", "continue": "99:4"},
         ]
 
-    async def test_one_page(self, hub: FaultyHub, client: Client) -> None:
+    async def test_one_page(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         await client.list(MANAGED_CLUSTERS, limit=0, resource_version="5", match="NotOlderThan")
         assert hub.requests[0].query == {"resourceVersion": "5", "resourceVersionMatch": "NotOlderThan"}
 
-    async def test_nothing(self, hub: FaultyHub, client: Client) -> None:
+    async def test_nothing(self, hub: FakeServer, client: Client) -> None:
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
         hub.fault(code=200, body=b'{"metadata":{"resourceVersion":"7"},"items":null}')
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
 
     async def test_a_history_forgotten_between_pages_is_listed_at_once(
-        self, hub: FaultyHub, client: Client
+        self, hub: FakeServer, client: Client
     ) -> None:
         for name in "abc":
             hub.put(name)
@@ -84,18 +84,18 @@ class TestReading:
         asked = {"resourceVersion": "3", "resourceVersionMatch": "NotOlderThan"}
         assert [each.query for each in hub.requests] == [
             {**asked, "limit": "2"},
-            {"limit": "2", "continue": f"{hub.history.revision}:2"},
+            {"limit": "2", "continue": f"{hub.objects.revision}:2"},
             asked,
         ]
 
-    async def test_a_hub_that_pages_in_circles(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_hub_that_pages_in_circles(self, hub: FakeServer, client: Client) -> None:
         page = b'{"metadata":{"continue":"x"},"items":[]}'
         hub.fault(code=200, body=page)
         hub.fault(code=200, body=page)
         with pytest.raises(UnreadableError, match=rest.NO_PROGRESS):
             await client.list(MANAGED_CLUSTERS)
 
-    async def test_objects_that_cannot_be_read(self, hub: FaultyHub, client: Client) -> None:
+    async def test_objects_that_cannot_be_read(self, hub: FakeServer, client: Client) -> None:
         page = {
             "metadata": {"resourceVersion": "5"},
             "items": [
@@ -112,7 +112,7 @@ class TestReading:
         ]
 
     @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 7}', b'{"items":[7'])
-    async def test_what_is_no_list_at_all(self, hub: FaultyHub, client: Client, body: bytes) -> None:
+    async def test_what_is_no_list_at_all(self, hub: FakeServer, client: Client, body: bytes) -> None:
         hub.fault(code=200, body=body)
         with pytest.raises(UnreadableError):
             await client.list(MANAGED_CLUSTERS)
@@ -120,13 +120,13 @@ class TestReading:
         with pytest.raises(UnreadableError):
             await client.get(MANAGED_CLUSTERS, "a")
 
-    async def test_the_newest_version(self, hub: FaultyHub, client: Client) -> None:
+    async def test_the_newest_version(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
-        assert await client.newest(MANAGED_CLUSTERS) == str(hub.history.revision)
+        assert await client.newest(MANAGED_CLUSTERS) == str(hub.objects.revision)
         assert len(hub.requests) == 1
 
-    async def test_anything_else(self, hub: FaultyHub, client: Client) -> None:
+    async def test_anything_else(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=200, body=b"v1", headers={"X-Thing": "yes"})
         found = await client.request("GET", "/version", query={"timeout": "32s"})
         assert (found.status, found.body, found.headers["x-thing"]) == (200, b"v1", "yes")
@@ -136,13 +136,15 @@ class TestReading:
         await client.request("PUT", f"{PATH}/a", body=BODY)
         assert hub.requests[1].headers["Content-Type"] == "application/json"
         assert hub.requests[1].json == BODY
-        await client.request("PUT", f"{PATH}/a", body=b"{}", content_type="text/x", headers={"If-Match": "1"})
+        await client.request(
+            "PUT", f"{PATH}/a", body=b'{"metadata": {}}', content_type="text/x", headers={"If-Match": "1"}
+        )
         assert hub.requests[2].headers["Content-Type"] == "text/x"
         assert hub.requests[2].headers["If-Match"] == "1"
 
 
 class TestWriting:
-    async def test_create_a_mapping(self, hub: FaultyHub, client: Client) -> None:
+    async def test_create_a_mapping(self, hub: FakeServer, client: Client) -> None:
         found = await client.create(MANAGED_CLUSTERS, BODY)
         assert found.metadata.uid == "uid-1"
         seen = hub.requests[0]
@@ -153,7 +155,7 @@ class TestWriting:
         with pytest.raises(AlreadyExists):
             await client.create(MANAGED_CLUSTERS, BODY)
 
-    async def test_create_a_typed_object(self, hub: FaultyHub, client: Client) -> None:
+    async def test_create_a_typed_object(self, hub: FakeServer, client: Client) -> None:
         wanted = ManagedCluster(metadata=ObjectMeta(name="a"), spec=ManagedClusterSpec(hubAcceptsClient=True))
         await client.create(MANAGED_CLUSTERS, wanted, dry_run=True, field_manager="me")
         assert hub.requests[0].json == {
@@ -164,7 +166,7 @@ class TestWriting:
         }
         assert hub.requests[0].query == {"fieldManager": "me", "dryRun": "All"}
 
-    async def test_a_subresource_answered_with_a_status(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_subresource_answered_with_a_status(self, hub: FakeServer, client: Client) -> None:
         pods: Resource[Placement] = Resource(
             group="", version="v1", plural="pods", kind="Binding", namespaced=True, type=Placement
         )
@@ -175,13 +177,13 @@ class TestWriting:
         assert hub.requests[0].path == "/api/v1/namespaces/n/pods/p/binding"
         assert hub.requests[0].json == {"apiVersion": "v1", "kind": "Binding", **body}
 
-    async def test_update(self, hub: FaultyHub, client: Client) -> None:
+    async def test_update(self, hub: FakeServer, client: Client) -> None:
         body = {**BODY, "spec": {"unknown": 1}}
         await client.update(MANAGED_CLUSTERS, "a", body, subresource="status")
         assert (hub.requests[0].method, hub.requests[0].path) == ("PUT", f"{PATH}/a/status")
         assert hub.requests[0].json["spec"] == {"unknown": 1}
 
-    async def test_a_typed_object_is_not_written_back(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_typed_object_is_not_written_back(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         typed: Any = await client.get(MANAGED_CLUSTERS, "a")
         with pytest.raises(TypeError, match="fields Fairway does not know would be lost"):
@@ -196,7 +198,7 @@ class TestWriting:
         ],
     )
     async def test_patches(
-        self, hub: FaultyHub, client: Client, kind: Patch, body: Any, content_type: str
+        self, hub: FakeServer, client: Client, kind: Patch, body: Any, content_type: str
     ) -> None:
         await client.patch(MANAGED_CLUSTERS, "a", body, kind=kind, subresource="status", dry_run=True)
         seen = hub.requests[0]
@@ -205,7 +207,7 @@ class TestWriting:
         assert seen.json == body
         assert seen.query == {"fieldManager": "fairway", "dryRun": "All"}
 
-    async def test_apply(self, hub: FaultyHub, client: Client) -> None:
+    async def test_apply(self, hub: FakeServer, client: Client) -> None:
         await client.patch(
             PLACEMENTS,
             "p",
@@ -220,7 +222,7 @@ class TestWriting:
         assert seen.query == {"fieldManager": "me", "force": "true"}
         assert seen.json == {"apiVersion": f"{GROUP}/v1beta1", "kind": "Placement", "spec": {}}
 
-    async def test_patches_that_make_no_sense(self, hub: FaultyHub) -> None:
+    async def test_patches_that_make_no_sense(self, hub: FakeServer) -> None:
         async with Client(Connection(server=hub.url), field_manager="") as client:
             with pytest.raises(ValueError, match=rest.FORCE_APPLIES):
                 await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.MERGE, force=True)
@@ -228,7 +230,7 @@ class TestWriting:
                 await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.APPLY)
         assert hub.requests == []
 
-    async def test_delete(self, hub: FaultyHub, client: Client) -> None:
+    async def test_delete(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         await client.delete(
             MANAGED_CLUSTERS,
@@ -251,7 +253,7 @@ class TestWriting:
             await client.delete(MANAGED_CLUSTERS, "a")
         assert hub.requests[1].json == {"apiVersion": "v1", "kind": "DeleteOptions"}
 
-    async def test_delete_a_collection(self, hub: FaultyHub, client: Client) -> None:
+    async def test_delete_a_collection(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=200, body=b"{}")
         await client.delete_collection(PLACEMENTS, namespace="n", labels="a=b", propagation="Background")
         seen = hub.requests[0]
@@ -269,7 +271,7 @@ class TestCompression:
         assert not Connection(server="https://10.0.0.1").local
 
     async def test_only_lists_from_afar_ask_for_it(
-        self, hub: FaultyHub, monkeypatch: pytest.MonkeyPatch
+        self, hub: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def asked(connection: Connection) -> list[str]:
             hub.requests.clear()
@@ -286,14 +288,14 @@ class TestCompression:
         assert await asked(Connection(server=hub.url)) == ["gzip", "identity", "identity"]
         assert await asked(Connection(server=hub.url, compression=False)) == ["identity"] * 3
 
-    async def test_what_comes_compressed_is_read(self, hub: FaultyHub, client: Client) -> None:
+    async def test_what_comes_compressed_is_read(self, hub: FakeServer, client: Client) -> None:
         body = gzip.compress(b'{"metadata":{"resourceVersion":"8"},"items":[]}')
         hub.fault(code=200, body=body, headers={"Content-Encoding": "gzip"})
         assert (await client.list(MANAGED_CLUSTERS)).resource_version == "8"
 
 
 class TestOpening:
-    def kubeconfig(self, hub: FaultyHub, folder: Path) -> Path:
+    def kubeconfig(self, hub: FakeServer, folder: Path) -> Path:
         path = folder / "config"
         path.write_text(
             "contexts: [{name: x, context: {cluster: x, namespace: ns}}, {name: y, context: {cluster: x}}]\n"
@@ -302,7 +304,7 @@ class TestOpening:
         )
         return path
 
-    async def test_from_a_kubeconfig(self, hub: FaultyHub, tmp_path: Path) -> None:
+    async def test_from_a_kubeconfig(self, hub: FakeServer, tmp_path: Path) -> None:
         path = self.kubeconfig(hub, tmp_path)
         async with Client.from_kubeconfig(path) as client:
             assert client.namespace == "ns"
@@ -310,7 +312,7 @@ class TestOpening:
         assert Client.from_kubeconfig(path, context="y", user_agent="x").namespace == "default"
 
     def test_from_the_environment(
-        self, hub: FaultyHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, hub: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = self.kubeconfig(hub, tmp_path)
         monkeypatch.setenv("KUBECONFIG", str(path))
@@ -325,13 +327,13 @@ class TestOpening:
         with pytest.raises(ConfigError, match="does not exist"):
             Client.from_environment(tmp_path / "missing")
 
-    async def test_it_must_be_open(self, hub: FaultyHub) -> None:
+    async def test_it_must_be_open(self, hub: FakeServer) -> None:
         with pytest.raises(RuntimeError, match="async with"):
             await Client(Connection(server=hub.url)).get(MANAGED_CLUSTERS, "a")
 
 
 async def test_the_hubs_warnings_are_passed_on_once(
-    hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+    hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     warning = '299 - "v1alpha1 is \\"old\\"", 299 - "use v1"'
     for _ in range(2):

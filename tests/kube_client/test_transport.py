@@ -25,7 +25,7 @@ from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
 from kube_client.conftest import QUICK
-from kube_client.faulty import PATH, FaultyHub
+from rigs.fake_server import PATH, FakeServer
 
 BODY = {"metadata": {"name": "a"}}
 LATER = {"Retry-After": "0"}
@@ -37,25 +37,25 @@ async def create(client: Client) -> None:
 
 class TestTheHubSaysLater:
     @pytest.mark.parametrize("code", [429, 500, 503])
-    async def test_everything_is_repeated(self, hub: FaultyHub, client: Client, code: int) -> None:
+    async def test_everything_is_repeated(self, hub: FakeServer, client: Client, code: int) -> None:
         for _ in range(3):
             hub.fault("write", code=code, headers=LATER)
         await create(client)
         assert len(hub.requests) == 4
 
-    async def test_also_if_a_429_does_not_say_when(self, hub: FaultyHub, client: Client) -> None:
+    async def test_also_if_a_429_does_not_say_when(self, hub: FakeServer, client: Client) -> None:
         hub.fault("write", code=429)
         await create(client)
         assert len(hub.requests) == 2
 
-    async def test_not_for_ever(self, hub: FaultyHub, client: Client) -> None:
+    async def test_not_for_ever(self, hub: FakeServer, client: Client) -> None:
         for _ in range(20):
             hub.fault("write", code=429, headers=LATER)
         with pytest.raises(TooManyRequests):
             await create(client)
         assert len(hub.requests) == QUICK.asked + 1
 
-    async def test_not_past_the_deadline(self, hub: FaultyHub) -> None:
+    async def test_not_past_the_deadline(self, hub: FakeServer) -> None:
         retry = Retry(longest=600)
         async with Client(Connection(server=hub.url), timeout=120, retry=retry) as client:
             hub.fault("write", code=429, headers={"Retry-After": "121"})
@@ -66,33 +66,33 @@ class TestTheHubSaysLater:
 
 
 class TestAnErrorWithoutATime:
-    async def test_reading_is_repeated(self, hub: FaultyHub, client: Client) -> None:
+    async def test_reading_is_repeated(self, hub: FakeServer, client: Client) -> None:
         for code in (500, 502, 504):
             hub.fault(code=code)
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
         assert len(hub.requests) == 4
 
-    async def test_a_few_times(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_few_times(self, hub: FakeServer, client: Client) -> None:
         for _ in range(9):
             hub.fault(code=503)
         with pytest.raises(ServerError):
             await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == QUICK.failed + 1
 
-    async def test_creating_is_not(self, hub: FaultyHub, client: Client) -> None:
+    async def test_creating_is_not(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=500)
         with pytest.raises(ServerError):
             await create(client)
         assert len(hub.requests) == 1
 
     @pytest.mark.parametrize("code", [400, 403, 404, 405, 409, 410, 413, 415, 422])
-    async def test_a_refusal_is_final(self, hub: FaultyHub, client: Client, code: int) -> None:
+    async def test_a_refusal_is_final(self, hub: FakeServer, client: Client, code: int) -> None:
         hub.fault(code=code)
         with pytest.raises(ApiError):
             await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == 1
 
-    async def test_a_version_to_come_is_not_waited_for(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_version_to_come_is_not_waited_for(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=504, causes=("ResourceVersionTooLarge",), headers={"Retry-After": "1"})
         with pytest.raises(ServerError):
             await client.list(MANAGED_CLUSTERS)
@@ -100,24 +100,24 @@ class TestAnErrorWithoutATime:
 
 
 class TestNoAnswer:
-    async def test_reading_is_repeated(self, hub: FaultyHub, client: Client) -> None:
+    async def test_reading_is_repeated(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.fault(dropped=True)
         hub.fault(keep=30)
         assert len((await client.list(MANAGED_CLUSTERS)).items) == 1
         assert len(hub.requests) == 3
 
-    async def test_creating_is_not_repeated_blindly(self, hub: FaultyHub, client: Client) -> None:
+    async def test_creating_is_not_repeated_blindly(self, hub: FakeServer, client: Client) -> None:
         """The object is there although no answer came; a second attempt would say AlreadyExists."""
         hub.fault("write", lost=True)
         with pytest.raises(TransportError, match="before the response was complete") as caught:
             await create(client)
         assert caught.value.sent
-        assert list(hub.history.objects) == ["a"]
+        assert list(hub.versions()) == ["a"]
         assert len(hub.requests) == 1
 
     async def test_neither_are_updates_deletions_and_json_patches(
-        self, hub: FaultyHub, client: Client
+        self, hub: FakeServer, client: Client
     ) -> None:
         hub.put("a")
         for attempt in (
@@ -134,24 +134,24 @@ class TestNoAnswer:
 
     @pytest.mark.parametrize("kind", [Patch.APPLY, Patch.MERGE])
     async def test_what_can_be_done_twice_is_repeated(
-        self, hub: FaultyHub, client: Client, kind: Patch
+        self, hub: FakeServer, client: Client, kind: Patch
     ) -> None:
         hub.fault("write", lost=True)
         await client.patch(MANAGED_CLUSTERS, "a", {}, kind=kind)
         assert len(hub.requests) == 2
 
-    async def test_the_caller_may_know_better(self, hub: FaultyHub, client: Client) -> None:
+    async def test_the_caller_may_know_better(self, hub: FakeServer, client: Client) -> None:
         hub.fault("write", dropped=True)
         await client.request("POST", PATH, body=BODY, repeatable=True)
         assert len(hub.requests) == 2
 
-    async def test_a_connection_that_broke_while_idle(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_connection_that_broke_while_idle(self, hub: FakeServer, client: Client) -> None:
         await client.list(MANAGED_CLUSTERS)
         await hub.restart()
         await client.list(MANAGED_CLUSTERS)
 
     async def test_what_was_never_sent_is_repeated_whatever_it_is(self) -> None:
-        hub = FaultyHub()
+        hub = FakeServer()
         await hub.start()
         await hub.stop()
 
@@ -168,14 +168,14 @@ class TestNoAnswer:
 
 
 class TestDeadlines:
-    async def test_an_answer_that_does_not_come(self, hub: FaultyHub, client: Client) -> None:
+    async def test_an_answer_that_does_not_come(self, hub: FakeServer, client: Client) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
         with pytest.raises(DeadlineExceeded, match=f"GET {PATH}: no response within 0.05 s"):
             await client.list(MANAGED_CLUSTERS, timeout=0.05)
         held.set()
 
-    async def test_an_answer_that_comes_late(self, hub: FaultyHub, client: Client) -> None:
+    async def test_an_answer_that_comes_late(self, hub: FakeServer, client: Client) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
         hub.put("a")
@@ -185,7 +185,7 @@ class TestDeadlines:
         held.set()
         assert len((await asked).items) == 1
 
-    async def test_requests_wait_for_a_place(self, hub: FaultyHub) -> None:
+    async def test_requests_wait_for_a_place(self, hub: FakeServer) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
         hub.fault(held=held)
@@ -202,7 +202,7 @@ class TestDeadlines:
 
 
 class TestRejectedCredentials:
-    async def test_they_are_renewed_once(self, hub: FaultyHub, tmp_path: Path) -> None:
+    async def test_they_are_renewed_once(self, hub: FakeServer, tmp_path: Path) -> None:
         token = tmp_path / "token"
         token.write_text("old", encoding="ascii")
         hub.tokens = {"renewed"}
@@ -222,7 +222,7 @@ class TestRejectedCredentials:
                 await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == 4
 
-    async def test_those_that_do_not_change_are_not_tried_again(self, hub: FaultyHub) -> None:
+    async def test_those_that_do_not_change_are_not_tried_again(self, hub: FakeServer) -> None:
         hub.tokens = set()
         connection = Connection(server=hub.url, credentials=StoredCredentials(token="secret"))
         async with Client(connection, retry=QUICK) as client:
@@ -231,7 +231,7 @@ class TestRejectedCredentials:
         assert len(hub.requests) == 1
         assert "secret" not in str(caught.value)
 
-    async def test_a_watch_renews_them_too(self, hub: FaultyHub, tmp_path: Path) -> None:
+    async def test_a_watch_renews_them_too(self, hub: FakeServer, tmp_path: Path) -> None:
         token = tmp_path / "token"
         token.write_text("new", encoding="ascii")
         hub.tokens = {"new"}
@@ -278,7 +278,9 @@ class TestTheRule:
         assert self.wait(error) is None
 
 
-async def test_retries_are_not_loud(hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_retries_are_not_loud(
+    hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     hub.fault(code=503)
     with caplog.at_level(logging.INFO):
         await client.list(MANAGED_CLUSTERS)

@@ -25,7 +25,7 @@ from fairway.kube.errors import (
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import UNREADABLE, Client
 from fairway.kube.watch import Stream
-from kube_client.faulty import FaultyHub, bookmark
+from rigs.fake_server import FakeServer, bookmark
 
 CODEC = codec_of(ManagedCluster)
 
@@ -189,7 +189,7 @@ class TestStreams:
 
 
 class TestWatching:
-    async def test_watch_delivers_typed_events(self, hub: FaultyHub, client: Client) -> None:
+    async def test_watch_delivers_typed_events(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with aclosing(
             client.watch(
@@ -214,7 +214,7 @@ class TestWatching:
             "allowWatchBookmarks": "true",
         }
 
-    async def test_initial_events(self, hub: FaultyHub, client: Client) -> None:
+    async def test_initial_events(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with aclosing(client.watch(MANAGED_CLUSTERS, initial_events=True)) as events:
             assert (await anext(events)).type == "ADDED"
@@ -224,17 +224,17 @@ class TestWatching:
         assert query["resourceVersionMatch"] == "NotOlderThan"
         assert query["resourceVersion"] == ""
 
-    async def test_without_bookmarks(self, hub: FaultyHub, client: Client) -> None:
+    async def test_without_bookmarks(self, hub: FakeServer, client: Client) -> None:
         async with client.stream(MANAGED_CLUSTERS, bookmarks=False):
             pass
         assert "allowWatchBookmarks" not in hub.requests[0].query
 
-    async def test_expired_as_an_answer(self, hub: FaultyHub, client: Client) -> None:
-        hub.history.compact()
+    async def test_expired_as_an_answer(self, hub: FakeServer, client: Client) -> None:
+        hub.objects.compact()
         with pytest.raises(Expired):
             await anext(client.watch(MANAGED_CLUSTERS, resource_version="3"))
 
-    async def test_expired_as_an_event(self, hub: FaultyHub, client: Client) -> None:
+    async def test_expired_as_an_event(self, hub: FakeServer, client: Client) -> None:
         async with client.stream(MANAGED_CLUSTERS, resource_version="10") as stream:
             hub.put("a")
             hub.error(410, "Expired")
@@ -243,38 +243,40 @@ class TestWatching:
                 await anext(stream)
 
     @pytest.mark.parametrize("after", [b"", b'{"type":"MODIF', b'{"type":"ADDED","object":{}}'])
-    async def test_broken_watch_connection_raises(self, hub: FaultyHub, client: Client, after: bytes) -> None:
+    async def test_broken_watch_connection_raises(
+        self, hub: FakeServer, client: Client, after: bytes
+    ) -> None:
         async with client.stream(MANAGED_CLUSTERS) as stream:
             hub.cut(after=after)
             with pytest.raises(TransportError):
                 await anext(stream)
 
-    async def test_an_end_within_a_line(self, hub: FaultyHub, client: Client) -> None:
+    async def test_an_end_within_a_line(self, hub: FakeServer, client: Client) -> None:
         async with client.stream(MANAGED_CLUSTERS) as stream:
             hub.send(b'{"type":"MODIF')
             hub.end()
             with pytest.raises(TransportError, match="in the middle of a line"):
                 await anext(stream)
 
-    async def test_a_busy_hub_is_waited_for(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_busy_hub_is_waited_for(self, hub: FakeServer, client: Client) -> None:
         hub.fault("watch", code=429, headers={"Retry-After": "0"})
         hub.fault("watch", code=503)
         async with client.stream(MANAGED_CLUSTERS):
             assert len(hub.requests) == 3
 
-    async def test_rejected_watch_raises(self, hub: FaultyHub, client: Client) -> None:
+    async def test_rejected_watch_raises(self, hub: FakeServer, client: Client) -> None:
         hub.fault("watch", code=403)
         with pytest.raises(Forbidden):
             await anext(client.watch(MANAGED_CLUSTERS))
 
-    async def test_a_version_to_come(self, hub: FaultyHub, client: Client) -> None:
+    async def test_a_version_to_come(self, hub: FakeServer, client: Client) -> None:
         hub.future = "refused"
         with pytest.raises(ServerError) as caught:
             await anext(client.watch(MANAGED_CLUSTERS, resource_version="9999"))
         assert caught.value.version_too_large
 
     async def test_what_cannot_be_read_is_reported(
-        self, hub: FaultyHub, client: Client, caplog: pytest.LogCaptureFixture
+        self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         async with aclosing(client.watch(MANAGED_CLUSTERS, resource_version="10")) as events:
             first = asyncio.ensure_future(anext(events))
@@ -287,7 +289,7 @@ class TestWatching:
         assert record.msg == UNREADABLE
         assert "kind=ManagedCluster name=bad fields='spec: Expected" in record.message
 
-    async def test_leaving_early_closes_the_connection(self, hub: FaultyHub, client: Client) -> None:
+    async def test_leaving_early_closes_the_connection(self, hub: FakeServer, client: Client) -> None:
         async for _ in client.watch(MANAGED_CLUSTERS, initial_events=True):
             break
         await client.list(MANAGED_CLUSTERS)

@@ -1,94 +1,201 @@
-"""A hub in memory for tests: stores objects, checks preconditions, and delivers watch events when the test says so.
+"""A hub in memory for tests: objects, resource versions, conflicts, and watch events that a test may hold back.
 
 A controller uses it as its client (``hub.client``) and as its informers (``hub.informers``), without a connection, so
-tests run in virtual time. ``served`` offers the same objects over HTTP. ``reject`` may raise in place of a write, and
-the watch of an informer can be cut.
+tests run in virtual time. ``rigs/fake_server.py`` serves the same objects over HTTP. ``reject`` may raise in place of a
+write, the watch of an informer can be cut, and a hub that is not ``live`` delivers events only when the test says so.
 """
 
 import asyncio
 import itertools
 import json
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import msgspec
-from aiohttp import web
 
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.hub.patches import jsonpatch, mergepatch
-from fairway.kube import Added, AlreadyExists, ApiError, Batch, Client, Conflict, NotFound, Patch, Resource
-from fairway.kube.change import difference
+from fairway.kube import AlreadyExists, ApiError, Batch, Client, Conflict, NotFound, Patch, Resource
+from fairway.kube.codec import EventType, WatchEvent
+from fairway.kube.replica import Replica
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]
 """Plural, namespace and name."""
 
-PRECONDITIONS: Final = ("uid", "resourceVersion")
+FIRST_REVISION: Final = 10
+IDENTITY: Final = ("uid", "resourceVersion")
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A write, as watches report it."""
+
+    version: int
+    key: Key
+    type: EventType
+    document: Document
+    author: str = ""
+
+    @property
+    def line(self) -> bytes:
+        return json.dumps({"type": self.type, "object": self.document}).encode() + b"\n"
+
+
 class FakeInformer:
-    """The part of an informer that controllers use."""
+    """The part of an informer that controllers use. Its watch can be cut."""
 
-    store: dict[tuple[str, str], Any] = field(default_factory=dict)
-    handlers: list[Callable[[Batch[Any]], object]] = field(default_factory=list)
-    cut_at: float | None = None
-    """When its watch broke, while it is broken."""
-    missed: list[tuple[tuple[str, str], Any]] = field(default_factory=list)
+    def __init__(self, hub: "FakeHub", resource: Resource[Any]) -> None:
+        self._hub, self._resource = hub, resource
+        self._handlers: list[Callable[[Batch[Any]], object]] = []
+        self._replica: Replica[Any] = Replica()
+        self._cut_at: float | None = None
+        self.delivered = -1
+        """The revision up to which it has all events; negative before the first list."""
+
+    @property
+    def store(self) -> dict[tuple[str, str], Any]:
+        return self._replica.store
 
     @property
     def lag(self) -> float:
-        return 0.0 if self.cut_at is None else asyncio.get_running_loop().time() - self.cut_at
+        return 0.0 if self._cut_at is None else asyncio.get_running_loop().time() - self._cut_at
 
     def cut(self) -> None:
-        self.cut_at = asyncio.get_running_loop().time()
+        self._cut_at = asyncio.get_running_loop().time()
 
     def mend(self) -> None:
-        self.cut_at = None
-        missed, self.missed = self.missed, []
-        for key, new in missed:
-            self.deliver(key, new)
+        self._cut_at = None
+        self.deliver()
 
-    def deliver(self, key: tuple[str, str], new: Any) -> None:
-        """Store the object, or delete it if ``new`` is None; while the watch is cut, do so later."""
-        if self.cut_at is not None:
-            self.missed.append((key, new))
+    @property
+    def waiting(self) -> list[Entry]:
+        """The writes that it has not delivered."""
+        plural = self._resource.plural
+        return [each for each in self._hub.log if each.version > self.delivered and each.key[0] == plural]
+
+    def deliver(self, count: int | None = None) -> None:
+        """Deliver the next events, or all, in one batch. While the watch is cut, do nothing."""
+        entries = [] if self._cut_at is not None else self.waiting[:count]
+        if not entries:
             return
-        changes = tuple(difference(self.store.get(key), new))
-        if new is None:
-            del self.store[key]
-        else:
-            self.store[key] = new
-        for handler in self.handlers:
-            handler(Batch(changes=changes, epoch=0, listed=False, resource_version="1"))
+        events: list[WatchEvent[Any]] = [
+            WatchEvent(each.type, msgspec.convert(each.document, self._resource.type)) for each in entries
+        ]
+        batch, doubt = self._replica.apply(events)
+        assert not doubt
+        self.delivered = entries[-1].version
+        if batch.changes:
+            self._publish(batch)
+
+    def relist(self) -> None:
+        """List all objects, as at the start, or after a watch that was cut for longer than the hub's history."""
+        batch = self._replica.replace(self._hub.all(self._resource), version=str(self._hub.revision))
+        self.delivered = self._hub.revision
+        self._publish(batch)
+
+    def _publish(self, batch: Batch[Any]) -> None:
+        for handler in self._handlers:
+            handler(batch)
 
     def get(self, name: str, *, namespace: str = "") -> Any:
         return self.store.get((namespace, name))
 
     def subscribe(self, handler: Callable[[Batch[Any]], object]) -> None:
-        self.handlers.append(handler)
-        known = tuple(Added(each) for each in self.store.values())
-        handler(Batch(changes=known, epoch=0, listed=True, resource_version="1"))
+        self._handlers.append(handler)
+        if self.delivered >= 0:
+            handler(self._replica.everything())
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A request of a controller. Awaiting it hands it to the code that drives the coroutine."""
+
+    verb: str
+    resource: Resource[Any]
+    name: str
+    namespace: str = ""
+    body: Any = None
+    kind: Patch = Patch.MERGE
+    subresource: str = ""
+    preconditions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return (self.resource.plural, self.namespace, self.name)
+
+    def __await__(self) -> Generator["Call", Any, Any]:
+        return (yield self)
+
+
+class FakeClient:
+    """The part of a client that controllers use. ``send`` answers a call, or waits."""
+
+    def __init__(self, send: Callable[[Call], Awaitable[Any]]) -> None:
+        self._send = send
+
+    async def get(self, resource: Resource[Any], name: str, *, namespace: str | None = None) -> Any:
+        return await self._send(Call(verb="get", resource=resource, namespace=namespace or "", name=name))
+
+    async def create(
+        self, resource: Resource[Any], body: Any, *, namespace: str | None = None, **_: Any
+    ) -> Any:
+        document = as_document(body)
+        name = document["metadata"]["name"]
+        call = Call(verb="create", resource=resource, namespace=namespace or "", name=name, body=document)
+        return await self._send(call)
+
+    async def patch(
+        self,
+        resource: Resource[Any],
+        name: str,
+        body: Any,
+        *,
+        kind: Patch,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        **_: Any,
+    ) -> Any:
+        call = Call(
+            verb="patch", resource=resource, namespace=namespace or "", name=name, body=body, kind=kind
+        )
+        call.subresource = subresource or ""
+        return await self._send(call)
+
+    async def delete(
+        self, resource: Resource[Any], name: str, *, namespace: str | None, uid: str, resource_version: str
+    ) -> None:
+        await self._send(
+            Call(
+                verb="delete",
+                resource=resource,
+                namespace=namespace or "",
+                name=name,
+                preconditions={"uid": uid, "resourceVersion": resource_version},
+            )
+        )
 
 
 class FakeHub:
-    def __init__(self) -> None:
+    def __init__(self, *, live: bool = True) -> None:
+        self.revision = FIRST_REVISION
         self.documents: dict[Key, Document] = {}
-        self.shelves: defaultdict[str, FakeInformer] = defaultdict(FakeInformer)
+        self.log: list[Entry] = []
+        self.floor = 0
+        """Watches and pages from before this revision have expired."""
         self.writes: list[tuple[str, str]] = []
         """Verb and target of every write of the client."""
-        self.bodies: list[tuple[str, str, Document]] = []
-        """Method, path and body of every write over HTTP."""
         self.reject: Callable[[Any], None] = lambda _: None
-        self._versions = itertools.count(100)
+        self._live = live
+        self._informers: dict[str, FakeInformer] = {}
+        self._typed: dict[Key, tuple[Document, Any]] = {}
+        self._uids = itertools.count(1)
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
     def client(self) -> Client:
-        return cast("Client", self)
+        return cast("Client", FakeClient(self._send))
 
     @property
     def informers(self) -> InformerFactory:
@@ -96,7 +203,15 @@ class FakeHub:
 
     def of(self, resource: Resource[Any], *, fields: str = "") -> FakeInformer:
         assert fields in ("", "metadata.name=managed-cluster-lease")
-        return self.shelves[resource.plural]
+        if resource.plural not in self._informers:
+            made = self._informers[resource.plural] = FakeInformer(self, resource)
+            if self._live:
+                made.relist()
+        return self._informers[resource.plural]
+
+    def disconnect(self) -> None:
+        """Forget all informers, as when their process ends."""
+        self._informers.clear()
 
     # Waiting
 
@@ -116,126 +231,139 @@ class FakeHub:
                 await waiter
         return loop.time()
 
-    # Objects, as other clients change them
-
-    def put(self, resource: Resource[Any], document: Document, *, namespace: str = "") -> None:
-        key = (resource.plural, namespace, document["metadata"]["name"])
-        self._store(key, document)
-        self.shelves[resource.plural].deliver(key[1:], self.read(resource, *key[1:]))
-        self.notify()
-
-    def _store(self, key: Key, document: Document) -> Document:
-        before = self.documents.get(key, {"metadata": {}})["metadata"]
-        version = next(self._versions)
-        uid = before.get("uid", f"uid-{version}")
-        metadata = {**document["metadata"], "uid": uid, "resourceVersion": str(version)}
-        if key[1]:
-            metadata["namespace"] = key[1]
-        self.documents[key] = {**document, "metadata": metadata}
-        return self.documents[key]
+    # Objects
 
     def read(self, resource: Resource[Any], namespace: str, name: str) -> Any:
-        """The object as the hub has it, whatever the watch has delivered."""
-        return msgspec.convert(self.documents[resource.plural, namespace, name], resource.type)
+        """Return the object as the hub has it, whatever the watch has delivered."""
+        key = (resource.plural, namespace, name)
+        document = self.documents[key]
+        known = self._typed.get(key)
+        if known is None or known[0] is not document:
+            known = self._typed[key] = (document, msgspec.convert(document, resource.type))
+        return known[1]
 
-    def drop(self, resource: Resource[Any], name: str, *, namespace: str = "") -> None:
-        del self.documents[resource.plural, namespace, name]
-        self.shelves[resource.plural].deliver((namespace, name), None)
-        self.notify()
+    def all(self, resource: Resource[Any]) -> dict[tuple[str, str], Any]:
+        keys = [key for key in self.documents if key[0] == resource.plural]
+        return {key[1:]: self.read(resource, *key[1:]) for key in keys}
+
+    def put(self, resource: Resource[Any], thing: Any, *, namespace: str = "") -> Any:
+        """Create or replace, as another client, and return the object. Nothing happens to an equal one."""
+        document = as_document(thing)
+        place = namespace or document["metadata"].get("namespace", "")
+        name = document["metadata"]["name"]
+        self.store((resource.plural, place, name), document)
+        return self.read(resource, place, name)
+
+    def store(self, key: Key, document: Document, *, author: str = "", touch: bool = False) -> Entry:
+        """Create or replace. ``touch`` writes an equal object, too."""
+        old = self.documents.get(key)
+        identity = {"uid": f"uid-{next(self._uids)}", "resourceVersion": ""}
+        if old is not None:
+            identity = {each: old["metadata"][each] for each in IDENTITY}
+        if key[1]:
+            identity["namespace"] = key[1]
+        new = {**document, "metadata": {**document["metadata"], **identity}}
+        if new == old and not touch:
+            return Entry(self.revision, key, "MODIFIED", new, author)
+        self.revision += 1
+        new["metadata"]["resourceVersion"] = str(self.revision)
+        self.documents[key] = new
+        return self._record(key, "ADDED" if old is None else "MODIFIED", new, author)
+
+    def drop(self, resource: Resource[Any], name: str, *, namespace: str = "", author: str = "") -> Any:
+        """Delete an object, as another client, and return its last state."""
+        entry = self.erase((resource.plural, namespace, name), author=author)
+        assert entry is not None
+        return msgspec.convert(entry.document, resource.type)
+
+    def erase(self, key: Key, *, author: str = "") -> Entry | None:
+        old = self.documents.pop(key, None)
+        if old is None:
+            return None
+        self.revision += 1
+        gone = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.revision)}}
+        return self._record(key, "DELETED", gone, author)
+
+    def _record(self, key: Key, type_: EventType, document: Document, author: str) -> Entry:
+        entry = Entry(self.revision, key, type_, document, author)
+        self.log.append(entry)
+        if self._live:
+            if key[0] in self._informers:
+                self._informers[key[0]].deliver()
+            self.notify()
+        return entry
+
+    def compact(self) -> None:
+        """Expire all earlier revisions."""
+        self.revision += 1
+        self.floor = self.revision
+
+    def rewind(self, revision: int) -> None:
+        """Restore a backup of that revision. No uid is used twice."""
+        self.log = [entry for entry in self.log if entry.version <= revision]
+        self.documents = {}
+        for entry in self.log:
+            self.documents.pop(entry.key, None)
+            if entry.type != "DELETED":
+                self.documents[entry.key] = entry.document
+        self.revision = revision
+        self.floor = min(self.floor, revision)
 
     # Requests of the controller
 
-    async def create(
-        self, resource: Resource[Any], body: Document, *, namespace: str | None, **_: Any
-    ) -> Any:
-        self.writes.append(("create", f"{resource.plural} {namespace}"))
-        self.put(resource, body, namespace=namespace or "")
-        return self.read(resource, namespace or "", body["metadata"]["name"])
+    async def _send(self, call: Call) -> Any:
+        target = f"{call.namespace}/{call.name}" if call.namespace else call.resource.plural
+        if call.verb == "create":
+            target = f"{call.resource.plural} {call.namespace}"
+        elif call.subresource:
+            target += f"/{call.subresource}"
+        if call.verb != "get":
+            self.writes.append((call.verb, target))
+        if call.verb == "patch":
+            self.reject(call.body)
+        return self.answer(call)
 
-    async def patch(
-        self,
-        resource: Resource[Any],
-        name: str,
-        body: Mapping[str, Any] | Sequence[Any],
-        *,
-        kind: Patch,
-        subresource: str | None,
-        namespace: str | None = None,
-        **_: Any,
-    ) -> Any:
-        target = f"{namespace}/{name}" if namespace else resource.plural
-        self.writes.append(("patch", f"{target}/{subresource}" if subresource else target))
-        self.reject(body)
-        old = self._get((resource.plural, namespace or "", name))
-        new = (mergepatch if kind is Patch.MERGE else jsonpatch).apply(old, body)
-        _check_preconditions(old, new["metadata"])
-        if subresource == "status":
-            new = {**old, "status": new["status"]}
-        elif "status" in old:
-            new = {**new, "status": old["status"]}
-        self.put(resource, new, namespace=namespace or "")
-        return self.read(resource, namespace or "", name)
-
-    async def delete(
-        self, resource: Resource[Any], name: str, *, namespace: str | None, uid: str, resource_version: str
-    ) -> None:
-        self.writes.append(("delete", f"{namespace}/{name}"))
-        old = self._get((resource.plural, namespace or "", name))
-        _check_preconditions(old, {"uid": uid, "resourceVersion": resource_version})
-        self.drop(resource, name, namespace=namespace or "")
-
-    def _get(self, key: Key) -> Document:
-        if key not in self.documents:
-            raise NotFound("/".join(key), code=404, reason="NotFound")
-        return self.documents[key]
-
-    # HTTP
-
-    @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
-        """Serve the objects (get, create and merge-patch) at the address that is returned."""
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._serve)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
-
-    async def _serve(self, request: web.Request) -> web.Response:
-        try:
-            return web.json_response(self._answer(request.method, request.path, await request.text()))
-        except ApiError as error:
-            body = {"kind": "Status", "status": "Failure", "reason": error.reason, "message": str(error)}
-            return web.json_response({**body, "code": error.code}, status=error.code)
-
-    def _answer(self, method: str, path: str, text: str) -> Document:
-        parts = path.split("/")
-        at = parts.index("namespaces")
-        namespace, plural, name = parts[at + 1], parts[at + 2], "".join(parts[at + 3 : at + 4])
-        if method == "GET":
-            return self._get((plural, namespace, name))
-        body: Document = json.loads(text)
-        self.bodies.append((method, path, body))
-        if method == "POST":
-            key = (plural, namespace, body["metadata"]["name"])
-            if key in self.documents:
-                raise AlreadyExists("/".join(key), code=409, reason="AlreadyExists")
-            return self._store(key, body)
-        old = self._get((plural, namespace, name))
-        new: Document = mergepatch.apply(old, body)
-        _check_preconditions(old, new["metadata"])
-        return self._store((plural, namespace, name), new)
+    def answer(self, call: Call, *, author: str = "") -> Any:
+        """Carry a request out. Raises what a client raises."""
+        key, old = call.key, self.documents.get(call.key)
+        if call.verb == "create":
+            if old is not None:
+                raise refused(AlreadyExists, 409, "AlreadyExists")
+            self.store(key, call.body, author=author)
+            return self.read(call.resource, *key[1:])
+        if old is None:
+            raise refused(NotFound, 404, "NotFound")
+        if call.verb == "delete":
+            check_identity(old, call.preconditions)
+            self.erase(key, author=author)
+            return None
+        if call.verb == "patch":
+            new = (mergepatch if call.kind is Patch.MERGE else jsonpatch).apply(old, call.body)
+            check_identity(old, new["metadata"])
+            if call.subresource == "status":
+                new = {**old, "status": new["status"]}
+            elif "status" in old:
+                new = {**new, "status": old["status"]}
+            self.store(key, new, author=author)
+        return self.read(call.resource, *key[1:])
 
 
-def said(type_: str, status: str, *, since: str = "2020-01-01T00:00:00Z") -> Document:
+def as_document(thing: Any) -> Document:
+    return thing if isinstance(thing, dict) else cast("Document", msgspec.to_builtins(thing))
+
+
+def reported_condition(type_: str, status: str, *, since: str = "2020-01-01T00:00:00Z") -> Document:
     """A condition, as another client writes it."""
     return {"type": type_, "status": status, "reason": "Said", "message": "", "lastTransitionTime": since}
 
 
-def _check_preconditions(old: Document, given: Mapping[str, Any]) -> None:
-    for each in PRECONDITIONS:
-        if given[each] != old["metadata"][each]:
-            raise Conflict("changed meanwhile", code=409, reason="Conflict")
+def refused(kind: type[Any], code: int, reason: str = "") -> ApiError:
+    made: ApiError = kind("rejected by the fake hub", code=code, reason=reason)
+    return made
+
+
+def check_identity(old: Document, given: Mapping[str, Any]) -> None:
+    """Require that uid and resource version are those of the object, where they are given."""
+    for each in IDENTITY:
+        if given.get(each) not in (None, old["metadata"].get(each)):
+            raise refused(Conflict, 409, "Conflict")

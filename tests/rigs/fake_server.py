@@ -1,14 +1,13 @@
-"""A hub over real HTTP that can be told to misbehave: the server in tests of whatever talks to a hub.
+"""A fake hub over real HTTP that can be told to misbehave: the server in tests of clients.
 
-``History`` is the truth: a simple model of one resource with resource versions. ``FaultyHub`` serves it, keeps what it
-was asked, and plays faults: answers in place of the right one, answers cut short or held back, watches cut anywhere,
-restarts, and restarts with an older history. Nothing here waits for time to pass.
+It serves the objects of a ``FakeHub``, records the requests, and plays faults: responses in place of the right one,
+truncated or delayed responses, watches that are cut anywhere, restarts, and restarts from an older backup.
 """
 
 import asyncio
 import contextlib
-import itertools
 import json
+import re
 import ssl
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -18,99 +17,27 @@ from typing import Any, Literal
 from aiohttp import web
 from multidict import CIMultiDict
 
+from fairway.hub.patches import mergepatch
+from fairway.kube import MANAGED_CLUSTERS, Conflict
+from rigs.fake_hub import Document, Entry, FakeHub, Key, check_identity
 from rigs.processes import Port
 
-GROUP = "cluster.open-cluster-management.io"
+GROUP = MANAGED_CLUSTERS.group
 PATH = f"/apis/{GROUP}/v1/managedclusters"
+OBJECT = re.compile(r"/(?:api/v1|apis/[^/]+/[^/]+)/(?:namespaces/([^/]+)/)?([^/]+)(?:/([^/]+))?")
+MERGE = "application/merge-patch+json"
+TYPE = {"apiVersion": f"{GROUP}/v1", "kind": "ManagedCluster"}
 NOT_STREAMING = (
     'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: '
     "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
 )
-
-Document = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    version: int
-    type: str
-    document: Document
-
-    @property
-    def line(self) -> bytes:
-        return json.dumps({"type": self.type, "object": self.document}).encode() + b"\n"
-
-
-class History:
-    """Objects by name, and every write that led to them. Resource versions are shared with the rest of the hub."""
-
-    def __init__(self, *, revision: int = 10) -> None:
-        self.revision = revision
-        self.objects: dict[str, Document] = {}
-        self.log: list[Entry] = []
-        self.floor = 0
-        """Watches and pages from before this version are answered with 410."""
-        self._uids = itertools.count(1)
-
-    def put(self, name: str, labels: Mapping[str, str] | None = None, **fields: Any) -> Entry:
-        self.revision += 1
-        known = self.objects.get(name)
-        uid = known["metadata"]["uid"] if known else f"uid-{next(self._uids)}"
-        metadata = {
-            "name": name,
-            "uid": uid,
-            "resourceVersion": str(self.revision),
-            "labels": dict(labels or {}),
-        }
-        document = {"apiVersion": f"{GROUP}/v1", "kind": "ManagedCluster", "metadata": metadata, **fields}
-        self.objects[name] = document
-        return self._logged("MODIFIED" if known else "ADDED", document)
-
-    def delete(self, name: str) -> Entry | None:
-        known = self.objects.pop(name, None)
-        if known is None:
-            return None
-        self.revision += 1
-        gone = {**known, "metadata": {**known["metadata"], "resourceVersion": str(self.revision)}}
-        return self._logged("DELETED", gone)
-
-    def _logged(self, type_: str, document: Document) -> Entry:
-        entry = Entry(self.revision, type_, document)
-        self.log.append(entry)
-        return entry
-
-    def compact(self) -> None:
-        """Forget everything but the present."""
-        self.revision += 1
-        self.floor = self.revision
-
-    def rewind(self, revision: int) -> None:
-        """As if a backup from back then had been restored. UIDs are not given out twice."""
-        self.log = [entry for entry in self.log if entry.version <= revision]
-        self.objects = {}
-        for entry in self.log:
-            name = entry.document["metadata"]["name"]
-            if entry.type == "DELETED":
-                self.objects.pop(name, None)
-            else:
-                self.objects[name] = entry.document
-        self.revision = revision
-        self.floor = min(self.floor, revision)
-
-    def versions(self) -> dict[str, tuple[str, str]]:
-        """Uid and resource version by name: what a copy must agree with."""
-        return {
-            name: (each["metadata"]["uid"], each["metadata"]["resourceVersion"])
-            for name, each in self.objects.items()
-        }
-
 
 Kind = Literal["list", "watch", "newest", "get", "write"]
 
 
 @dataclass(slots=True)
 class Seen:
-    """A request as it came."""
+    """A received request."""
 
     kind: Kind
     method: str
@@ -126,7 +53,7 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Played once, for the first request of one of its kinds. With no more than a ``held`` the request goes on."""
+    """Played once, for the first request of one of its kinds. With only ``held`` set, the request is served later."""
 
     kinds: tuple[Kind, ...] = ("list", "watch", "newest", "get", "write")
     code: int = 0
@@ -135,19 +62,19 @@ class Fault:
     causes: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """In place of a Status."""
+    """The body in place of a Status."""
     held: asyncio.Event | None = None
-    """Nothing is answered before this is set."""
+    """The response waits for this event."""
     dropped: bool = False
-    """The connection is closed instead of an answer, and the request not carried out."""
+    """The connection is closed without a response, and the request is not carried out."""
     lost: bool = False
-    """The request is carried out, and the connection closed instead of an answer."""
+    """The request is carried out, and the connection is closed without a response."""
     keep: int | None = None
-    """The answer is cut after so many bytes."""
+    """The response is truncated to so many bytes."""
 
 
 class _End:
-    """Ends a watch as hubs do."""
+    """Ends a watch in the usual way."""
 
 
 class _Cut:
@@ -160,8 +87,8 @@ class _Watcher:
     queue: asyncio.Queue[bytes | type[_End] | type[_Cut]] = field(default_factory=asyncio.Queue)
 
 
-class FaultyHub:
-    """``streaming`` is how it takes ``sendInitialEvents``; ``future`` how it takes a watch from a version to come."""
+class FakeServer:
+    """``streaming`` is its reaction to ``sendInitialEvents``, ``future`` to a watch from a future version."""
 
     def __init__(
         self,
@@ -170,7 +97,7 @@ class FaultyHub:
         future: Literal["wait", "refused"] = "wait",
         tokens: set[str] | None = None,
     ) -> None:
-        self.history = History()
+        self.objects = FakeHub(live=False)
         self.streaming, self.future, self.tokens = streaming, future, tokens
         self.requests: list[Seen] = []
         self.faults: deque[Fault] = deque()
@@ -184,7 +111,7 @@ class FaultyHub:
         self._held = contextlib.ExitStack()
         self._ssl: ssl.SSLContext | None = None
 
-    # Life
+    # Start and stop
 
     @property
     def url(self) -> str:
@@ -209,9 +136,7 @@ class FaultyHub:
         for transport in self._transports:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
-        for watcher in self._watchers:
-            watcher.queue.put_nowait(_Cut)
-        self._watchers.clear()
+        self._close(_Cut)
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -221,12 +146,12 @@ class FaultyHub:
     async def restart(self, *, rewind_to: int | None = None) -> None:
         await self.stop()
         if rewind_to is not None:
-            self.history.rewind(rewind_to)
+            self.objects.rewind(rewind_to)
             self._snapshots.clear()
         await self.start()
 
-    async def __aenter__(self) -> "FaultyHub":
-        # Nobody else gets it while this one is stopped.
+    async def __aenter__(self) -> "FakeServer":
+        # Keeps the port reserved while the server is stopped.
         self._port = self._held.enter_context(Port()).number
         await self.start()
         return self
@@ -235,17 +160,37 @@ class FaultyHub:
         await self.stop()
         self._held.close()
 
-    # The truth
+    # ManagedClusters, as another client changes them
 
     def put(self, name: str, **labels: str) -> Entry:
-        entry = self.history.put(name, labels)
+        entry = self.put_silently(name, labels)
         self._tell(entry)
         return entry
 
+    def put_silently(self, name: str, labels: Mapping[str, str] | None = None, **fields: Any) -> Entry:
+        """Write a new version without an event for the open watches."""
+        document = {"metadata": {"name": name, "labels": dict(labels or {})}, **fields}
+        return self.objects.store(self._key(name), {**TYPE, **document}, touch=True)
+
     def delete(self, name: str) -> None:
-        entry = self.history.delete(name)
+        entry = self.delete_silently(name)
         if entry is not None:
             self._tell(entry)
+
+    def delete_silently(self, name: str) -> Entry | None:
+        return self.objects.erase(self._key(name))
+
+    def versions(self) -> dict[str, tuple[str, str]]:
+        """Uid and resource version by name: what a copy must agree with."""
+        metadata = [document["metadata"] for document in self._all("managedclusters")]
+        return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
+
+    @staticmethod
+    def _key(name: str) -> Key:
+        return (MANAGED_CLUSTERS.plural, "", name)
+
+    def _all(self, plural: str) -> list[Document]:
+        return [self.objects.documents[key] for key in sorted(self.objects.documents) if key[0] == plural]
 
     def _tell(self, entry: Entry) -> None:
         for watcher in self._watchers:
@@ -260,31 +205,34 @@ class FaultyHub:
         return made
 
     def bookmark(self, version: int | None = None) -> None:
-        self.send(bookmark(self.history.revision if version is None else version))
+        self.send(bookmark(self.objects.revision if version is None else version))
 
     def send(self, line: bytes) -> None:
-        """To every watch, as it is."""
+        """Send these bytes to every watch."""
         for watcher in self._watchers:
             watcher.queue.put_nowait(line)
 
     def cut(self, *, after: bytes = b"") -> None:
         """Break all watches, after these bytes, which may be half a line."""
-        for watcher in self._watchers:
-            if after:
-                watcher.queue.put_nowait(after)
-            watcher.queue.put_nowait(_Cut)
+        if after:
+            self.send(after)
+        self._close(_Cut)
 
     def end(self) -> None:
+        self._close(_End)
+
+    def _close(self, how: type[_End] | type[_Cut]) -> None:
         for watcher in self._watchers:
-            watcher.queue.put_nowait(_End)
+            watcher.queue.put_nowait(how)
+        self._watchers.clear()
 
     def error(self, code: int, reason: str, *, message: str = "a fault") -> None:
-        """An ERROR event to all watches, and their end."""
+        """Send an ERROR event to all watches, and end them."""
         self.send(json.dumps({"type": "ERROR", "object": status(code, reason, message)}).encode() + b"\n")
         self.end()
 
     async def watched(self, count: int = 1) -> None:
-        """Until there are so many watches."""
+        """Wait until so many watches are open."""
         async with self._began:
             await self._began.wait_for(lambda: len(self._watchers) >= count)
 
@@ -344,40 +292,46 @@ class FaultyHub:
         return Fault()
 
     def _read(self, seen: Seen) -> web.Response:
+        key = _key_of(seen.path)
         if seen.kind == "get":
-            found = self.history.objects.get(seen.path.rpartition("/")[2])
+            found = self.objects.documents.get(key)
             return web.json_response(found) if found else _refusal(404, "NotFound")
         limit = int(seen.query.get("limit", "0"))
-        version, start = self.history.revision, 0
+        version, start = self.objects.revision, 0
         if token := seen.query.get("continue"):
             version, start = map(int, token.split(":"))
-            if version < self.history.floor or version not in self._snapshots:
+            if version < self.objects.floor or version not in self._snapshots:
                 return _refusal(410, "Expired")
         else:
-            self._snapshots[version] = [self.history.objects[name] for name in sorted(self.history.objects)]
+            self._snapshots[version] = self._all(key[0])
         items = self._snapshots[version]
         end = start + limit if limit else len(items)
         metadata = {"resourceVersion": str(version)}
         if end < len(items):
             metadata["continue"] = f"{version}:{end}"
-        return web.json_response(
-            {"kind": "ManagedClusterList", "metadata": metadata, "items": items[start:end]}
-        )
+        return web.json_response({"kind": "List", "metadata": metadata, "items": items[start:end]})
 
     def _write(self, seen: Seen) -> web.Response:
-        name = seen.path.rpartition("/")[2]
+        key = _key_of(seen.path)
         if seen.method == "DELETE":
-            if name not in self.history.objects:
+            entry = self.objects.erase(key)
+            if entry is None:
                 return _refusal(404, "NotFound")
-            self.delete(name)
+            self._tell(entry)
             return web.json_response(status(200, "", "gone"))
-        body = seen.json
+        new: Document = seen.json
         if seen.method == "POST":
-            name = body["metadata"]["name"]
-            if name in self.history.objects:
+            key = (*key[:2], new["metadata"]["name"])
+            if key in self.objects.documents:
                 return _refusal(409, "AlreadyExists")
-        labels = body.get("metadata", {}).get("labels", {}) if isinstance(body, dict) else {}
-        entry = self.history.put(name, labels)
+        elif seen.method == "PATCH":
+            old = self.objects.documents.get(key, {**TYPE, "metadata": {"name": key[2]}})
+            new = mergepatch.apply(old, new) if seen.headers["Content-Type"] == MERGE else old
+            try:
+                check_identity(self.objects.documents.get(key, new), new["metadata"])
+            except Conflict:
+                return _refusal(409, "Conflict")
+        entry = self.objects.store(key, new, touch=True)
         self._tell(entry)
         return web.json_response(entry.document, status=201 if seen.method == "POST" else 200)
 
@@ -386,17 +340,17 @@ class FaultyHub:
         initial = query.get("sendInitialEvents") == "true"
         if initial and self.streaming == "refused":
             return _refusal(422, "Invalid", NOT_STREAMING)
-        if version and version < self.history.floor:
+        if version and version < self.objects.floor:
             return _refusal(410, "Expired", "too old resource version")
-        if version > self.history.revision and self.future == "refused":
+        if version > self.objects.revision and self.future == "refused":
             causes = ("ResourceVersionTooLarge",)
             return _refusal(504, "Timeout", "Too large resource version", causes)
-        watcher = _Watcher(after=version or self.history.revision)
+        watcher = _Watcher(after=version or self.objects.revision)
         for line in self._backlog(version, ended=initial and self.streaming == "yes"):
             watcher.queue.put_nowait(line)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
-        # Nothing may happen between what is sent as the past and what is sent as news.
+        # No event may come between the backlog and the events that follow.
         self._watchers.add(watcher)
         try:
             await response.prepare(request)
@@ -409,16 +363,16 @@ class FaultyHub:
 
     def _backlog(self, version: int, *, ended: bool) -> Iterator[bytes]:
         if version:
-            yield from (entry.line for entry in self.history.log if entry.version > version)
+            yield from (entry.line for entry in self.objects.log if entry.version > version)
             return
-        for document in self.history.objects.values():
-            yield Entry(0, "ADDED", document).line
+        for document in self.objects.documents.values():
+            yield Entry(0, self._key(""), "ADDED", document).line
         if ended:
-            yield bookmark(self.history.revision, ends_initial_events=True)
+            yield bookmark(self.objects.revision, ends_initial_events=True)
 
 
 async def _left(server: asyncio.Server) -> None:
-    """By everybody, also those who never got past the handshake, of whom the application knows nothing."""
+    """Wait until all connections are closed, also those without a finished handshake, which aiohttp does not count."""
     await server.wait_closed()
     while vars(server).get("_active_count"):  # Python 3.11 does not wait
         await asyncio.sleep(0)
@@ -455,9 +409,16 @@ def _kind_of(request: web.Request) -> Kind:
         return "write"
     if request.query.get("watch") == "true":
         return "watch"
-    if not request.path.endswith("managedclusters"):
+    if _key_of(request.path)[2]:
         return "get"
     return "newest" if request.query.get("limit") == "1" else "list"
+
+
+def _key_of(path: str) -> Key:
+    """Return the plural, the namespace and the name, which is empty for a collection."""
+    found = OBJECT.search(path)
+    namespace, plural, name = found.groups("") if found else ("", "", "")
+    return plural, namespace, name
 
 
 def status(code: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> Document:
@@ -483,4 +444,4 @@ def bookmark(version: int, *, ends_initial_events: bool = False) -> bytes:
     metadata: Document = {"resourceVersion": str(version)}
     if ends_initial_events:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return Entry(version, "BOOKMARK", {"kind": "ManagedCluster", "metadata": metadata}).line
+    return Entry(version, ("", "", ""), "BOOKMARK", {"kind": "ManagedCluster", "metadata": metadata}).line

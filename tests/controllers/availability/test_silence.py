@@ -25,7 +25,7 @@ from fairway.hub.patches import mergepatch
 from fairway.kube import MANAGED_CLUSTERS, BadRequest
 from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
-from rigs.fake_hub import FakeHub, said
+from rigs.fake_hub import FakeHub, reported_condition
 
 pytestmark = pytest.mark.looptime
 
@@ -44,7 +44,12 @@ class ClusterHub(FakeHub):
         old = self.documents["managedclusters", "", name]["status"].get("conditions", [])
         self.edit(
             name,
-            status={"conditions": [*(each for each in old if each["type"] != type_), said(type_, status)]},
+            status={
+                "conditions": [
+                    *(each for each in old if each["type"] != type_),
+                    reported_condition(type_, status),
+                ]
+            },
         )
 
     def renew(self, moment: datetime, *, name: str = "c") -> None:
@@ -68,13 +73,13 @@ async def watching(
 
 
 def available(hub: ClusterHub, name: str = "c") -> tuple[str, str]:
-    cluster = hub.shelves["managedclusters"].get(name)
+    cluster = hub.of(MANAGED_CLUSTERS).get(name)
     found = find_condition(cluster.status.conditions or (), CONDITION_AVAILABLE)
     return ("", "") if found is None else (found.status, found.reason)
 
 
 def keys(hub: ClusterHub, name: str = "c") -> list[str]:
-    return [each.key for each in hub.shelves["managedclusters"].get(name).spec.taints]
+    return [each.key for each in hub.of(MANAGED_CLUSTERS).get(name).spec.taints]
 
 
 def now() -> float:
@@ -107,7 +112,7 @@ async def test_it_is_silent_after_five_durations() -> None:
     hub.renew(START)
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
-    condition = find_condition(hub.shelves["managedclusters"].get("c").status.conditions, CONDITION_AVAILABLE)
+    condition = find_condition(hub.of(MANAGED_CLUSTERS).get("c").status.conditions, CONDITION_AVAILABLE)
     assert condition is not None
     assert condition.message == STOPPED_MESSAGE
     assert condition.lastTransitionTime == START + timedelta(seconds=300)
@@ -282,7 +287,7 @@ async def test_who_leads_later_knows_what_was_heard_before() -> None:
 async def test_nobody_is_silent_while_leases_cannot_be_seen() -> None:
     hub = joined()
     hub.renew(START)
-    leases = hub.shelves["leases"]
+    leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(10)
         leases.cut()
@@ -300,7 +305,7 @@ async def test_nobody_is_silent_while_leases_cannot_be_seen() -> None:
 async def test_who_never_comes_back_is_silent_after_its_patience_anew() -> None:
     hub = joined()
     hub.renew(START)
-    leases = hub.shelves["leases"]
+    leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(10)
         leases.cut()
@@ -312,7 +317,7 @@ async def test_who_never_comes_back_is_silent_after_its_patience_anew() -> None:
 async def test_a_watch_that_is_opened_anew_gives_no_new_patience() -> None:
     hub = joined()
     hub.renew(START)
-    leases = hub.shelves["leases"]
+    leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(298)
         leases.cut()
@@ -325,7 +330,7 @@ async def test_a_watch_that_is_opened_anew_gives_no_new_patience() -> None:
 async def test_a_renewal_that_was_missed_counts_when_it_is_seen() -> None:
     hub = joined()
     hub.renew(START)
-    leases = hub.shelves["leases"]
+    leases = hub.of(LEASES)
     async with watching(hub):
         await asyncio.sleep(298)
         leases.cut()
@@ -338,7 +343,7 @@ async def test_a_renewal_that_was_missed_counts_when_it_is_seen() -> None:
 async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody() -> None:
     hub = joined()
     hub.renew(START)
-    leases = hub.shelves["leases"]
+    leases = hub.of(LEASES)
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
     controller.watch(hub.informers)
     await asyncio.sleep(10)
@@ -398,7 +403,7 @@ async def test_a_taint_has_the_time_it_was_added() -> None:
     async with watching(hub):
         await reaches(hub, SILENT)
         await asyncio.sleep(1)
-    (taint,) = hub.shelves["managedclusters"].get("c").spec.taints
+    (taint,) = hub.of(MANAGED_CLUSTERS).get("c").spec.taints
     assert (taint.effect, taint.value) == ("NoSelect", "")
     assert taint.timeAdded == START + timedelta(seconds=300)
 
@@ -440,7 +445,7 @@ async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> No
         await reaches(hub, SILENT)
         await asyncio.sleep(10)
         assert keys(hub) == ["mine", TAINT_UNREACHABLE]
-    taints = hub.shelves["managedclusters"].get("c").spec.taints
+    taints = hub.of(MANAGED_CLUSTERS).get("c").spec.taints
     assert [each.timeAdded for each in taints] == [None, None]
 
 

@@ -20,7 +20,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from clients.talk import context
-from kube_client.faulty import status
+from rigs.fake_server import status
 
 Kind = Literal["watch", "read", "write", "other"]
 """``write`` is of placements and decisions; leases and events are ``other``."""

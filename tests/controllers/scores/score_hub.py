@@ -15,7 +15,7 @@ from fairway.controllers.leadership import ALONE
 from fairway.controllers.scores import ScoreController, SilencePolicy
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Recorder
 from fairway.observe.meters import Meters
-from rigs.fake_hub import FakeHub, said
+from rigs.fake_hub import FakeHub, reported_condition
 
 USAGE = "usage"
 
@@ -48,13 +48,13 @@ class Events:
 class ScoreHub(FakeHub):
     def join(self, *names: str, available: str = "True") -> None:
         for name in names:
-            status = {"conditions": [said(CONDITION_AVAILABLE, available)]}
+            status = {"conditions": [reported_condition(CONDITION_AVAILABLE, available)]}
             self.put(MANAGED_CLUSTERS, {"metadata": {"name": name}, "spec": {}, "status": status})
 
     def turn(self, available: str, *, name: str = "c") -> None:
         """Change the cluster's availability, from this moment on."""
         old = self.documents["managedclusters", "", name]
-        condition = said(CONDITION_AVAILABLE, available, since=format_time(wall()))
+        condition = reported_condition(CONDITION_AVAILABLE, available, since=format_time(wall()))
         self.put(MANAGED_CLUSTERS, {**old, "status": {"conditions": [condition]}})
 
     def publish(
@@ -71,7 +71,7 @@ class ScoreHub(FakeHub):
         self.put(ADD_ON_PLACEMENT_SCORES, {**old, "status": status}, namespace=cluster)
 
     def score(self, cluster: str = "c", *, resource: str = USAGE) -> AddOnPlacementScore | None:
-        found = self.shelves["addonplacementscores"].get(resource, namespace=cluster)
+        found = self.of(ADD_ON_PLACEMENT_SCORES).get(resource, namespace=cluster)
         return cast("AddOnPlacementScore | None", found)
 
     def values(self, cluster: str = "c") -> dict[str, int] | None:

@@ -357,7 +357,7 @@ async def test_when_all_clusters_vanish_scores_stay() -> None:
 
 async def test_who_cannot_see_declares_nobody_silent() -> None:
     hub = with_one()
-    shelf = hub.shelves[ADD_ON_PLACEMENT_SCORES.plural]
+    shelf = hub.of(ADD_ON_PLACEMENT_SCORES)
     async with watching(hub, WORST):
         shelf.cut()
         await asyncio.sleep(500)

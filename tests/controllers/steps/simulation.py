@@ -14,24 +14,21 @@ from msgspec import structs
 
 from controllers.chaos.inventor import SETS, Inventor
 from controllers.chaos.truth import KINDS
-from controllers.steps.pretend import (
+from controllers.steps.stepwise import (
     CONTROLLER,
     FORMER,
-    Call,
-    Informed,
+    FakeClock,
+    FakeQueue,
+    FakeRecorder,
     Key,
-    PretendClient,
-    PretendClock,
-    PretendHub,
-    PretendQueue,
-    PretendRecorder,
     Worker,
-    refused,
+    collect_garbage,
+    last_write,
+    stepwise_client,
 )
 from error_logs import recorded_errors
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
-from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement import PlacementController
 from fairway.engine.status import Code
@@ -44,10 +41,8 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
     KubeError,
     Recorder,
-    Resource,
     ServerError,
     TransportError,
     WorkQueue,
@@ -60,30 +55,20 @@ from fairway.placement.verdict import Verdict
 from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders
 from fairway.whatif.world import World
+from rigs.fake_hub import Call, FakeHub, refused
 from strategies import NOW
 
 Move = tuple[str, int]
 
 NEVER_QUIET: Final = 400
 """Rounds after which what has not come to rest never will."""
-ALL: Final = 1000
 METERS: Final = Meters()
-
-
-class Told:
-    """In the place of sources."""
-
-    def __init__(self, informed: dict[str, Informed]) -> None:
-        self._informed = informed
-
-    def of(self, resource: Resource[Any]) -> Informed:
-        return self._informed[resource.plural]
 
 
 class Simulation:
     def __init__(self) -> None:
-        self.hub = PretendHub()
-        self.clock = PretendClock(NOW + timedelta(milliseconds=250))
+        self.hub = FakeHub(live=False)
+        self.clock = FakeClock(NOW + timedelta(milliseconds=250))
         self.chance = random.Random(0)
         self.late: list[tuple[Key, Call]] = []
         self.excused: set[Key] = set()
@@ -97,13 +82,13 @@ class Simulation:
     def _start(self) -> None:
         """A controller that knows nothing, as in a process that has just begun."""
         self.controller = PlacementController(
-            cast("Client", PretendClient()),
+            stepwise_client(),
             meters=METERS,
-            recorder=cast("Recorder", PretendRecorder()),
+            recorder=cast("Recorder", FakeRecorder()),
             resync=0,
             clock=self.clock,
         )
-        self.queue = PretendQueue(self.clock)
+        self.queue = FakeQueue(self.clock)
         self.controller.queue = cast("WorkQueue[Key]", self.queue)
         self.workers: dict[Key, Worker] = {}
         self.shown: dict[Key, list[PlacementDecision]] = {}
@@ -121,12 +106,13 @@ class Simulation:
             return plan
 
         cast("Any", state).look = watched
-        self.informed = {each.plural: Informed(self.hub, each) for each in KINDS}
-        state.follow(cast("InformerFactory", Told(self.informed)), calculators=True)
+        self.hub.disconnect()
+        self.informed = {each.plural: self.hub.of(each) for each in KINDS}
+        state.follow(self.hub.informers, calculators=True)
         for each in self.informed.values():
-            each.list_all()
+            each.relist()
         self.began = self.hub.revision
-        self._excuse(*self.hub.objects[PLACEMENTS.plural])
+        self._excuse(*self.hub.all(PLACEMENTS))
 
     def _excuse(self, *keys: Key) -> None:
         self.excused.update(keys)
@@ -165,34 +151,34 @@ class Simulation:
     def ask(self) -> None:
         """A placement comes, or asks for something else."""
         new = self.inventor.placement()
-        old = self.hub.objects[PLACEMENTS.plural].get((new.metadata.namespace, new.metadata.name))
+        old = self.hub.all(PLACEMENTS).get((new.metadata.namespace, new.metadata.name))
         self.hub.put(PLACEMENTS, new if old is None else structs.replace(new, status=old.status))
 
     def remove(self) -> None:
-        there = [(each, key) for each in KINDS for key in self.hub.objects[each.plural]]
+        there = [(each, key) for each in KINDS for key in self.hub.all(each)]
         if there:
-            resource, key = self.chance.choice(there)
-            gone = self.hub.delete(resource, key)
+            resource, (namespace, name) = self.chance.choice(there)
+            gone = self.hub.drop(resource, name, namespace=namespace)
             if resource is PLACEMENT_DECISIONS:
                 self._excuse_owner(gone)
 
     def intrude(self) -> None:
         """With a decision that is nobody's business."""
         new = self.inventor.decision()
-        old = self.hub.objects[PLACEMENT_DECISIONS.plural].get((new.metadata.namespace, new.metadata.name))
+        old = self.hub.all(PLACEMENT_DECISIONS).get((new.metadata.namespace, new.metadata.name))
         for each in (old, self.hub.put(PLACEMENT_DECISIONS, new)):
             if each is not None:
                 self._excuse_owner(each)
 
     def meddle(self) -> None:
         """With a decision the controller may have made."""
-        there = self.hub.objects[PLACEMENT_DECISIONS.plural]
+        there = self.hub.all(PLACEMENT_DECISIONS)
         if not there:
             return
         key = self.chance.choice(list(there))
         self._excuse_owner(there[key])
         if self.chance.random() < 0.25:
-            self.hub.delete(PLACEMENT_DECISIONS, key)
+            self.hub.drop(PLACEMENT_DECISIONS, key[1], namespace=key[0])
         else:
             self._excuse_owner(
                 self.hub.put(PLACEMENT_DECISIONS, self.inventor.externally_modified(there[key]))
@@ -200,7 +186,7 @@ class Simulation:
 
     def unsettle(self) -> None:
         """The status of a placement says something wrong."""
-        there = self.hub.objects[PLACEMENTS.plural]
+        there = self.hub.all(PLACEMENTS)
         if there:
             key = self.chance.choice(list(there))
             self._excuse(key)
@@ -209,35 +195,35 @@ class Simulation:
             self.hub.put(PLACEMENTS, structs.replace(old, status=status))
 
     def collect(self) -> None:
-        self.hub.collect()
+        collect_garbage(self.hub)
 
     # The wire
 
     def hear(self) -> None:
-        self.informed[self.chance.choice(KINDS).plural].hear(self.chance.randint(1, 3))
+        self.informed[self.chance.choice(KINDS).plural].deliver(self.chance.randint(1, 3))
 
     def hear_all(self) -> None:
         for each in self.informed.values():
-            each.hear(ALL)
+            each.deliver()
 
     def list_anew(self) -> None:
-        self.informed[self.chance.choice(KINDS).plural].list_all()
+        self.informed[self.chance.choice(KINDS).plural].relist()
 
     def restore(self) -> None:
         """Whoever waits for an answer waits in vain, and some informer has seen more than there is now.
 
         Everybody notices before anything is written.
         """
-        told = max(each.told for each in self.informed.values())
+        told = max(each.delivered for each in self.informed.values())
         self.restore_to(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
 
     def restore_to(self, revision: int) -> None:
         for worker in list(self.workers.values()):
             self._fail(worker, TransportError("pretended"))
-        self._excuse(*self.hub.objects[PLACEMENTS.plural])
-        self.hub.restore(revision)
+        self._excuse(*self.hub.all(PLACEMENTS))
+        self.hub.rewind(revision)
         for kind in self.chance.sample(KINDS, len(KINDS)):
-            self.informed[kind.plural].list_all()
+            self.informed[kind.plural].relist()
 
     # The controller
 
@@ -324,7 +310,7 @@ class Simulation:
 
     def come_to_rest(self) -> None:
         for _ in range(NEVER_QUIET):
-            self.hub.collect()
+            collect_garbage(self.hub)
             self.hear_all()
             self.queue.fire()
             if self.workers:
@@ -337,7 +323,7 @@ class Simulation:
         else:
             raise AssertionError(f"never quiet: {list(self.queue.keys)} {list(self.workers)}")
         self.knows_the_hub()
-        for key in self.hub.objects[PLACEMENTS.plural]:
+        for key in self.hub.all(PLACEMENTS):
             self.is_right(key)
         self.excused.clear()
 
@@ -346,10 +332,8 @@ class Simulation:
 
         Where the clusters on one page change, all pages get the scores of that cycle.
         """
-        placement: Placement | None = self.hub.objects[PLACEMENTS.plural].get(key)
-        page: PlacementDecision | None = self.hub.objects[PLACEMENT_DECISIONS.plural].get(
-            (call.namespace, call.name)
-        )
+        placement: Placement | None = self.hub.all(PLACEMENTS).get(key)
+        page: PlacementDecision | None = self.hub.all(PLACEMENT_DECISIONS).get((call.namespace, call.name))
         if call.resource is not PLACEMENT_DECISIONS or call.subresource != "status" or page is None:
             return
         named = [each["clusterName"] for each in call.body["status"]["decisions"]]
@@ -360,15 +344,13 @@ class Simulation:
 
     def knows_the_hub(self) -> None:
         state = self.controller.state
-        there = self.hub.objects[PLACEMENT_DECISIONS.plural]
+        there = self.hub.all(PLACEMENT_DECISIONS)
         known = state.fleet.snapshot().decisions
         fresh = World(there.values()).fleet.snapshot().decisions
         for key, each in there.items():
             assert state.decision(*key) == each
         assert known._holdings == fresh._holdings
-        assert {key: each.placement for key, each in state.records.items()} == self.hub.objects[
-            PLACEMENTS.plural
-        ]
+        assert {key: each.placement for key, each in state.records.items()} == self.hub.all(PLACEMENTS)
 
     def _held(self) -> list[PlacementDecision]:
         """By whom which clusters are, as the controller believes."""
@@ -386,7 +368,7 @@ class Simulation:
             each
             for resource in KINDS
             if resource is not PLACEMENT_DECISIONS
-            for each in self.hub.objects[resource.plural].values()
+            for each in self.hub.all(resource).values()
         )
         for each in decided:
             world.put(each)
@@ -394,13 +376,11 @@ class Simulation:
 
     def own(self, key: Key) -> dict[str, PlacementDecision]:
         return {
-            name: each
-            for (_, name), each in self.hub.objects[PLACEMENT_DECISIONS.plural].items()
-            if _is_of(key, each)
+            name: each for (_, name), each in self.hub.all(PLACEMENT_DECISIONS).items() if _is_of(key, each)
         }
 
     def is_right(self, key: Key) -> None:
-        placement: Placement = self.hub.objects[PLACEMENTS.plural][key]
+        placement: Placement = self.hub.all(PLACEMENTS)[key]
         if PlacementWorkload(placement).idle:
             return
         # How often others chose a cluster wakes nobody, and that a decision was made does not change its scores.
@@ -436,8 +416,8 @@ class Simulation:
             else:
                 assert named == list(page.clusters)
             last = status.lastScoreUpdateTime
-            write = self.hub.last_write(PLACEMENT_DECISIONS, (key[0], page.name))
-            theirs = write.author != CONTROLLER and write.revision > self.began
+            write = last_write(self.hub, (key[0], page.name))
+            theirs = write.author != CONTROLLER and write.version > self.began
             if theirs or last is None or self.clock.now >= last + rate_of(placement) + timedelta(seconds=1):
                 assert recorded in (page.decisions, scored.decisions)
 

@@ -8,10 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from controllers.steps.pretend import refused
 from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.placement import ocm_detection
 from fairway.kube import Client, Forbidden, KubeError, NotFound, ServerError, TransportError
+from rigs.fake_hub import refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

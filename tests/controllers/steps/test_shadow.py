@@ -19,19 +19,16 @@ from controllers.steps.paper import (
     planned,
     situations,
 )
-from controllers.steps.pretend import (
-    Informed,
-    PretendClient,
-    PretendClock,
-    PretendHub,
-    PretendQueue,
+from controllers.steps.simulation import METERS
+from controllers.steps.stepwise import (
+    FakeClock,
+    FakeQueue,
     Worker,
+    stepwise_client,
 )
-from controllers.steps.simulation import METERS, Told
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
-from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement.shadow import (
     MISSING,
@@ -49,12 +46,12 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    Client,
     WorkQueue,
 )
 from fairway.placement.pages import Page
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.testing import builders
+from rigs.fake_hub import FakeHub
 from strategies import NOW
 
 KEY = ("ns1", "p")
@@ -138,10 +135,10 @@ class Scene:
     """A shadow of whoever writes decisions on a hub in memory."""
 
     def __init__(self) -> None:
-        self.hub = PretendHub()
-        self.clock = PretendClock(NOW)
-        self.shadow = Shadow(cast("Client", PretendClient()), meters=METERS, clock=self.clock)
-        self.queue = PretendQueue(self.clock)
+        self.hub = FakeHub(live=False)
+        self.clock = FakeClock(NOW)
+        self.shadow = Shadow(stepwise_client(), meters=METERS, clock=self.clock)
+        self.queue = FakeQueue(self.clock)
         self.shadow.queue = cast("WorkQueue[Any]", self.queue)
         self.shadow.state._wake_one = self.queue.add
         for resource, thing in (
@@ -151,15 +148,14 @@ class Scene:
             (PLACEMENTS, builders.placement("p")),
         ):
             self.hub.put(resource, thing)
-        self._informed = {each.plural: Informed(self.hub, each) for each in KINDS}
-        self.shadow.watch(cast("InformerFactory", Told(self._informed)))
-        for each in self._informed.values():
-            each.list_all()
+        self.shadow.watch(self.hub.informers)
+        for each in KINDS:
+            self.hub.of(each).relist()
 
     def look(self) -> tuple[str, ...]:
         """All there is to look at, and what differs then."""
-        for each in self._informed.values():
-            each.hear(1000)
+        for each in KINDS:
+            self.hub.of(each).deliver()
         self.queue.fire()
         while self.queue.keys:
             key = next(iter(self.queue.keys))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controllers.steps.pretend import CONTROLLER, PretendHub, Worker
 from controllers.steps.simulation import Simulation
+from controllers.steps.stepwise import CONTROLLER, Worker
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, DecisionStrategy, GroupStrategy, PlacementSpec
 from fairway.clusters import Fleet
@@ -24,6 +24,7 @@ from fairway.kube import (
 )
 from fairway.kube.fence import Lost
 from fairway.testing import builders
+from rigs.fake_hub import FakeHub
 
 KEY = ("ns1", "p")
 BY_CPU = builders.policy(builders.addon("cpu"), mode="Exact")
@@ -157,10 +158,10 @@ def test_what_we_deleted_is_back_when_the_history_went_back() -> None:
         b=2,
     )
     before = made.hub.revision
-    made.hub.delete(MANAGED_CLUSTERS, ("", "b"))
+    made.hub.drop(MANAGED_CLUSTERS, "b")
     for plural, informed in made.informed.items():
         if plural != PLACEMENT_DECISIONS.plural:
-            informed.hear(1000)
+            informed.deliver()
     made.look()
     while made.workers:
         made.answer()
@@ -175,7 +176,7 @@ def test_another_order_that_was_asked_for_is_written_at_once() -> None:
     made = scene(PlacementSpec(prioritizerPolicy=BY_CPU, sortBy="Score", scoreRateLimit="10m"), a=1, b=2)
     assert chosen(made) == [["b", "a"]]
     made.clock.now += timedelta(seconds=5)
-    old = made.hub.objects[PLACEMENTS.plural][KEY]
+    old = made.hub.all(PLACEMENTS)[KEY]
     made.hub.put(PLACEMENTS, structs.replace(old, spec=structs.replace(old.spec, sortBy="ClusterName")))
     made.come_to_rest()
     assert chosen(made) == [["a", "b"]]
@@ -190,7 +191,9 @@ def test_a_page_that_its_placement_has_taken_back_is_not_deleted() -> None:
     page = made.own(KEY)["p-decision-1"]
     given = structs.replace(page.metadata, labels={**page.metadata.labels, PLACEMENT_LABEL: "q"})
     made.hub.put(PLACEMENT_DECISIONS, structs.replace(page, metadata=given))
-    made.hub.delete(PLACEMENT_DECISIONS, (other[0], "q-decision-1"))  # so that it has something to do first
+    made.hub.drop(
+        PLACEMENT_DECISIONS, "q-decision-1", namespace=other[0]
+    )  # so that it has something to do first
     made.hear_all()
     for key in (other, KEY):
         made.look_at(key)
@@ -229,7 +232,7 @@ def test_one_odd_decision_does_not_keep_the_others_from_going_back_with_the_hub(
 class TermOf:
     """Leadership that is over once the controller has made so many writes."""
 
-    def __init__(self, hub: PretendHub, writes: int) -> None:
+    def __init__(self, hub: FakeHub, writes: int) -> None:
         self._hub, self._writes = hub, writes
 
     def made(self) -> int:
@@ -271,7 +274,7 @@ def test_no_write_is_made_after_the_term_has_ended() -> None:
 
 def test_deletion_of_an_earlier_placement_of_the_same_name_keeps_the_new_one() -> None:
     made = scene(PlacementSpec(), a=1)
-    earlier = made.hub.delete(PLACEMENTS, KEY)
+    earlier = made.hub.drop(PLACEMENTS, KEY[1], namespace=KEY[0])
     made.hub.put(PLACEMENTS, builders.placement("p"))
     made.come_to_rest()
     version = str(made.hub.revision)
@@ -309,7 +312,7 @@ def test_deleted_placement_leaves_no_timer() -> None:
     made.hub.put(PLACEMENTS, builders.placement("p", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))
     made.come_to_rest()
     assert KEY in made.queue.delayed
-    made.hub.delete(PLACEMENTS, KEY)
+    made.hub.drop(PLACEMENTS, KEY[1], namespace=KEY[0])
     made.hear_all()
     assert KEY not in made.queue.delayed
 
