@@ -78,8 +78,16 @@ EXPORTS = {
         *("ACTIVATE", "CommitMachine", "CommitPlugins", "Instruction", "LONGEST_WAIT", "Phase", "perform"),
     ],
     "engine.ledger": [
-        *("Earmark", "Entry", "HostAccount", "InsufficientCapacity", "Ledger", "LedgerError", "Recorded"),
-        *("Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
+        *(
+            "Earmark",
+            "Entry",
+            "HostAccount",
+            "InsufficientCapacity",
+            "Ledger",
+            "LedgerColumns",
+            "LedgerError",
+        ),
+        *("Recorded", "Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
     ],
     "engine.queue": [
         *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),

@@ -5,7 +5,8 @@ from fairway.engine.points import CommitContext
 from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.direction import Direction
-from fairway.plugins.reserve_capacity import ReserveCapacity, grantable
+from fairway.fleet.resources import grantable
+from fairway.plugins.reserve_capacity import ReserveCapacity
 
 HOSTS = (HostKey("n1", "u1"), HostKey("n2", "u2"))
 

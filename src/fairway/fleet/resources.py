@@ -12,7 +12,11 @@ ALLOCATABLE: Final = "allocatable-milli"
 REQUESTED: Final = "requested-milli"
 """What the workloads that were observed on a host request."""
 GRANTABLE: Final = "grantable"
-"""What the ledger can still grant: less than nothing where the host has more workloads than room."""
+"""What the ledger can still grant to any workload: less than nothing where a host has more workloads than room."""
+EARMARKED: Final = "earmarked"
+"""Free room that the ledger keeps for single workloads."""
+LEDGER: Final = (GRANTABLE, EARMARKED)
+"""Kinds of columns that only ``Table.set_amounts`` fills."""
 
 LARGEST: Final = (1 << 63) - 1
 
@@ -27,3 +31,7 @@ def requested(resource: str) -> Key:
 
 def grantable(resource: str) -> Key:
     return (GRANTABLE, resource)
+
+
+def earmarked(resource: str) -> Key:
+    return (EARMARKED, resource)

@@ -9,6 +9,7 @@ from fairway.fleet.column import CodeColumn, Column, CountColumn, Key, NumberCol
 from fairway.fleet.derived import Derived
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.journal import Journal
+from fairway.fleet.resources import LEDGER
 
 if TYPE_CHECKING:
     from fairway.fleet.table import Table
@@ -96,6 +97,8 @@ class Snapshot(Generic[Host]):
 
     def materialise(self, key: Key) -> Column:
         """Create the column from the objects, even if it exists already."""
+        if key[0] in LEDGER:
+            return CountColumn(capacity=self.hosts.capacity, stamp=self.generation)
         column = self._schema.new_column(key, capacity=self.hosts.capacity, stamp=self.generation)
         self._fill(column, key)
         return column

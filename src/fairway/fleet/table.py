@@ -7,13 +7,13 @@ to it while a snapshot that shares it is still alive.
 A kind of host derives from ``Table``, and adds the methods by which its objects come in.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
-from fairway.fleet.column import MEMBERSHIP, Column, Key
+from fairway.fleet.column import MEMBERSHIP, Column, CountColumn, Key
 from fairway.fleet.derived import Derived
-from fairway.fleet.direction import ANY
+from fairway.fleet.direction import ANY, DOWN, UP, Direction
 from fairway.fleet.hosts import Hosts
 from fairway.fleet.journal import NOTHING, Change, Journal
 from fairway.fleet.schema import Schema
@@ -40,6 +40,8 @@ class Table(Generic[Host]):
         self._hosts: Hosts[Host] = Hosts()
         self._columns: dict[Key, Column] = {}
         self._compared: dict[Key, Callable[[Host], Any]] = {}
+        self._amounts: dict[Key, dict[str, int]] = {}
+        """Cells of ``set_amounts`` by host, without zeros."""
         self._journal = Journal()
         self._snapshots: WeakSet[Snapshot[Host]] = WeakSet()
         self._derived: dict[Hashable, Derived] = {}
@@ -70,6 +72,11 @@ class Table(Generic[Host]):
         self._hosts = filled
         self._columns = {}
         self._compared.clear()
+        for key, amounts in self._amounts.items():
+            column = self._columns[key] = CountColumn(capacity=capacity, stamp=filled.stamp)
+            for name, amount in amounts.items():
+                if name in filled.row_of:
+                    column.write(filled.row_of[name], amount)
 
     def _put(self, name: str, host: Host) -> Change:
         row = self._hosts.row_of.get(name)
@@ -101,6 +108,10 @@ class Table(Generic[Host]):
                 self._own_column(key).write(row, self._schema.cell_reader(key)(host))
                 changed.add(key)
         changed.update(self._write_others(row, name))
+        for key, amounts in self._amounts.items():
+            if name in amounts:
+                self._own_column(key).write(row, amounts[name])
+                changed.add(key)
         return self._record(Change((row,), dict.fromkeys(changed, ANY), (name,), added=True))
 
     def _write_others(self, _row: int, _name: str) -> Iterable[Key]:
@@ -120,6 +131,33 @@ class Table(Generic[Host]):
 
     def _set_aside(self, _row: int, _name: str) -> None:
         """Keep what a host that is added again should find, before its cells are cleared."""
+
+    def set_amounts(self, name: str, amounts: Mapping[Key, int]) -> Change:
+        """Write cells that follow from no object of the host, such as what the ledger can grant.
+
+        They are kept for a host that is not there yet, or was deleted. 0 for none.
+        """
+        row = self._hosts.row_of.get(name)
+        changed: dict[Key, Direction] = {}
+        for key, amount in amounts.items():
+            known = self._amounts.get(key)
+            if known is None:
+                known = self._amounts[key] = {}
+                stamp = self._journal.generation
+                self._columns.setdefault(key, CountColumn(capacity=self._hosts.capacity, stamp=stamp))
+            old = known.get(name, 0)
+            if old == amount:
+                continue
+            changed[key] = UP if old < amount else DOWN
+            if amount:
+                known[name] = amount
+            else:
+                del known[name]
+            if row is not None:
+                self._own_column(key).write(row, amount)
+        if not changed:
+            return NOTHING
+        return self._record(Change((), changed) if row is None else Change((row,), changed, (name,)))
 
     # Copy on write
 

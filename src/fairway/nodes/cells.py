@@ -8,7 +8,7 @@ from fairway.api.node import Node
 from fairway.api.pod_requests import CPU, amount_of
 from fairway.api.quantity import QuantityError
 from fairway.fleet.column import MEMBERSHIP, CodeColumn, Column, CountColumn, Key
-from fairway.fleet.resources import ALLOCATABLE, GRANTABLE, LARGEST, REQUESTED
+from fairway.fleet.resources import ALLOCATABLE, LARGEST, REQUESTED
 
 LABEL = "label"
 TAINTS: Key = ("taints",)
@@ -16,7 +16,7 @@ TAINTS: Key = ("taints",)
 UNSCHEDULABLE: Key = ("unschedulable",)
 """True for a cordoned node."""
 
-_AMOUNTS = (ALLOCATABLE, REQUESTED, GRANTABLE)
+_AMOUNTS = (ALLOCATABLE, REQUESTED)
 
 
 def label(key: str) -> Key:
@@ -43,7 +43,7 @@ def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
 
 
 def cell_reader(key: Key) -> Callable[[Node], Any]:
-    """Return the function that reads this column's cell from a node. Columns of requests and grants have none."""
+    """Return the function that reads this column's cell from a node. Columns of requests have none."""
     kind = key[0]
     if kind == LABEL:
         return lambda node: node.metadata.labels.get(key[1])

@@ -11,14 +11,9 @@ from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.engine.workload import ResourceList
 from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
+from fairway.fleet.resources import grantable
 
 NAME = "ReserveCapacity"
-GRANTABLE = "grantable"
-
-
-def grantable(resource: str) -> Key:
-    """Return the column of what the ledger can still grant of a resource."""
-    return (GRANTABLE, resource)
 
 
 def columns_of(demand: ResourceList) -> dict[Key, Direction]:

@@ -10,10 +10,11 @@ or in the journal if it has no object. After a crash, ``Ledger.rebuild`` restore
 - ``grantable`` is the only answer to how much is left.
 
 ``account`` has the arithmetic of one host as immutable values, ``ledger`` transactions and speculation, ``refusal`` the
-errors. All amounts are integers in milli-units.
+errors, ``columns`` what is grantable as columns of a table. All amounts are integers in milli-units.
 """
 
 from fairway.engine.ledger.account import Earmark, HostAccount, Recorded, Reservation
+from fairway.engine.ledger.columns import LedgerColumns
 from fairway.engine.ledger.ledger import Entry, Ledger, Speculation, Transaction
 from fairway.engine.ledger.refusal import InsufficientCapacity, LedgerError, Shortage, StaleEpoch
 
@@ -23,6 +24,7 @@ __all__ = [
     "HostAccount",
     "InsufficientCapacity",
     "Ledger",
+    "LedgerColumns",
     "LedgerError",
     "Recorded",
     "Reservation",

@@ -72,14 +72,27 @@ class HostAccount:
 
     def grantable(self, who: WorkloadKey) -> dict[str, int]:
         """Return how much more a workload may have of each resource, its own earmarks included."""
+        own = self.kept_room(who) if self.earmarks else _NOTHING
+        return {resource: max(0, left + own.get(resource, 0)) for resource, left in self.free().items()}
+
+    def free(self) -> dict[str, int]:
+        """Return what is left for a workload without earmarks; below 0 where more is used than there is."""
         if self.capacity is None:
             return {}
-        left = {resource: amount - self.used.get(resource, 0) for resource, amount in self.capacity.items()}
-        for earmark in self.kept(who):
-            for resource, amount in earmark.amounts.items():
-                if resource in left:
-                    left[resource] -= amount
-        return {resource: max(0, amount) for resource, amount in left.items()}
+        kept = self.kept_room() if self.earmarks else _NOTHING
+        return {
+            resource: amount - self.used.get(resource, 0) - kept.get(resource, 0)
+            for resource, amount in self.capacity.items()
+        }
+
+    def kept_room(self, who: WorkloadKey | None = None) -> dict[str, int]:
+        """Return the room that is kept for a workload, or for all."""
+        room: dict[str, int] = {}
+        for each in self.earmarks.values():
+            if each.freed and who in (None, each.beneficiary):
+                for resource, amount in each.amounts.items():
+                    room[resource] = room.get(resource, 0) + amount
+        return room
 
     def set_capacity(self, capacity: ResourceList | None) -> "HostAccount":
         return replace(self, capacity=None if capacity is None else checked_resources(capacity))

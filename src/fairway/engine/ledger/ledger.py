@@ -1,6 +1,6 @@
 """Transactions, speculative copies and recovery of the ledger."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, TypeVar
@@ -192,8 +192,25 @@ class Ledger:
         self._accounts: dict[HostKey, HostAccount] = {}
         self._earmarked: set[HostKey] = set()
         """Hosts with earmarks."""
+        self._followers: list[Callable[[HostKey, HostAccount | None], None]] = []
         self._lent = False
         """Whether a speculative copy reads ``_accounts``, which must then be copied before it changes."""
+
+    def follow(self, follower: Callable[[HostKey, HostAccount | None], None]) -> None:
+        """Call this function with every account now, and with each that changes; None for a removed host."""
+        self._followers.append(follower)
+        for host, account in self._accounts.items():
+            follower(host, account)
+
+    def earmarked_for(self, who: WorkloadKey) -> dict[HostKey, dict[str, int]]:
+        """Return the room that is kept for a workload, by host and resource, of hosts whose capacity is known."""
+        found: dict[HostKey, dict[str, int]] = {}
+        for host in self._earmarked:
+            account = self._accounts[host]
+            room = account.kept_room(who)
+            if room and account.capacity is not None:
+                found[host] = {each: amount for each, amount in room.items() if each in account.capacity}
+        return found
 
     def account(self, host: HostKey) -> HostAccount | None:
         return self._accounts.get(host)
@@ -293,6 +310,9 @@ class Ledger:
             else:
                 self._earmarked.discard(host)
         self.generation += 1
+        for follower in self._followers:
+            for host, account in changed.items():
+                follower(host, account)
         return tuple(sorted(entries, key=_persistence_order))
 
 

@@ -1,0 +1,38 @@
+"""What the ledger can grant, as columns of a table, so that filters and scores read it like any other column."""
+
+from typing import Any
+
+from fairway.engine.ledger.account import HostAccount
+from fairway.engine.ledger.ledger import Ledger
+from fairway.engine.workload import HostKey
+from fairway.fleet.column import Key
+from fairway.fleet.resources import LARGEST, earmarked, grantable
+from fairway.fleet.table import Table
+
+
+class LedgerColumns:
+    """Writes the changed cells with every transaction: the next snapshot has what the last commit reserved."""
+
+    def __init__(self, ledger: Ledger, table: Table[Any]) -> None:
+        self._table = table
+        self._current: dict[str, HostKey] = {}
+        """The host that has a name now. One that was recreated has another uid, and its own account."""
+        self._written: dict[str, frozenset[Key]] = {}
+        ledger.follow(self._write)
+
+    def _write(self, host: HostKey, account: HostAccount | None) -> None:
+        if account is None or account.capacity is None:
+            if self._current.get(host.name) == host:
+                del self._current[host.name]
+                self._table.set_amounts(host.name, dict.fromkeys(self._written.pop(host.name), 0))
+            return
+        self._current[host.name] = host
+        amounts = {grantable(resource): max(-LARGEST, left) for resource, left in account.free().items()}
+        if account.earmarks:
+            amounts |= {earmarked(resource): room for resource, room in account.kept_room().items()}
+        written = self._written.get(host.name)
+        if written is None or written != amounts.keys():
+            gone = written - amounts.keys() if written else ()
+            self._written[host.name] = frozenset(amounts)
+            amounts |= dict.fromkeys(gone, 0)
+        self._table.set_amounts(host.name, amounts)
