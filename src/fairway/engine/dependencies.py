@@ -5,12 +5,13 @@ rejection into an approval. An event lists the columns that changed. The index m
 cost of an event grows with the workloads that read its columns, not with all that wait.
 
 Columns that only affect the ranking concern a workload only if the changed host is one of ``hosts``, usually the
-feasible ones.
+feasible ones. Hosts are names, or rows of a table: a row may be another host by the time an event is replayed, but then
+the workload was also concerned by the events of that change.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fairway.engine.points import Reads
 from fairway.engine.workload import WorkloadKey
@@ -27,8 +28,8 @@ class Event:
 
     label: str
     """What happened, for explanations: ``cluster1 updated``."""
-    hosts: frozenset[str] = frozenset()
-    """Names of the hosts whose cells changed; empty for what all hosts share."""
+    hosts: frozenset[Hashable] = frozenset()
+    """The hosts whose cells changed; empty for what all hosts share."""
     columns: Mapping[Key, Direction] = field(default_factory=dict)
     added: bool = False
     """Whether a host was added. Its cells are new in every column, also in those where it has no value."""
@@ -50,7 +51,7 @@ class Dependencies:
     columns: Mapping[Key, Direction] = field(default_factory=dict)
     of_hosts: Mapping[Key, Direction] = field(default_factory=dict)
     """Columns that matter only if the event changed them on one of ``hosts``."""
-    hosts: Container[str] = ()
+    hosts: Container[Hashable] = ()
     anything: bool = False
     """Whether any change of any host matters."""
 
@@ -88,7 +89,8 @@ class DependencyIndex(Generic[OwnerT]):
     """Dependencies of many owners, by column."""
 
     def __init__(self) -> None:
-        self._owners_of: dict[Key, dict[OwnerT, None]] = {}
+        self._readers: dict[Key, dict[OwnerT, Direction]] = {}
+        self._readers_of_hosts: dict[Key, dict[OwnerT, Dependencies]] = {}
         self._anything: dict[OwnerT, None] = {}
         self._dependencies: dict[OwnerT, Dependencies] = {}
 
@@ -96,10 +98,15 @@ class DependencyIndex(Generic[OwnerT]):
         return len(self._dependencies)
 
     def put(self, owner: OwnerT, dependencies: Dependencies) -> None:
+        old = self._dependencies.get(owner)
+        if old is dependencies or old == dependencies:
+            return
         self.discard(owner)
         self._dependencies[owner] = dependencies
-        for key in dependencies.columns.keys() | dependencies.of_hosts.keys():
-            self._owners_of.setdefault(key, {})[owner] = None
+        for key, direction in dependencies.columns.items():
+            self._readers.setdefault(key, {})[owner] = direction
+        for key in dependencies.of_hosts:
+            self._readers_of_hosts.setdefault(key, {})[owner] = dependencies
         if dependencies.anything:
             self._anything[owner] = None
 
@@ -107,15 +114,14 @@ class DependencyIndex(Generic[OwnerT]):
         old = self._dependencies.pop(owner, None)
         if old is None:
             return
-        for key in old.columns.keys() | old.of_hosts.keys():
-            owners = self._owners_of[key]
-            del owners[owner]
-            if not owners:
-                del self._owners_of[key]
+        for key in old.columns:
+            _remove(self._readers, key, owner)
+        for key in old.of_hosts:
+            _remove(self._readers_of_hosts, key, owner)
         self._anything.pop(owner, None)
 
     def concerned(self, event: Event) -> list[OwnerT]:
-        """Return the owners that the event concerns, each once, in the order in which they were put."""
+        """Return the owners that the event concerns, each once."""
         if event.wildcard:
             return list(self._dependencies)
         if event.added:
@@ -123,8 +129,25 @@ class DependencyIndex(Generic[OwnerT]):
         found: dict[OwnerT, None] = {}
         if event.hosts:
             found.update(self._anything)
-        for key in event.columns:
-            for owner in self._owners_of.get(key, ()):
-                if owner not in found and self._dependencies[owner].concerned_by(event):
+        for key, direction in event.columns.items():
+            for owner, helps in self._readers.get(key, _NOBODY).items():
+                if owner not in found and (helps is direction or helps & direction):
                     found[owner] = None
+            for owner, each in self._readers_of_hosts.get(key, _NOBODY).items():
+                helps = each.of_hosts[key]
+                if owner not in found and (helps is direction or helps & direction):
+                    hosts = each.hosts
+                    for host in event.hosts:
+                        if host in hosts:
+                            found[owner] = None
+                            break
         return list(found)
+
+
+_NOBODY: Mapping[Any, Any] = {}
+
+
+def _remove(readers: dict[Key, dict[OwnerT, Any]], key: Key, owner: OwnerT) -> None:
+    del readers[key][owner]
+    if not readers[key]:
+        del readers[key]

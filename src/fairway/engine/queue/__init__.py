@@ -3,7 +3,8 @@
 Data flow: ``put`` adds a workload, ``pop`` hands it out (it is then *in flight*), and exactly one of these returns it:
 ``done`` (bound, or dropped), ``reject`` (plugins turned it away), ``fail`` (an error that no plugin is blamed for).
 ``on_event`` wakes rejected workloads, ``advance`` those whose time has come; ``next_deadline`` says when that is, so
-that no caller polls. ``settle`` returns a workload that is placed but must be tried again when something changes.
+that no caller polls. ``settle`` returns a workload that is placed but must be tried again when something changes, or at
+a deadline. ``release`` returns one whose attempt was abandoned.
 
 A workload that waits is in one of these places:
 
@@ -14,12 +15,13 @@ A workload that waits is in one of these places:
 - *gated*: kept out by a PreEnqueue plugin
 - *settled*: placed, and watched
 
-``queue`` has the transitions, ``entry`` the state of one workload, ``in_flight`` the events that arrive while workloads
-are being tried. ``rejections`` finds the rejecting plugins of a cycle's outcome, ``plugins`` calls QueueSort and
-PreEnqueue, and ``heap`` is a priority queue with removal.
+``queue`` has the transitions, ``entry`` the state of one workload, ``backoff`` how long it waits, ``in_flight`` the
+events that arrive while workloads are being tried. ``rejections`` finds the rejecting plugins of a cycle's outcome,
+``plugins`` calls QueueSort and PreEnqueue, and ``heap`` is a priority queue with removal.
 """
 
-from fairway.engine.queue.entry import Backoff, Explanation, Rejection, State
+from fairway.engine.queue.backoff import Backoff, RetryLimit
+from fairway.engine.queue.entry import Explanation, Rejection, State
 from fairway.engine.queue.plugins import PrioritySort
 from fairway.engine.queue.queue import SchedulingQueue
 from fairway.engine.queue.rejections import rejections_of
@@ -29,6 +31,7 @@ __all__ = [
     "Explanation",
     "PrioritySort",
     "Rejection",
+    "RetryLimit",
     "SchedulingQueue",
     "State",
     "rejections_of",

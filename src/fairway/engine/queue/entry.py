@@ -9,10 +9,7 @@ from fairway.engine.dependencies import Dependencies
 from fairway.engine.points import Reads
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.direction import Direction
-from fairway.fleet.instant import SECOND, Micros
-
-WINDOW: Micros = SECOND
-"""Back-offs end together at whole seconds, so that QueueSort decides among workloads that failed together."""
+from fairway.fleet.instant import Micros
 
 ANYTHING = "any change of a host"
 OWN_CHANGE = "a change of its own spec"
@@ -35,25 +32,6 @@ class State(Enum):
 FLUSHED = (State.UNSCHEDULABLE, State.GATED)
 WAITS_FOR_EVENT = (*FLUSHED, State.SETTLED)
 HANDED_OUT = (State.IN_FLIGHT, State.BINDING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """How long a failed workload waits: the initial time, doubled with each failure, at most the maximum."""
-
-    initial: Micros = SECOND
-    maximum: Micros = 10 * SECOND
-
-    def duration(self, failures: int) -> Micros:
-        if failures < 1 or self.maximum <= 0:
-            return 0
-        doublings = min(failures - 1, 62)
-        return min(self.initial << doublings, self.maximum)
-
-    def end(self, failed: Micros, failures: int) -> Micros:
-        """Return the end of the window in which the back-off expires."""
-        duration = self.duration(failures)
-        return failed if not duration else (failed + duration) // WINDOW * WINDOW + WINDOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +71,17 @@ class Entry:
     trigger: str = ""
     """What put it where it is."""
     changed: bool = False
-    """Whether it was updated or activated in flight."""
+    """Whether it was updated or activated in flight, or an event concerned it while it was bound."""
+    woken: Micros | None = None
+    """When it was first woken for its next attempt, or for the attempt in flight."""
+    woken_again: Micros | None = None
+    """When it was first woken since it is in flight."""
+    deadline: Micros | None = None
+    """When it is tried again without an event, if it is settled."""
     deleted: bool = False
     """Whether it was deleted in flight."""
+    watched: bool = False
+    """Whether ``depends`` is of the attempt in flight."""
 
     @property
     def key(self) -> WorkloadKey:

@@ -7,11 +7,11 @@ from typing import Any
 from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
 from fairway.engine.fault import Fault
 from fairway.engine.points import PreEnqueue, QueueSort
+from fairway.engine.queue.backoff import Backoff, RetryLimit
 from fairway.engine.queue.entry import (
     FLUSHED,
     HANDED_OUT,
     WAITS_FOR_EVENT,
-    Backoff,
     Entry,
     Explanation,
     Rejection,
@@ -35,6 +35,8 @@ POPPED_FROM_BACKOFF = "popped from back-off: no workload was active"
 REJECTED = "rejected"
 SETTLED = "placed"
 FAILED = "failed"
+ABANDONED = "the attempt was abandoned"
+DEADLINE = "its time has come"
 UNSCHEDULABLE_TIMEOUT = "no event for too long"
 
 Name = tuple[str, str]
@@ -49,12 +51,15 @@ class SchedulingQueue:
         sort: QueueSort | None = None,
         gates: Sequence[PreEnqueue] = (),
         backoff: Backoff | None = None,
+        retries: RetryLimit | None = None,
         flush_after: Micros = FLUSH_AFTER,
     ) -> None:
+        """``retries`` limits the retries after errors of all workloads together."""
         if flush_after <= 0:
             raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
         self._plugins = QueuePlugins(sort=sort or PrioritySort(), gates=gates)
         self._backoff_policy = backoff or Backoff()
+        self._retries = retries
         self._flush_after = flush_after
         self._now: Micros = 0
         self._entries: dict[Name, Entry] = {}
@@ -68,11 +73,27 @@ class SchedulingQueue:
         }
         self._parked: dict[Name, None] = {}
         """Unschedulable and gated ones, longest first."""
+        self._deadlines: Heap[Name] = Heap()
+        """Of settled ones."""
         self._index: DependencyIndex[Name] = DependencyIndex()
+        """Of all that were tried. Dependencies rarely change, so they stay here while the workload is in flight."""
+        self._handed_out = 0
+        self.activations = 0
+        """How often a workload became active."""
         self._in_flight = InFlight()
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def active(self) -> int:
+        """Number of workloads that are ready."""
+        return len(self._active)
+
+    @property
+    def handed_out(self) -> int:
+        """Number of workloads in flight."""
+        return self._handed_out
 
     def counts(self) -> Counter[State]:
         return Counter(entry.state for entry in self._entries.values())
@@ -94,9 +115,10 @@ class SchedulingQueue:
         entry.workload = workload
         entry.deleted = False
         if entry.state in HANDED_OUT:
-            entry.changed = True
+            self._change(entry, UPDATED)
         else:
-            self._wake(entry, UPDATED, at_once=entry.state is State.ACTIVE or _any_pending(entry))
+            at_once = entry.state in (State.ACTIVE, State.SETTLED) or _any_pending(entry)
+            self._wake(entry, UPDATED, at_once=at_once)
 
     def delete(self, key: WorkloadKey) -> None:
         """Remove a workload. One in flight is kept until it is returned, and not queued again."""
@@ -121,15 +143,37 @@ class SchedulingQueue:
         entry.state, entry.since = State.IN_FLIGHT, self._now
         entry.attempts += 1
         entry.changed = False
+        entry.woken_again = None
+        self._handed_out += 1
         self._in_flight.begin(entry.key)
         return entry.workload
 
-    def bind(self, key: WorkloadKey) -> None:
-        """Stop tracking events for a workload in flight: from here on it can only fail by an error."""
+    def woken(self, key: WorkloadKey) -> Micros | None:
+        """Return when a workload in flight was woken for this attempt."""
+        entry = self._find(key)
+        return None if entry is None else entry.woken
+
+    def is_changed(self, key: WorkloadKey) -> bool:
+        """Return whether a workload in flight will be tried again when it is returned."""
+        entry = self._find(key)
+        return entry is not None and entry.changed
+
+    def bind(self, key: WorkloadKey, dependencies: Dependencies | None = None) -> None:
+        """Stop recording events for a workload in flight, whose cycle is over.
+
+        With the ``dependencies`` of its decision, events that concern it have it tried again after ``settle``. Without,
+        it can only fail by an error.
+        """
         entry = self._find(key)
         if entry is not None and entry.state is State.IN_FLIGHT:
-            self._in_flight.end(entry.key)
+            missed = self._in_flight.end(entry.key)
             entry.state, entry.since = State.BINDING, self._now
+            entry.watched = dependencies is not None
+            if dependencies is not None:
+                self._depend(entry, dependencies)
+                for event in missed:
+                    if _concerns(entry, event):
+                        self._change(entry, event.label)
 
     def done(self, key: WorkloadKey) -> None:
         """Forget a workload that is bound or dropped, wherever it is."""
@@ -137,20 +181,32 @@ class SchedulingQueue:
         if entry is not None:
             self._remove(entry)
 
-    def settle(self, key: WorkloadKey, dependencies: Dependencies, *, now: Micros) -> None:
-        """Return a workload that is placed, but tried again when something that its decision depends on changes."""
+    def settle(
+        self, key: WorkloadKey, dependencies: Dependencies, *, now: Micros, deadline: Micros | None = None
+    ) -> None:
+        """Return a workload that is placed, but tried again when something that its decision depends on changes, at the
+        latest at ``deadline``."""
         returned = self._take_back(key, now)
         if returned is None:
             return
         entry, missed = returned
         entry.rejections, entry.error = (), ""
         entry.rejected = entry.errors = entry.backoff_end = 0
-        entry.depends = dependencies
+        self._depend(entry, dependencies)
         woken_by = [event for event in missed if _concerns(entry, event)]
         if entry.changed or woken_by:
-            self._wake(entry, woken_by[0].label if woken_by else UPDATED, at_once=True)
+            self._wake(entry, woken_by[0].label if woken_by else entry.trigger, at_once=True)
         else:
             self._park(entry, State.SETTLED, SETTLED)
+            entry.deadline = deadline
+            if deadline is not None:
+                self._deadlines.push((entry.key.namespace, entry.key.name), (deadline,))
+
+    def release(self, key: WorkloadKey, *, now: Micros) -> None:
+        """Return a workload whose attempt was abandoned. It is tried again at once."""
+        returned = self._take_back(key, now)
+        if returned is not None:
+            self._wake(returned[0], ABANDONED, at_once=True)
 
     def reject(self, key: WorkloadKey, rejections: Iterable[Rejection], *, now: Micros) -> None:
         """Return a workload that plugins turned away. It waits for an event that one of them may approve of."""
@@ -163,7 +219,7 @@ class SchedulingQueue:
             return
         entry, missed = returned
         entry.rejections, entry.error = given, ""
-        entry.depends = Dependencies.of(each.reads for each in given)
+        self._depend(entry, Dependencies.of(each.reads for each in given))
         entry.rejected += 1
         entry.errors = 0
         entry.backoff_end = self._backoff_policy.end(self._now, entry.rejected)
@@ -187,11 +243,16 @@ class SchedulingQueue:
         entry.rejections, entry.error = (), error
         entry.errors += 1
         entry.backoff_end = self._backoff_policy.end(self._now, entry.errors)
+        if self._retries is not None:
+            entry.backoff_end = max(entry.backoff_end, self._retries.reserve(self._now))
         if self._passes_gates(entry):
             self._back_off(entry, State.ERROR_BACKOFF, FAILED)
 
     def on_event(self, event: Event, *, now: Micros) -> list[WorkloadKey]:
-        """Wake the workloads that the event concerns, and record it for those in flight. Return the woken ones."""
+        """Wake the workloads that the event concerns, and record it for those in flight.
+
+        Return the woken ones, and those that are tried again once they are settled.
+        """
         self._tick(now)
         self._in_flight.record(event)
         woken: list[WorkloadKey] = []
@@ -199,12 +260,16 @@ class SchedulingQueue:
             entry = self._entries[name]
             if entry.key == event.excluded:
                 continue
-            self._wake(entry, event.label, at_once=_helps_pending(entry, event))
-            if entry.state not in WAITS_FOR_EVENT:
+            if entry.state in WAITS_FOR_EVENT:
+                self._wake(entry, event.label, at_once=_helps_pending(entry, event))
+                if entry.state not in WAITS_FOR_EVENT:
+                    woken.append(entry.key)
+            elif entry.state is State.BINDING and entry.watched:
+                self._change(entry, event.label)
                 woken.append(entry.key)
         return woken
 
-    def activate(self, keys: Iterable[WorkloadKey], *, now: Micros) -> None:
+    def activate(self, keys: Iterable[WorkloadKey], *, now: Micros, trigger: str = ACTIVATED) -> None:
         """Move workloads to active, without regard to rejections and back-off. Gates still apply."""
         self._tick(now)
         for key in keys:
@@ -212,13 +277,15 @@ class SchedulingQueue:
             if entry is None:
                 continue
             if entry.state in HANDED_OUT:
-                entry.changed = True
+                self._change(entry, trigger)
             elif entry.state is not State.ACTIVE:
-                self._wake(entry, ACTIVATED, at_once=True)
+                self._wake(entry, trigger, at_once=True)
 
     def advance(self, *, now: Micros) -> None:
-        """Move the workloads whose back-off is over, and those that no event woke for too long."""
+        """Move the workloads whose back-off or deadline is over, and those that no event woke for too long."""
         self._tick(now)
+        while (first := self._deadlines.peek()) is not None and first[0][0] <= self._now:
+            self._wake(self._entries[first[1]], DEADLINE, at_once=True)
         for heap in (self._backoff, self._error_backoff):
             while (first := heap.peek()) is not None and first[0][0] <= self._now:
                 heap.pop()
@@ -230,7 +297,8 @@ class SchedulingQueue:
 
     def next_deadline(self) -> Micros | None:
         """Return when ``advance`` has something to do next; None if only an event can change anything."""
-        deadlines = [first[0][0] for heap in (self._backoff, self._error_backoff) if (first := heap.peek())]
+        heaps = (self._backoff, self._error_backoff, self._deadlines)
+        deadlines = [first[0][0] for heap in heaps if (first := heap.peek())]
         oldest = self._oldest_parked()
         if oldest is not None:
             deadlines.append(oldest.parked + self._flush_after)
@@ -245,6 +313,8 @@ class SchedulingQueue:
             next_try = entry.parked + self._flush_after
         elif entry.state in (State.BACKOFF, State.ERROR_BACKOFF):
             next_try = entry.backoff_end
+        elif entry.state is State.SETTLED:
+            next_try = entry.deadline
         return explain(entry, next_try=next_try)
 
     def take_faults(self) -> list[Fault]:
@@ -274,23 +344,37 @@ class SchedulingQueue:
             self._remove(entry)
             return None
         missed = self._in_flight.end(entry.key)
-        if entry.state is State.BINDING:
+        if entry.state is State.BINDING and not entry.watched:
             entry.changed = True  # events were not tracked
         entry.queued = self._now
         return entry, missed
 
+    def _change(self, entry: Entry, trigger: str) -> None:
+        """Have a workload in flight tried again when it is returned."""
+        if entry.woken_again is None:
+            entry.woken_again = self._now
+        entry.changed, entry.trigger = True, trigger
+
+    def _depend(self, entry: Entry, dependencies: Dependencies) -> None:
+        entry.depends = dependencies
+        self._index.put((entry.key.namespace, entry.key.name), dependencies)
+
     def _remove(self, entry: Entry) -> None:
-        self._detach(entry)
+        name = self._detach(entry)
         self._in_flight.end(entry.key)
-        del self._entries[entry.key.namespace, entry.key.name]
+        self._index.discard(name)
+        del self._entries[name]
 
     def _detach(self, entry: Entry) -> Name:
         name = (entry.key.namespace, entry.key.name)
         if entry.state in self._heaps:
             self._heaps[entry.state].discard(name)
-        elif entry.state in WAITS_FOR_EVENT:
+        elif entry.state in HANDED_OUT:
+            self._handed_out -= 1
+        elif entry.state is State.SETTLED:
+            self._deadlines.discard(name)
+        else:
             self._parked.pop(name, None)
-            self._index.discard(name)
         return name
 
     def _wake(self, entry: Entry, trigger: str, *, at_once: bool) -> None:
@@ -303,6 +387,10 @@ class SchedulingQueue:
             self._back_off(entry, State.ERROR_BACKOFF if entry.errors else State.BACKOFF, trigger)
 
     def _activate(self, entry: Entry, trigger: str) -> None:
+        if entry.state is not State.ACTIVE or entry.woken is None:
+            entry.woken = self._now if entry.woken_again is None else entry.woken_again
+            entry.woken_again = None
+            self.activations += 1
         name = self._place(entry, State.ACTIVE, trigger)
         self._active.push(name, self._plugins.sort_key(entry.workload, entry.queued))
 
@@ -317,7 +405,6 @@ class SchedulingQueue:
         if state in FLUSHED:
             entry.parked = self._now
             self._parked[name] = None
-        self._index.put(name, entry.depends)
 
     def _place(self, entry: Entry, state: State, trigger: str) -> Name:
         name = self._detach(entry)
@@ -332,7 +419,7 @@ class SchedulingQueue:
         objection = self._plugins.objection(entry.workload, last=last)
         if objection is not None:
             entry.rejections = (objection,)
-            entry.depends = Dependencies.of((objection.reads,))
+            self._depend(entry, Dependencies.of((objection.reads,)))
             self._park(entry, State.GATED, f"gated by {objection.plugin}")
             return False
         if entry.state is State.GATED:
