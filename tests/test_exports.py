@@ -90,7 +90,8 @@ EXPORTS = {
         *("Recorded", "Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
     ],
     "engine.queue": [
-        *("Backoff", "Explanation", "PrioritySort", "Rejection", "SchedulingQueue", "State", "rejections_of"),
+        *("Backoff", "Explanation", "PrioritySort", "Rejection", "RetryLimit", "SchedulingQueue"),
+        *("State", "rejections_of"),
     ],
     "clusters": ["ClusterSnapshot", "Fleet", "clusters_of"],
     "fleet": ["Snapshot", "Table"],

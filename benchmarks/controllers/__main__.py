@@ -3,6 +3,8 @@
     python -m benchmarks.controllers                   everything; half an hour
     python -m benchmarks.controllers --quick           less of everything; two minutes
     python -m benchmarks.controllers --only b --hub embedded
+    python -m benchmarks.controllers --only b --beside ../last --rounds 3
+                                                       alternating with the version in another folder, on one hub
 
 (a) placements converged per second, 1,000 and 10,000 over 1,000 clusters, beside the hub's raw write limit
 (b) score written → decision written, with 1,000 clusters reporting every minute and 500 placements
@@ -14,6 +16,7 @@ one run, and seconds only with those of the same machine under the same load.
 
 import argparse
 import asyncio
+import itertools
 import os
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -51,8 +54,11 @@ FULL = Sizes(
 QUICK = Sizes(clusters=1_000, placements=(500,), reacting=500, seconds=20, fleets=(1_000,), rounds=1)
 
 
-async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str) -> dict[str, Any]:
+async def run(
+    sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profile: str, beside: str
+) -> dict[str, Any]:
     results: dict[str, Any] = {"machine": machine()}
+    versions = {"this version": "", **({"beside": beside} if beside else {})}
 
     def stage(kind: str, fleet: Fleet, part: str, note: Note) -> AbstractAsyncContextManager[Stage]:
         path = os.path.join(profile, f"{part}.prof") if profile else ""
@@ -63,11 +69,12 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profil
         ways = []
         for kind in kinds:
             for count in sizes.placements:
-                for way in convergence.WAYS:
-                    note = teller(f"a {kind} {way} {count:,}")
+                for way, version in itertools.product(convergence.WAYS, versions):
+                    note = teller(f"a {kind} {way} {count:,} {version}")
                     async with stage(kind, Fleet(clusters=sizes.clusters), "a", note) as hub:
+                        hub.tree = versions[version]
                         found = await convergence.measure(hub, way, count=count, note=note)
-                        ways.append((hub.name, way, found))
+                        ways.append((f"{hub.name}, {version}" if beside else hub.name, way, found))
         print(convergence.shown(ways), end="\n\n", flush=True)
         results["a"] = ways
     if "b" in parts:
@@ -75,15 +82,23 @@ async def run(sizes: Sizes, *, parts: str, kinds: list[str], fsync: bool, profil
         for kind in kinds:
             note = teller(f"b {kind}")
             fleet = Fleet(clusters=sizes.clusters, groups=reaction.GROUPS)
+            rounds: dict[str, list[dict[str, Any]]] = {version: [] for version in versions}
             async with stage(kind, fleet, "b", note) as hub:
-                measured = await reaction.measure(
-                    hub,
-                    placements=sizes.reacting,
-                    seconds=sizes.seconds,
-                    period=sizes.period,
-                    note=note,
-                )
-                reactions.append((hub.name, measured))
+                for at, version in itertools.product(range(sizes.rounds if beside else 1), versions):
+                    hub.tree = versions[version]
+                    measured = await reaction.measure(
+                        hub,
+                        placements=sizes.reacting,
+                        seconds=sizes.seconds,
+                        period=sizes.period,
+                        note=note,
+                    )
+                    rounds[version].append(measured)
+                    note(f"{version}: {reaction.brief(measured)}")
+                    name = f"{hub.name}, {version}, round {at + 1}" if beside else hub.name
+                    reactions.append((name, measured))
+            if beside:
+                print(reaction.compared(rounds), end="\n\n", flush=True)
         print(reaction.shown(reactions), end="\n\n", flush=True)
         results["b"] = reactions
     if "c" in parts:
@@ -116,6 +131,10 @@ def main() -> None:
     parser.add_argument("--period", type=float, metavar="N", help="seconds between two scores of a cluster")
     parser.add_argument("--seconds", type=float, metavar="N", help="duration of (b)")
     parser.add_argument("--fleets", type=int, nargs="+", metavar="N", help="clusters in (c)")
+    parser.add_argument(
+        "--beside", metavar="DIR", default="", help="also measure the version in DIR, in turns"
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of (b) with --beside")
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     parser.add_argument(
         "--profile", metavar="DIR", default="", help="write profiles of the controller to DIR"
@@ -128,13 +147,20 @@ def main() -> None:
         reacting=given.reacting or usual.reacting,
         seconds=given.seconds or usual.seconds,
         fleets=tuple(given.fleets or usual.fleets),
-        rounds=usual.rounds,
+        rounds=given.rounds or usual.rounds,
         period=given.period or usual.period,
     )
     kinds = [REAL, EMBEDDED] if given.hub == "both" else [given.hub]
     try:
         results = asyncio.run(
-            run(sizes, parts=given.only, kinds=kinds, fsync=given.fsync, profile=given.profile)
+            run(
+                sizes,
+                parts=given.only,
+                kinds=kinds,
+                fsync=given.fsync,
+                profile=given.profile,
+                beside=given.beside,
+            )
         )
     except ToolsMissing as missing:
         sys.exit(f"{missing}\nRun `make kube-tools` first, or pass --hub embedded.")

@@ -1,13 +1,12 @@
 """Time within the controller by phase, from an observed change to the hub's response to the first decision.
 
-    own write   waiting for an earlier write of the same placement
-    worker      queued, waiting for a worker
-    look        computing the writes, including other work of the event loop
-    lease       verifying the leadership
+    queue       waiting to be decided, behind others or behind an earlier write of the same placement
+    decide      computing the writes
+    lease       verifying the leadership, after other work of the event loop
     turn        waiting for writes of other placements
     answer      waiting for the hub's response to the decision
 
-Only reconciles that write a decision are counted, not those that write only a status or a score.
+Only attempts that write a decision are counted, not those that write only a status or a score.
 """
 
 import time
@@ -21,10 +20,12 @@ from unittest.mock import patch
 from benchmarks.measure import percentile
 from fairway.controllers.leadership import Elected, Leadership
 from fairway.controllers.placement.controller import PlacementController
-from fairway.controllers.placement.write_limiter import WriteLimiter
-from fairway.controllers.reconciler import Key
+from fairway.controllers.placement.queue import Owner
+from fairway.controllers.placement.session import WriteSession
+from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
+from fairway.fleet.instant import SECOND
 
-PHASES = ("own write", "worker", "look", "lease", "turn", "answer")
+PHASES = ("queue", "decide", "lease", "turn", "answer")
 
 _Marks = dict[str, float]
 _marks: ContextVar[_Marks] = ContextVar("marks")
@@ -32,53 +33,48 @@ _marks: ContextVar[_Marks] = ContextVar("marks")
 
 class Phases:
     def __init__(self) -> None:
-        self._woken: dict[Key, float] = {}
-        self._ended: dict[Key, float] = {}
-        """End of the write during which a placement was queued; infinite until then."""
-        self._busy: set[Key] = set()
+        self._taken: dict[Owner, float] = {}
         self._samples: list[dict[str, float]] = []
 
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Record the phases of controllers created within the block."""
-        wake, reconcile = PlacementController._wake, PlacementController.reconcile
+        decide, write = PlacementController.decide, PlacementController.write
         batch, turn = Elected.batch, WriteLimiter.turn
 
-        def woken(controller: PlacementController, owner: Key) -> None:
-            if owner not in self._woken:
-                self._woken[owner] = time.monotonic()
-                if owner in self._busy:
-                    self._ended[owner] = float("inf")
-            wake(controller, owner)
-
-        async def reconciled(controller: PlacementController, key: Key, leadership: Leadership) -> None:
+        def decided(controller: PlacementController, owner: Owner) -> WriteSession | None:
             taken = time.monotonic()
-            at = self._woken.pop(key, taken)
-            marks = {"woken": at, "free": max(at, self._ended.pop(key, at)), "taken": taken}
+            session = decide(controller, owner)
+            if session is not None:
+                self._taken[owner] = taken
+            return session
+
+        async def written(
+            controller: PlacementController, session: WriteSession, leadership: Leadership
+        ) -> None:
+            taken = self._taken.pop(session.owner)
+            woken = controller.queue.woken(session.owner)
+            marks = {"woken": taken if woken is None else woken / SECOND, "taken": taken}
+            marks["decided"] = time.monotonic()
             token = _marks.set(marks)
-            self._busy.add(key)
             try:
-                await reconcile(controller, key, leadership)
+                await write(controller, session, leadership)
             finally:
-                self._busy.discard(key)
-                if key in self._ended:
-                    self._ended[key] = time.monotonic()
                 _marks.reset(token)
             self._note(marks)
 
         @asynccontextmanager
         async def proven(elected: Elected) -> AsyncIterator[None]:
             marks = _marks.get()
-            marks["looked"] = time.monotonic()
             async with batch(elected):
-                marks["led"] = time.monotonic()
+                marks.setdefault("led", time.monotonic())
                 yield
 
         @asynccontextmanager
-        async def allowed(precedence: WriteLimiter, *, urgent: bool) -> AsyncIterator[None]:
-            marks = _marks.get()
-            async with turn(precedence, urgent=urgent):
-                first = urgent and "sent" not in marks
+        async def allowed(limiter: WriteLimiter, lane: Lane, **options: Any) -> AsyncIterator[None]:
+            marks = _marks.get({})
+            async with turn(limiter, lane, **options):
+                first = lane is Lane.DECISION and "sent" not in marks
                 if first:
                     marks["sent"] = time.monotonic()
                 yield
@@ -86,8 +82,8 @@ class Phases:
                     marks["answered"] = time.monotonic()
 
         with (
-            patch.object(PlacementController, "_wake", woken),
-            patch.object(PlacementController, "reconcile", reconciled),
+            patch.object(PlacementController, "decide", decided),
+            patch.object(PlacementController, "write", written),
             patch.object(Elected, "batch", proven),
             patch.object(WriteLimiter, "turn", allowed),
         ):
@@ -95,9 +91,7 @@ class Phases:
 
     def _note(self, marks: _Marks) -> None:
         if "answered" in marks:
-            moments = [
-                marks[each] for each in ("woken", "free", "taken", "looked", "led", "sent", "answered")
-            ]
+            moments = [marks[each] for each in ("woken", "taken", "decided", "led", "sent", "answered")]
             spans = [end - begin for begin, end in pairwise(moments)]
             self._samples.append(dict(zip(PHASES, spans, strict=True)))
 

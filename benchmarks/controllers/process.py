@@ -67,10 +67,19 @@ class Child:
 
 
 @asynccontextmanager
-async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """Run ``python -m module`` within the block. It logs to our standard error."""
+async def child(module: str, *arguments: str, tree: str = "") -> AsyncIterator[Child]:
+    """Run ``python -m module`` within the block. It logs to our standard error.
+
+    ``tree`` is the folder of another version of the sources.
+    """
+    environment = dict(os.environ)
+    if tree:
+        paths = [os.path.join(tree, "src"), os.path.join(tree, "tests"), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
+        cwd=tree or None,
+        env=environment,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=LINE_LIMIT,

@@ -195,6 +195,9 @@ async def measure(
             after, meters_after = await controller.ask("figures"), await controller.ask("meters")
             behind = await _caught_up(watcher, {name: groups[f"group-{at}"] for name, at in listed})
             phases, resident = await controller.ask("phases"), memory(controller.pid)[0]
+    for group in groups.values():
+        stage.scores.update(group.scores)
+    await objects.clear(stage.client, NAMESPACE)
     if not watcher.samples:
         raise RuntimeError("no score changed a decision: use more clusters or more time")
     if behind:
@@ -208,10 +211,8 @@ async def measure(
         "samples": len(watcher.samples),
         "early": watcher.early,
         "unexpected": watcher.unexpected,
-        "p50": percentile(watcher.samples, 0.5),
-        "p90": percentile(watcher.samples, 0.9),
-        "p99": percentile(watcher.samples, 0.99),
-        "most": max(watcher.samples),
+        "times": watcher.samples,
+        **_percentiles(watcher.samples),
         "cpu": cpu * 60 / lasted,
         "hub_cpu": hub * 60 / lasted,
         "resident": resident,
@@ -220,6 +221,45 @@ async def measure(
         "phases": phases,
         "meters": {name: value - meters.get(name, 0.0) for name, value in meters_after.items()},
     }
+
+
+def _percentiles(samples: list[float]) -> dict[str, float]:
+    return {
+        "p50": percentile(samples, 0.5),
+        "p90": percentile(samples, 0.9),
+        "p99": percentile(samples, 0.99),
+        "most": max(samples),
+    }
+
+
+def pooled(name: str, rounds: list[dict[str, Any]]) -> list[str]:
+    """Return a row of all samples of several rounds."""
+    found = _percentiles([each for one in rounds for each in one["times"]])
+    means = [sum(one[what] for one in rounds) / len(rounds) for what in ("cpu", "hub_cpu")]
+    changes = sum(one["changes"] for one in rounds) / sum(one["seconds"] for one in rounds) * 60
+    times = (f"{found[each] * 1e3:.0f}" for each in ("p50", "p90", "p99", "most"))
+    return [name, *times, *(f"{each:.1f}" for each in means), f"{changes:.0f}"]
+
+
+def brief(found: dict[str, Any]) -> str:
+    requests = ", ".join(f"{name} {count:.0f}" for name, count in sorted(found["requests"].items()))
+    times = f"p50 {found['p50'] * 1e3:.0f} ms, p99 {found['p99'] * 1e3:.0f} ms, CPU {found['cpu']:.1f} s/min"
+    return f"{times}, {found['changes']} changes; {requests}"
+
+
+def compared(rounds: dict[str, list[dict[str, Any]]]) -> str:
+    """Format the rounds of several versions."""
+    head = [
+        "all rounds",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "most ms",
+        "CPU s/min",
+        "hub's CPU s/min",
+        "changes/min",
+    ]
+    return table([head, *(pooled(name, found) for name, found in rounds.items())])
 
 
 async def _settled(controller: Child, watcher: Watcher, placements: int) -> None:

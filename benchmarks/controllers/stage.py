@@ -34,6 +34,8 @@ class Stage:
     scores: dict[str, int]
     profile: str = ""
     """Folder for profiles of controllers; empty for none."""
+    tree: str = ""
+    """Folder of the sources of the controller to measure; empty for this version."""
 
     @property
     def name(self) -> str:
@@ -50,7 +52,8 @@ class Stage:
     async def controller(self) -> AsyncIterator[Child]:
         profile = ("--profile", self.profile) if self.profile else ()
         module = "benchmarks.controllers.child"
-        async with child(module, "--kubeconfig", str(self.kubeconfig), *profile) as controller:
+        arguments = ("--kubeconfig", str(self.kubeconfig), *profile)
+        async with child(module, *arguments, tree=self.tree) as controller:
             yield controller
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairway.controllers.manager import PLACEMENT, Manager
+from fairway.controllers.placement.queue import PlacementQueue
 
 WRITES = "fairway_writes"
 
@@ -24,4 +25,6 @@ def writes(manager: Manager) -> Counter[str]:
 
 def wakes(manager: Manager) -> int:
     """How often any placement was to be looked at."""
-    return manager.controllers[PLACEMENT].queue.figures().adds
+    queue = manager.controllers[PLACEMENT].queue
+    assert isinstance(queue, PlacementQueue)
+    return queue.adds

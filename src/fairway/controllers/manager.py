@@ -27,7 +27,7 @@ from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
 from fairway.controllers.placement.shard import Shard
-from fairway.controllers.reconciler import Reconciler
+from fairway.controllers.reconciler import Controller
 from fairway.controllers.recovery import RecoveryController
 from fairway.controllers.recovery import RecoveryPolicy as RecoveryPolicy
 from fairway.controllers.scores import ScoreController
@@ -146,7 +146,7 @@ class Manager:
         settings: Settings,
         *,
         informers: InformerFactory,
-        controllers: Mapping[str, Reconciler],
+        controllers: Mapping[str, Controller],
         meters: Meters,
         leases: LeaseThread | None,
         client: Client,
@@ -227,14 +227,14 @@ class Manager:
         except* OcmControllerRunning as group:
             raise _first(group) from None
 
-    def _groups(self) -> dict[str, list[Reconciler]]:
-        groups: dict[str, list[Reconciler]] = {}
+    def _groups(self) -> dict[str, list[Controller]]:
+        groups: dict[str, list[Controller]] = {}
         for name, controller in self.controllers.items():
             lease = self.settings.shard.lease if name == PLACEMENT else LEASE
             groups.setdefault(lease, []).append(controller)
         return groups
 
-    async def _lead(self, lease: str, members: Sequence[Reconciler]) -> None:
+    async def _lead(self, lease: str, members: Sequence[Controller]) -> None:
         timing = self.settings.election
         if self.settings.shadow:
             # Shadow mode needs no permission to write, and must not look like a writer.
@@ -269,7 +269,7 @@ class Manager:
         self._electors.append(elector)
         await elector.run()
 
-    async def _work(self, lease: str, members: Sequence[Reconciler], leadership: Leadership) -> None:
+    async def _work(self, lease: str, members: Sequence[Controller], leadership: Leadership) -> None:
         self.leading[lease] = True
         self.meters.leader(lease=lease, leading=True)
         if self.unreadable is not None:
@@ -362,11 +362,10 @@ def _makers(
     meters: Meters,
     calculators: bool,
     clock: Clock,
-) -> dict[str, Callable[[], Reconciler]]:
-    def placement() -> Reconciler:
+) -> dict[str, Callable[[], Controller]]:
+    def placement() -> Controller:
         if settings.shadow:
             return Shadow(
-                client,
                 meters=meters,
                 shard=settings.shard,
                 calculators=calculators,

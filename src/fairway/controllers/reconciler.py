@@ -1,4 +1,4 @@
-"""Base class of controllers: a queue of keys, workers, and retries.
+"""Base classes of controllers: a queue of keys, workers, and retries.
 
 Informers run whether or not this process leads, so that a new leader has a complete view. Only a leader works on its
 queue, and it starts with all keys, because the hub may have changed since its last term.
@@ -8,7 +8,7 @@ import abc
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol
 
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
@@ -41,8 +41,36 @@ class Outdated(KubeError):
         return True
 
 
-class Reconciler(abc.ABC):
+class Queue(Protocol):
+    @property
+    def busy(self) -> bool:
+        """Whether anything is queued or being worked on."""
+
+    async def join(self) -> None:
+        """Wait until nothing is, except running delays."""
+
+
+class Controller(abc.ABC):
+    """What the manager runs."""
+
     name: ClassVar[str]
+    queue: Queue
+
+    @abc.abstractmethod
+    def watch(self, informers: InformerFactory) -> None:
+        """Subscribe to informers. Called once, before they run."""
+
+    @abc.abstractmethod
+    async def run(self, leadership: Leadership) -> None:
+        """Run until cancelled. Raises Lost when the term ends."""
+
+    async def quiet(self) -> None:
+        """Wait until the queue is empty and no worker is busy."""
+        await self.queue.join()
+
+
+class Reconciler(Controller):
+    queue: WorkQueue[Key]
 
     def __init__(
         self, client: Client, *, meters: Meters, workers: int = 4, clock: Clock = SYSTEM_CLOCK
@@ -50,16 +78,12 @@ class Reconciler(abc.ABC):
         self.client = client
         self.meters = meters
         self.clock = clock
-        self.queue: WorkQueue[Key] = WorkQueue(
+        self.queue = WorkQueue(
             backoff=BACKOFF,
             bucket=TokenBucket(burst=RETRIES_BURST, every=RETRIES_EVERY),
             observer=QueueMetrics(meters.queue(self.name)),
         )
         self._workers = workers
-
-    @abc.abstractmethod
-    def watch(self, informers: InformerFactory) -> None:
-        """Subscribe to informers. Called once, before they run."""
 
     @abc.abstractmethod
     def keys(self) -> Iterable[Key]:
@@ -70,7 +94,6 @@ class Reconciler(abc.ABC):
         """Reconcile one key. Errors are retried."""
 
     async def run(self, leadership: Leadership) -> None:
-        """Run until cancelled. Raises Lost when the term ends."""
         for key in self.keys():
             self.queue.add(key)
         try:
@@ -79,10 +102,6 @@ class Reconciler(abc.ABC):
                     group.create_task(self._work(leadership))
         except* Lost as lost:
             raise Lost(str(lost.exceptions[0])) from None
-
-    async def quiet(self) -> None:
-        """Wait until the queue is empty and no worker is busy."""
-        await self.queue.join()
 
     async def _work(self, leadership: Leadership) -> None:
         while True:

@@ -29,6 +29,10 @@ KEEP: Final = "keep"
 LONGEST_MESSAGE: Final = 32768
 """Characters of a condition's message."""
 
+STAMP_EVERY: Final = timedelta(minutes=1)
+"""A status in which nothing but ``lastScoreUpdateTime`` changed is written no more often, unless the placement's rate
+limit for scores is shorter."""
+
 SCORE_TEXT_LIMIT: Final = 1000
 """Bytes of the scores in an event."""
 
@@ -54,6 +58,8 @@ class ReconcilePlan:
     """Scores of all feasible clusters, for an event; empty if no event needs them."""
     until: Micros | None = None
     """When to decide again even if nothing changes."""
+    recorded: datetime | None = None
+    """The time of the scores that the steps record; None if they record none."""
 
     @property
     def empty(self) -> bool:
@@ -68,16 +74,24 @@ def rate_of(placement: Placement) -> timedelta:
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
 
 
-def due_of(placement: Placement, *, now: datetime) -> Micros | None:
+def due_of(placement: Placement, *, last: datetime | None, now: datetime) -> Micros | None:
     """Return when recorded scores may be written again; None if that is now.
 
-    A last time in the future was written by a wrong clock, and is ignored.
+    ``last`` is when they were written. A time in the future was written by a wrong clock, and is ignored.
     """
-    last = placement.status.lastScoreUpdateTime
     if last is None or last > now:
         return None
     due = to_micros(last) + rate_of(placement) // _MICROSECOND
     return due if due > to_micros(now) else None
+
+
+def stamp_due_of(placement: Placement, *, last: datetime | None, now: datetime) -> Micros | None:
+    """Return when a status that lacks nothing but the time of the ``last`` scores is written; None if that is now."""
+    reported = placement.status.lastScoreUpdateTime
+    if reported is None or reported > now or last is None or last <= reported:
+        return None
+    due = reported + min(STAMP_EVERY, rate_of(placement))
+    return to_micros(due) if due > now else None
 
 
 def owner_of(placement: Placement) -> OwnerReference:
@@ -112,10 +126,12 @@ def make_plan(
     named: Mapping[str, PlacementDecision],
     own: Mapping[str, PlacementDecision],
     refresh: bool,
+    last: datetime | None,
     now: datetime,
     until: Micros | None,
 ) -> ReconcilePlan:
-    """``named``: the namespace's decisions by name. ``own``: those with the placement's label."""
+    """``named``: the namespace's decisions by name. ``own``: those with the placement's label. ``last``: when scores
+    were last written, which the placement's status may not have yet."""
     if verdict.frozen:
         return ReconcilePlan(
             placement=placement,
@@ -139,25 +155,32 @@ def make_plan(
         ranked=placement.spec.sortBy == SORT_BY_SCORE,
     )
     fills = [step for step in todo if isinstance(step, Fill)]
-    status = structs.replace(
+    recorded = now.replace(microsecond=0) if fills else None
+    desired = structs.replace(
         _with_conditions(placement, verdict, now=now),
         numberOfSelectedClusters=verdict.selected,
         decisionGroups=verdict.groups,
-        lastScoreUpdateTime=now.replace(microsecond=0) if fills else placement.status.lastScoreUpdateTime,
+        lastScoreUpdateTime=recorded or last,
     )
+    status = _changed(placement, desired)
+    stamp_due = stamp_due_of(placement, last=recorded or last, now=now)
+    if stamp_due is not None and _differs_in_stamp_only(placement, desired):
+        status = None
+        until = stamp_due if until is None else min(until, stamp_due)
     told = any(step.changed for step in fills)
     outcome = verdict.status
     return ReconcilePlan(
         placement=placement,
         pages=verdict.pages,
         steps=todo,
-        status=_changed(placement, status),
+        status=status,
         selected=frozenset(verdict.outcome.selected),
         outcome=Status(outcome.code, outcome.reasons if told else (), outcome.plugin),
         scores=score_text(verdict.outcome.totals_by_name())
         if told or any(step.rescored for step in fills)
         else "",
         until=until,
+        recorded=recorded,
     )
 
 
@@ -181,6 +204,11 @@ def _with(status: PlacementStatus, found: tuple[Condition, ...], *, now: datetim
 
 def _changed(placement: Placement, status: PlacementStatus) -> PlacementStatus | None:
     return None if status == placement.status else status
+
+
+def _differs_in_stamp_only(placement: Placement, status: PlacementStatus) -> bool:
+    before = placement.status
+    return structs.replace(status, lastScoreUpdateTime=before.lastScoreUpdateTime) == before
 
 
 def _stuck(status: Status) -> Condition:

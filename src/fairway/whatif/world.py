@@ -71,6 +71,7 @@ class World:
             named=named,
             own={name: each for name, each in named.items() if labelled(each) == key[1]},
             refresh=False,
+            last=self.placements[key].status.lastScoreUpdateTime,
             now=from_micros(now),
             until=None,
         )

@@ -28,7 +28,9 @@ from controllers.crash.changes import PAGE_SIZE
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.manager import PLACEMENT, Settings, running
 from fairway.controllers.placement.controller import PlacementController
-from fairway.controllers.reconciler import Key
+from fairway.controllers.placement.queue import Owner
+from fairway.controllers.placement.session import WriteSession
+from fairway.engine.queue import State
 from fairway.kube import load
 from fairway.kube.errors import TransportError
 from fairway.kube.transport import Response, Transport
@@ -124,16 +126,11 @@ class Executioner:
         self.end(namespace, stopped)
         raise TransportError(DEAD)
 
-    async def reconcile(
-        self,
-        look: Callable[[PlacementController, Key, Leadership], Awaitable[None]],
-        controller: PlacementController,
-        key: Key,
-        leadership: Leadership,
-    ) -> None:
-        await look(controller, key, leadership)
-        if key[0] in self.plan and key[0] not in self.ended:
-            self.end(key[0], Written(namespace=key[0], writes=self.counts[key[0]]))
+    def attempted(self, controller: PlacementController, owner: Owner) -> None:
+        explanation = controller.queue.explain(owner)
+        settled = explanation is not None and explanation.state is State.SETTLED
+        if settled and owner[0] in self.plan and owner[0] not in self.ended:
+            self.end(owner[0], Written(namespace=owner[0], writes=self.counts[owner[0]]))
 
     def end(self, namespace: str, line: Line) -> None:
         with self.report.open("ab") as file:
@@ -144,19 +141,26 @@ class Executioner:
 
 
 async def _live(kubeconfig: str, executioner: Executioner) -> None:
-    send, look = Transport.request, PlacementController.reconcile
+    send, decide, write = Transport.request, PlacementController.decide, PlacementController.write
 
     async def request(transport: Transport, method: str, path: str, **options: Any) -> Response:
         return await executioner.request(send, transport, method, path, **options)
 
-    async def reconcile(controller: PlacementController, key: Key, leadership: Leadership) -> None:
-        await executioner.reconcile(look, controller, key, leadership)
+    def decided(controller: PlacementController, owner: Owner) -> WriteSession | None:
+        session = decide(controller, owner)
+        executioner.attempted(controller, owner)
+        return session
+
+    async def written(controller: PlacementController, session: WriteSession, leadership: Leadership) -> None:
+        await write(controller, session, leadership)
+        executioner.attempted(controller, session.owner)
 
     settings = Settings(controllers=frozenset({PLACEMENT}), election=None)
     with (
         patch.object(pages, "PAGE_SIZE", PAGE_SIZE),
         patch.object(Transport, "request", request),
-        patch.object(PlacementController, "reconcile", reconcile),
+        patch.object(PlacementController, "decide", decided),
+        patch.object(PlacementController, "write", written),
     ):
         async with running(load(kubeconfig).context(), settings) as manager:
             await manager.over()

@@ -12,7 +12,6 @@ from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import Manager
 from fairway.controllers.placement.controller import PlacementController
-from fairway.controllers.reconciler import Outdated
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, NotFound, Recorder
 from fairway.kube.events import Api, HubEvents
 from fairway.kube.request_options import Propagation
@@ -127,8 +126,14 @@ async def test_a_decision_gets_no_owner_that_is_leaving(
             await informers.synced()
         # Nothing more is told to it.
         await world.delete(PLACEMENTS, "p")
-        with pytest.raises(Outdated, match="placement p is being deleted"):
-            await controller.reconcile((world.namespace, "p"), ALONE)
+        owner = (world.namespace, "p")
+        assert controller.queue.pop(owner) == owner
+        session = controller.decide(owner)
+        assert session is not None
+        await controller.write(session, ALONE)
+        explanation = controller.queue.explain(owner)
+        assert explanation is not None
+        assert explanation.reasons == ("placement p is being deleted",)
     left = await client.get(PLACEMENT_DECISIONS, "p-decision-1", namespace=world.namespace)
     assert left.metadata.ownerReferences == ()
     if not gone:

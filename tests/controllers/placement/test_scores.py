@@ -100,14 +100,21 @@ async def test_a_changed_selection_is_written_at_once(start: Start, world: World
     """With the scores of that moment."""
     clock = Stopped(NOON)
     await scored(world, a=20, b=10)
-    async with start(clock=clock):
+    async with start(clock=clock) as manager:
         await world.place("p", best(1, scoreRateLimit="1h"))
         await world.chooses("p", "a")
         clock.now = NOON + timedelta(seconds=1)
         await world.score("b", {"cpu": 40})
         await world.chooses("p", "b")
         assert world.scores("p") == {"b": 40}
-        await world.eventually(lambda: world.status("p").lastScoreUpdateTime == clock.now)
+        # Nothing else in the status changed, so it can wait for a minute.
+        written = clock.now
+        await world.after(manager, PLACEMENTS, await world.touch("p"))
+        assert world.status("p").lastScoreUpdateTime == NOON
+        clock.now = NOON + timedelta(minutes=1)
+        await world.touch("p")
+        await world.eventually(lambda: world.status("p").lastScoreUpdateTime == written)
+        assert world.scores("p") == {"b": 40}
 
 
 async def test_once_a_minute_unless_said_otherwise(start: Start, world: World) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fairway.controllers.placement.write_limiter import WriteLimiter
+from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
 
 
 class Writes:
@@ -31,7 +31,7 @@ class Writes:
         await _quiet()
 
     async def _write(self, name: str, *, urgent: bool) -> None:
-        async with self._limiter.turn(urgent=urgent):
+        async with self._limiter.turn(Lane.DECISION if urgent else Lane.REFRESH):
             self.begun.append(name)
             await self._ends[name].wait()
 
@@ -100,7 +100,7 @@ async def test_a_write_that_fails_makes_room() -> None:
     limiter = WriteLimiter(at_once=1)
     for _ in range(3):
         try:
-            async with limiter.turn(urgent=True):
+            async with limiter.turn(Lane.DECISION):
                 raise ValueError
         except ValueError:
             continue
@@ -113,7 +113,7 @@ async def test_a_write_that_fails_makes_room() -> None:
 async def test_waiter_cancelled_after_it_got_the_turn_passes_it_on() -> None:
     limiter = WriteLimiter(at_once=1)
     writes = Writes(limiter)
-    async with limiter.turn(urgent=True):
+    async with limiter.turn(Lane.DECISION):
         for name in ("cancelled", "next"):
             await writes.begin(name, urgent=True)
 

@@ -15,6 +15,7 @@ from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
 from fairway.controllers.manager import BRIDGE, RECOVERY, Manager, Settings
+from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy
 from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
 from fairway.controllers.recovery.controller import HELD_EVENT, RECOVERED_EVENT, UNHEALTHY_EVENT
@@ -409,7 +410,9 @@ async def test_with_the_rights_of_an_installation(start: Start, world: World) ->
         recovery=RecoveryPolicy(health=HealthSource.parse("managed-cluster-scores/health")),
     )
     async with start(settings, clock=clock) as manager:
-        stage = Stage(manager.controllers[RECOVERY], manager.informers)
+        controller = manager.controllers[RECOVERY]
+        assert isinstance(controller, Reconciler)
+        stage = Stage(controller, manager.informers)
         here = Ward(world, stage, clock, calculator="health")
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)

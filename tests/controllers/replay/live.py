@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from controllers.clocks import Stopped
+from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.manager import FIELD_MANAGER, REPORTER
 from fairway.controllers.placement import PlacementController
-from fairway.controllers.reconciler import Key
-from fairway.kube import Client, Connection, HubEvents, Recorder, Resource, WorkQueue
+from fairway.controllers.placement.queue import Owner, PlacementQueue
+from fairway.engine.dependencies import Dependencies, Event
+from fairway.kube import Client, Clock, Connection, HubEvents, Recorder, Resource
 from fairway.kube.correlator import Limits
 from fairway.kube.events import Api
 from fairway.observe.meters import Meters
@@ -23,24 +25,31 @@ NEVER_TOO_MUCH: Final = Limits(similar=1000, burst=1000)
 """All that happens is written. What is done about too much of it is none of a scenario's business."""
 
 
-class Fed(WorkQueue[Key]):
-    """Only the test puts something in. What the controller would have put in is remembered."""
+class Fed(PlacementQueue):
+    """Only the test wakes placements. How long the controller would have waited is remembered."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
         self.delays: list[float] = []
-        self.failed: list[Key] = []
+        self.failed: list[Owner] = []
 
-    def add(self, item: Key) -> None: ...
+    def put(self, placement: Placement) -> None: ...
 
-    def add_after(self, item: Key, *, delay: float) -> None:
-        self.delays.append(delay)
+    def wake(self, owners: Iterable[Owner], *, trigger: str) -> None: ...
 
-    def add_rate_limited(self, item: Key) -> None:
-        self.failed.append(item)
+    def change(self, event: Event) -> None: ...
 
-    def look(self, item: Key) -> None:
-        super().add(item)
+    def settle(self, owner: Owner, dependencies: Dependencies, *, after: float | None) -> None:
+        self.delays += [] if after is None else [after]
+        super().settle(owner, dependencies, after=None)
+
+    def fail(self, owner: Owner, error: str) -> None:
+        self.failed.append(owner)
+        super().settle(owner, Dependencies(), after=None)
+
+    def look(self, placement: Placement) -> None:
+        super().put(placement)
+        super().wake([(placement.metadata.namespace, placement.metadata.name)], trigger="the test")
 
 
 class Live:
@@ -70,11 +79,13 @@ class Live:
         finally:
             end()
 
-    async def look(self, key: Key, *, now: datetime) -> list[float]:
+    async def look(self, key: Owner, *, now: datetime) -> list[float]:
         """One look. In how many seconds it wants to look again."""
         self._clock.now = now
         self._queue.delays.clear()
-        self._queue.look(key)
+        placement = self._controller.find(*key)
+        assert placement is not None
+        self._queue.look(placement)
         async with asyncio.timeout(PATIENCE):
             await self._controller.quiet()
             await self._recorder.flush()
@@ -82,14 +93,15 @@ class Live:
         return list(self._queue.delays)
 
 
-def _key(document: dict[str, Any]) -> Key:
+def _key(document: dict[str, Any]) -> Owner:
     metadata = document["metadata"]
     return (metadata.get("namespace", ""), metadata["name"])
 
 
 @asynccontextmanager
 async def live(connection: Connection) -> AsyncIterator[Live]:
-    clock, meters, queue = Stopped(), Meters(), Fed()
+    clock, meters = Stopped(), Meters()
+    queue = Fed(clock)
     async with (
         Client(connection, field_manager=FIELD_MANAGER) as client,
         Recorder(
@@ -98,7 +110,7 @@ async def live(connection: Connection) -> AsyncIterator[Live]:
     ):
         informers = InformerFactory(client)
         controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)
-        controller.queue = queue
+        controller.queue = controller.state._queue = queue
         controller.watch(informers)
         async with informers:
             await informers.synced()

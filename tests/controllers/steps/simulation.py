@@ -18,7 +18,6 @@ from controllers.steps.stepwise import (
     CONTROLLER,
     FORMER,
     FakeClock,
-    FakeQueue,
     FakeRecorder,
     Key,
     Worker,
@@ -29,8 +28,9 @@ from controllers.steps.stepwise import (
 from error_logs import recorded_errors
 from fairway.api.decision import PlacementDecision
 from fairway.api.placement import PLACEMENT_LABEL, Placement
-from fairway.controllers.leadership import ALONE
+from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.placement import PlacementController
+from fairway.engine.queue import State
 from fairway.engine.status import Code
 from fairway.fleet.instant import to_micros
 from fairway.kube import (
@@ -45,7 +45,6 @@ from fairway.kube import (
     Recorder,
     ServerError,
     TransportError,
-    WorkQueue,
 )
 from fairway.observe.meters import Meters
 from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
@@ -88,8 +87,7 @@ class Simulation:
             resync=0,
             clock=self.clock,
         )
-        self.queue = FakeQueue(self.clock)
-        self.controller.queue = cast("WorkQueue[Key]", self.queue)
+        self.queue = self.controller.queue
         self.workers: dict[Key, Worker] = {}
         self.shown: dict[Key, list[PlacementDecision]] = {}
         """What was decided for anybody when a placement was last looked at."""
@@ -228,22 +226,28 @@ class Simulation:
     # The controller
 
     def look(self) -> None:
-        ready = [key for key in self.queue.keys if key not in self.workers]
+        ready = self.queue.ready()
         if ready:
             self.look_at(self.chance.choice(ready))
 
     def look_at(self, key: Key) -> None:
-        del self.queue.keys[key]
         self.shown[key] = self._held()
-        self.workers[key] = worker = Worker(key, self.controller.reconcile(key, ALONE))
+        self.workers[key] = worker = Worker(key, self.attempt(key, ALONE))
         self._after(worker)
+
+    async def attempt(self, key: Key, leadership: Leadership) -> None:
+        assert self.queue.pop(key) == key
+        session = self.controller.decide(key)
+        if session is not None:
+            await self.controller.write(session, leadership)
 
     def _after(self, worker: Worker) -> None:
         if worker.done:
             del self.workers[worker.key]
-        if worker.failed:
-            self._excuse(worker.key)
-            self.queue.add(worker.key)
+            explanation = self.queue.explain(worker.key)
+            if explanation is not None and explanation.state is State.ERROR_BACKOFF:
+                self._excuse(worker.key)
+                self.queue.wake((worker.key,), trigger="the test does not wait")
 
     def _worker(self) -> Worker | None:
         return self.chance.choice(list(self.workers.values())) if self.workers else None
@@ -288,7 +292,6 @@ class Simulation:
 
     def pass_time(self) -> None:
         self.clock.now += timedelta(seconds=self.chance.choice((1, 5, 20, 61, 700)))
-        self.queue.fire()
 
     def crash(self) -> None:
         """The process dies, or is stopped and replaced; the next one knows nothing of it."""
@@ -312,16 +315,16 @@ class Simulation:
         for _ in range(NEVER_QUIET):
             collect_garbage(self.hub)
             self.hear_all()
-            self.queue.fire()
+            ready = self.queue.ready()
             if self.workers:
                 worker = next(iter(self.workers.values()))
                 self.answer_to(worker.key)
-            elif self.queue.keys:
-                self.look_at(next(iter(self.queue.keys)))
+            elif ready:
+                self.look_at(ready[0])
             elif not any(each.waiting for each in self.informed.values()):
                 break
         else:
-            raise AssertionError(f"never quiet: {list(self.queue.keys)} {list(self.workers)}")
+            raise AssertionError(f"never quiet: {self.queue.ready()} {list(self.workers)}")
         self.knows_the_hub()
         for key in self.hub.all(PLACEMENTS):
             self.is_right(key)

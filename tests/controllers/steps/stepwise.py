@@ -5,7 +5,7 @@ is not live, every order of events that a real hub allows can be played, and not
 """
 
 from collections.abc import Callable, Coroutine
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, cast
 
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, KubeError
@@ -88,35 +88,6 @@ class FakeClock:
 
     def monotonic(self) -> float:
         return self.now.timestamp()
-
-
-class FakeQueue:
-    """Keys to reconcile now, and keys to reconcile later."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self._clock = clock
-        self.keys: dict[Key, None] = {}
-        self.delayed: dict[Key, datetime] = {}
-
-    def add(self, key: Key) -> None:
-        self.keys[key] = None
-
-    def add_after(self, key: Key, *, delay: float) -> None:
-        if delay <= 0:
-            self.add(key)
-            return
-        due = self._clock.now + timedelta(seconds=delay)
-        self.delayed[key] = min(due, self.delayed.get(key, due))
-
-    def discard(self, key: Key) -> None:
-        self.keys.pop(key, None)
-        self.delayed.pop(key, None)
-
-    def fire(self) -> None:
-        for key, due in list(self.delayed.items()):
-            if due <= self._clock.now:
-                del self.delayed[key]
-                self.add(key)
 
 
 class FakeRecorder:

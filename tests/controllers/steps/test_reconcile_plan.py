@@ -44,6 +44,7 @@ def proposed(world: World, placement: Placement, *, refresh: bool = False) -> Re
         named=decisions,
         own={name: each for name, each in decisions.items() if key[1] in each.metadata.labels.values()},
         refresh=refresh,
+        last=world.placements[key].status.lastScoreUpdateTime,
         now=NOW,
         until=None,
     )

@@ -2,7 +2,6 @@
 
 import logging
 from datetime import timedelta
-from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -22,14 +21,11 @@ from controllers.steps.paper import (
 from controllers.steps.simulation import METERS
 from controllers.steps.stepwise import (
     FakeClock,
-    FakeQueue,
     Worker,
-    stepwise_client,
 )
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
-from fairway.controllers.leadership import ALONE
 from fairway.controllers.placement.shadow import (
     MISSING,
     OTHER_CLUSTERS,
@@ -46,7 +42,6 @@ from fairway.kube import (
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
-    WorkQueue,
 )
 from fairway.placement.pages import Page
 from fairway.placement.reconcile_plan import ReconcilePlan
@@ -137,10 +132,7 @@ class Scene:
     def __init__(self) -> None:
         self.hub = FakeHub(live=False)
         self.clock = FakeClock(NOW)
-        self.shadow = Shadow(stepwise_client(), meters=METERS, clock=self.clock)
-        self.queue = FakeQueue(self.clock)
-        self.shadow.queue = cast("WorkQueue[Any]", self.queue)
-        self.shadow.state._wake_one = self.queue.add
+        self.shadow = Shadow(meters=METERS, clock=self.clock)
         for resource, thing in (
             (MANAGED_CLUSTER_SETS, builders.cluster_set("default")),
             (MANAGED_CLUSTER_SET_BINDINGS, builders.binding("default")),
@@ -156,11 +148,8 @@ class Scene:
         """All there is to look at, and what differs then."""
         for each in KINDS:
             self.hub.of(each).deliver()
-        self.queue.fire()
-        while self.queue.keys:
-            key = next(iter(self.queue.keys))
-            del self.queue.keys[key]
-            assert Worker(key, self.shadow.reconcile(key, ALONE)).done, "it asked the hub for something"
+        while (key := self.shadow.queue.pop()) is not None:
+            assert Worker(key, self.shadow.attempt(key)).done, "it asked the hub for something"
         return self.shadow.differences.get(KEY, ())
 
     def write(self, *clusters: str) -> None:

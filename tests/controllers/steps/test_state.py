@@ -46,7 +46,7 @@ def change(made: Simulation, resource: Resource[Any], thing: Any) -> bool:
     """Whether the placement is woken by it."""
     made.hub.put(resource, thing)
     made.hear_all()
-    return KEY in made.queue.keys
+    return KEY in made.queue.ready()
 
 
 def chosen(made: Simulation) -> list[list[str]]:
@@ -139,7 +139,7 @@ def test_the_echo_of_an_own_write_wakes_nobody() -> None:
     while made.workers:
         made.answer()
     made.hear_all()
-    assert not made.queue.keys
+    assert not made.queue.ready()
     assert chosen(made) == [["b"]]
 
 
@@ -255,7 +255,7 @@ def write_until_lost(allowed: int) -> tuple[int, bool]:
     made.hear_all()
     term = TermOf(made.hub, allowed)
     try:
-        worker = Worker(KEY, made.controller.reconcile(KEY, term))
+        worker = Worker(KEY, made.attempt(KEY, term))
         while not worker.done:
             worker.carry_out(made.hub)
             worker.answer()
@@ -311,10 +311,14 @@ def test_deleted_placement_leaves_no_timer() -> None:
     made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 5}, valid_until=expires))
     made.hub.put(PLACEMENTS, builders.placement("p", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))
     made.come_to_rest()
-    assert KEY in made.queue.delayed
+    explanation = made.queue.explain(KEY)
+    assert explanation is not None
+    assert explanation.next_try is not None
     made.hub.drop(PLACEMENTS, KEY[1], namespace=KEY[0])
     made.hear_all()
-    assert KEY not in made.queue.delayed
+    assert made.queue.explain(KEY) is None
+    made.clock.now += timedelta(minutes=6)
+    assert made.queue.ready() == []
 
 
 def test_page_whose_deletion_was_rejected_still_holds_its_cluster() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from clocks import ManualClock
 from fairway.api.clusterset import ManagedClusterSet
 from fairway.clusters import Fleet
 from fairway.controllers.placement import state as module
+from fairway.controllers.placement.queue import PlacementQueue
 from fairway.controllers.placement.state import PlacementState
 from fairway.fleet.journal import Change
 from fairway.kube import Added, Batch
@@ -25,7 +27,7 @@ def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest
         return known(self, source)
 
     monkeypatch.setattr(Fleet, "upsert_set", upsert)
-    state = PlacementState(wake=lambda _: None, meters=Meters())
+    state = PlacementState(PlacementQueue(ManualClock()), meters=Meters())
     changes: tuple[Added[Any], ...] = tuple(Added(make.cluster_set(name)) for name in ("a", "odd", "b"))
     batch = Batch(changes=changes, epoch=0, listed=True, resource_version="1")
     with caplog.at_level(logging.ERROR):

@@ -101,7 +101,7 @@ hub is unreachable.
     default=DEFAULTS.workers,
     show_default=True,
     metavar="NUMBER",
-    help="Number of placements reconciled concurrently.",
+    help="Number of placements whose decisions are written concurrently.",
 )
 @click.option(
     "--grace",

@@ -1,8 +1,8 @@
 """The placement controller: selects clusters for Placements, and writes PlacementDecisions as OCM's controller does.
 
-    informers ──▶ state (fleet, placements, decisions) ──▶ reconcile_plan (pages, conditions) ──▶ steps ──▶ writer
-                   │                                         ▲
-                   └── dependency_index: what to requeue ────┘
+    informers ──▶ state (fleet, records, decisions) ──▶ reconcile_plan (pages, conditions) ──▶ steps ──▶ writer
+                   │                                      ▲
+                   └── queue: what to decide again ───────┘
 
 Everything up to ``steps`` is computation without I/O; only ``writer`` talks to the hub, at the pace of
 ``write_limiter``. ``record`` is what is known of one placement, ``session`` the context in which a plan is written.

@@ -1,41 +1,60 @@
-"""Reconcile Placements: decide again when something a placement depends on changed, or when its time came.
+"""Decide Placements again when something they depend on changed, or when their time came, and write the decisions.
 
-Decisions are computed one after the other; the writes of many placements are in flight at the same time. A decision
-with expensive CEL expressions continues in ``slow_lane``.
+One task takes placements from the queue and decides them one after the other. Most of them keep their clusters and are
+settled at once. The writes of the others are in flight at the same time: the decisions of all placements first, then
+statuses. A decision with expensive CEL expressions continues in ``slow_lane``.
 """
 
 import asyncio
+import logging
 import random
-from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import ClassVar, Final
 
 from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.queue import NEW_TERM, Owner, PlacementQueue
+from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.writer import NAME, DecisionWriter
-from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.placement.write_limiter import Lane, Superseded
+from fairway.controllers.placement.writer import NAME, DecisionWriter, lane_of
+from fairway.controllers.reconciler import BROKE, FAILED, Controller
+from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
-from fairway.fleet.instant import Micros, from_micros
-from fairway.kube import SYSTEM_CLOCK, Client, Clock, Recorder
+from fairway.engine.queue import Explanation
+from fairway.fleet.instant import SECOND, Micros, from_micros
+from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Recorder
+from fairway.kube.fence import Lost, Unconfirmed
+from fairway.kube.log_throttle import retry_level
+from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
 from fairway.observe.traces import span
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.plugins.work_budget import Paused
 
+log: Final = logging.getLogger(__name__)
+
 WORKERS: Final = 32
+MOST_IN_FLIGHT: Final = 2000
+"""Placements whose writes are in flight, most of them waiting to write a status."""
+STATUS_SECONDS: Final = 2.0
+"""A status that was superseded for so long is written before the placement is decided again."""
+SLICE_SECONDS: Final = 0.005
+"""Decisions are computed for so long at a time before others get the event loop."""
 RESYNC_SECONDS: Final = 600.0
 """OCM's controller reconciles every placement as often, even without changes."""
 _TICK: Final = timedelta(milliseconds=1)
 """Timers use another clock than expiry times; a margin so that none fires too early."""
 
 
-class PlacementController(Reconciler):
+class PlacementController(Controller):
     name: ClassVar[str] = NAME
+    queue: PlacementQueue
 
     def __init__(
         self,
@@ -49,90 +68,172 @@ class PlacementController(Reconciler):
         resync: float = RESYNC_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``calculators``: whether the hub serves ManagedClusterScores. ``resync`` is in seconds; 0 for never."""
-        super().__init__(client, meters=meters, workers=workers, clock=clock)
-        self.state = PlacementState(wake=self._wake, lost=self._lost, meters=meters, shard=shard)
-        self._calculators = calculators
-        self._resync = resync
-        self._leads = False
-        self._woken: dict[Key, float] = {}
-        """Since when a placement is queued, for those queued in this term."""
+        """``calculators``: whether the hub serves ManagedClusterScores. ``workers``: the number of placements whose
+        decisions are written concurrently. ``resync`` is in seconds; 0 for never."""
+        self.meters, self.clock = meters, clock
+        self.queue = PlacementQueue(clock, observer=QueueMetrics(meters.queue(self.name)))
+        self.queue.changed_in_flight = self._hurry
+        self.state = PlacementState(self.queue, meters=meters, shard=shard, lost=self._lost)
+        self._calculators, self._workers, self._resync = calculators, workers, resync
+        self._term: Micros | None = None
+        """Start of this process's term."""
         self._writer = DecisionWriter(client, recorder=recorder, meters=meters)
         self._allowance = Allowance(clock)
-        self._slow = SlowLane(advance=self._advance, done=self.queue.add, clock=clock)
+        self._slow = SlowLane(advance=self._advance, done=self.queue.release, clock=clock)
+        self._room = asyncio.Event()
+        self._deciding = 0
+        """Attempts with decisions that are not written yet."""
+        self._in_flight = 0
 
     def watch(self, informers: InformerFactory) -> None:
         self.state.follow(informers, calculators=self._calculators)
 
-    def keys(self) -> Iterable[Key]:
-        return tuple(self.state.records)
-
     async def run(self, leadership: Leadership) -> None:
-        self._leads = True
-        slow = asyncio.create_task(self._slow.run())
+        self._term = self.queue.now()
+        self.queue.wake(self.state.records, trigger=NEW_TERM)
         try:
-            await super().run(leadership)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._slow.run())
+                await self._dispatch(leadership, group)
+        except* Lost as lost:
+            raise Lost(str(lost.exceptions[0])) from None
         finally:
-            self._leads = False
-            self._woken.clear()
-            slow.cancel()
-            await asyncio.wait([slow])
+            self._term = None
+            for owner in self._slow.drain():
+                self.queue.release(owner)
 
-    async def quiet(self) -> None:
-        await super().quiet()
-        while len(self._slow):
-            await self._slow.empty()
-            await super().quiet()
+    async def _dispatch(self, leadership: Leadership, group: asyncio.TaskGroup) -> None:
+        began = self.clock.monotonic()
+        while True:
+            while self._deciding >= self._workers or self._in_flight >= MOST_IN_FLIGHT:
+                self._room.clear()
+                await self._room.wait()
+            if self.clock.monotonic() - began > SLICE_SECONDS:
+                await asyncio.sleep(0)
+                began = self.clock.monotonic()
+            owner = await self.queue.get()
+            session = self.decide(owner)
+            if session is not None:
+                task = group.create_task(self.write(session, leadership))
+                # A task that is cancelled before it started does not run its ``finally``.
+                task.add_done_callback(partial(self._abandon, session))
 
-    def _wake(self, owner: Key) -> None:
-        if self._leads:
-            # A standby does not react, maybe for days.
-            self._woken.setdefault(owner, self.clock.monotonic())
-        self.queue.add(owner)
+    def _abandon(self, session: WriteSession, _task: object) -> None:
+        if session.close():
+            self.queue.release(session.owner)
 
-    def _lost(self, owner: Key) -> None:
-        self._woken.pop(owner, None)
-        self._slow.discard(owner)
-        self.queue.discard(owner)
+    def _hurry(self, owner: Owner) -> None:
+        self._writer.hurry(owner)
 
-    def _advance(self, key: Key, work: int) -> bool:
+    def _lost(self, owner: Owner) -> None:
+        if owner in self._slow:
+            self._slow.discard(owner)
+            self.queue.release(owner)
+
+    def _advance(self, key: Owner, work: int) -> bool:
         return self.state.advance(key, now=self.clock.wall(), work=work)
 
-    def _look(self, key: Key, *, now: datetime) -> ReconcilePlan | None:
+    def _look(self, key: Owner, *, now: datetime) -> ReconcilePlan | None:
         """Raises Paused."""
         try:
             return self.state.look(key, now=now, work=self._allowance.left(key[0]))
         finally:
             self._allowance.spend(key[0], self.state.work_of(key))
 
-    async def reconcile(self, key: Key, leadership: Leadership) -> None:
-        woken = self._woken.pop(key, None)
-        with span("placement", namespace=key[0], name=key[1]):
-            now = self.clock.wall()
-            try:
-                plan = self._look(key, now=now)
-            except Paused:
-                if woken is not None:
-                    self._woken.setdefault(key, woken)
-                self._slow.add(key)
-                return
-            if plan is None:
-                return
-            self._look_again(key, plan.until, now=now)
-            with self.state.session(plan) as session:
-                if not plan.empty:
-                    async with leadership.batch():
-                        await self._writer.carry_out(session, leadership)
-            if woken is not None and plan.steps:
-                self.meters.reaction(self.clock.monotonic() - woken)
+    def decide(self, owner: Owner) -> WriteSession | None:
+        """Decide a placement that was taken from the queue. Return the session to ``write``; None if nothing is to be
+        written now, and the placement is back in the queue or in the slow lane."""
+        now = self.clock.wall()
+        try:
+            with span("placement", namespace=owner[0], name=owner[1]):
+                plan = self._look(owner, now=now)
+                if plan is None:
+                    self.queue.settle(owner, Dependencies(), after=None)
+                    return None
+                session = self.state.session(plan)
+        except Paused:
+            self._slow.add(owner)
+            return None
+        except Exception as error:
+            log.exception(BROKE, self.name, "/".join(owner))
+            self.queue.fail(owner, str(error) or type(error).__name__)
+            return None
+        if plan.empty:
+            with session:
+                session.wrote_pages()
+            self.queue.settle(owner, session.dependencies, after=self._delay(plan, now))
+            return None
+        self.queue.bind(owner, session.dependencies)
+        return session
 
-    def _look_again(self, key: Key, until: Micros | None, *, now: datetime) -> None:
-        if until is not None and until != NEVER_CHANGES:
-            delay = from_micros(until) - now + _TICK
-            self.queue.add_after(key, delay=delay.total_seconds())
+    async def write(self, session: WriteSession, leadership: Leadership) -> None:
+        """Write what was decided, and return the placement to the queue. Raises Lost."""
+        owner, plan = session.owner, session.plan
+        woken = self.queue.woken(owner)
+        self._in_flight += 1
+        try:
+            with session, span("placement write", namespace=owner[0], name=owner[1]):
+                await self._carry_out(session, leadership)
+                if woken is not None and self._term is not None and woken >= self._term and plan.steps:
+                    self.meters.reaction((self.queue.now() - woken) / SECOND)
+                await self._report(session, leadership)
+        except Superseded:
+            self.queue.settle(owner, session.dependencies, after=0.0)
+        except (KubeError, Unconfirmed) as error:
+            log.log(
+                retry_level(error, retries=self.queue.errors(owner)),
+                FAILED,
+                self.name,
+                "/".join(owner),
+                error,
+            )
+            self.queue.fail(owner, str(error))
+        except Exception as error:
+            if isinstance(error, Lost):
+                self.queue.release(owner)
+                raise
+            log.exception(BROKE, self.name, "/".join(owner))
+            self.queue.fail(owner, str(error) or type(error).__name__)
+        except BaseException:
+            self.queue.release(owner)
+            raise
+        else:
+            self.queue.settle(owner, session.dependencies, after=self._delay(plan, self.clock.wall()))
+        finally:
+            self._in_flight -= 1
+            self._room.set()
+
+    async def _carry_out(self, session: WriteSession, leadership: Leadership) -> None:
+        steps = session.plan.steps
+        urgent = any(lane_of(step) is Lane.DECISION for step in steps)
+        self._deciding += urgent
+        try:
+            if steps:
+                async with leadership.batch():
+                    await self._writer.carry_out(session, leadership)
+            else:
+                session.wrote_pages()
+        finally:
+            self._deciding -= urgent
+            self._room.set()
+
+    async def _report(self, session: WriteSession, leadership: Leadership) -> None:
+        """Write the status unless the placement is to be decided again: then the next plan has it."""
+        now = self.clock.monotonic()
+        droppable = session.status_waits(now) < STATUS_SECONDS
+        if droppable and session.plan.status is not None and self.queue.is_changed(session.owner):
+            raise Superseded
+        await self._writer.report(session, leadership, droppable=droppable)
+
+    def _delay(self, plan: ReconcilePlan, now: datetime) -> float | None:
+        """Return in how many seconds to decide again, even if nothing changes."""
+        delays = []
+        if plan.until is not None and plan.until != NEVER_CHANGES:
+            delays.append((from_micros(plan.until) - now + _TICK).total_seconds())
         if self._resync:
             # Spread them over time.
-            self.queue.add_after(key, delay=self._resync * random.uniform(0.9, 1.1))
+            delays.append(self._resync * random.uniform(0.9, 1.1))
+        return max(0.0, min(delays)) if delays else None
 
     # For the debug endpoint
 
@@ -141,3 +242,7 @@ class PlacementController(Reconciler):
 
     async def inspect(self, placement: Placement) -> Outcome:
         return await inspect(self.state, placement, self.clock)
+
+    def waits(self, namespace: str, name: str) -> Explanation | None:
+        """Return why a placement waits, and what would wake it."""
+        return self.queue.explain((namespace, name))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from fairway.api.decision import PlacementDecision
-from fairway.controllers.placement.dependency_index import Owner
+from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.unobserved_writes import Key, UnobservedWrites, is_newer
 from fairway.placement.steps import labelled
 

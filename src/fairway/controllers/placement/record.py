@@ -7,8 +7,10 @@ by the object's uid; either is a *sign*.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from fairway.api.placement import Placement
+from fairway.engine.dependencies import Dependencies
 from fairway.placement.workload import PlacementWorkload
 
 
@@ -33,13 +35,25 @@ class PlacementRecord:
     """From the watch, or from the response to our own write if that is newer."""
     workload: PlacementWorkload
     """Of the current spec and annotations."""
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    """What the last decision depends on."""
     settled: frozenset[str] | None = None
     """The clusters that were selected when the hub was last found, or made, up to date; None if it may not be."""
     externally_modified: bool = False
     """Whether another client changed the status or a decision since the last decision."""
     repairing: bool = False
     """Whether pages may have reasons of different cycles, until a plan is written completely."""
+    recorded: datetime | None = None
+    """When scores were last written. The placement's status follows later."""
+    waits_for_status: float | None = None
+    """Since when a status is due that was superseded before it was written, by the monotonic clock."""
     writing: InflightWrite | None = None
+
+    @property
+    def last_recorded(self) -> datetime | None:
+        """When scores were last written, as far as this process knows."""
+        reported = self.placement.status.lastScoreUpdateTime
+        return reported if self.recorded is None or (reported and reported > self.recorded) else self.recorded
 
     def hear(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
         """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then

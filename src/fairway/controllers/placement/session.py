@@ -1,11 +1,12 @@
 """The writes of one plan, from the first request to the last response.
 
-    with state.session(plan) as session:
+    session = state.session(plan)
+    with session:
         ...                          # requests; each response goes to the session
 
-Within the block the plan counts as written, so that placements decided meanwhile take it into account. At its end the
-hub's state counts again, whatever became of the writes. Only a block that ends without an exception settles the
-placement: the hub has all of the plan.
+From the first line on the plan counts as written, so that placements decided meanwhile take it into account. At the end
+of the block the hub's state counts again, whatever became of the writes. Only a block that ends without an exception
+settles the placement: the hub has all of the plan.
 """
 
 from types import TracebackType
@@ -15,6 +16,7 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.placement import Placement
 from fairway.clusters.decisions import Holding
 from fairway.controllers.placement.record import InflightWrite, PlacementRecord
+from fairway.engine.dependencies import Dependencies
 from fairway.placement.reconcile_plan import ReconcilePlan
 
 if TYPE_CHECKING:
@@ -28,25 +30,44 @@ class WriteSession:
         self.plan = plan
         self._state, self._record = state, record
         meta = plan.placement.metadata
-        self._owner = (meta.namespace, meta.name)
+        self.owner = (meta.namespace, meta.name)
         self._writing = InflightWrite()
+        self._open = True
+        if not plan.empty:
+            self._begin()
 
     def __enter__(self) -> "WriteSession":
-        if not self.plan.empty:
-            self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.plan.empty:
-            self._end()
+        self.close()
         if error is None:
             self._settle()
 
+    def close(self) -> bool:
+        """Use the hub's state again. Return False if the session has ended already."""
+        if not self._open:
+            return False
+        self._open = False
+        if not self.plan.empty:
+            self._end()
+        return True
+
+    @property
+    def dependencies(self) -> Dependencies:
+        return self._record.dependencies
+
+    def status_waits(self, now: float) -> float:
+        """Return for how many seconds the placement has had no complete status, by the monotonic clock."""
+        if self._record.waits_for_status is None:
+            self._record.waits_for_status = now
+        return now - self._record.waits_for_status
+
     def decision(self, name: str) -> PlacementDecision | None:
         """Return a page as of the last response, which may be of an earlier step."""
-        return self._state.decision(self._owner[0], name)
+        return self._state.decision(self.owner[0], name)
 
     def wrote(self, decision: PlacementDecision) -> None:
         """The hub's response to our write."""
@@ -56,11 +77,19 @@ class WriteSession:
         """The hub has deleted it on our request."""
         self._state.removed(decision)
 
+    def wrote_pages(self) -> None:
+        """The hub has all pages of the plan; only the status is left."""
+        record = self._record
+        if self.plan.pages is not None:
+            record.repairing = False
+        if self.plan.recorded is not None:
+            record.recorded = self.plan.recorded
+
     def wrote_placement(self, placement: Placement) -> None:
         self._state.wrote_placement(placement)
 
     def _begin(self) -> None:
-        record, plan, namespace = self._record, self.plan, self._owner[0]
+        record, plan, namespace = self._record, self.plan, self.owner[0]
         record.writing = self._writing
         if plan.pages is None:
             return
@@ -70,15 +99,15 @@ class WriteSession:
         fleet, names = self._state.fleet, self._writing.pages
         for page in plan.pages:
             names.add(page.name)
-            holding = Holding(owner=self._owner, clusters=page.clusters)
+            holding = Holding(owner=self.owner, clusters=page.clusters)
             fleet.hold(namespace=namespace, name=page.name, holding=holding)
-        for name in self._state.own(self._owner):
+        for name in self._state.own(self.owner):
             if name not in names:
                 names.add(name)
                 fleet.hold(namespace=namespace, name=name, holding=None)
 
     def _end(self) -> None:
-        fleet, namespace = self._state.fleet, self._owner[0]
+        fleet, namespace = self._state.fleet, self.owner[0]
         self._record.writing = None
         for name in self._writing.pages:
             actual = self.decision(name)
@@ -87,12 +116,12 @@ class WriteSession:
             else:
                 fleet.upsert_decision(actual)
         if self._writing.externally_modified:
-            self._state.disturb(self._owner, externally_modified=True)
+            self._state.disturb(self.owner, externally_modified=True)
 
     def _settle(self) -> None:
         """The hub has all of the plan."""
+        self._record.waits_for_status = None
         if self.plan.pages is None:
             return
-        self._record.repairing = False
         if not self._record.externally_modified:
             self._record.settled = self.plan.selected

@@ -6,7 +6,7 @@ reasons, times of recorded scores) is not compared.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from fairway.api.decision import PlacementDecision
@@ -14,14 +14,17 @@ from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.queue import NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.reconciler import BROKE, Controller
+from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import from_micros
-from fairway.kube import PLACEMENTS, SYSTEM_CLOCK, Batch, Client, Clock, Deleted
+from fairway.kube import SYSTEM_CLOCK, Clock
+from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
 from fairway.placement import conditions
 from fairway.placement.reconcile_plan import ReconcilePlan
@@ -44,12 +47,12 @@ UNNAMED: Final = "a group without a name"
 OTHER_STATUS: Final = "status.{field} is {got}, expected {want}"
 
 
-class Shadow(Reconciler):
+class Shadow(Controller):
     name: ClassVar[str] = "placement"
+    queue: PlacementQueue
 
     def __init__(
         self,
-        client: Client,
         *,
         meters: Meters,
         shard: Shard | None = None,
@@ -57,49 +60,67 @@ class Shadow(Reconciler):
         settle: float = SETTLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        super().__init__(client, meters=meters, workers=1, clock=clock)
-        self.state = PlacementState(wake=self.queue.add, meters=meters, shard=shard)
-        self.differences: dict[Key, tuple[str, ...]] = {}
+        self.meters, self.clock = meters, clock
+        self.queue = PlacementQueue(clock, observer=QueueMetrics(meters.queue(self.name)))
+        self.state = PlacementState(self.queue, meters=meters, shard=shard, lost=self._lost)
+        self.differences: dict[Owner, tuple[str, ...]] = {}
         """Differences that lasted, by placement."""
         self.compared = 0
         """Placements that were compared, and have not changed for long enough."""
         self._calculators, self._settle = calculators, settle
-        self._since: dict[Key, float] = {}
+        self._since: dict[Owner, float] = {}
 
     def watch(self, informers: InformerFactory) -> None:
         self.state.follow(informers, calculators=self._calculators)
-        informers.of(PLACEMENTS).subscribe(self._gone)
 
-    def _gone(self, batch: Batch[Placement]) -> None:
+    def _lost(self, owner: Owner) -> None:
         """Forget the differences of a deleted placement."""
-        for change in batch.changes:
-            if isinstance(change, Deleted):
-                meta = change.object.metadata
-                self.queue.add((meta.namespace, meta.name))
+        self._since.pop(owner, None)
+        self._report(owner, ())
 
-    def keys(self) -> Iterable[Key]:
-        return tuple(self.state.records)
+    async def run(self, _leadership: Leadership) -> None:
+        self.queue.wake(self.state.records, trigger=NEW_TERM)
+        while True:
+            await self.attempt(await self.queue.get())
+            await asyncio.sleep(0)
 
-    async def reconcile(self, key: Key, _leadership: Leadership) -> None:
+    async def attempt(self, owner: Owner) -> None:
+        """Compare a placement that was taken from the queue, and return it."""
+        try:
+            after = await self._compare(owner)
+        except Exception as error:
+            log.exception(BROKE, self.name, "/".join(owner))
+            self.queue.fail(owner, str(error) or type(error).__name__)
+        except BaseException:
+            self.queue.release(owner)
+            raise
+        else:
+            record = self.state.records.get(owner)
+            dependencies = Dependencies() if record is None else record.dependencies
+            self.queue.settle(owner, dependencies, after=after)
+
+    async def _compare(self, owner: Owner) -> float | None:
+        """Return in how many seconds to compare again, even if nothing changes."""
         now = self.clock.wall()
-        while not self.state.advance(key, now=now, work=SLICE_WORK):
+        while not self.state.advance(owner, now=now, work=SLICE_WORK):
             await asyncio.sleep(SHORTEST_REST)
-        plan = self.state.look(key, now=now)
-        found = () if plan is None else tuple(differences(plan, self.state.own(key)))
+        plan = self.state.look(owner, now=now)
+        found = () if plan is None else tuple(differences(plan, self.state.own(owner)))
+        after = None
         if plan is not None and plan.until not in (None, NEVER_CHANGES):
-            self.queue.add_after(key, delay=(from_micros(plan.until or 0) - now).total_seconds())
+            after = max(0.0, (from_micros(plan.until or 0) - now).total_seconds())
         if found:
-            since = self._since.setdefault(key, self.clock.monotonic())
+            since = self._since.setdefault(owner, self.clock.monotonic())
             left = since + self._settle - self.clock.monotonic()
             if left > 0:
-                self.queue.add_after(key, delay=left)
-                return
+                return left if after is None else min(left, after)
         else:
-            self._since.pop(key, None)
-        self._report(key, found)
-
-    def _report(self, key: Key, found: tuple[str, ...]) -> None:
+            self._since.pop(owner, None)
         self.compared += 1
+        self._report(owner, found)
+        return after
+
+    def _report(self, key: Owner, found: tuple[str, ...]) -> None:
         known = self.differences.get(key, ())
         if found:
             self.differences[key] = found

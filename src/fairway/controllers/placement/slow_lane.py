@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from fairway.api.placement import Placement
+from fairway.controllers.placement.queue import Owner as Key
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.reconciler import Key
 from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
 from fairway.placement.workload import PlacementWorkload
@@ -108,8 +108,18 @@ class SlowLane:
         """A placement that is gone; it is skipped when its turn comes."""
         self._keys.discard(key)
 
+    def drain(self) -> list[Key]:
+        """Remove all placements, and return them."""
+        keys = [key for line in self._waiting.values() for key in line if key in self._keys]
+        self._waiting.clear()
+        self._keys.clear()
+        return keys
+
     def __len__(self) -> int:
         return len(self._keys)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._keys
 
     async def empty(self) -> None:
         """Until nothing waits."""

@@ -16,16 +16,18 @@ from functools import partial
 from typing import Any, Final, cast
 
 from fairway.api.decision import PlacementDecision
+from fairway.api.meta import ObjectMeta
 from fairway.api.placement import SORT_BY_SCORE, Placement
 from fairway.clusters import Fleet, objects
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
-from fairway.controllers.placement.dependency_index import DependencyIndex, Owner, dependencies_of
+from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
 from fairway.controllers.placement.record import PlacementRecord
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
+from fairway.engine.dependencies import Event
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
@@ -48,7 +50,8 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.placement import verdict
-from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan
+from fairway.placement.dependencies import dependencies_of
+from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
 from fairway.placement.workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
@@ -56,31 +59,32 @@ log: Final = logging.getLogger(__name__)
 
 NOT_DIGESTED: Final = "cannot process object, keeping the last valid version  kind=%s object=%s/%s"
 
+CHANGED: Final = "{kind} {name} changed"
+"""What wakes placements, in explanations."""
 BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
 
 class PlacementState:
-    """Calls ``wake(owner)`` to requeue a placement and ``lost(owner)`` when it is deleted.
+    """Puts placements and changes of the fleet into ``queue``, and calls ``lost(owner)`` when a placement is deleted.
 
     Placements outside of ``shard`` are ignored; their decisions are not, because Balance counts them.
     """
 
     def __init__(
         self,
+        queue: PlacementQueue,
         *,
-        wake: Callable[[Owner], None],
         meters: Meters,
         shard: Shard | None = None,
         lost: Callable[[Owner], None] = lambda _: None,
     ) -> None:
         self.fleet = Fleet()
         self.records: dict[Owner, PlacementRecord] = {}
-        self._wake_one, self._lost_one = wake, lost
+        self._queue, self._lost_one = queue, lost
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
-        self._dependencies = DependencyIndex()
         self._decisions = DecisionCache()
         self._told_placements: Mapping[Owner, Placement] = {}
         """The informer's store, which may be behind the hub's responses to us."""
@@ -112,11 +116,12 @@ class PlacementState:
         self._went_back(kind, batch)
         if batch.listed and self._is_initial(kind, batch):
             objects.load(self.fleet, (each.object for each in batch.changes if isinstance(each, Added)))
-            self._wake_all()
+            self._queue.change(LISTED)
             return
         for each in batch.changes:
             update = objects.delete if isinstance(each, Deleted) else objects.upsert
-            self._tell(kind, update(self.fleet, _new(each)))
+            thing = _new(each)
+            self._tell(kind, thing.metadata, update(self.fleet, thing))
 
     def _is_initial(self, kind: str, batch: Batch[Any]) -> bool:
         """Whether a list fills the fleet, so that loading it at once is faster than following single changes."""
@@ -178,7 +183,7 @@ class PlacementState:
         record = self.records.get(owner)
         if record is None:
             self.records[owner] = PlacementRecord(new, PlacementWorkload(new))
-            self._wake(owner)
+            self._queue.put(new)
             return
         old = record.placement
         if not again and not is_newer(new, old):
@@ -186,13 +191,11 @@ class PlacementState:
         record.placement = new
         if _asks_otherwise(old, new):
             record.workload = PlacementWorkload(new)
+            record.settled = None
             self._memory.forget(*owner)
-        elif old.status == new.status or record.hear(meta.resourceVersion):
-            return
-        else:
-            record.externally_modified = True
-        record.settled = None
-        self._wake(owner)
+            self._queue.put(new)
+        elif old.status != new.status and not record.hear(meta.resourceVersion):
+            self.disturb(owner, externally_modified=True)
 
     def _lose(self, gone: Placement) -> None:
         owner = (gone.metadata.namespace, gone.metadata.name)
@@ -201,8 +204,8 @@ class PlacementState:
             return
         del self.records[owner]
         self._lost_one(owner)
+        self._queue.discard(owner)
         self._memory.forget(*owner)
-        self._dependencies.forget(owner)
 
     def _see_decision(self, new: PlacementDecision, *, again: bool) -> None:
         """Another client's write, or the watch event of our own."""
@@ -211,7 +214,7 @@ class PlacementState:
         if not self._decisions.see(new, again=again):
             return
         if not self._concerned(old, new, externally_modified=old is not None, sign=meta.resourceVersion):
-            self._tell("PlacementDecision", self.fleet.upsert_decision(new))
+            self._tell("PlacementDecision", meta, self.fleet.upsert_decision(new))
 
     def _see_removal(self, gone: PlacementDecision) -> None:
         known = self._decisions.see_removal(gone)
@@ -219,7 +222,7 @@ class PlacementState:
             return
         meta = gone.metadata
         if not self._concerned(known, externally_modified=True, sign=meta.uid):
-            self._tell("PlacementDecision", self.fleet.delete_decision(meta.namespace, meta.name))
+            self._tell("PlacementDecision", meta, self.fleet.delete_decision(meta.namespace, meta.name))
 
     def _concerned(self, *decisions: PlacementDecision | None, externally_modified: bool, sign: str) -> bool:
         """Requeue the owners of the decisions. Return whether one of them is being written, so that the fleet has to
@@ -240,27 +243,20 @@ class PlacementState:
         record = self.records.get(owner)
         if record is not None:
             record.disturb(externally_modified=externally_modified)
-            self._wake(owner)
+            self._queue.wake((owner,), trigger=DISTURBED)
 
-    def _tell(self, kind: str, change: Change) -> None:
+    def _tell(self, kind: str, meta: ObjectMeta, change: Change) -> None:
         if change is NOTHING:
             return
         self._meters.cells(kind=kind, count=len(change.columns))
-        surely, perhaps = self._dependencies.concerned(change)
-        for owner in surely:
-            self._wake(owner)
-        considers, rows = self._memory.considers, change.rows
-        for owner in perhaps:
-            if considers(owner[0], owner[1], rows):
-                self._wake(owner)
-
-    def _wake(self, owner: Owner) -> None:
-        if owner in self.records:
-            self._wake_one(owner)
-
-    def _wake_all(self) -> None:
-        for owner in self.records:
-            self._wake_one(owner)
+        name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        self._queue.change(
+            Event(
+                label=CHANGED.format(kind=kind, name=name),
+                hosts=frozenset(change.rows),
+                columns=change.columns,
+            )
+        )
 
     # Decisions
 
@@ -280,12 +276,17 @@ class PlacementState:
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         if not on:
-            self._dependencies.put(owner, dependencies_of(outcome, placement))
-        due = due_of(placement, now=now)
+            feasible = Feasible(self._memory, owner)
+            record.dependencies = dependencies_of(outcome, placement, feasible=feasible)
+        last = record.last_recorded
+        due = due_of(placement, last=last, now=now)
         refresh = due is None
         until = min(outcome.until, NEVER_CHANGES if due is None else due)
         if on and not refresh and not outcome.status.aborts and _as_before(record, outcome):
-            return ReconcilePlan(placement=placement, pages=None, until=until)
+            stamp_due = stamp_due_of(placement, last=last, now=now)
+            if stamp_due is not None or last == placement.status.lastScoreUpdateTime:
+                until = until if stamp_due is None else min(until, stamp_due)
+                return ReconcilePlan(placement=placement, pages=None, until=until)
         if record.externally_modified:
             record.externally_modified = False
             record.repairing = True
@@ -295,6 +296,7 @@ class PlacementState:
             named=self._decisions.named(owner[0]),
             own=self._decisions.own(owner),
             refresh=refresh or record.repairing,
+            last=last,
             now=now,
             until=until,
         )
@@ -367,6 +369,24 @@ class PlacementState:
         record = self.records.get(owner)
         if record is not None:
             record.answer(sign)
+
+
+class Feasible:
+    """The rows of the clusters that were feasible in the last cycle of a placement; all, if that is unknown."""
+
+    __slots__ = ("_considers", "_owner")
+
+    def __init__(self, memory: Memory, owner: Owner) -> None:
+        self._considers, self._owner = memory.considers, owner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Feasible) and self._owner == other._owner
+
+    def __hash__(self) -> int:
+        return hash(self._owner)
+
+    def __contains__(self, row: object) -> bool:
+        return not isinstance(row, int) or self._considers(*self._owner, (row,))
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:

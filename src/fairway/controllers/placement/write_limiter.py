@@ -2,52 +2,112 @@
 
 A score may change the decisions of many placements at once. A hub that gets all writes together completes most of them
 at the end; with a few at a time, half of them are complete after half of the time. Consumers wait for changed
-decisions, so updates of status or scores of the same clusters come after them.
+decisions, so a status or scores of the same clusters are written after all decisions, and events after those.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import IntEnum
 from typing import Final
+
+from fairway.controllers.placement.queue import Owner
 
 AT_ONCE: Final = 8
 """Concurrent writes: as many as keep a hub busy."""
+MOST_AHEAD: Final = 100
+"""Writes that may overtake one of a later lane, so that no lane starves."""
+
+
+class Lane(IntEnum):
+    DECISION = 0
+    REFRESH = 1
+    """Scores of the same clusters, and statuses."""
+    EVENT = 2
+
+
+class Superseded(Exception):
+    """A status need not be written: the placement is decided again."""
+
+
+class _Waiter:
+    __slots__ = ("droppable", "turn")
+
+    def __init__(self, *, droppable: bool) -> None:
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.droppable = droppable
 
 
 class WriteLimiter:
     def __init__(self, *, at_once: int = AT_ONCE) -> None:
         self._free = at_once
-        self._urgent: deque[asyncio.Future[None]] = deque()
-        self._others: deque[asyncio.Future[None]] = deque()
+        self._lanes: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
+        self._overtaken = dict.fromkeys(Lane, 0)
+        """Writes since a waiter of this lane got a turn."""
+        self._waiting: dict[Owner, _Waiter] = {}
+        """Writes of placements that can wait."""
 
     @asynccontextmanager
-    async def turn(self, *, urgent: bool) -> AsyncIterator[None]:
-        """Take a slot for a write."""
-        if self._free and not self._urgent:
+    async def turn(
+        self, lane: Lane, *, owner: Owner | None = None, droppable: bool = False
+    ) -> AsyncIterator[None]:
+        """Take a slot for a write. See ``hurry`` for ``owner`` and ``droppable``."""
+        if self._free and not any(self._lanes[each] for each in Lane if each <= lane):
             self._free -= 1
         else:
-            await self._wait(self._urgent if urgent else self._others)
+            await self._wait(lane, owner, droppable=droppable)
         try:
             yield
         finally:
             self._pass_on()
 
-    async def _wait(self, line: deque[asyncio.Future[None]]) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.append(turn)
+    def hurry(self, owner: Owner) -> None:
+        """A placement is to be decided again: raise Superseded in the waiter of its write if that is droppable;
+        otherwise give it the urgency of a decision."""
+        waiter = self._waiting.pop(owner, None)
+        if waiter is None or waiter.turn.done():
+            return
+        if waiter.droppable:
+            waiter.turn.set_exception(Superseded())
+        else:
+            self._lanes[Lane.DECISION].append(waiter)
+
+    async def _wait(self, lane: Lane, owner: Owner | None, *, droppable: bool) -> None:
+        waiter = _Waiter(droppable=droppable)
+        self._lanes[lane].append(waiter)
+        if owner is not None:
+            self._waiting[owner] = waiter
         try:
-            await turn
+            await waiter.turn
+        except Superseded:
+            raise
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if waiter.turn.done() and not waiter.turn.cancelled():
                 self._pass_on()  # this waiter was chosen, and will not use its slot
             raise
+        finally:
+            if owner is not None and self._waiting.get(owner) is waiter:
+                del self._waiting[owner]
 
     def _pass_on(self) -> None:
-        for line in (self._urgent, self._others):
-            while line:
-                turn = line.popleft()
-                if not turn.done():
-                    turn.set_result(None)
-                    return
-        self._free += 1
+        chosen = self._choose()
+        if chosen is None:
+            self._free += 1
+        else:
+            chosen.turn.set_result(None)
+
+    def _choose(self) -> _Waiter | None:
+        """Return the next waiter: of the first lane, unless a later one was overtaken too often."""
+        for line in self._lanes.values():
+            while line and line[0].turn.done():
+                line.popleft()
+        waiting = [lane for lane, line in self._lanes.items() if line]
+        if not waiting:
+            return None
+        lane = next((each for each in waiting if self._overtaken[each] >= MOST_AHEAD), waiting[0])
+        for each in waiting:
+            if each > lane:
+                self._overtaken[each] += 1
+        self._overtaken[lane] = 0
+        return self._lanes[lane].popleft()

@@ -14,8 +14,9 @@ from fairway.api.event import ObjectReference
 from fairway.api.meta import format_time
 from fairway.api.placement import Placement, PlacementStatus
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.session import WriteSession
-from fairway.controllers.placement.write_limiter import WriteLimiter
+from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
 from fairway.controllers.reconciler import Outdated
 from fairway.kube import (
     PLACEMENT_DECISIONS,
@@ -50,23 +51,39 @@ class PlacementTerminating(Outdated):
         super().__init__(f"placement {name} is being deleted")
 
 
+def lane_of(step: Step) -> Lane:
+    """Pages that only get other scores can wait."""
+    return Lane.REFRESH if isinstance(step, Fill) and not step.changed else Lane.DECISION
+
+
 class DecisionWriter:
     def __init__(self, client: Client, *, recorder: Recorder, meters: Meters) -> None:
         self._client, self._recorder, self._meters = client, recorder, meters
         self._limiter = WriteLimiter()
 
+    def hurry(self, owner: Owner) -> None:
+        """The placement is to be decided again: drop its status, or write it at once."""
+        self._limiter.hurry(owner)
+
     async def carry_out(self, session: WriteSession, leadership: Leadership) -> None:
         """Raises KubeErrors and Lost; writes until then are recorded in the session."""
         plan = session.plan
         for step in plan.steps:
-            refreshes = isinstance(step, Fill) and not step.changed
-            async with self._limiter.turn(urgent=not refreshes):
+            async with self._limiter.turn(lane_of(step), owner=session.owner):
                 leadership.ensure()
                 await self._take(step, session)
-        if plan.status is not None:
-            async with self._limiter.turn(urgent=False):
-                leadership.ensure()
-                await self._report(plan.status, session)
+        session.wrote_pages()
+
+    async def report(self, session: WriteSession, leadership: Leadership, *, droppable: bool) -> None:
+        """Write the status, after the decisions of all placements. If it is ``droppable``, raises Superseded when the
+        placement is to be decided again before its turn."""
+        status = session.plan.status
+        if status is None:
+            return
+        turn = self._limiter.turn(Lane.REFRESH, owner=session.owner, droppable=droppable)
+        async with turn, leadership.batch():
+            leadership.ensure()
+            await self._report(status, session)
 
     async def _take(self, step: Step, session: WriteSession) -> None:
         match step:

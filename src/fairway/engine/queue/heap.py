@@ -1,7 +1,7 @@
 """A priority queue whose items can be removed and replaced by name."""
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from fairway.engine.points import SortKey
@@ -22,6 +22,10 @@ class Heap(Generic[ItemT]):
 
     def __len__(self) -> int:
         return len(self._live)
+
+    def __iter__(self) -> Iterator[ItemT]:
+        """In no order."""
+        return iter(self._live)
 
     def push(self, item: ItemT, key: SortKey) -> None:
         """Add an item, or change its key."""

@@ -130,10 +130,26 @@ class SchedulingQueue:
         else:
             self._remove(entry)
 
-    def pop(self, *, now: Micros) -> Workload[Any] | None:
-        """Hand out the next workload: the first active one, else the first in back-off, errors excepted."""
+    def ready(self, *, now: Micros) -> list[WorkloadKey]:
+        """Return the active workloads, in no order."""
         self.advance(now=now)
-        name = self._active.pop()
+        return [self._entries[name].key for name in self._active]
+
+    def pop(self, *, now: Micros, key: WorkloadKey | None = None) -> Workload[Any] | None:
+        """Hand out the next workload: the first active one, else the first in back-off, errors excepted.
+
+        With ``key``, hand out that one if it is active.
+        """
+        self.advance(now=now)
+        name: Name | None
+        if key is not None:
+            entry = self._find(key)
+            if entry is None or entry.state is not State.ACTIVE:
+                return None
+            name = (key.namespace, key.name)
+            self._active.discard(name)
+        else:
+            name = self._active.pop()
         if name is None:
             name = self._backoff.pop()
             if name is None:
@@ -152,6 +168,11 @@ class SchedulingQueue:
         """Return when a workload in flight was woken for this attempt."""
         entry = self._find(key)
         return None if entry is None else entry.woken
+
+    def errors(self, key: WorkloadKey) -> int:
+        """Return how many attempts in a row failed by an error."""
+        entry = self._find(key)
+        return 0 if entry is None else entry.errors
 
     def is_changed(self, key: WorkloadKey) -> bool:
         """Return whether a workload in flight will be tried again when it is returned."""

@@ -1,0 +1,190 @@
+"""The queue of placements: the engine's scheduling queue, with a clock, metrics, and a way to wait for it.
+
+Placements are queued by name: one that is deleted and created again waits until the writes of its predecessor have
+ended.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from fairway.api.placement import Placement
+from fairway.engine.dependencies import Dependencies, Event
+from fairway.engine.queue import Backoff, Explanation, RetryLimit, SchedulingQueue
+from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+from fairway.kube import Clock
+from fairway.kube.workqueue import Observer
+
+Owner = tuple[str, str]
+"""(namespace, name) of a placement."""
+
+BACKOFF: Final = Backoff(initial=SECOND // 200, maximum=60 * SECOND, window=0)
+"""Most errors are conflicts with writes of other clients, which the next attempt takes into account."""
+RETRIES_BURST: Final = 1000
+RETRIES_EVERY: Final[Micros] = SECOND // 100
+"""Between retries of different placements, once the burst is used up. client-go's default of ten per second would keep
+ten thousand placements waiting for a quarter of an hour after a hub refused them once."""
+
+NEW_TERM: Final = "this process became the leader"
+DISTURBED: Final = "another client changed its status or a decision"
+LISTED: Final = Event(label="all clusters were listed", wildcard=True)
+
+_SILENT: Final = Observer()
+
+
+class PlacementQueue:
+    """``changed_in_flight`` is called for placements that are changed while they are being written."""
+
+    def __init__(self, clock: Clock, *, observer: Observer = _SILENT) -> None:
+        self._clock, self._observer = clock, observer
+        self._queue = SchedulingQueue(
+            backoff=BACKOFF, retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY)
+        )
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._started: dict[Owner, Micros] = {}
+        """When placements in flight were taken."""
+        self.adds = 0
+        """How often a placement became ready."""
+        self.changed_in_flight: Callable[[Owner], None] = lambda _: None
+
+    def now(self) -> Micros:
+        return int(self._clock.monotonic() * SECOND)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a placement is ready or being tried."""
+        return bool(self._queue.active or self._queue.handed_out)
+
+    @property
+    def active(self) -> int:
+        """Number of placements that are ready."""
+        return self._queue.active
+
+    # From the state
+
+    def put(self, placement: Placement) -> None:
+        """Add a placement, or replace its spec."""
+        key = _key((placement.metadata.namespace, placement.metadata.name))
+        self._queue.put(Workload(key=key, spec=placement), now=self.now())
+        self._woke((key,))
+
+    def wake(self, owners: Iterable[Owner], *, trigger: str) -> None:
+        keys = [_key(owner) for owner in owners]
+        self._queue.activate(keys, now=self.now(), trigger=trigger)
+        self._woke(keys)
+
+    def change(self, event: Event) -> None:
+        """Wake the placements that depend on what changed."""
+        woken = self._queue.on_event(event, now=self.now())
+        if woken:
+            self._woke(woken)
+
+    def discard(self, owner: Owner) -> None:
+        self._queue.delete(_key(owner))
+        self._settled()
+
+    # From the controller
+
+    def ready(self) -> list[Owner]:
+        """Return the placements that are ready, in no order."""
+        return [(key.namespace, key.name) for key in self._queue.ready(now=self.now())]
+
+    def pop(self, owner: Owner | None = None) -> Owner | None:
+        """Take the next placement, or the given one if it is ready."""
+        now = self.now()
+        workload = self._queue.pop(now=now, key=None if owner is None else _key(owner))
+        if workload is None:
+            return None
+        owner = (workload.namespace, workload.name)
+        self._count()
+        self._started[owner] = now
+        woken = self._queue.woken(workload.key)
+        waited = 0 if woken is None else now - woken
+        self._observer.started(waited=waited / SECOND, depth=self._queue.active)
+        return owner
+
+    async def get(self) -> Owner:
+        """Wait for the next placement, without polling. Only one task may wait."""
+        while (owner := self.pop()) is None:
+            self._more.clear()
+            deadline = self._queue.next_deadline()
+            if deadline is None:
+                await self._more.wait()
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0, deadline - self.now()) / SECOND):
+                    await self._more.wait()
+        return owner
+
+    def woken(self, owner: Owner) -> Micros | None:
+        """Return when a placement was woken for the attempt in flight."""
+        return self._queue.woken(_key(owner))
+
+    def is_changed(self, owner: Owner) -> bool:
+        """Return whether a placement in flight will be tried again."""
+        return self._queue.is_changed(_key(owner))
+
+    def errors(self, owner: Owner) -> int:
+        """Return how many attempts in a row failed by an error."""
+        return self._queue.errors(_key(owner))
+
+    def bind(self, owner: Owner, dependencies: Dependencies) -> None:
+        """The placement is decided, and being written."""
+        self._queue.bind(_key(owner), dependencies)
+
+    def settle(self, owner: Owner, dependencies: Dependencies, *, after: float | None) -> None:
+        """Return a placement until something that it depends on changes, or so many seconds have passed."""
+        now = self.now()
+        deadline = None if after is None else now + int(after * SECOND)
+        self._queue.settle(_key(owner), dependencies, now=now, deadline=deadline)
+        self._returned(owner)
+
+    def fail(self, owner: Owner, error: str) -> None:
+        """Return a placement after an error, to retry it after its back-off."""
+        self._observer.retried()
+        self._queue.fail(_key(owner), error, now=self.now())
+        self._returned(owner)
+
+    def release(self, owner: Owner) -> None:
+        """Return a placement whose attempt was abandoned."""
+        self._queue.release(_key(owner), now=self.now())
+        self._returned(owner)
+
+    def explain(self, owner: Owner) -> Explanation | None:
+        return self._queue.explain(_key(owner))
+
+    async def join(self) -> None:
+        """Wait until no placement is ready or being tried."""
+        while self.busy:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _woke(self, keys: Iterable[WorkloadKey]) -> None:
+        self._more.set()
+        self._count()
+        for key in keys:
+            if self._queue.is_changed(key):
+                self.changed_in_flight((key.namespace, key.name))
+
+    def _returned(self, owner: Owner) -> None:
+        self._observer.finished(took=(self.now() - self._started.pop(owner, self.now())) / SECOND)
+        self._more.set()  # a deadline may be new
+        self._count()
+        self._settled()
+
+    def _count(self) -> None:
+        for _ in range(self._queue.activations - self.adds):
+            self._observer.added(depth=self._queue.active)
+        self.adds = self._queue.activations
+
+    def _settled(self) -> None:
+        if not self.busy:
+            self._idle.set()
+
+
+def _key(owner: Owner) -> WorkloadKey:
+    return WorkloadKey(*owner)
