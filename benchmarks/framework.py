@@ -4,9 +4,12 @@
     make bench-framework ARGS='--hosts 1000'            another number of hosts
     make bench-framework ARGS='--json figures.json'     also as JSON
 
-Engine only: no API server, no event loop, and no filters or scores yet. The host of each commit is taken in turn, so a
-commit cycle here is pop, Reserve in the ledger, Permit, PreBind, Bind and PostBind, with plugins that return at once.
-Each figure is the median of several runs; hosts have three resources.
+Engine only: no API server, no event loop. Plugins from Permit on return at once. Each figure is the median of several
+runs; hosts have three resources.
+
+- commits: the host is taken in turn; pop, Reserve in the ledger, Permit, PreBind, Bind and PostBind
+- commit cycles: one after another, a tenth of the workloads: pop, filter and score every host by its room in the
+  ledger, Reserve, Permit, Bind, and the confirmation of what is observed; demands are all equal, or all different
 """
 
 import argparse
@@ -17,21 +20,30 @@ from statistics import median
 from typing import Any
 
 from benchmarks.measure import machine, table, write_json
+from fairway.api.meta import ObjectMeta
+from fairway.api.node import Node, NodeStatus
 from fairway.engine.commit import CommitMachine, CommitPlugins, perform
-from fairway.engine.commit.instructions import ReadBack, RunBind, RunPostBind, RunPreBind
+from fairway.engine.commit.instructions import Bound, ReadBack, RunBind, RunPostBind, RunPreBind
 from fairway.engine.dependencies import Event
-from fairway.engine.ledger import Earmark, Ledger
-from fairway.engine.points import CommitContext, Reads
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns
+from fairway.engine.points import CommitContext, Reads, Weighted
+from fairway.engine.profile import assemble
 from fairway.engine.queue import Rejection, SchedulingQueue
+from fairway.engine.scheduler import Scheduler
 from fairway.engine.status import OK, Status
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
+from fairway.fleet.resources import allocatable
+from fairway.nodes import NodeFleet
 from fairway.plugins.reserve_capacity import ReserveCapacity
+from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
 
 CAPACITY = {"cpu": 64_000, "memory": 256_000, "slots": 1_000_000}
 DEMAND = {"cpu": 500, "memory": 2_000, "slots": 1_000}
 ROUNDS = 5
+CYCLES_SHARE = 10
+"""One of so many workloads takes part in whole cycles."""
 COLUMNS = 1_000
 """Distinct columns that rejected workloads wait for."""
 
@@ -105,6 +117,9 @@ class Bench:
             copy.reserve(self.hosts[0], workload.key, DEMAND)
         return len(self.workloads)
 
+    def cycles(self, *, alike: bool) -> "Cycles":
+        return Cycles(hosts=len(self.hosts), workloads=len(self.workloads) // CYCLES_SHARE, alike=alike)
+
     def commits(self, ledger: Ledger) -> int:
         queue, reserve, plugin = self.queue(), ReserveCapacity(ledger=ledger), AtOnce()
         plugins = CommitPlugins(
@@ -125,6 +140,66 @@ class Bench:
             number += 1
         assert number == len(self.workloads)
         return number
+
+
+class Cycles:
+    """Whole cycles: every host is filtered and scored, and each workload is bound and observed before the next."""
+
+    def __init__(self, *, hosts: int, workloads: int, alike: bool) -> None:
+        self.ledger, self.fleet = Ledger(), NodeFleet()
+        LedgerColumns(self.ledger, self.fleet)
+        self.fleet.load(
+            Node(metadata=ObjectMeta(name=f"host-{number}", uid=f"uid-{number}"), status=status(number))
+            for number in range(hosts)
+        )
+        view = self.fleet.snapshot()
+        with self.ledger.transaction(epoch=0) as tx:
+            for row in view.hosts.row_of.values():
+                amounts = {each: int(view.counts(allocatable(each)).values[row]) for each in CAPACITY}
+                tx.set_capacity(host_key(view.host(row)), amounts)
+        del view
+        once = AtOnce()
+        profile = assemble(
+            name="bench",
+            filters=[ResourcesFit(ledger=self.ledger)],
+            scores=[
+                Weighted(LeastAllocated(resources=dict.fromkeys(CAPACITY, 1), ledger=True), 1),
+                Weighted(BalancedAllocation(resources=dict.fromkeys(CAPACITY, 1), ledger=True), 1),
+            ],
+            reserves=[ReserveCapacity(ledger=self.ledger)],
+            permits=[once],
+            binds=[once],
+        )
+        self.scheduler = Scheduler(profiles=[profile], profile_name=lambda _: "bench", host_key=host_key)
+        for number in range(workloads):
+            demand = DEMAND if alike else {each: amount + number for each, amount in DEMAND.items()}
+            self.scheduler.put(
+                Workload(key=WorkloadKey("bench", f"w-{number}", f"u-{number}"), spec=None, demand=demand),
+                now=0,
+            )
+
+    def run(self) -> int:
+        scheduler, bound = self.scheduler, 0
+        while (tried := scheduler.schedule_one(self.fleet.snapshot(), now=bound)) is not None:
+            _, (run,) = tried
+            del tried
+            assert isinstance(run, RunBind)
+            (result,) = scheduler.finished(run.key, run.token, OK, now=bound)
+            assert isinstance(result, Bound)
+            with self.ledger.transaction(epoch=0) as tx:
+                tx.confirm(result.hosts[0], result.key, run.context.workload.demand)
+            scheduler.observed(result.key, result.hosts, now=bound)
+            bound += 1
+        return bound
+
+
+def status(number: int) -> NodeStatus:
+    """Sizes differ, so that scores do."""
+    return NodeStatus(allocatable={each: f"{amount + number % 97}m" for each, amount in CAPACITY.items()})
+
+
+def host_key(node: Node) -> HostKey:
+    return HostKey(node.metadata.name, node.metadata.uid)
 
 
 class AtOnce:
@@ -176,7 +251,9 @@ def measure(bench: Bench) -> dict[str, float]:
         "ledger: reserve and release, a transaction each": rate(bench.ledger, bench.reserve_and_release),
         "ledger: earmark and transfer, a transaction each": rate(bench.ledger, bench.transfers),
         "ledger: speculative copy and reserve": rate(bench.ledger, bench.speculations),
-        "commit cycles (no filter, no score)": rate(bench.ledger, bench.commits),
+        "commits (no filter, no score)": rate(bench.ledger, bench.commits),
+        "commit cycles, workloads alike": rate(lambda: bench.cycles(alike=True), Cycles.run),
+        "commit cycles, each workload different": rate(lambda: bench.cycles(alike=False), Cycles.run),
     }
 
 

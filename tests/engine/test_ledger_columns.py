@@ -36,8 +36,13 @@ steps = st.one_of(
     ),
 )
 
+SETUP = [("set_capacity", host, {"cpu": 9, "gpu": 9}) for host in HOSTS]
 
-@given(steps=st.lists(steps, max_size=25), late=st.booleans())
+
+@given(
+    steps=st.lists(steps, max_size=25).map(lambda more: [*SETUP, *more]),
+    late=st.booleans(),
+)
 def test_columns_and_kept_room_equal_what_the_ledger_grants(steps: list[Any], late: bool) -> None:
     fleet, ledger = NodeFleet(), Ledger()
     fleet.load([node(host.name) for host in HOSTS])

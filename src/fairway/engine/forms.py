@@ -27,6 +27,7 @@ from fairway.engine.points import (
     Remarks,
     RowPreFilter,
     Score,
+    Signer,
     Waker,
     Weighted,
 )
@@ -41,6 +42,7 @@ _FORMS: tuple[type[Any], ...] = (
     CautiousFilter,
     Remarks,
     Reader,
+    Signer,
     Waker,
     ChoiceExplainer,
     GateReader,

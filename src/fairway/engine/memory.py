@@ -39,8 +39,8 @@ class Memory:
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)
         if memo is not None:
-            if memo.profile is profile and memo.since <= now < memo.until:
-                followed = self._follow(memo, snapshot, workload, now=now)
+            if memo.profile is profile:
+                followed = follow_memo(memo, snapshot, workload, now=now)
                 if followed is not None:
                     self.followed += 1
                     self._memos.move_to_end(key)
@@ -48,27 +48,11 @@ class Memory:
                     return followed
             self._drop(key)
         outcome = cycle.run(snapshot, workload, profile, now=now)
-        memo = self._remember(outcome)
+        memo = make_memo(outcome)
         if memo is not None and memo.size <= self._limit:
             self._memos[key] = memo
             self._count(memo)
         return outcome
-
-    @staticmethod
-    def _follow(
-        memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros
-    ) -> Outcome | None:
-        try:
-            return follow(memo, snapshot, workload, now=now)
-        except FaultError:
-            return None  # a full cycle handles the fault as the profile says
-
-    @staticmethod
-    def _remember(outcome: Outcome) -> Memo | None:
-        try:
-            return None if outcome.faults else remember(outcome)
-        except FaultError:
-            return None
 
     def considers(self, namespace: str, name: str, rows: Iterable[int]) -> bool:
         """Return whether one of these rows was feasible in the workload's last cycle; True if unknown."""
@@ -94,3 +78,22 @@ class Memory:
 
     def _drop(self, key: tuple[str, str]) -> None:
         self.size -= self._memos.pop(key).counted
+
+
+def follow_memo(
+    memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now: Micros
+) -> Outcome | None:
+    """Continue from a memo; None if a full cycle is needed."""
+    if not memo.since <= now < memo.until:
+        return None
+    try:
+        return follow(memo, snapshot, workload, now=now)
+    except FaultError:
+        return None  # a full cycle handles the fault as the profile says
+
+
+def make_memo(outcome: Outcome) -> Memo | None:
+    try:
+        return None if outcome.faults else remember(outcome)
+    except FaultError:
+        return None

@@ -13,7 +13,7 @@ the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore 
 hosts by name and uid and no snapshot: by then its rows may belong to other hosts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -126,6 +126,14 @@ class Timeless:
 
     def until(self, _context: Context, _rows: Rows, /) -> Micros:
         return NEVER_CHANGES
+
+
+@runtime_checkable
+class Signer(Plugin, Protocol):
+    """A plugin that says what its results depend on of a workload, so that alike workloads share them."""
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        """Workloads with equal signatures get equal results and equal values in the CycleState."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ out here.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from fairway.engine import cycle
+from fairway.engine.alike import AlikeMemory
 from fairway.engine.commit import CommitMachine, CommitPlugins, perform
 from fairway.engine.commit.instructions import ForCaller, Instruction
 from fairway.engine.dependencies import Event
@@ -41,6 +41,7 @@ class Scheduler:
         }
         self._profile_name, self._host_key = profile_name, host_key
         self._committing: dict[WorkloadKey, CommitMachine] = {}
+        self._memory = AlikeMemory()
         self.queue = queue or SchedulingQueue()
 
     def __len__(self) -> int:
@@ -66,7 +67,8 @@ class Scheduler:
     ) -> tuple[Outcome | None, list[ForCaller]] | None:
         """Try the next workload; None if none is due.
 
-        ``snapshot`` must show what earlier calls reserved. The outcome is None if no cycle ran.
+        ``snapshot`` must be of the same fleet as earlier ones, and show what earlier calls reserved. The outcome is
+        None if no cycle ran.
         """
         workload = self.queue.pop(now=now)
         if workload is None:
@@ -81,7 +83,7 @@ class Scheduler:
             reason = UNKNOWN_PROFILE.format(name=name, known=", ".join(sorted(self._profiles)))
             self.queue.reject(key, (Rejection(plugin="", reads=Reads(), reasons=(reason,)),), now=now)
             return None, []
-        outcome = cycle.run(snapshot, workload, profile, now=now)
+        outcome = self._memory.run(snapshot, workload, profile, now=now)
         if len(outcome.selected_rows) and not outcome.unscheduled and not outcome.status.aborts:
             return outcome, self._start(name, workload, outcome, now=now)
         if rejections := rejections_of(outcome):
@@ -96,7 +98,7 @@ class Scheduler:
             workload=workload,
             hosts=tuple(self._host_key(objects[row]) for row in outcome.selected_rows.tolist()),
             started=now,
-            state=outcome.context.state,
+            state=outcome.context.state.clone(),  # alike workloads share a cycle, but no commit
         )
         self._committing[workload.key] = machine
         return self._perform(workload.key, machine.start(context, now=now), now=now)

@@ -5,14 +5,14 @@ can grant (see ``LedgerColumns``); without, it is what a host has less what its 
 are those of kube-scheduler: amounts are integers and quotients are truncated.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from math import sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from fairway.engine.ledger import Ledger
-from fairway.engine.points import Context, Raw, Reads, Timeless
+from fairway.engine.points import Context, CycleWorkload, Raw, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
 from fairway.engine.workload import ResourceList, Workload, WorkloadKey
 from fairway.fleet import bitmap
@@ -37,8 +37,7 @@ EXACT = ((1 << 63) - 1) // HIGHEST
 Amounts = npt.NDArray[np.int64]
 
 
-def workload_of(context: Context, plugin: str) -> tuple[WorkloadKey, ResourceList]:
-    workload = context.workload
+def workload_of(workload: CycleWorkload, plugin: str) -> tuple[WorkloadKey, ResourceList]:
     if not isinstance(workload, Workload):
         raise TypeError(NO_DEMAND.format(plugin=plugin, kind=type(workload).__name__))
     return workload.key, workload.demand
@@ -53,7 +52,7 @@ class ResourcesFit(Timeless):
         self._ledger = ledger
 
     def filter(self, context: Context, row: int, /) -> Status:
-        who, demand = workload_of(context, FIT)
+        who, demand = workload_of(context.workload, FIT)
         own = self._own(context, who).get(row, {})
         snapshot = context.snapshot
         short: list[str] = []
@@ -68,7 +67,7 @@ class ResourcesFit(Timeless):
         return Status(Code.UNSCHEDULABLE, tuple(short), plugin=FIT) if short else OK
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        who, demand = workload_of(context, FIT)
+        who, demand = workload_of(context.workload, FIT)
         snapshot = context.snapshot
         passed = candidates
         for resource, asked in demand.items():
@@ -85,7 +84,7 @@ class ResourcesFit(Timeless):
         return OK, passed
 
     def reads(self, context: Context, /) -> Reads:
-        _, demand = workload_of(context, FIT)
+        _, demand = workload_of(context.workload, FIT)
         helps: dict[Key, Direction] = {}
         for resource in demand:
             if self._ledger is not None:
@@ -93,6 +92,13 @@ class ResourcesFit(Timeless):
             else:
                 helps |= {allocatable(resource): Direction.UP, requested(resource): Direction.DOWN}
         return Reads(cells=frozenset(helps), helps=helps)
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        """The demand, and the room that is kept for this workload."""
+        who, demand = workload_of(workload, FIT)
+        kept = {} if self._ledger is None else self._ledger.earmarked_for(who)
+        rooms = frozenset((host, frozenset(room.items())) for host, room in kept.items())
+        return frozenset(demand.items()), rooms
 
     def _own(self, context: Context, who: WorkloadKey) -> dict[int, dict[str, int]]:
         """Return the room that is kept for this workload, by row."""
@@ -110,9 +116,13 @@ class _Allocation(Timeless):
         self._resources = dict(DEFAULT_RESOURCES if resources is None else resources)
         self._ledger = ledger
 
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        _, demand = workload_of(workload, self.name)
+        return frozenset(demand.items())
+
     def _on_host(self, context: Context, row: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield weight, capacity, use and demand of each resource that the host has."""
-        _, demand = workload_of(context, self.name)
+        _, demand = workload_of(context.workload, self.name)
         snapshot = context.snapshot
         for resource, weight in self._resources.items():
             have = int(snapshot.counts(allocatable(resource)).values[row])
@@ -125,7 +135,7 @@ class _Allocation(Timeless):
 
     def _on_fleet(self, context: Context, rows: Rows) -> Iterator[tuple[int, Amounts, Amounts, int]]:
         """Yield the same for all rows; the capacity is 0 where a host does not have the resource."""
-        _, demand = workload_of(context, self.name)
+        _, demand = workload_of(context.workload, self.name)
         snapshot = context.snapshot
         for resource, weight in self._resources.items():
             have = snapshot.counts(allocatable(resource)).values[rows]

@@ -1,0 +1,81 @@
+# mypy: disable-error-code="type-abstract"
+"""Cycles of workloads that are alike: each continues from the last cycle of another one.
+
+A burst of equal pods differs in names only. If all plugins of a profile declare what their results depend on of a
+workload (``Signer``), workloads with equal signatures share a memo, and a cycle evaluates only the hosts that changed
+since the last one. The outcome equals that of a full cycle.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Final
+
+from fairway.engine import cycle
+from fairway.engine.forms import find_form
+from fairway.engine.memo import Memo
+from fairway.engine.memory import follow_memo, make_memo
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import CycleWorkload, Signer
+from fairway.engine.profile import Profile
+from fairway.fleet.instant import Micros
+from fairway.fleet.snapshot import Snapshot
+
+KEPT: Final = 64
+"""Maximum number of memos, and of signatures that were seen once."""
+
+
+class AlikeMemory:
+    """All snapshots must be of the same fleet."""
+
+    def __init__(self) -> None:
+        self._memos: OrderedDict[Hashable, Memo] = OrderedDict()
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        """A memo is only made for the second workload with a signature: most are never needed."""
+        self._signers: dict[int, tuple[Profile, tuple[Signer, ...] | None]] = {}
+        self.followed = 0
+        """Number of incremental cycles."""
+
+    def run(
+        self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
+    ) -> Outcome:
+        """Return the same as ``cycle.run``, faster."""
+        signature = self._signature(workload, profile)
+        if signature is None:
+            return cycle.run(snapshot, workload, profile, now=now)
+        memo = self._memos.get(signature)
+        if memo is not None:
+            outcome = follow_memo(memo, snapshot, workload, now=now)
+            if outcome is not None:
+                self.followed += 1
+                self._memos.move_to_end(signature)
+                return outcome
+            del self._memos[signature]
+        outcome = cycle.run(snapshot, workload, profile, now=now)
+        if memo is None and signature not in self._seen:
+            _keep(self._seen, signature, None)
+        else:
+            memo = make_memo(outcome)
+            if memo is not None:
+                _keep(self._memos, signature, memo)
+        return outcome
+
+    def _signature(self, workload: CycleWorkload, profile: Profile) -> Hashable | None:
+        _, signers = self._signers.get(id(profile)) or self._find_signers(profile)
+        if signers is None or workload.wanted is None:
+            return None
+        return (id(profile), workload.wanted, *[each.signature(workload) for each in signers])
+
+    def _find_signers(self, profile: Profile) -> tuple[Profile, tuple[Signer, ...] | None]:
+        calls: tuple[Any, ...] = (*profile.pre_filters, *profile.filters, *profile.scores)
+        found = [find_form(each.plugin, Signer) for each in calls]
+        signers = tuple(each for each in found if each is not None)
+        # The profile is kept, so that its id is not used again.
+        entry = (profile, signers if len(signers) == len(found) else None)
+        self._signers[id(profile)] = entry
+        return entry
+
+
+def _keep(kept: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
+    kept[key] = value
+    if len(kept) > KEPT:
+        kept.popitem(last=False)

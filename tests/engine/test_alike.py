@@ -1,0 +1,157 @@
+"""Workloads that are alike share cycles, with the outcomes of full cycles, and share nothing else."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from fairway.engine import cycle
+from fairway.engine.alike import AlikeMemory
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
+from fairway.engine.points import Context, CycleWorkload, Reads, Timeless, Weighted
+from fairway.engine.profile import Profile, assemble
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.nodes import NodeFleet
+from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
+from nodes.builders import node
+
+HOSTS = tuple(HostKey(f"n{at}", f"u{at}") for at in range(5))
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.fleet, self.ledger, self.memory = NodeFleet(), Ledger(), AlikeMemory()
+        LedgerColumns(self.ledger, self.fleet)
+        self.fleet.load([node(host.name, cpu="4", memory="8") for host in HOSTS])
+        with self.ledger.transaction(epoch=0) as transaction:
+            for host in HOSTS:
+                transaction.set_capacity(host, {"cpu": 4000, "memory": 8000})
+        scores = (LeastAllocated(ledger=True), BalancedAllocation(ledger=True))
+        self.profile = assemble(
+            name="p",
+            filters=[ResourcesFit(ledger=self.ledger)],
+            scores=[Weighted(each, 1) for each in scores],
+        )
+
+    def place(self, asking: Workload[None], profile: Profile | None = None) -> list[str]:
+        """Run a cycle both ways, compare, and reserve the result."""
+        view, profile = self.fleet.snapshot(), profile or self.profile
+        outcome = self.memory.run(view, asking, profile, now=0)
+        full = cycle.run(view, asking, profile, now=0)
+        assert (outcome.selected, outcome.status) == (full.selected, full.status)
+        assert outcome.details.totals.tolist() == full.details.totals.tolist()
+        names = list(outcome.selected)
+        with self.ledger.transaction(epoch=0) as transaction:
+            for host in HOSTS:
+                if host.name in names:
+                    transaction.reserve(host, asking.key, asking.demand)
+        return names
+
+
+def asking(name: str, *, wanted: int = 1, **demand: int) -> Workload[None]:
+    return Workload(key=WorkloadKey("ns1", name, name), spec=None, demand=demand, wanted=wanted)
+
+
+def test_third_alike_workload_continues_from_the_second() -> None:
+    scene = Scene()
+    selected = [scene.place(asking(name, cpu=1000)) for name in "abcdef"]
+    assert sorted(name for (name,) in selected[:5]) == [host.name for host in HOSTS]
+    assert scene.memory.followed == 4
+    scene.place(asking("other", cpu=1001))
+    scene.place(asking("more", cpu=1000, wanted=2))
+    assert scene.memory.followed == 4
+
+
+def test_beneficiary_of_an_earmark_is_not_alike() -> None:
+    scene = Scene()
+    for name in "abc":
+        scene.place(asking(name, cpu=3000))
+    me = asking("me", cpu=3000)
+    with scene.ledger.transaction(epoch=0) as transaction:
+        for host in HOSTS:
+            if scene.ledger.grantable(host, me.key)["cpu"] == 4000:
+                transaction.earmark(host, Earmark(id=host.name, beneficiary=me.key, amounts={"cpu": 4000}))
+    assert scene.place(asking("d", cpu=3000)) == []
+    assert len(scene.place(me)) == 1
+
+
+def test_profile_with_a_plugin_without_signature_always_runs_full_cycles() -> None:
+    class Unsigned(Timeless):
+        name = "Unsigned"
+
+        def score(self, _context: Context, _row: int, /) -> int:
+            return 0
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads()
+
+    scene = Scene()
+    profile = assemble(
+        name="q", filters=[ResourcesFit(ledger=scene.ledger)], scores=[Weighted(Unsigned(), 1)]
+    )
+    for name in "abc":
+        scene.place(asking(name, cpu=1000), profile)
+    assert scene.memory.followed == 0
+
+
+def test_workloads_that_differ_where_a_plugin_looks_share_nothing() -> None:
+    class ByName(Timeless):
+        name = "ByName"
+
+        def signature(self, workload: CycleWorkload, /) -> Hashable:
+            return workload.name
+
+        def score(self, context: Context, row: int, /) -> int:
+            return 100 if context.snapshot.hosts.names[row] == context.workload.name else 0
+
+        def reads(self, _context: Context, /) -> Reads:
+            return Reads()
+
+    scene = Scene()
+    profile = assemble(name="q", scores=[Weighted(ByName(), 1)])
+    assert [scene.place(asking(name), profile) for name in ("n3", "n1", "n3", "n1")] == [
+        ["n3"],
+        ["n1"],
+        ["n3"],
+        ["n1"],
+    ]
+
+
+hosts = st.sampled_from(HOSTS)
+amounts = st.fixed_dictionaries(
+    {"cpu": st.sampled_from([500, 1000]), "memory": st.sampled_from([1000, 3000])}
+)
+steps = st.one_of(
+    st.tuples(st.just("place"), st.integers(0, 20), amounts, st.integers(1, 2)),
+    st.tuples(st.just("release"), hosts, st.integers(0, 20)),
+    st.tuples(st.just("capacity"), hosts, amounts),
+    st.tuples(st.just("earmark"), hosts, st.integers(0, 20), amounts),
+    st.tuples(st.just("node"), hosts, st.booleans()),
+)
+
+
+@given(st.lists(steps, max_size=40))
+def test_outcomes_equal_full_cycles_whatever_changes_between(steps: list[Any]) -> None:
+    scene = Scene()
+    for step in steps:
+        match step:
+            case ("place", number, demand, wanted):
+                scene.place(asking(f"w{number}", wanted=wanted, **demand))
+            case ("node", host, there):
+                if there:
+                    scene.fleet.upsert_node(node(host.name, cpu="4", memory="8"))
+                else:
+                    scene.fleet.delete_node(host.name)
+            case (name, host, *rest):
+                try:
+                    with scene.ledger.transaction(epoch=0) as transaction:
+                        if name == "release":
+                            transaction.release(host, asking(f"w{rest[0]}").key)
+                        elif name == "capacity":
+                            transaction.set_capacity(host, {each: 4 * of for each, of in rest[0].items()})
+                        else:
+                            who = asking(f"w{rest[0]}").key
+                            transaction.earmark(host, Earmark(id="e", beneficiary=who, amounts=rest[1]))
+                except LedgerError:
+                    pass
