@@ -23,6 +23,7 @@ from fairway.kube import (
     ServerError,
 )
 from fairway.whatif import synthetic
+from rigs.cleanup import delete_all
 
 NAMESPACE = "bench"
 LIMIT_NAMESPACE = "limit"
@@ -217,8 +218,8 @@ async def add_placements(
 
 async def clear(client: Client, namespace: str) -> None:
     """Delete placements and decisions; without a garbage collector, decisions stay."""
-    await client.delete_collection(PLACEMENTS, namespace=namespace)
-    await client.delete_collection(PLACEMENT_DECISIONS, namespace=namespace)
+    await delete_all(client, PLACEMENTS, namespace=namespace)
+    await delete_all(client, PLACEMENT_DECISIONS, namespace=namespace)
 
 
 def _is_loaded(definition: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from fairway.kube.resource import PODS
 from fairway.providers.provider import HIGHEST
 from fairway.providers.provider_loop import DEBOUNCE_SECONDS
 from fairway.providers.scales import Linear
+from rigs.cleanup import delete_all
 
 CORES = 100
 MOST = 80
@@ -65,7 +66,7 @@ class Course:
     async def empty(self) -> None:
         """Delete all pods, and wait for the score of the empty node."""
         seen = len(self._scores.all)
-        await self._cluster.client.delete_collection(PODS, namespace=PODS_NAMESPACE, grace_period=0)
+        await delete_all(self._cluster.client, PODS, namespace=PODS_NAMESPACE, grace_period=0)
         self._there = 0
         await self.rested(since=seen)
 

@@ -20,6 +20,7 @@ from fairway.kube.request_options import Patch
 from fairway.kube.rest import Client
 from fairway.kube.transport import Retry
 from fairway.testing.hub import embedded_hub
+from rigs.cleanup import delete_all
 
 
 class Gate:
@@ -143,7 +144,7 @@ CASES: dict[str, Any] = {
     "a deletion of everything": (
         "there",
         lambda client, _: client.delete(CONFIG_MAPS, "it", namespace="default"),
-        lambda client, _: client.delete_collection(CONFIG_MAPS, namespace="default"),
+        lambda client, _: delete_all(client, CONFIG_MAPS, namespace="default"),
         None,
     ),
 }

@@ -46,6 +46,7 @@ from fairway.kube import (
 from fairway.kube.request_options import Propagation
 from fairway.kube.resource import T
 from fairway.testing import builders
+from rigs.cleanup import delete_all
 
 SET: Final = "s"
 """The default set of clusters, which is bound to the namespace."""
@@ -95,9 +96,9 @@ class World(View):
         """Namespaces stay, because real hubs take long to delete them."""
         for resource in _IN_NAMESPACES:
             for namespace in self._namespaces:
-                await self.client.delete_collection(resource, namespace=namespace)
+                await delete_all(self.client, resource, namespace=namespace)
         for resource in _EVERYWHERE:
-            await self.client.delete_collection(resource, labels=f"{MARK}={self.prefix}")
+            await delete_all(self.client, resource, labels=f"{MARK}={self.prefix}")
         while left := [each for each in self.all_decisions() if each.metadata.namespace in self._namespaces]:
             self.news.clear()
             for each in left:  # a controller may have been writing meanwhile

@@ -24,6 +24,7 @@ from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS
 from fairway.kube.rest import Client
 from kube_client.mirror import Mirror
+from rigs.cleanup import delete_all
 from rigs.kubernetes import ALICE, API_SERVER, ETCD, RealHub, Tools
 from rigs.kubernetes import real_hub as start
 
@@ -46,7 +47,7 @@ async def client(real_hub: RealHub) -> AsyncIterator[Client]:
     async with Client.from_kubeconfig(real_hub.kubeconfig) as opened:
         await install(opened)
         yield opened
-        await opened.delete_collection(MANAGED_CLUSTERS, labels=OURS)
+        await delete_all(opened, MANAGED_CLUSTERS, labels=OURS)
 
 
 def cluster(name: str) -> dict[str, object]:

@@ -18,6 +18,7 @@ from fairway.kube.errors import AlreadyExists, ConfigError, NotFound, Unreadable
 from fairway.kube.request_options import Patch
 from fairway.kube.resource import MANAGED_CLUSTERS, PLACEMENTS, Resource
 from fairway.kube.rest import Client
+from fairway.kube.transport import USER_AGENT
 from kube_client.conftest import QUICK
 from rigs.fake_server import GROUP, PATH, FakeServer
 
@@ -40,10 +41,10 @@ class TestReading:
 
     async def test_headers(self, hub: FakeServer) -> None:
         connection = Connection(server=hub.url, credentials=StoredCredentials(token="t"))
-        async with Client(connection, user_agent="me/1") as client:
+        async with Client(connection) as client:
             await client.list(MANAGED_CLUSTERS)
         headers = hub.requests[0].headers
-        assert headers["User-Agent"] == "me/1"
+        assert headers["User-Agent"] == USER_AGENT
         assert headers["Accept"] == "application/json"
         assert headers["Authorization"] == "Bearer t"
         assert "Cookie" not in headers
@@ -253,14 +254,6 @@ class TestWriting:
             await client.delete(MANAGED_CLUSTERS, "a")
         assert hub.requests[1].json == {"apiVersion": "v1", "kind": "DeleteOptions"}
 
-    async def test_delete_a_collection(self, hub: FakeServer, client: Client) -> None:
-        hub.fault(code=200, body=b"{}")
-        await client.delete_collection(PLACEMENTS, namespace="n", labels="a=b", propagation="Background")
-        seen = hub.requests[0]
-        assert seen.path == f"/apis/{GROUP}/v1beta1/namespaces/n/placements"
-        assert seen.query == {"labelSelector": "a=b"}
-        assert seen.json["propagationPolicy"] == "Background"
-
 
 class TestCompression:
     def test_it_is_not_worth_it_at_home(self) -> None:
@@ -309,7 +302,7 @@ class TestOpening:
         async with Client.from_kubeconfig(path) as client:
             assert client.namespace == "ns"
             assert (await client.list(MANAGED_CLUSTERS)).items == ()
-        assert Client.from_kubeconfig(path, context="y", user_agent="x").namespace == "default"
+        assert Client.from_kubeconfig(path, context="y", timeout=5.0).namespace == "default"
 
     def test_from_the_environment(
         self, hub: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

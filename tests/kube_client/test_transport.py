@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fairway.kube import transport
 from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
 from fairway.kube.credentials import StoredCredentials
@@ -185,11 +186,14 @@ class TestDeadlines:
         held.set()
         assert len((await asked).items) == 1
 
-    async def test_requests_wait_for_a_place(self, hub: FakeServer) -> None:
+    async def test_concurrent_requests_are_limited_and_watches_are_not(
+        self, hub: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(transport, "CONCURRENCY", 2)
         held = asyncio.Event()
         hub.fault(held=held)
         hub.fault(held=held)
-        async with Client(Connection(server=hub.url), concurrency=2) as client:
+        async with Client(Connection(server=hub.url)) as client:
             asked = [asyncio.create_task(client.list(MANAGED_CLUSTERS)) for _ in range(5)]
             while len(hub.requests) < 2:
                 await asyncio.sleep(0)

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
@@ -129,25 +129,6 @@ def decode(document: Mapping[str, Any], *, partly: bool = False) -> KubeObject:
         raise _decode_error(error, document) from None
 
 
-def decode_json(raw: bytes | str, struct: type[S]) -> S:
-    """Decode JSON of a known kind, without upgrading; fast if no value is null."""
-    try:
-        return _decoder(struct)(raw)
-    except ValidationError as error:
-        document = msgspec.json.decode(raw)
-        if not isinstance(document, dict):
-            raise _decode_error(error, {}) from None
-        try:
-            return msgspec.convert(without_nulls(document), struct)
-        except ValidationError as second:
-            raise _decode_error(second, document) from None
-    except msgspec.DecodeError as error:
-        remedy = "send one whole JSON object"
-        raise DecodeError(
-            identity="document", path="", message=f"{NOT_JSON}: {error}", remedy=remedy
-        ) from None
-
-
 def encode(obj: Struct) -> dict[str, Any]:
     """Return JSON-like builtins. An object gets its ``apiVersion`` and ``kind``, which would be omitted as defaults."""
     body = cast("dict[str, Any]", _with_times_written(msgspec.to_builtins(obj, builtin_types=(datetime,))))
@@ -163,16 +144,6 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: without_nulls(child) for key, child in value.items() if child is not None}
     return [without_nulls(child) for child in value] if isinstance(value, list) else value
-
-
-_DECODERS: Final[dict[type[Struct], Callable[[bytes | str], Any]]] = {}
-
-
-def _decoder(struct: type[S]) -> Callable[[bytes | str], S]:
-    known = _DECODERS.get(struct)
-    if known is None:
-        known = _DECODERS[struct] = msgspec.json.Decoder(struct).decode
-    return known
 
 
 def _convert(document: Mapping[str, Any], struct: type[Struct]) -> Struct:

@@ -16,9 +16,8 @@ RELIST_SECONDS: Final = 3600.0
 class InformerFactory:
     """Request all informers before entering; they run while the block does."""
 
-    def __init__(self, client: Client, *, relist_after: float | None = RELIST_SECONDS) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._relist_after = relist_after
         self._informers: dict[str, Informer[Any]] = {}
         self._stack = AsyncExitStack()
 
@@ -27,7 +26,7 @@ class InformerFactory:
         name = f"{resource}:{fields.replace('=', ':')}" if fields else str(resource)
         informer = self._informers.get(name)
         if informer is None:
-            informer = Informer(self._client, resource, fields=fields, relist_after=self._relist_after)
+            informer = Informer(self._client, resource, fields=fields, relist_after=RELIST_SECONDS)
             self._informers[name] = informer
         return cast("Informer[T]", informer)
 

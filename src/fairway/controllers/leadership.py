@@ -35,12 +35,12 @@ ALONE: Final[Leadership] = _AlwaysLeading()
 class Elected:
     """One leadership term."""
 
-    def __init__(self, elector: Elector, fence: Fence, *, fresh: float = FRESH_SECONDS) -> None:
-        self._elector, self._fence, self._fresh = elector, fence, fresh
+    def __init__(self, elector: Elector, fence: Fence) -> None:
+        self._elector, self._fence = elector, fence
 
     @asynccontextmanager
     async def batch(self) -> AsyncIterator[None]:
-        async with self._elector.guard(fresh=self._fresh):
+        async with self._elector.guard(fresh=FRESH_SECONDS):
             yield
 
     def ensure(self) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from fairway.api.meta import FALSE, TRUE, Condition, format_time
 from fairway.klusterlet import names
 from fairway.klusterlet.certificates import CertificateError, KeyPair
-from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, OnWaiting, PendingCertificate
+from fairway.klusterlet.enrolment import CertificateSpec, Enrolment, PendingCertificate
 from fairway.klusterlet.errors import KlusterletError, Refused
 from fairway.kube import SYSTEM_CLOCK, Backoff, Client, Clock, KubeError
 
@@ -68,13 +68,11 @@ class Renewal:
         report: ReportCondition,
         beside: Mapping[str, bytes] | None = None,
         left: float = LEFT,
-        waiting: OnWaiting | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._wanted, self._store, self._report, self._clock = wanted, store, report, clock
         self._beside = dict(beside or {})
         self._enrolment = Enrolment(hub, wanted, pending=pending)
-        self._waiting = waiting
         self._left = left + random.uniform(0, LEFT_SPREAD)
         self._not_before: datetime | None = None
         """Minimum use of a new certificate, which may be due from its start if it is short-lived."""
@@ -109,7 +107,7 @@ class Renewal:
         reason, due = self._evaluate(files)
         if reason is not None:
             log.info(RENEWING, self._wanted.subject.user, reason)
-            pair = await self._enrolment.pair(waiting=self._waiting)
+            pair = await self._enrolment.pair()
             await self._store.write({**self._beside, names.KEY: pair.key, names.CERTIFICATE: pair.chain})
             self._enrolment.mark_stored()
             certificate = pair.check()

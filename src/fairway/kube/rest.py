@@ -5,7 +5,6 @@ creations, patches, or plain mappings.
 """
 
 import logging
-import platform
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import Any, Final, Generic
 import msgspec
 from msgspec import Struct
 
-import fairway
 from fairway.kube import kubeconfig
 from fairway.kube.codec import Page, Unreadable, WatchEvent, codec_of
 from fairway.kube.connection import Connection
@@ -37,7 +35,6 @@ from fairway.kube.transport import Query, Response, Retry, Transport, abandon
 from fairway.kube.watch import Stream
 
 JSON: Final = "application/json"
-USER_AGENT: Final = f"fairway/{fairway.__version__} ({platform.system().lower()}/{platform.machine()})"
 PAGE: Final = 500
 
 TYPED_UPDATE: Final = (
@@ -65,24 +62,19 @@ class Client:
     """Use it in ``async with``. ``timeout`` is in seconds, for one request including its retries.
 
     ``field_manager`` owns the fields written, unless a call names another.
-    ``concurrency`` limits requests, not watches.
     """
 
     def __init__(
         self,
         connection: Connection,
         *,
-        user_agent: str = USER_AGENT,
         field_manager: str = "fairway",
         timeout: float = 60.0,
-        concurrency: int = 64,
         retry: Retry | None = None,
     ) -> None:
         self.connection = connection
         self.field_manager = field_manager
-        self._transport = Transport(
-            connection, user_agent=user_agent, timeout=timeout, concurrency=concurrency, retry=retry
-        )
+        self._transport = Transport(connection, timeout=timeout, retry=retry)
 
     @classmethod
     def from_kubeconfig(
@@ -317,28 +309,6 @@ class Client:
             "DELETE",
             resource.path(namespace=namespace, name=name),
             body=deletion(preconditions, propagation, grace_period, dry_run),
-            content_type=JSON,
-            timeout=timeout,
-        )
-
-    async def delete_collection(
-        self,
-        resource: Resource[T],
-        *,
-        namespace: str | None = None,
-        labels: str = "",
-        fields: str = "",
-        propagation: Propagation | None = None,
-        grace_period: int | None = None,
-        dry_run: bool = False,
-        timeout: float | None = None,
-    ) -> None:
-        """Delete the selected objects, and without selectors all of them."""
-        await self._transport.request(
-            "DELETE",
-            resource.path(namespace=namespace),
-            query=selection(labels, fields),
-            body=deletion({}, propagation, grace_period, dry_run),
             content_type=JSON,
             timeout=timeout,
         )

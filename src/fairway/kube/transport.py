@@ -13,6 +13,7 @@ All of it happens within one deadline.
 
 import asyncio
 import logging
+import platform
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+import fairway
 from fairway.kube.clock import Backoff
 from fairway.kube.connection import Connection
 from fairway.kube.connector import Connector
@@ -51,6 +53,9 @@ NO_ANSWER: Final = "{request}: the connection closed before the response was com
 TOO_LATE: Final = "{request}: no response within {seconds:g} s"
 NOT_OPEN: Final = "the client is not open: use it in 'async with'"
 
+USER_AGENT: Final = f"fairway/{fairway.__version__} ({platform.system().lower()}/{platform.machine()})"
+CONCURRENCY: Final = 64
+"""Requests at a time; watches have no limit."""
 GZIP: Final = "gzip"
 IDENTITY: Final = "identity"
 
@@ -129,20 +134,18 @@ class Transport:
         self,
         connection: Connection,
         *,
-        user_agent: str,
         timeout: float = 60.0,
-        concurrency: int = 64,
         retry: Retry | None = None,
     ) -> None:
         self.connection = connection
         self.timeout = timeout
         self._retry = retry or Retry()
-        self._headers = [("User-Agent", user_agent), ("Accept", "application/json")]
+        self._headers = [("User-Agent", USER_AGENT), ("Accept", "application/json")]
         self._headers += connection.impersonation.headers()
         self._compresses = connection.compression and not connection.local
         self._session: aiohttp.ClientSession | None = None
         # Watches hold a connection each for minutes; a separate pool keeps them from starving requests.
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(CONCURRENCY)
         self._warned: set[str] = set()
 
     async def open(self) -> None:

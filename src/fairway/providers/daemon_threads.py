@@ -20,16 +20,16 @@ R = TypeVar("R")
 class DaemonThreads(ThreadPoolExecutor):
     """Subclass of ThreadPoolExecutor because an event loop accepts no other executor; the inherited pool is unused."""
 
-    def __init__(self, *, name: str, busy: Callable[[str], Exception], most: int = MAX_THREADS) -> None:
+    def __init__(self, *, name: str, busy: Callable[[str], Exception]) -> None:
         """``busy`` creates the error for calls that arrive while all threads are busy."""
         super().__init__(max_workers=1)
-        self._name, self._busy, self._most = name, busy, most
-        self._free = threading.Semaphore(most)
+        self._name, self._busy = name, busy
+        self._free = threading.Semaphore(MAX_THREADS)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
         future: Future[R] = Future()
         if not self._free.acquire(blocking=False):
-            future.set_exception(self._busy(ALL_BUSY.format(count=self._most)))
+            future.set_exception(self._busy(ALL_BUSY.format(count=MAX_THREADS)))
             return future
 
         def work() -> None:

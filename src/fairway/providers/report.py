@@ -302,8 +302,8 @@ def _written(score: Score) -> tuple[datetime | None, str]:
     return (None, "") if best is None else (best.time, best.manager)
 
 
-def merged(things: Iterable[Iterable[object]], *, absolute: bool = False) -> Registry:
-    registry = Registry(absolute=absolute)
+def merged(things: Iterable[Iterable[object]]) -> Registry:
+    registry = Registry()
     for each in things:
         for thing in each:
             registry.put(thing)

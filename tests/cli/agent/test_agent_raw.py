@@ -19,6 +19,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, Client
 from fairway.providers.addon import ENVIRONMENT, Plan, documents
 from fairway.providers.rbac import RAW_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
+from rigs.cleanup import delete_all
 
 Capture = pytest.CaptureFixture[str]
 
@@ -71,7 +72,7 @@ def granted(request: pytest.FixtureRequest, hubs: Hubs, tmp_path: Path) -> Itera
     async def forget(client: Client) -> None:
         resources: tuple[Resource[Any], ...] = (ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES)
         for resource in resources:
-            await client.delete_collection(resource, namespace=CLUSTER)
+            await delete_all(client, resource, namespace=CLUSTER)
 
     act(hubs.hub.kubeconfig, grant)
     content = yaml.safe_load(hubs.hub.kubeconfig.read_text())

@@ -32,6 +32,7 @@ from fairway.kube import (
 from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.sdk.world import World
+from rigs.cleanup import delete_all
 from rigs.processes import POLL
 from rigs.restricted import write_kubeconfig
 
@@ -105,7 +106,7 @@ def at_hub(folder: Path, hub: HubAddress, monkeypatch: pytest.MonkeyPatch) -> It
 
 async def _clear(client: Client) -> None:
     for cluster in ("c1", "c22", "other"):
-        await client.delete_collection(ADD_ON_PLACEMENT_SCORES, namespace=cluster)
+        await delete_all(client, ADD_ON_PLACEMENT_SCORES, namespace=cluster)
 
 
 def scores(kubeconfig: Path) -> dict[str, dict[str, int]]:

@@ -26,6 +26,7 @@ from fairway.kube import (
     NotFound,
     Resource,
 )
+from rigs.cleanup import delete_all
 
 ROLE = "open-cluster-management:resource-usage-collect:agent"
 NOW = "2031-05-05T12:00:00Z"
@@ -237,8 +238,8 @@ class Scene:
         return await until(self.client, MANAGED_CLUSTER_ADD_ONS, self.name, is_told, namespace=cluster)
 
     async def clear(self) -> None:
-        await self.client.delete_collection(PLACEMENTS, namespace=self.namespace)
-        await self.client.delete_collection(PLACEMENT_DECISIONS, namespace=self.namespace)
+        await delete_all(self.client, PLACEMENTS, namespace=self.namespace)
+        await delete_all(self.client, PLACEMENT_DECISIONS, namespace=self.namespace)
         everywhere: tuple[Resource[Any], ...] = (CLUSTER_MANAGEMENT_ADD_ONS, ADD_ON_TEMPLATES)
         for resource in everywhere:
             for each in (await self.client.list(resource)).items:

@@ -28,6 +28,7 @@ from fairway.kube import (
 from fairway.kube.rbac import Rule
 from fairway.kube.resource import T
 from rights import grant
+from rigs.cleanup import delete_all
 from rigs.processes import POLL
 
 R = TypeVar("R")
@@ -45,7 +46,7 @@ async def clear(client: Client) -> None:
     labels = ",".join(f"{key}={value}" for key, value in MARK.items())
     resources: tuple[Resource[Any], ...] = (MANAGED_CLUSTERS, MANAGED_CLUSTER_SETS)
     for resource in resources:
-        await client.delete_collection(resource, labels=labels)
+        await delete_all(client, resource, labels=labels)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import pytest
 
 from controllers.clustersets.stage import clear
 from fairway.kube import MANAGED_CLUSTERS, Client
+from rigs.cleanup import delete_all
 
 
 @pytest.fixture
 async def empty(client: Client) -> AsyncIterator[None]:
     """Budgets are shares of all clusters there are: nothing may be left of other tests."""
-    await client.delete_collection(MANAGED_CLUSTERS)
+    await delete_all(client, MANAGED_CLUSTERS)
     yield
     await clear(client)
-    await client.delete_collection(MANAGED_CLUSTERS)
+    await delete_all(client, MANAGED_CLUSTERS)

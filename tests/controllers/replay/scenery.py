@@ -28,6 +28,7 @@ from fairway.kube import (
     Resource,
 )
 from fairway.kube.events import EVENTS
+from rigs.cleanup import delete_all
 
 Document = dict[str, Any]
 
@@ -101,7 +102,7 @@ class Stage:
         rooms = {*NAMESPACES, *(each.namespace for each in wanted if each.namespace)}
         await self._together(self._room(each) for each in sorted(rooms - self._namespaces))
         await self._together(
-            self._client.delete_collection(resource, namespace=namespace)
+            delete_all(self._client, resource, namespace=namespace)
             for resource in FRESH
             for namespace in NAMESPACES
         )

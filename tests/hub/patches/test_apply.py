@@ -7,7 +7,7 @@ import pytest
 from fairway.hub.patches import apply as server_side
 from fairway.hub.patches import managed_fields, merge_schema, ownership
 from fairway.hub.patches.apply import LAST_APPLIED, apply
-from fairway.hub.patches.merge import drop_emptied
+from fairway.hub.patches.merge import drop_emptied, without
 from fairway.hub.resource import Document
 from fairway.hub.schema import Node, parse
 from fairway.hub.status import Refusal
@@ -314,6 +314,13 @@ def test_emptied_field_is_dropped_unless_it_was_applied_as_null(
 ) -> None:
     drop_emptied(result, live=live, applied=sent)
     assert result == left
+
+
+def test_removing_a_part_removes_an_atomic_value_and_keeps_the_rest_of_others() -> None:
+    schema = merge_schema.of(NODE).child("spec")
+    value = {name: {"a": "1", "b": "2"} for name in ("whole", "inner")} | {"list": ["x"]}
+    gone: dict[str, Any] = {"f:whole": {"f:a": {}}, "f:inner": {"f:a": {}}, "f:list": {'v:"x"': {}}}
+    assert without(schema, value, gone) == {"whole": None, "inner": {"b": "2"}, "list": None}
 
 
 def test_merge_schema_of_cyclic_schema_is_cyclic() -> None:

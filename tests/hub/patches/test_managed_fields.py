@@ -241,23 +241,6 @@ def test_managed_fields_follow_a_schema_that_became_atomic() -> None:
     }
 
 
-def test_settle_takes_changed_times_back_if_nothing_else_changed() -> None:
-    old = written(None, thing({"number": 1}))
-    new = copy.deepcopy(old)
-    new["metadata"]["managedFields"][0]["time"] = "2"
-    managed_fields.restore_times(old, new)
-    assert new == old
-    changed = copy.deepcopy(old)
-    changed["metadata"]["managedFields"][0]["time"] = "2"
-    changed["spec"]["number"] = 2
-    managed_fields.restore_times(old, changed)
-    assert changed["metadata"]["managedFields"][0]["time"] == "2"
-    taken = copy.deepcopy(old)
-    taken["metadata"]["managedFields"][0] |= {"time": "2", "manager": "o"}
-    managed_fields.restore_times(old, taken)
-    assert taken["metadata"]["managedFields"][0]["time"] == "2"
-
-
 @pytest.mark.parametrize(
     ("field_manager", "agent", "name"),
     [

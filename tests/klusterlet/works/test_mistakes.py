@@ -1,5 +1,6 @@
 """One manifest that cannot be applied is named, with what to do about it; the others are applied all the same."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -150,6 +151,26 @@ async def test_malicious_api_version_is_not_requested(monkeypatch: pytest.Monkey
         for each in ("v1", "apps/v1", "my-group.example.com/v2beta1"):
             assert await discovery.find(each, "Pod") is None
     assert asked == ["/api/v1", "/apis/apps/v1", "/apis/my-group.example.com/v2beta1"]
+
+
+async def test_forgotten_group_is_discovered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[bytes] = []
+
+    async def serve(_method: str, _path: str) -> SimpleNamespace:
+        return SimpleNamespace(body=b'{"resources":[{"name":"%s","kind":"Pod"}]}' % served[-1])
+
+    async with Client(Connection(server="https://127.0.0.1:1")) as client:
+        monkeypatch.setattr(client, "request", serve)
+        discovery = Discovery(client)
+        found = []
+        for plural in (b"pods", b"other", b"other"):
+            served.append(plural)
+            resource = await discovery.find("v1", "Pod")
+            assert resource is not None
+            found.append(resource.plural)
+            if len(found) == 2:
+                discovery.forget("v1")
+    assert found == ["pods", "pods", "other"]
 
 
 async def test_object_of_temporarily_unserved_kind_is_kept(small_world: World) -> None:

@@ -4,7 +4,7 @@ Every create, update and patch makes its manager the owner of the fields it chan
 Server-side apply uses the same entries.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -251,8 +251,6 @@ def cap_updates(managers: Managers) -> Managers:
         return managers
     updates = [entry for entry in managers.values() if entry.operation == UPDATE]
     surplus = len(updates) - MAX_UPDATES
-    if surplus <= 0:
-        return managers
     updates.sort(key=lambda entry: (entry.time, entry.identity))
     kept = dict(managers)
     firsts: dict[str, Entry] = {}
@@ -272,24 +270,3 @@ def cap_updates(managers: Managers) -> Managers:
         kept[bucket.key] = replace(bucket, fields=fieldset.ordered(fields), time=entry.time)
         surplus -= 1
     return kept
-
-
-def restore_times(old: Document, new: Document) -> None:
-    """Restore the old times of managedFields if nothing else changed, so that the write becomes a no-op."""
-    before: Sequence[Document] = (old.get("metadata") or {}).get("managedFields") or ()
-    after: Sequence[Document] = (new.get("metadata") or {}).get("managedFields") or ()
-    if not after or len(before) != len(after) or before == after:
-        return
-    if [_without_time(entry) for entry in before] != [_without_time(entry) for entry in after]:
-        return
-    if ownership.json_equal(_without_managed_fields(old), _without_managed_fields(new)):
-        new["metadata"]["managedFields"] = list(before)
-
-
-def _without_time(entry: Document) -> Document:
-    return {name: value for name, value in entry.items() if name != "time"}
-
-
-def _without_managed_fields(document: Document) -> Document:
-    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
-    return {**document, "metadata": metadata}

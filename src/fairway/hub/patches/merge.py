@@ -159,9 +159,7 @@ def adapt_to_schema(schema: MergeSchema, fields: FieldSet) -> FieldSet:
     for name, inner in fields.items():
         if not inner:
             continue
-        child = schema.fields.get(name[2:], schema.rest) if schema.is_map and name[0] == "f" else None
-        if child is None:
-            child = schema.rest if schema.is_map else schema.item if schema.is_list else None
+        child = schema.fields.get(name[2:], schema.rest) if schema.is_map else schema.item
         if child is None:
             continue
         kept = _reconciled(child, inner)

@@ -69,7 +69,6 @@ class WorkAgent:
         resync: float = RESYNC_SECONDS,
         eviction: float = EVICTION_SECONDS,
         workers: int = WORKERS,
-        most_watches: int = MOST_WATCHES,
         backoff: Backoff = BACKOFF,
     ) -> None:
         self.cluster_name = cluster_name
@@ -86,7 +85,7 @@ class WorkAgent:
         discovery = Discovery(cluster)
         self._records = AppliedWorks(cluster, hub=self.hub_hash, agent=agent_id or self.hub_hash)
         self._conflicts = ConflictIndex(self._works.store, discovery)
-        self._watches = Watches(cluster, changed=self._object_changed, most=most_watches)
+        self._watches = Watches(cluster, changed=self._object_changed, most=MOST_WATCHES)
         self._reconciler = WorkReconciler(
             hub=hub,
             cluster=cluster,

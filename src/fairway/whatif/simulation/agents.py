@@ -46,13 +46,11 @@ SELECTED: Final = f"{SYNTHETIC}=true"
 
 
 @asynccontextmanager
-async def running_agents(
-    client: Client, options: SimulationOptions, *, clock: Clock = SYSTEM_CLOCK
-) -> AsyncIterator["AgentPool"]:
+async def running_agents(client: Client, options: SimulationOptions) -> AsyncIterator["AgentPool"]:
     """Run the agents of all synthetic clusters within the block."""
     clusters = Informer(client, MANAGED_CLUSTERS, labels=SELECTED)
     scores = Informer(client, ADD_ON_PLACEMENT_SCORES, labels=SELECTED)
-    agents = AgentPool(client, clusters, scores, options=options, clock=clock)
+    agents = AgentPool(client, clusters, scores, options=options, clock=SYSTEM_CLOCK)
     async with scores, clusters:
         await scores.synced.wait()
         await clusters.synced.wait()
