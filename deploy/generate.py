@@ -25,7 +25,7 @@ from fairway.kube.rbac import Rule
 from fairway.providers.rbac import FLEET_RULES
 
 HERE: Final = Path(__file__).parent
-OURS: Final = frozenset({"ManagedClusterScore"})
+OURS: Final = frozenset({"HostedClusterRequest", "HostingPolicy", "ManagedClusterScore"})
 """Kinds that OCM does not have; all others it brings itself."""
 RIGHTS: Final[Mapping[str, Iterable[Rule]]] = {
     "acceptance": acceptance.RULES,

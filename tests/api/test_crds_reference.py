@@ -18,6 +18,8 @@ FILES = ("*_clusters.*.yaml", "*_work.*.yaml", "*_addon.*.yaml")
 
 ALLOWED = {
     f"{PLACEMENTS}: spec.versions[v1alpha1]": "documents written for the version OCM dropped are still read",
+    "hostedclusterrequests.placement.fairway.dev": "a kind of Fairway",
+    "hostingpolicies.placement.fairway.dev": "a kind of Fairway",
     "managedclusterscores.cluster.open-cluster-management.io": "proposed to OCM, never published there",
     f"{TEMPLATES}: metadata.creationTimestamp: only in theirs": "null, left over from how it was made",
     f"{TEMPLATES}: spec.versions[v1alpha1].subresources: only in theirs": "empty, which is the same as none",

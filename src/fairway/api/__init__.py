@@ -1,7 +1,8 @@
 """Typed Kubernetes objects, and what follows from their types.
 
 - One frozen msgspec Struct per kind (``cluster``, ``clusterset``, ``placement``, ``decision``, ``score``, ``addon``,
-  ``work``, …), with the field names of the wire. ``kinds`` decodes and encodes objects by apiVersion and kind.
+  ``work``, ``hosted_request``, …), with the field names of the wire. ``kinds`` decodes and encodes objects by
+  apiVersion and kind.
 - ``shape`` reads the annotations of the Structs; ``schema`` and ``crd`` generate CRDs from it, ``validation`` checks
   files, ``defaults`` applies the API server's defaults.
 - ``salvage`` decodes an object with an unreadable field; ``fallbacks`` lists the values that replace such fields.
@@ -46,6 +47,8 @@ from fairway.api.crd import GROUP, RESOURCES, Resource, crd, crds
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.defaults import apply_defaults
 from fairway.api.event import CoreEvent, Event, EventSeries, EventSource, ObjectReference
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.kinds import (
     KINDS,
     DecodeError,
@@ -155,6 +158,8 @@ __all__ = [
     "EventSource",
     "GroupClusterSelector",
     "GroupStrategy",
+    "HostedClusterRequest",
+    "HostingPolicy",
     "KubeObject",
     "LabelSelector",
     "LabelSelectorRequirement",

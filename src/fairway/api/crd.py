@@ -12,6 +12,8 @@ from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosting_policy import HOSTING_GROUP, HostingPolicy
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
 from fairway.api.schema import object_schema
@@ -28,6 +30,8 @@ class Column:
     name: str
     type: str
     path: str
+    priority: int = 0
+    """Columns above 0 are shown with ``-o wide`` only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +66,9 @@ class Resource:
 _AGE: Final = Column(name="Age", type="date", path=".metadata.creationTimestamp")
 
 
-def _condition(name: str, condition: str, attribute: str = "status") -> Column:
+def _condition(name: str, condition: str, attribute: str = "status", *, priority: int = 0) -> Column:
     path = f'.status.conditions[?(@.type=="{condition}")].{attribute}'
-    return Column(name=name, type="string", path=path)
+    return Column(name=name, type="string", path=path, priority=priority)
 
 
 RESOURCES: Final = (
@@ -199,6 +203,39 @@ RESOURCES: Final = (
         versions=(Version(name="v1alpha1", struct=AddOnTemplate),),
         columns=(Column(name="ADDON NAME", type="string", path=".spec.addonName"),),
     ),
+    Resource(
+        kind="HostedClusterRequest",
+        plural="hostedclusterrequests",
+        group=HOSTING_GROUP,
+        namespaced=True,
+        short_names=("hcr", "hcrs"),
+        versions=(Version(name="v1alpha1", struct=HostedClusterRequest),),
+        columns=(
+            Column(name="Phase", type="string", path=".status.phase"),
+            Column(name="Host", type="string", path=".status.hostingCluster.name"),
+            Column(name="Size", type="string", path=".spec.size"),
+            _condition("Reason", "Scheduled", "reason"),
+            _condition("Message", "Scheduled", "message", priority=1),
+            _AGE,
+        ),
+    ),
+    Resource(
+        kind="HostingPolicy",
+        plural="hostingpolicies",
+        group=HOSTING_GROUP,
+        namespaced=False,
+        short_names=("hostpol", "hostpols"),
+        versions=(Version(name="v1alpha1", struct=HostingPolicy),),
+        columns=(
+            Column(name="Strategy", type="string", path=".spec.strategy"),
+            Column(name="Hosts", type="integer", path=".status.hosts"),
+            Column(name="Unknown", type="integer", path=".status.unknownHosts"),
+            Column(name="Hosted", type="integer", path=".status.hostedClusters"),
+            Column(name="Reserved", type="integer", path=".status.reserved"),
+            Column(name="Free", type="integer", path=".status.freeSlots"),
+            _AGE,
+        ),
+    ),
 )
 
 
@@ -239,10 +276,13 @@ def _version(resource: Resource, version: Version) -> dict[str, Any]:
     if "status" in version.struct.__struct_fields__:
         entry["subresources"] = {"status": {}}
     if resource.columns:
-        entry["additionalPrinterColumns"] = [
-            {"name": column.name, "type": column.type, "jsonPath": column.path} for column in resource.columns
-        ]
+        entry["additionalPrinterColumns"] = [_column(each) for each in resource.columns]
     if version.deprecation:
         entry["deprecated"] = True
         entry["deprecationWarning"] = version.deprecation
     return entry
+
+
+def _column(column: Column) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return {**entry, "priority": column.priority} if column.priority else entry

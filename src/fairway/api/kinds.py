@@ -18,6 +18,8 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import EXCLUSIVE_LABEL, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import GROUP
 from fairway.api.decision import PlacementDecision
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosting_policy import HOSTING_VERSION, HostingPolicy
 from fairway.api.meta import PartialMeta, format_time
 from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
@@ -40,6 +42,8 @@ KubeObject = (
     | ManagedClusterAddOn
     | AddOnDeploymentConfig
     | AddOnTemplate
+    | HostedClusterRequest
+    | HostingPolicy
 )
 
 S = TypeVar("S", bound=Struct)
@@ -63,6 +67,8 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
         (f"{ADD_ON_GROUP}/v1alpha1", "ManagedClusterAddOn"): ManagedClusterAddOn,
         (f"{ADD_ON_GROUP}/v1alpha1", "AddOnDeploymentConfig"): AddOnDeploymentConfig,
         (f"{ADD_ON_GROUP}/v1alpha1", "AddOnTemplate"): AddOnTemplate,
+        (HOSTING_VERSION, "HostedClusterRequest"): HostedClusterRequest,
+        (HOSTING_VERSION, "HostingPolicy"): HostingPolicy,
     }
 )
 """Return the type of a version and kind. ``decode`` upgrades older versions."""

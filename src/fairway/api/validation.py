@@ -20,6 +20,19 @@ from msgspec import Struct
 
 from fairway.api import naming
 from fairway.api.annotation import NO_DEFAULT, Field, Time
+from fairway.api.hosted_request import (
+    SIZE_AND_DEMAND,
+    TWO_SELECTIONS,
+    HostedClusterRequestSpec,
+    HostingConstraints,
+)
+from fairway.api.hosting_policy import (
+    NEGATIVE_AMOUNT,
+    SAME_TIMES,
+    HostedClusterDemand,
+    HostedClusterSize,
+    QuietHours,
+)
 from fairway.api.meta import ObjectMeta
 from fairway.api.quantity import QUANTITY_REMEDY, Quantity, QuantityError
 from fairway.api.schema import QUANTITY_PATTERN
@@ -302,6 +315,34 @@ def _condition_rule(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.condition", MISSING, "name the condition that the expressions decide")
 
 
+def _request(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if value.get("size") is not None and value.get("demand") is not None:
+        yield _ruled(path, SIZE_AND_DEMAND)
+
+
+def _constraints(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    inline = (value.get(name) for name in ("selector", "tolerations"))
+    if value.get("placement") is not None and any(each is not None for each in inline):
+        yield _ruled(path, TWO_SELECTIONS)
+
+
+def _amounts(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    for name in ("cpu", "memory"):
+        if str(value.get(name)).startswith("-"):
+            yield _ruled(f"{path}.{name}", NEGATIVE_AMOUNT)
+
+
+def _quiet_hours(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if value.get("start") is not None and value.get("start") == value.get("end"):
+        yield _ruled(path, SAME_TIMES)
+
+
+def _ruled(path: str, message: str) -> Problem:
+    """Split the message of a CEL rule, which names the fault and the remedy."""
+    fault, _, remedy = message.partition(": ")
+    return Problem(path, fault, remedy)
+
+
 def _metadata(value: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if not value.get("name") and not value.get("generateName"):
         yield Problem(f"{path}.name", MISSING, _NAME_REMEDY)
@@ -346,6 +387,11 @@ _FURTHER: Final[Mapping[type[Struct], Callable[[Mapping[str, Any], str], Iterato
     LabelSelector: _label_selector,
     LabelSelectorRequirement: _requirement,
     ConditionRule: _condition_rule,
+    HostedClusterRequestSpec: _request,
+    HostingConstraints: _constraints,
+    HostedClusterDemand: _amounts,
+    HostedClusterSize: _amounts,
+    QuietHours: _quiet_hours,
 }
 
 

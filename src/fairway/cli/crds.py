@@ -29,11 +29,12 @@ def _offered(_context: click.Context, _parameter: click.Parameter, typed: str) -
 Examples:
   fairway crds | kubectl apply -f -
   fairway crds --out deploy/crds.yaml
-  fairway crds managedclusterscores | kubectl apply -f -
+  fairway crds managedclusterscores hostedclusterrequests hostingpolicies | kubectl apply -f -
   fairway crds -o table
 
 \b
-A hub with Open Cluster Management has all of them except managedclusterscores; do not replace them there.
+A hub with Open Cluster Management has all of them except managedclusterscores, hostedclusterrequests and
+hostingpolicies; do not replace the others there.
 """,
 )
 @click.argument("kinds", nargs=-1, metavar="[KIND]...", shell_complete=_offered)

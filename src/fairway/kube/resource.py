@@ -13,6 +13,8 @@ from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.crd import RESOURCES
 from fairway.api.decision import PlacementDecision
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.meta import ObjectMeta
 from fairway.api.node import Node
 from fairway.api.placement import Placement
@@ -127,6 +129,8 @@ CLUSTER_MANAGEMENT_ADD_ONS: Final = _served(ClusterManagementAddOn)
 MANAGED_CLUSTER_ADD_ONS: Final = _served(ManagedClusterAddOn)
 ADD_ON_DEPLOYMENT_CONFIGS: Final = _served(AddOnDeploymentConfig)
 ADD_ON_TEMPLATES: Final = _served(AddOnTemplate)
+HOSTED_CLUSTER_REQUESTS: Final = _served(HostedClusterRequest)
+HOSTING_POLICIES: Final = _served(HostingPolicy)
 
 NODES: Final = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=Node)
 PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Pod)
