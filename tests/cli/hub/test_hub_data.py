@@ -193,18 +193,6 @@ def test_backup_is_one_private_file(folder: Path, tmp_path: Path, capsys: pytest
     assert names(file.parent) == ["hub.backup"]
 
 
-def test_failed_backup_leaves_no_file(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with closing(sqlite3.connect(folder / FILE)) as log:
-        log.execute("UPDATE log SET raw = replace(raw, 'Placement', 'placement')")
-        log.commit()
-    (tmp_path / "out").mkdir()
-    assert run(["hub", "backup", "--data", str(folder), "--out", str(tmp_path / "out" / "b")]) == 2
-    assert "doesn't match its checksum" in capsys.readouterr().err
-    assert names(tmp_path / "out") == []
-
-
 @pytest.mark.parametrize("command", [["backup", "--out", "x"], ["backup", "--out", "x.yaml"], ["check"]])
 def test_backup_of_a_folder_without_data_exits_2(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -71,67 +71,6 @@ async def test_everything_one_may_is_listed(reader: Shell) -> None:
     """)
 
 
-async def test_who_may_not_is_told_what(reader: Shell) -> None:
-    forbidden = {
-        "get secrets --as=jo": (
-            'Error from server (Forbidden): secrets is forbidden: User "jo" cannot list resource "secrets" in API'
-            ' group "" in the namespace "suite-of-tests"\n'
-        ),
-        "get pods -A --as=jo": (
-            'Error from server (Forbidden): pods is forbidden: User "jo" cannot list resource "pods" in API group ""'
-            " at the cluster scope\n"
-        ),
-        "get ship anna --as=jo": (
-            'Error from server (Forbidden): ships.kubectl.suite.fairway.dev "anna" is forbidden: User "jo" cannot get'
-            ' resource "ships" in API group "kubectl.suite.fairway.dev" in the namespace "suite-of-tests"\n'
-        ),
-        "delete pod bridge --as=jo": (
-            'Error from server (Forbidden): pods "bridge" is forbidden: User "jo" cannot delete resource "pods" in API'
-            ' group "" in the namespace "suite-of-tests"\n'
-        ),
-        "get nodes --as=system:serviceaccount:default:pilot": (
-            "Error from server (Forbidden): nodes is forbidden: User"
-            ' "system:serviceaccount:default:pilot" cannot list resource "nodes" in API group "" at the cluster scope\n'
-        ),
-        "get --raw /lighthouse --as=jo": (
-            'Error from server (Forbidden): forbidden: User "jo" cannot get path "/lighthouse"\n'
-        ),
-        "create configmap chart --as=jo": (
-            'error: failed to create configmap: configmaps is forbidden: User "jo" cannot create resource "configmaps"'
-            ' in API group "" in the namespace "suite-of-tests"\n'
-        ),
-    }
-    shown = await asyncio.gather(*(reader.refused(line) for line in forbidden))
-    assert dict(zip(forbidden, shown, strict=True)) == forbidden
-    shown_pods = await reader.run("get pods --as=jo")
-    assert (shown_pods.status, shown_pods.errors) == (0, "No resources found in suite-of-tests namespace.\n")
-
-
-async def test_nobody_grants_more_than_they_have(reader: Shell) -> None:
-    await reader("create role granter --verb=create,update,patch,get --resource=roles,rolebindings")
-    await reader("create rolebinding granting --role=granter --user=jo")
-    await reader.granted("create rolebindings --as=jo")
-    assert await reader.refused("create role more --verb=delete --resource=pods --as=jo") == (
-        'Error from server (Forbidden): roles.rbac.authorization.k8s.io "more" is forbidden: user "jo"'
-        ' (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
-        '{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}\n'
-    )
-    assert await reader("create role same --verb=get --resource=pods --as=jo") == (
-        "role.rbac.authorization.k8s.io/same created\n"
-    )
-    assert await reader("create rolebinding on --role=reader --user=kim --as=jo") == (
-        "rolebinding.rbac.authorization.k8s.io/on created\n"
-    )
-    assert await reader.refused(
-        "create rolebinding up --clusterrole=system:node-bootstrapper --user=kim --as=jo"
-    ) == (
-        'error: failed to create rolebinding: rolebindings.rbac.authorization.k8s.io "up" is forbidden: user "jo"'
-        ' (groups=["system:authenticated"]) is attempting to grant RBAC permissions not currently held:\n'
-        '{APIGroups:["certificates.k8s.io"], Resources:["certificatesigningrequests"],'
-        ' Verbs:["create" "get" "list" "watch"]}\n'
-    )
-
-
 async def test_roles_are_brought_up_to_what_a_file_says(shell: Shell) -> None:
     role = f"""
         apiVersion: rbac.authorization.k8s.io/v1
@@ -225,21 +164,6 @@ async def test_a_request_that_is_approved_becomes_a_certificate_one_can_use(shel
     await shell("create rolebinding reading --role=reader --group=crew")
     await shell.granted("list configmaps --as=kim --as-group=crew")
     assert await kim("auth can-i list configmaps") == "yes\n"
-    await shell(f"delete csr {name}")
-
-
-async def test_a_request_that_is_denied_stays_without(shell: Shell) -> None:
-    name, key = f"{shell.namespace}-kim", ec.generate_private_key(ec.SECP256R1())
-    await shell("create -f -", given=request(name, key))
-    assert await shell(f"certificate deny {name}") == (
-        "certificatesigningrequest.certificates.k8s.io/suite-of-tests-kim denied\n"
-    )
-    assert await shell.refused(f"certificate approve {name}") == (
-        'error: certificate signing request "suite-of-tests-kim" is already Denied\n'
-    )
-    assert await shell(
-        f"get csr {name} -o jsonpath='{{.status.conditions[*].type}}{{.status.certificate}}'"
-    ) == ("Denied")
     await shell(f"delete csr {name}")
 
 

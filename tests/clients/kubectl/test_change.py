@@ -1,7 +1,6 @@
 """Changing what is there, one field or all of it."""
 
 import asyncio
-import json
 
 import pytest
 
@@ -61,76 +60,6 @@ async def test_changing_to_the_version_that_was_seen_and_no_other(anna: Shell) -
     )
 
 
-async def test_a_merge_patch_sets_and_removes(anna: Shell) -> None:
-    assert await anna("""patch ship anna --type=merge -p '{"spec": {"flag": "red", "stops": null}}'""") == (
-        f"{ANNA} patched\n"
-    )
-    assert await anna("get ship anna -o jsonpath='{.spec}'") == '{"boats":1,"flag":"red","port":"kiel"}'
-    assert await anna("""patch ship anna --type=merge -p '{"spec": {"flag": "red"}}'""") == (
-        f"{ANNA} patched (no change)\n"
-    )
-
-
-async def test_a_json_patch_tests_before_it_changes(anna: Shell) -> None:
-    def change(port: str) -> str:
-        test = {"op": "test", "path": "/spec/port", "value": port}
-        return json.dumps([test, {"op": "add", "path": "/spec/stops/0", "value": "husum"}])
-
-    assert await anna(f"patch ship anna --type=json -p '{change('kiel')}'") == f"{ANNA} patched\n"
-    assert await anna("get ship anna -o jsonpath='{.spec.stops}'") == '["husum","wismar"]'
-    assert await anna.refused(f"patch ship anna --type=json -p '{change('rostock')}'") == (
-        "The request is invalid: the server rejected our request due to an error in our request\n"
-    )
-    assert await anna.refused(
-        """patch ship anna --type=json -p '[{"op": "remove", "path": "/spec/mast"}]'"""
-    ) == ("The request is invalid: the server rejected our request due to an error in our request\n")
-
-
-async def test_a_strategic_patch_merges_by_key_but_not_in_custom_kinds(anna: Shell) -> None:
-    await anna("create deployment fleet --image=registry.example/fleet:1")
-
-    def change(**container: str) -> str:
-        return json.dumps({"spec": {"template": {"spec": {"containers": [container]}}}})
-
-    added, removed = (
-        change(name="pump", image="registry.example/pump:1"),
-        change(name="fleet", **{"$patch": "delete"}),
-    )
-    assert await anna(f"patch deployment fleet -p '{added}'") == "deployment.apps/fleet patched\n"
-    assert await anna(f"patch deployment fleet --type=strategic -p '{removed}'") == (
-        "deployment.apps/fleet patched\n"
-    )
-    assert await anna("get deployment fleet -o jsonpath='{.spec.template.spec.containers[*].name}'") == "pump"
-    assert await anna.refused("""patch ship anna -p '{"spec": {"flag": "red"}}'""") == (
-        "error: application/strategic-merge-patch+json is not supported by kubectl.suite.fairway.dev/v1, Kind=Ship:"
-        " the body of the request was in an unknown format - accepted media types include:"
-        " application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml\n"
-    )
-
-
-async def test_status_and_spec_are_changed_apart(anna: Shell) -> None:
-    both = """{"spec": {"port": "husum"}, "status": {"phase": "sailing"}}"""
-    assert await anna(f"patch ship anna --type=merge -p '{both}'") == f"{ANNA} patched\n"
-    assert await anna("get ship anna -o jsonpath='{.spec.port} {.status}'") == "husum"
-    both = """{"spec": {"port": "wismar"}, "status": {"phase": "sailing"}}"""
-    assert await anna(f"patch ship anna --subresource=status --type=merge -p '{both}'") == f"{ANNA} patched\n"
-    assert await anna("get ship anna -o jsonpath='{.spec.port} {.status}'") == 'husum {"phase":"sailing"}'
-    assert await anna("get ship anna --subresource=status -o jsonpath='{.status.phase}'") == "sailing"
-    assert await anna("get ship anna -o jsonpath='{.metadata.generation}'") == "2"
-
-
-async def test_a_patch_is_judged_like_any_change(anna: Shell) -> None:
-    assert await anna.refused("""patch ship anna --type=merge -p '{"spec": {"flag": "blue"}}'""") == (
-        'The Ship "anna" is invalid: spec.flag: Unsupported value: "blue": supported values: "red", "green"\n'
-    )
-    shown = await anna.run("""patch ship anna --type=merge -p '{"spec": {"mast": 3}}'""")
-    assert (shown.status, shown.output) == (0, f"{ANNA} patched (no change)\n")
-    assert shown.errors == 'Warning: unknown field "spec.mast"\n'
-    assert await anna.refused("""patch ship anna --type=merge -p '{"metadata": {"name": "berta"}}'""") == (
-        "Error from server (BadRequest): the name of the object (berta) does not match the name on the URL (anna)\n"
-    )
-
-
 async def test_scaling_goes_through_the_scale_of_whatever_has_one(anna: Shell) -> None:
     await anna("create deployment fleet --image=registry.example/fleet:1")
     assert await anna("scale ship anna --replicas=4") == f"{ANNA} scaled\n"
@@ -184,17 +113,6 @@ async def test_replacing_takes_the_whole_object(anna: Shell) -> None:
     assert await anna("get ship anna -o jsonpath='{.metadata.labels}{.spec}'") == '{"boats":7,"port":"kiel"}'
     assert await anna.refused("replace -f -", given=SHIP.replace("anna", "nemo")) == (
         'Error from server (NotFound): error when replacing "STDIN": ships.kubectl.suite.fairway.dev "nemo" not found\n'
-    )
-
-
-async def test_replacing_what_has_changed_meanwhile_is_refused(anna: Shell) -> None:
-    seen = await anna("get ship anna -o jsonpath='{.metadata.resourceVersion}'")
-    await anna("label ship anna a=b")
-    stale = SHIP.replace("name: anna", f'name: anna\n      resourceVersion: "{seen}"')
-    assert await anna.refused("replace -f -", given=stale) == (
-        'Error from server (Conflict): error when replacing "STDIN": Operation cannot be fulfilled on'
-        ' ships.kubectl.suite.fairway.dev "anna": the object has been modified; please apply your changes to the'
-        " latest version and try again\n"
     )
 
 

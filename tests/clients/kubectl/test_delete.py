@@ -22,42 +22,6 @@ async def launch(shell: Shell, name: str, *, finalizer: str = "") -> None:
     await shell("create -f -", given=document)
 
 
-async def own(shell: Shell, name: str, *, owner: str) -> None:
-    """Make a config map that belongs to another one."""
-    uid = await shell.exactly(f"get configmap {owner} -o jsonpath='{{.metadata.uid}}'")
-    document = f"""
-        apiVersion: v1
-        kind: ConfigMap
-        metadata:
-          name: {name}
-          ownerReferences:
-            - {{apiVersion: v1, kind: ConfigMap, name: {owner}, uid: {uid}, blockOwnerDeletion: true}}
-    """
-    await shell("create -f -", given=document)
-
-
-async def stray(shell: Shell, name: str) -> None:
-    """Make a config map that belongs to one that never was, though another has its name."""
-    document = f"""
-        apiVersion: v1
-        kind: ConfigMap
-        metadata:
-          name: {name}
-          ownerReferences:
-            - apiVersion: v1
-              kind: ConfigMap
-              name: atlas
-              uid: 00000000-0000-0000-0000-000000000000
-    """
-    await shell("create -f -", given=document)
-
-
-async def caught_up(shell: Shell) -> None:
-    """The collector knows who is there once it has dealt with what came after them."""
-    await stray(shell, "stray")
-    await shell("wait --for=delete configmap/stray --timeout=100s")
-
-
 async def test_what_is_deleted_is_gone_when_the_line_returns(shell: Shell) -> None:
     await launch(shell, "anna")
     assert await shell("delete ship anna") == (
@@ -103,60 +67,6 @@ async def test_a_finalizer_holds_an_object_until_it_is_removed(shell: Shell) -> 
     assert await shell.refused("get ship anna") == (
         'Error from server (NotFound): ships.kubectl.suite.fairway.dev "anna" not found\n'
     )
-
-
-async def test_what_is_being_deleted_takes_no_new_finalizer(shell: Shell) -> None:
-    await launch(shell, "anna", finalizer=FINALIZER)
-    await shell("delete ship anna --wait=false")
-    more = f'{{"metadata": {{"finalizers": ["{FINALIZER}", "kubectl.suite.fairway.dev/scrub"]}}}}'
-    assert await shell.refused(f"patch ship anna --type=merge -p '{more}'") == (
-        'The Ship "anna" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is'
-        ' being deleted, found new finalizers []string{"kubectl.suite.fairway.dev/scrub"}\n'
-    )
-    await shell("""patch ship anna --type=json -p '[{"op": "remove", "path": "/metadata/finalizers"}]'""")
-
-
-async def test_in_the_background_the_owned_go_after_their_owner(shell: Shell) -> None:
-    await shell("create configmap atlas")
-    await own(shell, "chart", owner="atlas")
-    await own(shell, "sketch", owner="chart")
-    assert await shell("delete configmap atlas --cascade=background") == (
-        'configmap "atlas" deleted from suite-of-tests namespace\n'
-    )
-    await shell("wait --for=delete configmap/chart configmap/sketch --timeout=100s")
-
-
-async def test_in_the_foreground_the_owner_waits_for_the_owned(shell: Shell) -> None:
-    await shell("create configmap atlas")
-    await own(shell, "chart", owner="atlas")
-    await shell(f"""patch configmap chart -p '{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}'""")
-    await caught_up(shell)
-    await shell("delete configmap atlas --cascade=foreground --wait=false")
-    assert await shell(
-        "wait configmap/chart --for=jsonpath='{.metadata.deletionTimestamp}' --timeout=100s"
-    ) == ("configmap/chart condition met\n")
-    assert await shell("get configmap atlas -o jsonpath='{.metadata.finalizers}'") == '["foregroundDeletion"]'
-    await shell("""patch configmap chart --type=merge -p '{"metadata": {"finalizers": null}}'""")
-    await shell("wait --for=delete configmap/atlas configmap/chart --timeout=100s")
-
-
-async def test_orphans_stay_and_have_no_owner(shell: Shell) -> None:
-    await shell("create configmap atlas")
-    await own(shell, "chart", owner="atlas")
-    await caught_up(shell)
-    assert await shell("delete configmap atlas --cascade=orphan") == (
-        'configmap "atlas" deleted from suite-of-tests namespace\n'
-    )
-    assert (
-        await shell("get configmap chart -o jsonpath='{.metadata.name} {.metadata.ownerReferences}'")
-        == "chart"
-    )
-
-
-async def test_an_owner_that_never_was_takes_the_owned_with_it(shell: Shell) -> None:
-    await shell("create configmap atlas")
-    await stray(shell, "chart")
-    await shell("wait --for=delete configmap/chart --timeout=100s")
 
 
 async def test_deleting_what_matches_and_all(shell: Shell) -> None:

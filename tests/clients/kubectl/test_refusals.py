@@ -2,7 +2,7 @@
 
 import asyncio
 
-from clients.kubectl.shell import Shell, page
+from clients.kubectl.shell import Shell
 
 SHIP = """
     apiVersion: kubectl.suite.fairway.dev/v1
@@ -90,21 +90,6 @@ async def test_kinds_in_files_that_are_not_there(shell: Shell) -> None:
     )
 
 
-async def test_what_exists_cannot_be_created_again(shell: Shell) -> None:
-    await shell("create -f -", given=SHIP)
-    assert await shell.refused("create -f -", given=SHIP) == (
-        'Error from server (AlreadyExists): error when creating "STDIN": ships.kubectl.suite.fairway.dev "anna"'
-        " already exists\n"
-    )
-    await shell("create configmap chart")
-    assert await shell.refused("create configmap chart") == (
-        'error: failed to create configmap: configmaps "chart" already exists\n'
-    )
-    assert await shell.refused(f"create namespace {shell.namespace}") == (
-        'Error from server (AlreadyExists): namespaces "suite-of-tests" already exists\n'
-    )
-
-
 async def test_fields_nobody_knows_are_refused_with_their_paths(shell: Shell) -> None:
     wrong = SHIP.replace("port: kiel", "port: kiel\n      mast: 3\n      cargo: {good: salt}")
     assert await shell.refused("create -f -", given=wrong) == (
@@ -138,14 +123,6 @@ async def test_fields_nobody_knows_are_dropped_with_a_warning_or_without(shell: 
     assert shown.errors == 'Warning: unknown field "spec.containers[0].color"\n'
 
 
-async def test_server_side_apply_takes_no_fields_nobody_knows(shell: Shell) -> None:
-    wrong = SHIP.replace("port: kiel", "port: kiel\n      mast: 3")
-    assert await shell.refused("apply --server-side --validate=ignore -f -", given=wrong) == (
-        "Error from server: failed to create typed patch object (suite-of-tests/anna;"
-        " kubectl.suite.fairway.dev/v1, Kind=Ship): .spec.mast: field not declared in schema\n"
-    )
-
-
 async def test_values_that_do_not_fit_are_told_all_at_once(shell: Shell) -> None:
     wrong = SHIP.replace("port: kiel", "flag: blue\n      boats: -1\n      crew: [{rank: cook}, {name: 1}]")
     told = (await shell.refused("create -f -", given=wrong)).splitlines()
@@ -166,69 +143,3 @@ async def test_values_that_do_not_fit_are_told_all_at_once(shell: Shell) -> None
         '* spec.containers[0].imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always",'
         ' "IfNotPresent", "Never"',
     ]
-
-
-async def test_values_of_the_wrong_type_are_refused_by_built_in_kinds(shell: Shell) -> None:
-    wrong = POD.replace("containers:", "priority: high\n      containers:")
-    assert await shell.refused("create -f -", given=wrong) == (
-        'Error from server (BadRequest): error when creating "STDIN": Pod in version "v1" cannot be handled as a'
-        " Pod: json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32\n"
-    )
-
-
-async def test_names_and_labels_that_cannot_be(shell: Shell) -> None:
-    await shell("create configmap chart")
-    assert await shell.refused("create -f -", given=POD.replace("name: bridge", "name: Bridge")) == (
-        'The Pod "Bridge" is invalid: metadata.name: Invalid value: "Bridge": a lowercase RFC 1123 subdomain must'
-        " consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric"
-        " character (e.g. 'example.com', regex used for validation is"
-        r" '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-        "\n"
-    )
-    assert await shell.refused("annotate configmap chart 'a b=c'") == (
-        'The ConfigMap "chart" is invalid: metadata.annotations: Invalid value: "a b": name part must consist of'
-        " alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g."
-        " 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
-        " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')\n"
-    )
-
-
-async def test_selectors_the_hub_cannot_serve(shell: Shell) -> None:
-    await refusals(
-        shell,
-        {
-            "get configmaps --field-selector data.depth=9": (
-                'Error from server (BadRequest): Unable to find "/v1, Resource=configmaps" that match label'
-                ' selector "", field selector "data.depth=9": "data.depth" is not a known field selector: only'
-                ' "metadata.name", "metadata.namespace"\n'
-            ),
-            "get ships --field-selector spec.flag=red": (
-                'Error from server (BadRequest): Unable to find "kubectl.suite.fairway.dev/v1, Resource=ships" that'
-                ' match label selector "", field selector "spec.flag=red": field label not supported: spec.flag\n'
-            ),
-            "get ships -l 'a b'": (
-                'Error from server (BadRequest): Unable to find "kubectl.suite.fairway.dev/v1, Resource=ships" that'
-                ' match label selector "a b", field selector "": unable to parse requirement: found \'b\', expected:'
-                " in, notin, =, ==, !=, gt, lt\n"
-            ),
-        },
-    )
-
-
-async def test_what_cannot_be_changed_once_it_is(shell: Shell) -> None:
-    await shell("create deployment fleet --image=registry.example/fleet:1")
-    change = '{"spec": {"selector": {"matchLabels": {"home": "kiel"}}}}'
-    assert await shell.refused(f"patch deployment fleet -p '{change}'") == page("""
-        The Deployment "fleet" is invalid:
-        * spec.template.metadata.labels: Invalid value: {"app":"fleet"}: `selector` does not match template `labels`
-        * spec.selector: Invalid value: {"matchLabels":{"app":"fleet","home":"kiel"}}: field is immutable
-    """)
-    await shell("create secret generic key --from-literal=a=b --type=fairway.dev/key")
-    assert await shell.refused("""patch secret key -p '{"type": "Opaque"}'""") == (
-        'The Secret "key" is invalid: type: Invalid value: "Opaque": field is immutable\n'
-    )
-    await shell("create configmap chart --from-literal=depth=9")
-    await shell("""patch configmap chart -p '{"immutable": true}'""")
-    assert await shell.refused("""patch configmap chart -p '{"data": {"depth": "8"}}'""") == (
-        'The ConfigMap "chart" is invalid: data: Forbidden: field is immutable when `immutable` is set\n'
-    )

@@ -10,15 +10,14 @@ import pytest
 
 from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
 from controllers.hubs import HubUnderTest
-from fairway.api import Lease, ManagedCluster
+from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
-from fairway.api.lease import format_micro_time
 from fairway.api.meta import find_condition
 from fairway.controllers.availability import RULES, AvailabilityController
 from fairway.controllers.availability.controller import STOPPED, STOPPED_MESSAGE
 from fairway.controllers.availability.heartbeats import LEASE
 from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
-from fairway.kube import MANAGED_CLUSTERS, SYSTEM_CLOCK, Client
+from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
 
@@ -66,11 +65,6 @@ async def say(client: Client, name: str, *conditions: dict[str, str]) -> Managed
     return await edit(client, MANAGED_CLUSTERS, name, body, subresource="status")
 
 
-async def renew(client: Client, name: str) -> Lease:
-    body = {"spec": {"holderIdentity": "agent", "renewTime": format_micro_time(SYSTEM_CLOCK.wall())}}
-    return await edit(client, LEASES, LEASE, body, namespace=name)
-
-
 def tainted(*keys: str) -> Callable[[ManagedCluster], bool]:
     """By exactly these, and each with its time."""
 
@@ -111,18 +105,6 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
     assert tainted_.spec.taints[0].effect == "NoSelect"
 
 
-async def test_who_comes_back_is_chosen_again(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await join(client, name, leaseDurationSeconds=1)
-    # It is tainted from its first moment on; but silent only once it had a lease.
-    await until(client, MANAGED_CLUSTERS, name, silent)
-    await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
-    await edit(client, MANAGED_CLUSTERS, name, {"spec": {"leaseDurationSeconds": LONG}})
-    await renew(client, name)
-    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
-    await until(client, MANAGED_CLUSTERS, name, tainted())
-
-
 @pytest.mark.both_hubs
 async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Stage) -> None:
     name = fresh("c")
@@ -158,24 +140,6 @@ async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: 
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"taints": [{"key": "mine", "effect": "NoSelect"}]}})
     await until(client, MANAGED_CLUSTERS, name, tainted("mine", TAINT_UNAVAILABLE))
-
-
-async def test_a_condition_that_a_stranger_made_up_does_not_last(client: Client, stage: Stage) -> None:
-    name = fresh("c")
-    await join(client, name, leaseDurationSeconds=1)
-    await until(client, MANAGED_CLUSTERS, name, silent)
-    await say(client, name, said(CONDITION_ACCEPTED, "True"), said(CONDITION_AVAILABLE, "True"))
-    await until(client, MANAGED_CLUSTERS, name, silent)
-
-
-async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: Client) -> None:
-    name = fresh("c")
-    await join(client, name, leaseDurationSeconds=60)
-    long_ago = {"spec": {"holderIdentity": "agent", "renewTime": "2020-01-01T00:00:00.000000Z"}}
-    await client.create(LEASES, {"metadata": {"name": LEASE}, **long_ago}, namespace=name)
-    async with at_work(hub, usual, rules=RULES):
-        await until(client, MANAGED_CLUSTERS, name, silent)
-        await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNREACHABLE))
 
 
 @pytest.mark.both_hubs

@@ -28,7 +28,6 @@ from fairway.kube import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     Client,
-    Invalid,
 )
 from fairway.observe.meters import Meters
 
@@ -125,34 +124,6 @@ async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Stage) 
     await told(client, name, NOBODY)
 
 
-async def test_two_sets_with_the_same_selector_have_the_same_clusters(client: Client, stage: Stage) -> None:
-    one, other, zone = fresh("set"), fresh("set"), fresh("zone")
-    await add_set(client, one, {"matchLabels": {"zone": zone}})
-    await add_set(client, other, {"matchLabels": {"zone": zone}})
-    await add_cluster(client, fresh("c"), zone=zone)
-    await told(client, one, counted(1))
-    await told(client, other, counted(1))
-
-
-async def test_a_set_that_changes_its_selector_is_counted_anew(client: Client, stage: Stage) -> None:
-    name, zone = fresh("set"), fresh("zone")
-    await add_cluster(client, fresh("c"), zone=zone)
-    await add_set(client, name, {"matchLabels": {"zone": "nowhere"}})
-    await told(client, name, NOBODY)
-    selector = {"clusterSelector": {"labelSelector": {"matchLabels": {"zone": zone}}}}
-    await edit(client, MANAGED_CLUSTER_SETS, name, {"spec": selector})
-    await told(client, name, counted(1))
-
-
-async def test_a_selector_type_without_a_selector_selects_nothing(client: Client, stage: Stage) -> None:
-    name = fresh("set")
-    await add_cluster(client, fresh("c"))
-    selector = {"clusterSelector": {"selectorType": "LabelSelector"}}
-    body = {"metadata": {"name": name, "labels": MARK}, "spec": selector}
-    await client.create(MANAGED_CLUSTER_SETS, body)
-    await told(client, name, NOBODY)
-
-
 async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
     client: Client, stage: Stage
 ) -> None:
@@ -176,13 +147,6 @@ async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
         {"spec": {"clusterSelector": {"labelSelector": {"matchExpressions": expressions[:1]}}}},
     )
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
-
-
-@pytest.mark.both_hubs
-async def test_an_unknown_selector_type_is_refused_by_the_hub(client: Client) -> None:
-    selector = {"clusterSelector": {"selectorType": "Astrology"}}
-    with pytest.raises(Invalid, match="Astrology"):
-        await client.create(MANAGED_CLUSTER_SETS, {"metadata": {"name": fresh("set")}, "spec": selector})
 
 
 async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:

@@ -274,19 +274,6 @@ class TestJudging:
             with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
                 issuer.authenticate(".".join([header, *other[1:]]))
 
-    @pytest.mark.parametrize(
-        "header", [{"alg": "none"}, {"alg": "HS256"}, {"alg": "RS256"}, {"alg": "es256"}, {}]
-    )
-    def test_another_algorithm_is_never_used(self, issuer: Issuer, header: dict[str, str]) -> None:
-        _, payload, signature = token_of(issuer).split(".")
-        for kept in (signature, "AA"):
-            with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
-                issuer.authenticate(f"{encoded(header)}.{payload}.{kept}")
-
-    def test_unsigned_token_is_rejected(self, issuer: Issuer) -> None:
-        _, payload, _ = token_of(issuer).split(".")
-        assert issuer.authenticate(f"{encoded({'alg': 'none'})}.{payload}.") is None
-
     def test_token_signed_with_the_public_key_as_hmac_secret_is_rejected(self, issuer: Issuer) -> None:
         """Algorithm confusion: an HMAC with the public key as its secret."""
         header, payload = encoded({"alg": "HS256"}), token_of(issuer).split(".")[1]
@@ -294,13 +281,6 @@ class TestJudging:
         mac = hmac.digest(known, f"{header}.{payload}".encode(), "sha256")
         with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
             issuer.authenticate(f"{header}.{payload}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}")
-
-    @pytest.mark.parametrize("extra", [{"crit": ["b64"], "b64": False}, {"crit": []}])
-    def test_token_with_critical_header_is_rejected(self, issuer: Issuer, extra: dict[str, Any]) -> None:
-        header, payload, signature = token_of(issuer).split(".")
-        asked_for = part(f"{header}.x.x", 0) | extra
-        with pytest.raises(Rejected, match=jwt.BAD_SIGNATURE):
-            issuer.authenticate(f"{encoded(asked_for)}.{payload}.{signature}")
 
     @pytest.mark.parametrize(
         "header",
