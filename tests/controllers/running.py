@@ -1,8 +1,7 @@
 """A controller on a hub, with exactly the rights in its ``rbac``, and functions that wait for it."""
 
 import asyncio
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -21,8 +20,6 @@ from fairway.kube import (
     Client,
     Connection,
     Forbidden,
-    Informer,
-    Patch,
     Resource,
 )
 from fairway.kube.rbac import Rule
@@ -30,6 +27,7 @@ from fairway.kube.resource import T
 from rights import grant
 from rigs.cleanup import delete_all
 from rigs.processes import POLL
+from rigs.waiting import fresh
 
 R = TypeVar("R")
 
@@ -37,9 +35,11 @@ MARK: Final = {"fairway.dev/stage": "here"}
 """Label of cluster-scoped objects that a test created."""
 
 
-def fresh(word: str) -> str:
-    """A unique name, because a hub serves all tests of a session."""
-    return f"{word}-{uuid.uuid4().hex[:8]}"
+@pytest.fixture(name="client")
+async def cleared_client(client: Client) -> AsyncIterator[Client]:
+    """The client, and the deletion of the marked objects after the test; other tests use the same hub."""
+    yield client
+    await clear(client)
 
 
 async def clear(client: Client) -> None:
@@ -50,8 +50,8 @@ async def clear(client: Client) -> None:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """``informers`` are those of the controller."""
+class Running:
+    """A controller at work on a hub, and its informers."""
 
     controller: Reconciler
     informers: InformerFactory
@@ -84,9 +84,9 @@ class Stage:
 @asynccontextmanager
 async def at_work(
     hub: HubUnderTest, make: Callable[[Client], Reconciler], *, rules: Iterable[Rule]
-) -> AsyncIterator[Stage]:
-    """As the only one there is. It ends between two keys: a request that is cut off leaves a TLS farewell behind,
-    which the loop of a test does not live to see."""
+) -> AsyncIterator[Running]:
+    """Run one controller with exactly these rights. It stops between two keys, because the TLS shutdown of an
+    interrupted request would outlive the test's event loop."""
     async with Client(hub.administrator) as administrator:
         connection = await limited(administrator, hub.administrator, rules)
     async with Client(connection) as client:
@@ -97,7 +97,7 @@ async def at_work(
             await informers.synced()
             work = asyncio.create_task(controller.run(ALONE))
             try:
-                yield Stage(controller, informers)
+                yield Running(controller, informers)
                 async with asyncio.timeout(DEADLINE):
                     await controller.quiet()
             finally:
@@ -132,57 +132,3 @@ async def once_allowed(attempt: Callable[[], Awaitable[R]]) -> R:
                 return await attempt()
             except Forbidden:
                 await asyncio.sleep(POLL)
-
-
-async def until(
-    client: Client,
-    resource: Resource[T],
-    name: str,
-    wanted: Callable[[T], bool],
-    *,
-    namespace: str | None = None,
-) -> T:
-    """Wait until an object is as wanted, and return it."""
-    last: T | None = None
-    try:
-        async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
-            async for last in states:
-                if last is not None and wanted(last):
-                    return last
-    except TimeoutError:
-        pytest.fail(f"{resource.kind} {name} is not as it should be: {last}")
-    raise AssertionError
-
-
-async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
-    """Wait until an object is deleted."""
-    async with asyncio.timeout(DEADLINE), aclosing(_states(client, resource, name, namespace)) as states:
-        async for state in states:
-            if state is None:
-                return
-
-
-async def _states(
-    client: Client, resource: Resource[T], name: str, namespace: str | None
-) -> AsyncGenerator[T | None, None]:
-    async with (
-        Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
-        aclosing(one.changes()) as changes,
-    ):
-        async for _ in changes:
-            yield one.get(name, namespace=namespace or "")
-
-
-async def edit(
-    client: Client,
-    resource: Resource[T],
-    name: str,
-    body: Mapping[str, Any],
-    *,
-    namespace: str | None = None,
-    subresource: str | None = None,
-) -> T:
-    """A merge patch without preconditions, as by kubectl."""
-    return await client.patch(
-        resource, name, body, kind=Patch.MERGE, namespace=namespace, subresource=subresource
-    )

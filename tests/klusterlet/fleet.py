@@ -6,13 +6,11 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import forked
 from fairway.api.cluster import CONDITION_ACCEPTED, ManagedCluster
@@ -27,17 +25,10 @@ from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
 from fairway.klusterlet.registration import ClusterRegistration, register
 from fairway.klusterlet.state import State
-from fairway.kube import MANAGED_CLUSTERS, Client, Connection, Informer, Resource
+from fairway.kube import MANAGED_CLUSTERS, Client, Connection
 from fairway.kube.credentials import StoredCredentials
-from fairway.kube.resource import T
 from fairway.observe.meters import Meters
-
-DEADLINE = 120.0
-
-
-def fresh(word: str = "c") -> str:
-    """A unique name: all tests of a session share a hub."""
-    return f"{word}-{uuid.uuid4().hex[:8]}"
+from rigs.waiting import DEADLINE, fresh, until
 
 
 @asynccontextmanager
@@ -149,42 +140,6 @@ async def at_work(*parts: Any) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until(
-    client: Client,
-    resource: Resource[T],
-    name: str,
-    wanted: Callable[[T], bool],
-    *,
-    namespace: str | None = None,
-) -> T:
-    """The object, as soon as it is as it should be."""
-    last: T | None = None
-    try:
-        async with (
-            asyncio.timeout(DEADLINE),
-            Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
-            aclosing(one.changes()) as changes,
-        ):
-            async for _ in changes:
-                last = one.get(name, namespace=namespace or "")
-                if last is not None and wanted(last):
-                    return last
-    except TimeoutError:
-        pytest.fail(f"{resource.kind} {name} is not as it should be: {last}")
-    raise AssertionError
-
-
-async def gone(client: Client, resource: Resource[T], name: str, *, namespace: str | None = None) -> None:
-    async with (
-        asyncio.timeout(DEADLINE),
-        Informer(client, resource, namespace=namespace, fields=f"metadata.name={name}") as one,
-        aclosing(one.changes()) as changes,
-    ):
-        async for _ in changes:
-            if one.get(name, namespace=namespace or "") is None:
-                return
 
 
 @dataclass

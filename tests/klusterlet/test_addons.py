@@ -29,7 +29,8 @@ from fairway.kube import MANAGED_CLUSTER_ADD_ONS, SYSTEM_CLOCK, Client, Informer
 from fairway.kube.csr import CLIENT_SIGNER, SIGNING_REQUESTS
 from fairway.kube.lease import LEASES
 from klusterlet.clocks import ShiftedClock
-from klusterlet.fleet import DEADLINE, Joined, at_work, fresh, gone, until
+from klusterlet.fleet import Joined, at_work
+from rigs.waiting import DEADLINE, fresh, gone, until
 
 
 def registered(*registrations: RegistrationConfig, namespace: str = "") -> ManagedClusterAddOn:

@@ -11,7 +11,8 @@ from fairway.klusterlet.membership import Membership
 from fairway.kube import MANAGED_CLUSTERS, Patch
 from fairway.kube.lease import LEASES
 from klusterlet.clocks import ShiftedClock
-from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, is_accepted, until
+from klusterlet.fleet import Fleet, Joined, at_work, is_accepted
+from rigs.waiting import DEADLINE, until
 
 
 async def lease_of(member: Joined, *, not_at: str = "") -> Lease:

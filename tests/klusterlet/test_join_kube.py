@@ -19,8 +19,9 @@ from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound, Pat
 from fairway.kube.csr import SIGNING_REQUESTS
 from fairway.kube.lease import LEASES
 from fairway.kube.resource import NODES
-from klusterlet.fleet import Fleet, controllers, gone, join, until
+from klusterlet.fleet import Fleet, controllers, join
 from rigs.kubernetes import CONTROLLERS, Tools, background, controller_manager, real_hub
+from rigs.waiting import gone, until
 
 pytestmark = pytest.mark.kube
 NAME = "cluster1"

@@ -25,7 +25,8 @@ from fairway.klusterlet.local_agents import (
 )
 from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
 from fairway.kube import APPLIED_MANIFEST_WORKS, SYSTEM_CLOCK, Client, Patch
-from klusterlet.fleet import DEADLINE, Fleet, at_work, fresh, until
+from klusterlet.fleet import Fleet, at_work
+from rigs.waiting import DEADLINE, fresh, until
 
 MOUNT = "/managed/hub-kubeconfig"
 NOT_READY_STATUS = {

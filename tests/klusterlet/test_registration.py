@@ -27,7 +27,8 @@ from fairway.klusterlet.state import State
 from fairway.kube import MANAGED_CLUSTERS, Client, Patch, Unauthorized
 from fairway.kube.credentials import StoredCredentials
 from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
-from klusterlet.fleet import DEADLINE, Fleet, Joined, fresh, gone, until
+from klusterlet.fleet import Fleet, Joined
+from rigs.waiting import DEADLINE, fresh, gone, until
 
 
 class Guest:

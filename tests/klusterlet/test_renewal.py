@@ -23,7 +23,8 @@ from fairway.klusterlet.renewal import UPDATE_FAILED, UPDATED, Renewal
 from fairway.kube import MANAGED_CLUSTERS, Informer, Patch
 from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from klusterlet.clocks import ShiftedClock
-from klusterlet.fleet import DEADLINE, Fleet, Joined, at_work, gone, joined, until
+from klusterlet.fleet import Fleet, Joined, at_work, joined
+from rigs.waiting import DEADLINE, gone, until
 
 LIFE = 600
 """Seconds: the shortest that is signed. Five minutes of it are over when it is signed."""

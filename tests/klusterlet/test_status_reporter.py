@@ -15,7 +15,8 @@ from fairway.kube import CLUSTER_CLAIMS, MANAGED_CLUSTERS, Client, Connection, P
 from fairway.kube.resource import NODES
 from fairway.kube.transport import Retry
 from klusterlet.clocks import ShiftedClock
-from klusterlet.fleet import Joined, at_work, fresh, until
+from klusterlet.fleet import Joined, at_work
+from rigs.waiting import fresh, until
 
 QUICK = Retry(asked=0, failed=0, unsent=0)
 

@@ -49,10 +49,11 @@ from fairway.kube.errors import UntrustedError
 from fairway.kube.resource import NODES
 from fairway.testing.background import background
 from fairway.testing.hub import HubAddress, embedded_hub, hub_in_thread
-from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, fresh, gone, join, until
+from klusterlet.fleet import Fleet, JoinProcess, controllers, ended, join
 from klusterlet.pairs import signed
 from klusterlet.test_registration import decide
 from rigs.processes import Port
+from rigs.waiting import fresh, gone, until
 
 Capture = pytest.CaptureFixture[str]
 

@@ -16,7 +16,8 @@ from fairway.api.cluster import CLUSTER_SET_LABEL, ManagedCluster
 from fairway.kube import MANAGED_CLUSTERS
 from fairway.testing.background import background
 from fairway.testing.hub import hub_in_thread
-from klusterlet.fleet import controllers, environment, until
+from klusterlet.fleet import controllers, environment
+from rigs.waiting import until
 
 PAGE = ROOT / "docs" / "how-to" / "join.md"
 BLOCKS = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)

@@ -1,14 +1,3 @@
-"""What a test made on a hub that others use, too, is gone afterwards."""
+from controllers.running import cleared_client
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from controllers.clustersets.stage import clear
-from fairway.kube import Client
-
-
-@pytest.fixture
-async def client(client: Client) -> AsyncIterator[Client]:
-    yield client
-    await clear(client)
+__all__ = ["cleared_client"]

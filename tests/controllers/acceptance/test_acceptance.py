@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.lease import format_micro_time
@@ -50,6 +50,7 @@ from fairway.kube.credentials import Impersonation
 from fairway.kube.lease import LEASES
 from fairway.kube.rbac import Rule
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, gone, until
 
 pytestmark = pytest.mark.embedded
 
@@ -62,7 +63,7 @@ def usual(client: Client) -> AcceptanceController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -96,7 +97,7 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
 
 
 @pytest.mark.both_hubs
-async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, stage: Stage) -> None:
+async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, stage: Running) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     await told(client, name, YES)
@@ -111,7 +112,9 @@ async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, st
 
 
 @pytest.mark.both_hubs
-async def test_its_agent_may_do_its_work_and_no_more(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+async def test_its_agent_may_do_its_work_and_no_more(
+    hub: HubUnderTest, client: Client, stage: Running
+) -> None:
     name, neighbour = fresh("c"), fresh("c")
     for each in (name, neighbour):
         await join(client, each)
@@ -150,7 +153,7 @@ async def test_its_agent_may_do_its_work_and_no_more(hub: HubUnderTest, client: 
             await allowed.delete(MANAGED_CLUSTERS, name)
 
 
-async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Stage) -> None:
+async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Running) -> None:
     name = fresh("c")
     await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, accepted=False))
     assert acceptance(await client.get(MANAGED_CLUSTERS, name)) is None
@@ -161,7 +164,7 @@ async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Stage
 
 
 @pytest.mark.both_hubs
-async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Stage) -> None:
+async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -180,7 +183,7 @@ async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Sta
 
 @pytest.mark.parametrize("count", [1, 150])
 async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable(
-    client: Client, stage: Stage, count: int
+    client: Client, stage: Running, count: int
 ) -> None:
     name = fresh("c")
     await join(client, name)
@@ -201,7 +204,7 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     await stage.settled()
 
 
-async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage: Stage) -> None:
+async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -240,7 +243,7 @@ async def test_what_is_left_of_a_cluster_is_found_by_the_next_leader(
     await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
 
 
-async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: Stage) -> None:
+async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: Running) -> None:
     name = fresh("c")
     first = await join(client, name)
     await told(client, name, YES)
@@ -261,7 +264,7 @@ async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: 
 STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
 
 
-async def test_what_strangers_edit_is_repaired(client: Client, stage: Stage) -> None:
+async def test_what_strangers_edit_is_repaired(client: Client, stage: Running) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     done = await told(client, name, YES)
@@ -297,7 +300,7 @@ async def test_what_strangers_edit_is_repaired(client: Client, stage: Stage) -> 
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata, "it was accepted all along"
 
 
-async def test_a_binding_to_another_role_is_replaced(client: Client, stage: Stage) -> None:
+async def test_a_binding_to_another_role_is_replaced(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -326,7 +329,7 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("role", sorted(COMMON))
-async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Client, stage: Stage) -> None:
+async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -357,7 +360,7 @@ async def test_who_waits_for_a_shared_role_goes_on_when_it_is_there(
         await client.get(CLUSTER_ROLES, role)
 
 
-async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -377,7 +380,7 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])
-async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage: Stage) -> None:
+async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage: Running) -> None:
     await join(client, name)
     reason = refusal(name)
     assert reason is not None
@@ -399,7 +402,7 @@ async def test_a_name_like_a_path_never_becomes_a_cluster(client: Client) -> Non
             await join(client, name)
 
 
-async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage: Stage) -> None:
+async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage: Running) -> None:
     name = fresh("c")
     theirs = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"team": "blue"}}})
     await join(client, name)
@@ -414,7 +417,7 @@ async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage:
     await told(client, name, YES)
 
 
-async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, stage: Stage) -> None:
+async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, stage: Running) -> None:
     name = fresh("c")
     held = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}, "finalizers": ["fairway.dev/held"]}
     first = await client.create(NAMESPACES, {"metadata": held})
@@ -427,7 +430,7 @@ async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, s
 
 
 @pytest.mark.both_hubs
-async def test_a_deleted_namespace_comes_again(client: Client, stage: Stage) -> None:
+async def test_a_deleted_namespace_comes_again(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -438,7 +441,7 @@ async def test_a_deleted_namespace_comes_again(client: Client, stage: Stage) -> 
 
 
 async def test_an_agent_that_cleans_up_keeps_its_rights_until_the_cluster_is_gone(
-    client: Client, stage: Stage
+    client: Client, stage: Running
 ) -> None:
     name = fresh("c")
     await join(client, name)

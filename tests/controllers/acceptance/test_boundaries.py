@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.acceptance.test_csr_approval import joined, of
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, once_allowed
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work, once_allowed
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
@@ -16,6 +16,7 @@ from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, Client, Forb
 from fairway.kube.credentials import Impersonation
 from fairway.observe.meters import Meters
 from fairway.providers.addon import Plan, documents
+from rigs.waiting import edit, fresh
 
 PLAN = Plan(provider="resource-usage")
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
@@ -29,7 +30,7 @@ MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(
         hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
     ) as begun:
@@ -84,7 +85,7 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
     )
 
 
-async def test_the_agent_of_a_cluster(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+async def test_the_agent_of_a_cluster(hub: HubUnderTest, client: Client, stage: Running) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -94,7 +95,7 @@ async def test_the_agent_of_a_cluster(hub: HubUnderTest, client: Client, stage: 
                 await limited.request(method, path, body=body, content_type=kind)
 
 
-async def test_it_cannot_become_somebody_else(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+async def test_it_cannot_become_somebody_else(hub: HubUnderTest, client: Client, stage: Running) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -116,7 +117,7 @@ async def test_it_cannot_become_somebody_else(hub: HubUnderTest, client: Client,
 
 
 async def test_the_agent_of_an_add_on_writes_its_own_scores_and_no_others(
-    hub: HubUnderTest, client: Client, stage: Stage
+    hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     own, other = await joined(client), await joined(client)
     role = next(each for each in documents(PLAN) if each["metadata"]["name"] == PLAN.role)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, once_allowed, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import find_condition
@@ -34,6 +34,7 @@ from fairway.kube.csr import (
     CsrSpec,
 )
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, gone, until
 
 PREFIX = "system:open-cluster-management:"
 EVERYBODY = f"{PREFIX}managed-clusters"
@@ -114,7 +115,7 @@ def test_what_is_no_request_is_refused() -> None:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(
         hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
     ) as begun:
@@ -158,7 +159,7 @@ def of(name: str) -> Asked:
     return Asked(cluster=name, user=user, groups=own, asked_user=user, asked_groups=own)
 
 
-async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, stage: Stage) -> None:
+async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, stage: Running) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
     found = await until(
@@ -170,7 +171,7 @@ async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, st
 
 
 async def test_request_by_another_user_is_not_approved(
-    hub: HubUnderTest, client: Client, stage: Stage
+    hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     name, neighbour = await joined(client), await joined(client)
     own, other = of(name), of(neighbour)
@@ -194,7 +195,7 @@ async def test_request_by_another_user_is_not_approved(
 
 
 async def test_one_for_another_cluster_is_told_of(
-    hub: HubUnderTest, client: Client, stage: Stage, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, client: Client, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, neighbour = await joined(client), await joined(client)
     own, other = of(name), of(neighbour)
@@ -205,7 +206,7 @@ async def test_one_for_another_cluster_is_told_of(
 
 
 async def test_one_that_was_removed_and_came_again_begins_anew(
-    hub: HubUnderTest, client: Client, stage: Stage
+    hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     """Not by the name it had: the agent of old has no right to ask before the new one is accepted."""
     name = await joined(client)
@@ -224,7 +225,7 @@ async def test_one_that_was_removed_and_came_again_begins_anew(
 
 
 async def test_an_agent_waits_until_its_cluster_is_accepted_again(
-    hub: HubUnderTest, client: Client, stage: Stage
+    hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))

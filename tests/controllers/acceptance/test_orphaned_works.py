@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import Condition, find_condition
@@ -24,6 +24,7 @@ from fairway.controllers.kinds import (
 )
 from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, gone, until
 
 pytestmark = pytest.mark.embedded
 
@@ -31,7 +32,7 @@ HELD = "fairway.dev/held"
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES) as begun:
         yield begun
 
@@ -70,7 +71,7 @@ async def is_held(client: Client, name: str) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Client, stage: Stage) -> None:
+async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await until(client, MANAGED_CLUSTERS, name, accepted)
@@ -100,7 +101,7 @@ async def test_who_joins_again_meanwhile_is_let_in_by_itself(client: Client, hub
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
-async def test_an_agent_with_rights_removes_things_itself(client: Client, stage: Stage) -> None:
+async def test_an_agent_with_rights_removes_things_itself(client: Client, stage: Running) -> None:
     """OCM holds on to the rights until all works are gone."""
     name = fresh("c")
     await room(client, name)
@@ -128,7 +129,7 @@ async def test_an_agent_with_rights_removes_things_itself(client: Client, stage:
 
 
 async def test_in_a_namespace_that_stays_a_work_waits_for_the_cluster_to_come_again(
-    client: Client, stage: Stage
+    client: Client, stage: Running
 ) -> None:
     name = fresh("c")
     await join(client, name)
@@ -143,7 +144,7 @@ async def test_in_a_namespace_that_stays_a_work_waits_for_the_cluster_to_come_ag
     await let_go(client, name)
 
 
-async def test_works_of_somebody_elses_namespace_are_left_alone(client: Client, stage: Stage) -> None:
+async def test_works_of_somebody_elses_namespace_are_left_alone(client: Client, stage: Running) -> None:
     name = fresh("n")
     await room(client, name, labelled=False)
     await work(client, name)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.clustersets.stage import MARK, edit, fresh, limited
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, limited
 from controllers.settling import DEADLINE
 from fairway.api import GROUP
 from fairway.controllers.clustersets import RULES as SETS
@@ -19,6 +19,7 @@ from fairway.kube import MANAGED_CLUSTERS, AlreadyExists, Client, Connection, Fo
 from fairway.kube.credentials import Impersonation
 from fairway.kube.rbac import Rule
 from rigs.processes import POLL
+from rigs.waiting import edit, fresh
 
 POLICY = Path(__file__).parents[3] / "deploy/controllers/acceptance/policy.yaml"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

@@ -5,17 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controllers.addons.scenery import Scene
-from controllers.clustersets.stage import Stage, at_work, clear, fresh
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, at_work, cleared_client
 from fairway.controllers.addons import RULES, AddOnController
 from fairway.kube import Client
 from fairway.observe.meters import Meters
+from rigs.waiting import fresh
 
-
-@pytest.fixture
-async def client(client: Client) -> AsyncIterator[Client]:
-    yield client
-    await clear(client)
+__all__ = ["cleared_client"]
 
 
 @pytest.fixture
@@ -29,6 +26,6 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, scene: Scene, no_error_logs: None) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, scene: Scene, no_error_logs: None) -> AsyncIterator[Running]:
     async with at_work(hub, lambda client: AddOnController(client, meters=Meters()), rules=RULES) as begun:
         yield begun

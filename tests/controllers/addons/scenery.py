@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controllers.clustersets.stage import MARK, edit, fresh, until
+from controllers.running import MARK
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import find_condition
@@ -27,6 +27,7 @@ from fairway.kube import (
     Resource,
 )
 from rigs.cleanup import delete_all
+from rigs.waiting import edit, fresh, until
 
 ROLE = "open-cluster-management:resource-usage-collect:agent"
 NOW = "2031-05-05T12:00:00Z"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from controllers.addons.scenery import DEPLOYMENT, READY, ROLE, Scene, condition, said, versions
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work
 from controllers.settling import DEADLINE
 from fairway.api.addon import ManagedClusterAddOn
 from fairway.api.work import ManifestWork
@@ -45,6 +45,7 @@ from fairway.kube import (
 )
 from fairway.kube.codec import WatchEvent
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, gone, until
 
 pytestmark = pytest.mark.embedded
 
@@ -67,7 +68,7 @@ async def is_running(scene: Scene, cluster: str) -> ManagedClusterAddOn:
 
 @pytest.mark.both_hubs
 async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     one, two = await scene.cluster(), await scene.cluster()
     await scene.template()
@@ -83,7 +84,7 @@ async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
 
 
 async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     name = fresh("c")
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": False}}
@@ -99,7 +100,7 @@ async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
 
 
 async def test_what_a_user_installed_is_the_users_to_remove(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     mine, chosen = await scene.cluster(), await scene.cluster()
     await scene.template()
@@ -121,7 +122,7 @@ async def test_what_a_user_installed_is_the_users_to_remove(
 
 @pytest.mark.both_hubs
 async def test_a_placement_that_goes_takes_its_add_ons_along(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -133,7 +134,7 @@ async def test_a_placement_that_goes_takes_its_add_ons_along(
 
 
 @pytest.mark.both_hubs
-async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -161,7 +162,7 @@ async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: S
     ]
 
 
-async def test_how_the_agent_is_comes_back(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_how_the_agent_is_comes_back(client: Client, scene: Scene, stage: Running) -> None:
     cluster, label = await scene.cluster(), f"{FEATURE_PREFIX}{scene.name}"
     await scene.template()
     await scene.offer()
@@ -193,7 +194,7 @@ async def test_how_the_agent_is_comes_back(client: Client, scene: Scene, stage: 
     await until(client, MANAGED_CLUSTERS, cluster, lambda each: label not in each.metadata.labels)
 
 
-async def test_what_the_cluster_refuses_is_told(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_what_the_cluster_refuses_is_told(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -208,7 +209,7 @@ async def test_what_the_cluster_refuses_is_told(client: Client, scene: Scene, st
     assert said(add_on, conditions.PROGRESSING) == ("False", conditions.FAILED, "Deployment agent: no room")
 
 
-async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -228,7 +229,7 @@ async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene
 
 @pytest.mark.both_hubs
 async def test_a_second_look_writes_nothing(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     """And neither does a controller that comes after this one."""
     cluster = await scene.cluster()
@@ -265,7 +266,7 @@ async def test_a_second_look_writes_nothing(
 
 
 async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
-    client: Client, scene: Scene, stage: Stage, monkeypatch: pytest.MonkeyPatch
+    client: Client, scene: Scene, stage: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The response to a write contains the agent's report, which the watch has not delivered yet."""
     works, late = stage.informers.of(MANIFEST_WORKS), list[WatchEvent[ManifestWork]]()
@@ -300,7 +301,7 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
 
 
 @pytest.mark.both_hubs
-async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -348,7 +349,7 @@ async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stag
     ],
 )
 async def test_a_template_that_cannot_be_used_says_why(
-    client: Client, scene: Scene, stage: Stage, manifest: dict[str, Any], complaint: str
+    client: Client, scene: Scene, stage: Running, manifest: dict[str, Any], complaint: str
 ) -> None:
     cluster = await scene.cluster()
     await scene.template(manifest)
@@ -366,7 +367,7 @@ async def test_a_template_that_cannot_be_used_says_why(
 
 
 async def test_a_template_that_turns_bad_leaves_the_agent_as_it_is(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -382,7 +383,7 @@ async def test_a_template_that_turns_bad_leaves_the_agent_as_it_is(
 
 
 async def test_configurations_come_from_the_cluster_the_placement_and_the_default(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     plain, placed, own = await scene.cluster(), await scene.cluster(), await scene.cluster()
     await scene.template({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "paused": "{{WORD}}"}})
@@ -433,7 +434,7 @@ async def test_configurations_come_from_the_cluster_the_placement_and_the_defaul
     await word_is(plain, "changed")
 
 
-async def test_a_configuration_that_is_missing_is_named(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_a_configuration_that_is_missing_is_named(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.offer()
     await scene.enable(cluster)
@@ -454,7 +455,7 @@ async def test_a_configuration_that_is_missing_is_named(client: Client, scene: S
 
 
 @pytest.mark.both_hubs
-async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Scene, stage: Running) -> None:
     """The controller may bind the role of the add-on that comes with Fairway, and no other."""
     cluster, role = await scene.cluster(), fresh("role")
     await client.request(
@@ -475,7 +476,7 @@ async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Sc
 
 
 async def test_rights_in_other_namespaces_are_left_to_people(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}
@@ -489,7 +490,9 @@ async def test_rights_in_other_namespaces_are_left_to_people(
     assert common_group(scene.name) in str(said(add_on, conditions.REGISTRATION_APPLIED))
 
 
-async def test_another_signer_is_somebody_elses_business(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_another_signer_is_somebody_elses_business(
+    client: Client, scene: Scene, stage: Running
+) -> None:
     cluster = await scene.cluster()
     signer = {"signerName": "example.com/signer", "signingCA": {"name": "ca"}}
     await scene.template(registration=[{"type": "CustomSigner", "customSigner": signer}])
@@ -503,7 +506,7 @@ async def test_another_signer_is_somebody_elses_business(client: Client, scene: 
 
 
 async def test_add_ons_with_a_controller_of_their_own_are_left_to_it(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -518,7 +521,7 @@ async def test_add_ons_with_a_controller_of_their_own_are_left_to_it(
 
 
 async def test_an_agent_for_another_cluster_than_its_own_is_refused(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster(annotations={HOSTING_CLUSTER: "host"})
     await scene.template()
@@ -551,7 +554,7 @@ async def held(client: Client, scene: Scene) -> str:
     return cluster
 
 
-async def test_what_must_be_done_before_is_done_before(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_what_must_be_done_before_is_done_before(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await held(client, scene)
     await is_running(scene, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
@@ -567,7 +570,7 @@ async def test_what_must_be_done_before_is_done_before(client: Client, scene: Sc
 
 @pytest.mark.parametrize("lost", ["template", "cluster", "acceptance"])
 async def test_nothing_is_waited_for_that_nobody_can_do(
-    client: Client, scene: Scene, stage: Stage, lost: str
+    client: Client, scene: Scene, stage: Running, lost: str
 ) -> None:
     cluster = await held(client, scene)
     if lost == "template":

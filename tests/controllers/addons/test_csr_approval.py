@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from controllers.addons.scenery import Scene
-from controllers.clustersets.stage import Stage, edit, fresh, once_allowed, until
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, once_allowed
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions
 from fairway.controllers.addons.names import (
@@ -27,6 +27,7 @@ from fairway.klusterlet.certificates import Subject, new_key, request_for
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
 from fairway.kube.csr import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
+from rigs.waiting import edit, fresh, until
 
 USAGES = ("digital signature", "key encipherment", "client auth")
 
@@ -143,7 +144,7 @@ async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> C
 
 
 async def test_an_agent_gets_its_certificate(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster, neighbour = await scene.cluster(), await scene.cluster()
     async with klusterlet(hub, client, cluster) as agent:
@@ -172,7 +173,7 @@ async def test_an_agent_gets_its_certificate(
 
 
 async def test_a_cluster_that_is_not_accepted_gets_none(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()

@@ -6,14 +6,15 @@ import pytest
 
 from controllers.addons.scenery import Scene
 from controllers.clocks import NOON, Stopped
-from controllers.clustersets.stage import Stage, at_work, fresh
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, at_work
 from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.addons import RULES, AddOnController, conditions, ocm_detection
 from fairway.controllers.addons.names import deploy_work
 from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, Client, NotFound
 from fairway.kube.lease import LEASES, LONGEST_LEASE
 from fairway.observe.meters import Meters
+from rigs.waiting import fresh
 
 pytestmark = pytest.mark.embedded
 
@@ -81,7 +82,7 @@ async def test_add_ons_are_left_to_it_while_it_is_there(
 
 
 async def test_nothing_is_said_where_it_is_not(
-    scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+    scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()

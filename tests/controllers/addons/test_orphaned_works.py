@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from controllers.addons.scenery import Scene
-from controllers.clustersets.stage import Stage, at_work, edit, gone, limited, until
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, at_work, limited
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.addons import RULES, AddOnController
 from fairway.controllers.addons.controller import CLUSTER, GONE
@@ -23,6 +23,7 @@ from fairway.kube import (
     NotFound,
 )
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, gone, until
 
 pytestmark = pytest.mark.embedded
 
@@ -53,7 +54,7 @@ async def end_of(client: Client, scene: Scene, cluster: str) -> ManifestWork:
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("first", ["cluster", "add-on"])
 async def test_a_work_goes_when_its_cluster_is_gone(
-    client: Client, scene: Scene, stage: Stage, first: str
+    client: Client, scene: Scene, stage: Running, first: str
 ) -> None:
     cluster = await held(client, scene)
     if first == "add-on":
@@ -66,7 +67,7 @@ async def test_a_work_goes_when_its_cluster_is_gone(
 
 
 async def test_an_agent_that_still_may_removes_things_first(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     """On a hub with OCM's own registration, which keeps the rights of the agent until all works are gone."""
     cluster = await held(client, scene)
@@ -98,7 +99,7 @@ async def works_of_user(client: Client, cluster: str) -> ManifestWork:
 
 @pytest.mark.parametrize("first", ["cluster", "work"])
 async def test_of_a_users_work_it_is_told_once_why_it_waits(
-    client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture, first: str
+    client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture, first: str
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
     cluster = await scene.cluster()

@@ -7,8 +7,8 @@ import pytest
 
 from controllers.addons.scenery import ROLE, Scene, condition, said
 from controllers.addons.test_csr_approval import ask, asking, klusterlet, usual
-from controllers.clustersets.stage import MARK, Stage, edit, fresh, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.controllers.addons import conditions, csr_approval
 from fairway.controllers.addons.configs import OTHER_ADD_ON
@@ -35,6 +35,7 @@ from fairway.kube import (
     Patch,
 )
 from fairway.kube.csr import SIGNING_REQUESTS
+from rigs.waiting import edit, fresh, gone, until
 
 pytestmark = pytest.mark.embedded
 
@@ -65,7 +66,7 @@ async def is_undecided(client: Client, name: str) -> bool:
 
 
 async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may write the status of its add-ons, and could say there that one is known to the hub."""
     cluster = await scene.cluster()
@@ -90,7 +91,7 @@ async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
 
 
 async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster, neighbour = await scene.cluster(), await scene.cluster()
     await scene.template()
@@ -130,7 +131,7 @@ async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(
 
 
 async def test_an_add_on_with_a_controller_of_its_own_is_let_in_by_that(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.offer(annotations={LIFECYCLE: SELF_MANAGED})
@@ -154,7 +155,7 @@ async def test_an_add_on_with_a_controller_of_its_own_is_let_in_by_that(
 
 
 async def test_an_add_on_that_is_gone_is_not_let_in(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -172,7 +173,7 @@ async def test_an_add_on_that_is_gone_is_not_let_in(
 
 @pytest.mark.both_hubs
 async def test_a_request_cannot_become_another_one(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Stage
+    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     """Once it is approved, not even an administrator changes what it asks for."""
     cluster, neighbour = await scene.cluster(), await scene.cluster()
@@ -192,7 +193,7 @@ async def test_a_request_cannot_become_another_one(
 
 
 async def test_a_user_of_a_namespace_gets_no_template_without_an_offer(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     """Who may write ManagedClusterAddOns there may not say what an add-on is made of."""
     cluster = await scene.cluster()
@@ -203,7 +204,7 @@ async def test_a_user_of_a_namespace_gets_no_template_without_an_offer(
     await nothing_came_of_it(client, scene, cluster)
 
 
-async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, stage: Running) -> None:
     cluster, other = await scene.cluster(), f"{scene.name}-other"
     await scene.template()
     await replace(scene, name=other).template()
@@ -218,7 +219,7 @@ async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, 
 
 @pytest.mark.parametrize("accepted", [None, False, True])
 async def test_a_namespace_that_is_no_clusters_gets_nothing(
-    client: Client, scene: Scene, stage: Stage, accepted: bool | None
+    client: Client, scene: Scene, stage: Running, accepted: bool | None
 ) -> None:
     """Whether there is no cluster of its name, one that waits, or one that cannot be let in, as the hub says."""
     namespace = fresh("team")
@@ -237,7 +238,7 @@ async def test_a_namespace_that_is_no_clusters_gets_nothing(
 
 
 async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     body = {"metadata": {"name": "kube-system", "labels": MARK}, "spec": {"hubAcceptsClient": True}}
     made = await client.create(MANAGED_CLUSTERS, body)
@@ -253,7 +254,9 @@ async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
 
 
 @pytest.mark.both_hubs
-async def test_no_other_role_than_those_that_may_be_bound(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_no_other_role_than_those_that_may_be_bound(
+    client: Client, scene: Scene, stage: Running
+) -> None:
     cluster = await scene.cluster()
     await scene.template(role="cluster-admin")
     await scene.offer()
@@ -264,7 +267,7 @@ async def test_no_other_role_than_those_that_may_be_bound(client: Client, scene:
 
 
 async def test_what_a_template_grants_no_longer_is_taken_away(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster, second = await scene.cluster(), f"{binding(scene.name)}:{ROLE}-2"
     await client.create(CLUSTER_ROLES, {"metadata": {"name": f"{ROLE}-2"}, "rules": []})
@@ -285,7 +288,7 @@ async def test_what_a_template_grants_no_longer_is_taken_away(
 
 @pytest.mark.both_hubs
 async def test_agents_lose_their_rights_with_their_cluster(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     await scene.template()
@@ -308,7 +311,7 @@ async def test_agents_lose_their_rights_with_their_cluster(
 
 @pytest.mark.both_hubs
 async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
-    client: Client, scene: Scene, stage: Stage
+    client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
     planted = {
@@ -330,7 +333,7 @@ async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
 
 
 @pytest.mark.both_hubs
-async def test_names_that_make_no_label_make_none(client: Client, scene: Scene, stage: Stage) -> None:
+async def test_names_that_make_no_label_make_none(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     long, dotted = f"{scene.name}-{'x' * 80}", f"{scene.name}.dotted"
     for name in (long, dotted):

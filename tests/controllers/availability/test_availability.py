@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
 from fairway.api.meta import find_condition
@@ -20,6 +20,7 @@ from fairway.controllers.kinds import CLUSTER_NAME_LABEL, NAMESPACES
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.lease import LEASES
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, until
 
 pytestmark = pytest.mark.embedded
 
@@ -33,7 +34,7 @@ def usual(client: Client) -> AvailabilityController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -85,7 +86,7 @@ def silent(each: ManagedCluster) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Stage) -> None:
+async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
     lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
@@ -95,7 +96,7 @@ async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Stage) ->
 
 @pytest.mark.both_hubs
 async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreachable(
-    client: Client, stage: Stage
+    client: Client, stage: Running
 ) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
@@ -106,7 +107,7 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
 
 
 @pytest.mark.both_hubs
-async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Stage) -> None:
+async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Running) -> None:
     name = fresh("c")
     mine = [
         {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
@@ -134,7 +135,7 @@ async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client,
     assert after.spec.taints == found.spec.taints[:3]
 
 
-async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: Stage) -> None:
+async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))

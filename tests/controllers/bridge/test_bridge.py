@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clocks import ManualClock
-from controllers.clustersets.stage import Stage, at_work, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, at_work
 from controllers.world import World
 from fairway.api.meta import format_time
 from fairway.api.placement import (
@@ -27,6 +27,7 @@ from fairway.controllers.manager import Manager
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, SYSTEM_CLOCK, AlreadyExists, Client
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
+from rigs.waiting import gone, until
 
 pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
 
@@ -51,7 +52,7 @@ BEST_CPU = PlacementSpec(
 @asynccontextmanager
 async def bridging(
     hub: HubUnderTest, options: BridgeOptions = BOTH, *, clock: ManualClock | None = None
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[Running]:
     def make(client: Client) -> BridgeController:
         return BridgeController(client, meters=Meters(), options=options, clock=clock or ManualClock())
 
@@ -243,7 +244,7 @@ async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -
         assert await _rest(world, stage) == settled
 
 
-async def _rest(world: World, stage: Stage) -> list[tuple[str, str, str]]:
+async def _rest(world: World, stage: Running) -> list[tuple[str, str, str]]:
     """What is there once the controller knows it all, and has nothing left to do."""
     await stage.settled()
     return await versions(world)
@@ -291,7 +292,7 @@ async def test_renewals_that_tell_nothing_new_are_written_by_half_lives(
         assert found.status.validUntil > clock.wall()
 
 
-def _writes(stage: Stage) -> float:
+def _writes(stage: Running) -> float:
     figures = values(stage.controller.meters.expose())
     return sum(value for name, value in figures.items() if name.startswith("fairway_writes_total"))
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controllers.clustersets.stage import MARK, Stage, at_work, edit, fresh, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import find_condition
@@ -30,6 +30,7 @@ from fairway.kube import (
     Client,
 )
 from fairway.observe.meters import Meters
+from rigs.waiting import edit, fresh, until
 
 pytestmark = pytest.mark.embedded
 
@@ -39,7 +40,7 @@ def usual(client: Client) -> ClusterSetController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Stage]:
+async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -81,13 +82,13 @@ async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> Manag
     return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
 
 
-async def test_a_set_without_clusters_says_so(client: Client, stage: Stage) -> None:
+async def test_a_set_without_clusters_says_so(client: Client, stage: Running) -> None:
     name = fresh("set")
     await add_set(client, name)
     await told(client, name, NOBODY)
 
 
-async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Stage) -> None:
+async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Running) -> None:
     name, first, second = fresh("set"), fresh("c"), fresh("c")
     await add_set(client, name)
     await add_cluster(client, first, member_of=name)
@@ -99,7 +100,7 @@ async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Stag
     await told(client, name, NOBODY)
 
 
-async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Stage) -> None:
+async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Running) -> None:
     before, after, mover, stayer = fresh("set"), fresh("set"), fresh("c"), fresh("c")
     await add_set(client, before)
     await add_set(client, after)
@@ -113,7 +114,7 @@ async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Sta
 
 
 @pytest.mark.both_hubs
-async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Stage) -> None:
+async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Running) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     await add_cluster(client, cluster)
@@ -125,7 +126,7 @@ async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Stage) 
 
 
 async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
-    client: Client, stage: Stage
+    client: Client, stage: Running
 ) -> None:
     broken, sound, zone = fresh("set"), fresh("set"), fresh("zone")
     expressions = [
@@ -149,7 +150,7 @@ async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
 
 
-async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
     name = fresh("set")
     await add_set(client, name)
     seen = await told(client, name, NOBODY)
@@ -171,7 +172,7 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
 
 
 @pytest.mark.both_hubs
-async def test_nothing_is_written_that_is_there_already(client: Client, stage: Stage) -> None:
+async def test_nothing_is_written_that_is_there_already(client: Client, stage: Running) -> None:
     name, zone = fresh("set"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     cluster = await add_cluster(client, fresh("c"), zone=zone)
@@ -184,7 +185,7 @@ async def test_nothing_is_written_that_is_there_already(client: Client, stage: S
 
 
 @pytest.mark.both_hubs
-async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Stage) -> None:
+async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Running) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await bind(client, name, namespace)
 
@@ -202,7 +203,7 @@ async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Sta
     await bound("False", SET_NOT_FOUND)
 
 
-async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage: Stage) -> None:
+async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await add_set(client, name)
     await bind(client, name, namespace)
@@ -222,7 +223,7 @@ async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage:
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
 
 
-async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: Stage) -> None:
+async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: Running) -> None:
     missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
     await add_set(client, there)
     await bind(client, missing, namespace)
@@ -243,7 +244,7 @@ async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
 async def test_the_sets_every_hub_has_are_made_and_made_again(
-    name: str, client: Client, stage: Stage
+    name: str, client: Client, stage: Running
 ) -> None:
     made = await until(
         client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
@@ -266,7 +267,7 @@ async def test_the_sets_every_hub_has_are_made_and_made_again(
     ],
 )
 async def test_their_selectors_are_put_back(
-    name: str, edited: Mapping[str, Any], client: Client, stage: Stage
+    name: str, edited: Mapping[str, Any], client: Client, stage: Running
 ) -> None:
     await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
     spec = {"clusterSelector": edited, "managedNamespaces": [{"name": "mine"}]}
@@ -278,7 +279,7 @@ async def test_their_selectors_are_put_back(
     assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
 
 
-async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Client, stage: Stage) -> None:
+async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Client, stage: Running) -> None:
     await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
     zone = fresh("zone")
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
@@ -293,7 +294,7 @@ async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Cli
     )
 
 
-async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Client, stage: Stage) -> None:
+async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Client, stage: Running) -> None:
     bare, blank = fresh("c"), fresh("c")
     await add_cluster(client, bare, zone="z")
     await add_cluster(client, blank, member_of="")

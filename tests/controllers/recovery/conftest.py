@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.clustersets.stage import clear
+from controllers.running import clear
 from fairway.kube import MANAGED_CLUSTERS, Client
 from rigs.cleanup import delete_all
 

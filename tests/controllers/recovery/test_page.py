@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.clustersets.stage import Stage, at_work
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
+from controllers.running import Running, at_work
 from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
 from fairway.controllers.bridge import BridgeController, BridgeOptions, Range
@@ -82,7 +82,7 @@ async def joined(client: Client) -> None:
 @pytest.fixture
 async def clock(
     hub: HubUnderTest, start: Start, joined: None, tmp_path: Path
-) -> AsyncIterator[tuple[Ahead, Stage]]:
+) -> AsyncIterator[tuple[Ahead, Running]]:
     """With everything at work that the page speaks of."""
     ahead = Ahead()
     (config,) = [each for each in pieces(PAGE) if isinstance(each, Save) and each.name == "recovery.yaml"]
@@ -103,7 +103,7 @@ async def clock(
 
 
 async def test_commands_of_the_recovery_page_work(
-    clock: tuple[Ahead, Stage],
+    clock: tuple[Ahead, Running],
     hub: HubUnderTest,
     kube_tools: Tools,
     tmp_path: Path,

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from clocks import ManualClock
-from controllers.clustersets.stage import Stage, until
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, SO_SO, WELL, Ward, ward
+from controllers.running import Running
 from controllers.world import World
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
@@ -25,6 +25,7 @@ from fairway.controllers.recovery.taints import KEY
 from fairway.controllers.scores.policy import SilencePolicy as Silencing
 from fairway.controllers.scores.silence_marker import silenced
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
+from rigs.waiting import until
 
 pytestmark = [pytest.mark.usefixtures("empty"), pytest.mark.embedded]
 
@@ -412,7 +413,7 @@ async def test_with_the_rights_of_an_installation(start: Start, world: World) ->
     async with start(settings, clock=clock) as manager:
         controller = manager.controllers[RECOVERY]
         assert isinstance(controller, Reconciler)
-        stage = Stage(controller, manager.informers)
+        stage = Running(controller, manager.informers)
         here = Ward(world, stage, clock, calculator="health")
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clocks import ManualClock
-from controllers.clustersets.stage import at_work, until
 from controllers.hubs import HubUnderTest
 from controllers.recovery.ward import SICK, WELL, Ward
+from controllers.running import at_work
 from controllers.world import World
 from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
 from fairway.controllers.leadership import ALONE
@@ -20,6 +20,7 @@ from fairway.controllers.recovery.taints import KEY
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS, BadRequest, Client, TransportError
 from fairway.kube.fence import Lost
 from fairway.observe.meters import Meters, values
+from rigs.waiting import until
 
 ONE = RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
 pytestmark = [

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from clocks import ManualClock
-from controllers.clustersets.stage import Stage, at_work
 from controllers.hubs import HubUnderTest
+from controllers.running import Running, at_work
 from controllers.settling import DEADLINE
 from controllers.world import World
 from fairway.api.cluster import ManagedCluster, Taint
@@ -35,7 +35,7 @@ SICK, SO_SO, WELL = 10, 50, 80
 class Ward:
     """Time is that of ``clock``: it stands still unless a test ``passes`` it, and then everybody publishes again."""
 
-    def __init__(self, world: World, stage: Stage, clock: ManualClock, *, calculator: str = "") -> None:
+    def __init__(self, world: World, stage: Running, clock: ManualClock, *, calculator: str = "") -> None:
         self.world, self.stage, self.clock, self._calculator = world, stage, clock, calculator
         self._health: dict[str, int] = {}
 

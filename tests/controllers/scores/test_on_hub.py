@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controllers.clustersets.stage import MARK, Stage, at_work, fresh, gone, until
 from controllers.hubs import HubUnderTest
+from controllers.running import MARK, Running, at_work
 from fairway.api.meta import find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters.scores import SILENT, is_silent
@@ -28,13 +28,14 @@ from fairway.kube import (
 from fairway.kube.events import EVENTS, Api
 from fairway.observe.meters import Meters
 from fairway.placement.workload import BUILT_INS
+from rigs.waiting import fresh, gone, until
 
 RESOURCE = "usage"
 LONG = timedelta(hours=1)
 
 
 @asynccontextmanager
-async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[Stage]:
+async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[Running]:
     async with (
         Client(hub.administrator) as client,
         Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder,
