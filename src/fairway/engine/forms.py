@@ -51,7 +51,7 @@ _FORMS: tuple[type[Any], ...] = (
 )
 _KNOWN: dict[type[Any], frozenset[type[Any]]] = {}
 
-FormT = TypeVar("FormT")
+PointT = TypeVar("PointT")
 
 
 def forms_of(kind: type[Any]) -> frozenset[type[Any]]:
@@ -69,9 +69,9 @@ def points_of(kind: type[Any]) -> frozenset[str]:
     return frozenset(form.__name__ for form in forms_of(kind))
 
 
-def find_form(plugin: object, form: type[FormT]) -> FormT | None:
+def find_form(plugin: object, form: type[PointT]) -> PointT | None:
     """Return the plugin if it implements the form."""
-    return cast("FormT", plugin) if form in forms_of(type(plugin)) else None
+    return cast("PointT", plugin) if form in forms_of(type(plugin)) else None
 
 
 def _methods(form: type[Any]) -> list[str]:
