@@ -1,5 +1,6 @@
 """The generated parts of docs/reference are current."""
 
+import re
 from pathlib import Path
 
 import conditions
@@ -13,8 +14,17 @@ def test_generated_parts_are_current(page: Path) -> None:
     assert text == reference.render(text), f"{page.name} is outdated: run `make reference`"
 
 
-def test_every_reason_of_a_condition_is_documented() -> None:
-    assert conditions.missing() == set()
+def test_every_type_and_reason_of_a_condition_is_defined() -> None:
+    assert conditions.undefined() == set()
+
+
+def test_every_reason_of_a_failing_provider_is_documented() -> None:
+    """Providers raise errors with these reasons, which become those of conditions."""
+    reason = re.compile(r'^[A-Z_]+: Final = "([A-Z][a-z]+(?:[A-Z][A-Za-z]+)+)"$', re.MULTILINE)
+    pages = "".join(page.read_text(encoding="utf-8") for page in conditions.PAGES)
+    modules = (path.read_text(encoding="utf-8") for path in (conditions.SOURCE / "providers").rglob("*.py"))
+    found = {each for text in modules if "ProviderError(" in text for each in reason.findall(text)}
+    assert {each for each in found if f"`{each}`" not in pages} == set()
 
 
 def test_every_generated_part_is_on_a_page() -> None:

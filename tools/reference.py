@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import click
-from conditions import CONDITIONS
+import conditions as definitions
 
 from fairway.cli.main import fairway
 from fairway.kube import Client, Connection
@@ -168,7 +168,7 @@ def formula(scale: Scale) -> str:
 def conditions() -> str:
     rows = (
         [code(kind), code(condition), code(reason), meaning]
-        for (kind, condition), reasons in CONDITIONS.items()
+        for (kind, condition), reasons in definitions.conditions().items()
         for reason, meaning in reasons.items()
     )
     return table(["object", "condition", "reason", "meaning"], rows)

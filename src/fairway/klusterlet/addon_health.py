@@ -25,6 +25,14 @@ AVAILABLE: Final = "Available"
 RENEWED: Final = "ManagedClusterAddOnLeaseUpdated"
 STOPPED: Final = "ManagedClusterAddOnLeaseUpdateStopped"
 NOT_FOUND: Final = "ManagedClusterAddOnLeaseNotFound"
+
+CONDITIONS: Final = {
+    ("ManagedClusterAddOn", AVAILABLE): {
+        RENEWED: "The agent renews its lease.",
+        STOPPED: "The agent has not renewed its lease for five minutes.",
+        NOT_FOUND: "The agent has no lease yet.",
+    },
+}
 RENEWED_MESSAGE: Final = "{name} add-on is available."
 STOPPED_MESSAGE: Final = "{name} add-on is not available."
 NOT_FOUND_MESSAGE: Final = "The status of {name} add-on is unknown."

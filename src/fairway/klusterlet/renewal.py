@@ -30,6 +30,13 @@ REFUSED_SECONDS: Final = 300.0
 
 UPDATED: Final = "ClientCertificateUpdated"
 UPDATE_FAILED: Final = "ClientCertificateUpdateFailed"
+
+CONDITIONS: Final = {
+    ("ManagedCluster", names.ROTATED): {
+        UPDATED: "The agent has renewed its certificate.",
+        UPDATE_FAILED: "The agent could not renew its certificate.",
+    },
+}
 UPDATED_MESSAGE: Final = "client certificate rotated starting from {begins} to {ends}"
 FAILED_MESSAGE: Final = "Failed to rotate the client certificate: {why}"
 

@@ -47,16 +47,26 @@ PACE_SECONDS: Final = 0.5
 """Pause between writes: nodes change in bursts."""
 TIMEOUT_SECONDS: Final = 10.0
 
-IS_JOINED: Final = Condition(
-    type=names.JOINED, status=TRUE, reason="ManagedClusterJoined", message="Managed cluster joined"
-)
+JOINED: Final = "ManagedClusterJoined"
+AVAILABLE: Final = "ManagedClusterAvailable"
+UNAVAILABLE: Final = "ManagedClusterKubeAPIServerUnavailable"
+CONDITIONS: Final = {
+    ("ManagedCluster", names.JOINED): {
+        JOINED: "The agent has registered the cluster.",
+    },
+    ("ManagedCluster", CONDITION_AVAILABLE): {
+        AVAILABLE: "The cluster's API server is healthy.",
+        UNAVAILABLE: "The cluster's API server is unhealthy; the message has its answer.",
+    },
+}
+
+IS_JOINED: Final = Condition(type=names.JOINED, status=TRUE, reason=JOINED, message="Managed cluster joined")
 IS_AVAILABLE: Final = Condition(
     type=CONDITION_AVAILABLE,
     status=TRUE,
-    reason="ManagedClusterAvailable",
+    reason=AVAILABLE,
     message="Managed cluster is available",
 )
-UNAVAILABLE: Final = "ManagedClusterKubeAPIServerUnavailable"
 UNAVAILABLE_MESSAGE: Final = "The kube-apiserver is not ok, status code: {code}, {why}"
 
 LEFT_OUT: Final = "%d claims of cluster %s not reported: the limit is %d"

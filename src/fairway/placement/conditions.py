@@ -1,6 +1,7 @@
 """The conditions of a Placement: whether it is satisfied, and whether it is valid."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairway.api.meta import FALSE, TRUE, Condition
 from fairway.engine.status import Code, Status
@@ -18,6 +19,21 @@ NONE_MATCHED = "NoManagedClusterMatched"
 ALL_SCHEDULED = "AllDecisionsScheduled"
 CONFIGURED = "Succeedconfigured"
 REFUSED = "Misconfigured"
+
+CONDITIONS: Final = {
+    ("Placement", SATISFIED): {
+        ALL_SCHEDULED: "All requested clusters are selected.",
+        NOT_ALL_SCHEDULED: "Fewer clusters are selected than requested, or computing the decision failed.",
+        NONE_MATCHED: "No cluster passed the filters.",
+        SETS_EMPTY: "The bound cluster sets have no members.",
+        NO_INTERSECTION: "None of the sets in spec.clusterSets is bound to the namespace.",
+        NO_BINDINGS: "The namespace has no ManagedClusterSetBinding for an existing set.",
+    },
+    ("Placement", MISCONFIGURED): {
+        CONFIGURED: "The specification is valid; the message lists annotations that have no effect.",
+        REFUSED: "The specification is invalid; the message names the field.",
+    },
+}
 
 
 def misconfigured_condition(status: Status, *, ignored: Sequence[Fault] = ()) -> Condition:

@@ -19,6 +19,13 @@ MESSAGE: Final = (
 )
 
 
+CONDITIONS: Final = {
+    ("Placement", UNSCORED): {
+        NOT_PUBLISHED: "No candidate has a score that the Placement ranks by.",
+    },
+}
+
+
 def unscored_condition(placement: Placement, outcome: Outcome) -> Condition | None:
     """None if some candidate has every score that the placement ranks by, or if there are no candidates."""
     missing: list[str] = []

@@ -13,6 +13,13 @@ from fairway.providers.scales import clamp
 OK: Final = "AddOnPlacementScoreUpdated"
 """Reason of a condition with status True."""
 NO_VALUES: Final = "NoValues"
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", OK): {
+        OK: "The scores are current.",
+        NO_VALUES: "The provider read no values.",
+    },
+}
+
 NOTHING_READ: Final = "the provider returned no values"
 SCALE_FAILED: Final = "the scale of {name} failed on {value:g}: {error}"
 

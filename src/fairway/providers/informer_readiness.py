@@ -12,6 +12,7 @@ from typing import Any, Final
 from fairway.api.meta import reason_of
 from fairway.kube import Client, Informer, KubeError
 from fairway.providers.provider import ProviderError
+from fairway.providers.publication import CONDITION
 
 SYNC_SECONDS: Final = 20.0
 """Limit for the first list, which takes seconds on a large cluster."""
@@ -22,6 +23,14 @@ STALE_SECONDS: Final = 60.0
 NOT_LISTED: Final = "NotListed"
 WATCH_LOST: Final = "WatchLost"
 UNREADABLE: Final = "Unreadable"
+
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", CONDITION): {
+        NOT_LISTED: "The provider cannot list objects of the cluster.",
+        WATCH_LOST: "The watch of the cluster's objects is interrupted, so the known state may be stale.",
+        UNREADABLE: "Some objects of the cluster cannot be decoded; the message names them.",
+    },
+}
 
 CANNOT_LIST: Final = "cannot list {kind}s of the cluster: {why}"
 NOT_YET: Final = "the list is not complete after {seconds:g} s"

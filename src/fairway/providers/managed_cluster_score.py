@@ -40,6 +40,13 @@ UPDATED: Final = "ManagedClusterScore updated successfully"
 OUT_OF_RANGE: Final = "OutOfRange"
 """Condition reason of a value that is not an int64."""
 
+CONDITIONS: Final = {
+    ("ManagedClusterScore", CONDITION): {
+        CONDITION: "The score is current.",
+        OUT_OF_RANGE: "The value is not a 64-bit integer; the other reasons are those of the provider.",
+    },
+}
+
 LONGEST_NAME: Final = 253
 LEAST: Final = -(2**63)
 GREATEST: Final = 2**63 - 1

@@ -21,6 +21,17 @@ TAKEN_MESSAGE: Final = (
 ENDING_MESSAGE: Final = "namespace {name} is being deleted; the cluster is accepted once it is deleted"
 KEPT_MESSAGE: Final = "{ending}. Blocked by: {why}"
 
+CONDITIONS: Final = {
+    ("ManagedCluster", CONDITION_ACCEPTED): {
+        ADMIN_ACCEPTED: "An administrator accepted the cluster, and its rights are granted.",
+        ADMIN_DENIED: "An administrator withdrew the acceptance.",
+        NAME_REFUSED: "The name cannot be used for a namespace.",
+        NAMESPACE_TAKEN: "The namespace of that name belongs to another owner.",
+        NAMESPACE_ENDING: "The namespace of that name is being deleted.",
+        FAILED: "The rights could not be granted; the message has the reason.",
+    },
+}
+
 GRANTED: Final = Condition(
     type=CONDITION_ACCEPTED, status=TRUE, reason=ADMIN_ACCEPTED, message=ACCEPTED_MESSAGE
 )

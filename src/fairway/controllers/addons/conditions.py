@@ -38,6 +38,42 @@ FAILED: Final = "Failed"
 
 HOOK_RUNS: Final = "HookManifestIsNotCompleted"
 
+CONDITIONS: Final = {
+    ("ManagedClusterAddOn", CONFIGURED): {
+        CONFIGURATIONS_CONFIGURED: "All configurations exist.",
+        CONFIGURATION_NOT_FOUND: "A template or configuration does not exist.",
+        CONFIGURATION_UNSUPPORTED: "A configuration is of an unsupported kind, or belongs to another add-on.",
+        TEMPLATE_INVALID: "The template has an undefined variable, or a manifest that is not an object.",
+    },
+    ("ManagedClusterAddOn", MANIFEST_APPLIED): {
+        APPLIED: "The cluster has applied the manifests.",
+        NOT_APPLIED: "The cluster rejected a manifest.",
+        WORK_REFUSED: "The hub rejected the ManifestWork.",
+        WAITING: "The work agent has not reported yet.",
+    },
+    ("ManagedClusterAddOn", REGISTRATION_APPLIED): {
+        PERMISSION_APPLIED: "The agent's role is bound.",
+        PERMISSION_FAILED: "The agent's role may not be bound, or does not exist.",
+        PERMISSION_UNSUPPORTED: "The template requests rights in another namespace, or a custom signer.",
+        NO_REGISTRATION: "The add-on needs no access to the hub.",
+    },
+    ("ManagedClusterAddOn", AVAILABLE): {
+        PROBE_AVAILABLE: "All probed workloads are ready.",
+        PROBE_UNAVAILABLE: "A Deployment or DaemonSet is not ready.",
+        NO_PROBE_RESULT: "The work agent has not reported the probed workloads.",
+        WORK_APPLIED: "The manifests are applied, and the add-on has no probe.",
+        WORK_NOT_APPLIED: "The manifests are not applied yet.",
+    },
+    ("ManagedClusterAddOn", PROGRESSING): {
+        IN_PROGRESS: "The cluster does not run the newest configuration yet.",
+        COMPLETED: "The cluster runs the newest configuration.",
+        FAILED: "The newest configuration cannot be rolled out.",
+    },
+    ("ManagedClusterAddOn", HOOK_COMPLETED): {
+        HOOK_RUNS: "A pre-delete Job or Pod has not completed yet.",
+    },
+}
+
 CONFIGURED_MESSAGE: Final = "all configurations exist"
 APPLIED_MESSAGE: Final = "the manifests of the add-on are applied"
 WAITING_MESSAGE: Final = "the work agent of the cluster has not reported on ManifestWork {work} yet"

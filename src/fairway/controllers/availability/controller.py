@@ -58,6 +58,12 @@ BLIND_SECONDS: Final = 5.0
 """Seconds; a longer gap between two watches may have missed renewals."""
 
 STOPPED: Final = "ManagedClusterLeaseUpdateStopped"
+
+CONDITIONS: Final = {
+    ("ManagedCluster", CONDITION_AVAILABLE): {
+        STOPPED: "The agent has stopped renewing its lease.",
+    },
+}
 STOPPED_MESSAGE: Final = "Registration agent stopped updating its lease."
 
 

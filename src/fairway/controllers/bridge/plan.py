@@ -35,6 +35,17 @@ CALCULATED_MESSAGE: Final = "ManagedClusterScore updated successfully"
 INCOMPLETE: Final = "ScoresMissing"
 FAILING: Final = "CalculatorFailing"
 
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", UPDATED): {
+        UPDATED: "The copied scores are current.",
+        FAILING: "A calculator that the bridge copies reports a failure.",
+        INCOMPLETE: "The bridge could not copy a calculator.",
+    },
+    ("ManagedClusterScore", CALCULATED): {
+        CALCULATED: "The copied score is current.",
+    },
+}
+
 FAILS: Final = "{name} reports: {message}"
 NO_TIME: Final = "{name} has no lastUpdateTime"
 TOO_OLD: Final = "{name} was last updated at {time}"

@@ -22,6 +22,18 @@ BOUND: Final = "Bound"
 SET_BOUND: Final = "ClusterSetBound"
 SET_NOT_FOUND: Final = "ClusterSetNotFound"
 
+CONDITIONS: Final = {
+    ("ManagedClusterSet", EMPTY): {
+        SELECTED: "The set has members.",
+        NONE_MATCHED: "The set has no members.",
+        INVALID: "The selector is invalid.",
+    },
+    ("ManagedClusterSetBinding", BOUND): {
+        SET_BOUND: "The set exists.",
+        SET_NOT_FOUND: "The set does not exist.",
+    },
+}
+
 _PLACE: Final = "spec.clusterSelector"
 
 

@@ -4,7 +4,18 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairway.api.meta import FALSE, TRUE, UNKNOWN, Condition, format_time
-from fairway.controllers.recovery.decision import EXEMPT, OVER_BUDGET, Evidence, Taint, Untaint, Withheld
+from fairway.controllers.recovery.decision import (
+    EXEMPT,
+    LOW,
+    MISSING,
+    OVER_BUDGET,
+    RECOVERED,
+    SUSPECT,
+    Evidence,
+    Taint,
+    Untaint,
+    Withheld,
+)
 from fairway.controllers.recovery.policy import RecoveryPolicy
 
 HEALTHY: Final = "fairway.dev/Healthy"
@@ -12,6 +23,20 @@ RELIEVED: Final = "HealthNotLow"
 NOT_KNOWN: Final = "HealthUnknown"
 RELEASED: Final = "TaintRemoved"
 """Reasons of a cluster that is not tainted and will not be."""
+
+CONDITIONS: Final = {
+    ("ManagedCluster", HEALTHY): {
+        LOW: "Tainted because health stayed low.",
+        MISSING: "Tainted because health is missing, with `missing: unhealthy`.",
+        OVER_BUDGET: "Unhealthy, but the budget of tainted clusters is exhausted.",
+        SUSPECT: "Unhealthy, but so many clusters are that the health provider has probably failed.",
+        RECOVERED: "Healthy for long enough; the taint was removed.",
+        RELIEVED: "Was held back, and is no longer unhealthy.",
+        NOT_KNOWN: "Was held back, and its health is no longer known.",
+        RELEASED: "Another client removed the taint; the dwell time restarts.",
+        EXEMPT: "Excluded by annotation.",
+    },
+}
 
 OVERRIDE: Final = "fairway.dev/recovery"
 OFF: Final = "off"

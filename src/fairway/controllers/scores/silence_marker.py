@@ -28,6 +28,13 @@ EXPIRED: Final = "ScoreExpired"
 UNAVAILABLE: Final = "ClusterUnavailable"
 """Reasons of the condition."""
 
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", SILENT): {
+        EXPIRED: "The score expired and was not renewed.",
+        UNAVAILABLE: "The cluster is unavailable, and the score was not renewed.",
+    },
+}
+
 RAN_OUT: Final = "expired at {since} and was not renewed"
 CLUSTER_AWAY: Final = "was not renewed after cluster {cluster} became unavailable at {since}"
 MESSAGE: Final = (

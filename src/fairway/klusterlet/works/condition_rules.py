@@ -20,6 +20,15 @@ INVALID: Final = "ConditionRuleInvalid"
 EXPRESSION_ERROR: Final = "ConditionRuleExpressionError"
 AGGREGATED: Final = "ConditionRulesAggregated"
 
+CONDITIONS: Final = {
+    ("ManifestWork", WORK_COMPLETE): {
+        EVALUATED: "A condition rule computed the status (condition of a manifest).",
+        INVALID: "The type of a condition rule is unsupported (condition of a manifest).",
+        EXPRESSION_ERROR: "An expression of a condition rule failed (condition of a manifest).",
+        AGGREGATED: "Aggregated from the manifests with condition rules.",
+    },
+}
+
 RULE_WORK: Final = 200_000
 """Units of work of compiling or evaluating one expression, about 50 milliseconds (see ``fairway.cel.frame``)."""
 

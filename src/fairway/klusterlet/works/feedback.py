@@ -22,6 +22,14 @@ NONE_SYNCED: Final = "NoStatusFeedbackSynced"
 SYNCED: Final = "StatusFeedbackSynced"
 FAILED: Final = "StatusFeedbackSyncFailed"
 
+CONDITIONS: Final = {
+    ("ManifestWork", STATUS_FEEDBACK_SYNCED): {
+        NONE_SYNCED: "The manifest has no feedback rules (condition of a manifest).",
+        SYNCED: "The values that the feedback rules name are reported (condition of a manifest).",
+        FAILED: "A value could not be reported (condition of a manifest).",
+    },
+}
+
 NO_WELL_KNOWN: Final = (
     "cannot find the wellknown statuses for {kind} ({version}); name the values by JSONPaths instead"
 )

@@ -23,6 +23,7 @@ from fairway.api.work import (
     ON_SPOKE_CHANGE,
     READ_ONLY,
     SERVER_SIDE_APPLY,
+    WORK_APPLIED,
     AppliedManifestWork,
     AppliedResource,
     IgnoreField,
@@ -42,6 +43,11 @@ from fairway.klusterlet.works.ownership import (
 )
 
 IGNORE_FIELD_ERROR: Final = "AppliedManifestSSAIgnoreFieldError"
+CONDITIONS: Final = {
+    ("ManifestWork", WORK_APPLIED): {
+        IGNORE_FIELD_ERROR: "A field to ignore is invalid or cannot be ignored (condition of a manifest)."
+    },
+}
 IGNORE_FIELD_REMEDY: Final = "correct updateStrategy.serverSideApply.ignoreFields"
 HASH_ANNOTATION: Final = "open-cluster-management.io/config-spec-hash"
 """Hash of the manifest that was last applied, for ignoreFields with condition OnSpokeChange."""

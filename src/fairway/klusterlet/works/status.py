@@ -44,6 +44,28 @@ ALL_AVAILABLE: Final = "ResourcesAvailable"
 SOME_NOT_AVAILABLE: Final = "ResourcesNotAvailable"
 STATUS_UNKNOWN: Final = "ResourcesStatusUnknown"
 DELETING: Final = "Deleting"
+WORK_DELETING: Final = "WorkDeleting"
+CONDITIONS: Final = {
+    ("ManifestWork", WORK_APPLIED): {
+        WORK_COMPLETE_REASON: "All manifests are applied.",
+        WORK_FAILED: "A manifest could not be applied.",
+        MANIFEST_APPLIED: "The manifest is applied (condition of a manifest).",
+        MANIFEST_FAILED: "The manifest could not be applied (condition of a manifest).",
+    },
+    ("ManifestWork", WORK_AVAILABLE): {
+        ALL_AVAILABLE: "All objects exist.",
+        SOME_NOT_AVAILABLE: "An object does not exist.",
+        STATUS_UNKNOWN: "An object could not be read.",
+        AVAILABLE: "The object exists (condition of a manifest).",
+        NOT_AVAILABLE: "The object does not exist (condition of a manifest).",
+        INCOMPLETE: "The manifest does not identify an object (condition of a manifest).",
+        FETCHING_FAILED: "The object could not be read (condition of a manifest).",
+    },
+    ("ManifestWork", DELETING): {
+        WORK_DELETING: "The work is being deleted.",
+    },
+}
+
 UNREADABLE: Final = "Failed to apply manifest work: {field} cannot be read: {reason}"
 
 
@@ -105,7 +127,7 @@ def deleting_conditions(work: ManifestWork, *, now: datetime) -> tuple[Condition
     condition = Condition(
         type=DELETING,
         status=TRUE,
-        reason="WorkDeleting",
+        reason=WORK_DELETING,
         message="ManifestWork is being deleted",
         observedGeneration=work.metadata.generation,
     )

@@ -25,6 +25,7 @@ from fairway.providers.health.parts import NODES as NODES_PART
 from fairway.providers.health.window import Latency
 from fairway.providers.informer_readiness import STALE_SECONDS, cancel_and_wait, ignore_wake
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+from fairway.providers.publication import CONDITION
 
 NAME: Final = "health"
 RESOURCE: Final = "health-score"
@@ -34,6 +35,13 @@ SYNC_SECONDS: Final = 10.0
 
 PART_UNKNOWN: Final = "PartUnknown"
 ALL_UNKNOWN: Final = "NothingKnown"
+
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", CONDITION): {
+        PART_UNKNOWN: "A part of the cluster's health is unknown and left out.",
+        ALL_UNKNOWN: "The state of the cluster is unknown.",
+    },
+}
 
 UNKNOWN: Final = "{part} is unknown and left out: {why}"
 NOTHING: Final = "the state of the cluster is unknown: {why}"

@@ -28,6 +28,7 @@ from fairway.providers.informer_readiness import (
     wait_until_current,
 )
 from fairway.providers.provider import ClusterProvider, ProviderError, Reading, Wake
+from fairway.providers.publication import CONDITION
 from fairway.providers.usage.objects import POD_USES, PodUse
 from fairway.providers.usage.provider import UNFINISHED
 
@@ -38,6 +39,14 @@ NAMED_PROBLEMS: Final = 5
 NO_HYPERSHIFT: Final = "HyperShiftMissing"
 CLAIMS_NOT_WRITTEN: Final = "ClaimsNotWritten"
 RATE_UNKNOWN: Final = "RequestRateUnknown"
+
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", CONDITION): {
+        NO_HYPERSHIFT: "The cluster does not serve HostedClusters.",
+        CLAIMS_NOT_WRITTEN: "The ClusterClaims could not be written.",
+        RATE_UNKNOWN: "The request rate of the hosted API servers is unknown.",
+    },
+}
 
 CANNOT_HOST: Final = (
     "the cluster does not serve HostedClusters, so it cannot host any: install the HyperShift operator, or do not "

@@ -18,6 +18,7 @@ from fairway.providers.informer_readiness import (
     wait_until_current,
 )
 from fairway.providers.provider import ClusterProvider, Reading, Wake
+from fairway.providers.publication import CONDITION
 from fairway.providers.usage.accounting import Accounting
 from fairway.providers.usage.measures import measures
 from fairway.providers.usage.metrics import Meter
@@ -32,6 +33,12 @@ UNFINISHED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 NAMED_PROBLEMS: Final = 5
 
 METRICS_UNAVAILABLE: Final = "MetricsUnavailable"
+
+CONDITIONS: Final = {
+    ("AddOnPlacementScore", CONDITION): {
+        METRICS_UNAVAILABLE: "The metrics API of the cluster does not answer.",
+    },
+}
 
 MORE_PROBLEMS: Final = "and {count} more"
 METRICS_BROKE: Final = "unexpected error while reading node metrics"
