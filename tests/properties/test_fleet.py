@@ -127,7 +127,8 @@ class FleetMachine(RuleBasedStateMachine):
             elif kind == "score" and old is not None:
                 for name in SCORE_NAMES:
                     (value, expiry), (other, later) = (score_item(each, name) for each in (old, thing))
-                    if (value, expiry) != (other, later):
+                    # The expiry of a score that neither version has concerns only readers of its column.
+                    if (value, other) != (None, None) and (value, expiry) != (other, later):
                         direction = change.columns[cells.SCORE, thing.metadata.name, name]
                         assert direction in possible(value if expiry == later else None, other)
             self.model[key] = thing
