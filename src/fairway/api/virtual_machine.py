@@ -1,0 +1,131 @@
+"""VirtualMachine and VirtualMachineMigration of NeonVM: the fields that permits and migrations read.
+
+Other fields are dropped while decoding. Write these objects as patches only, never as a whole.
+"""
+
+from typing import Final
+
+from msgspec import Struct, field
+
+from fairway.api.annotation import Int32, Int64, QuantityText
+from fairway.api.meta import Condition, ObjectMeta
+
+NEON_GROUP: Final = "vm.neon.tech"
+NEON_VERSION: Final = f"{NEON_GROUP}/v1"
+
+# Phases of a VirtualMachine.
+VM_PENDING: Final = "Pending"
+VM_RUNNING: Final = "Running"
+VM_SCALING: Final = "Scaling"
+VM_PRE_MIGRATING: Final = "PreMigrating"
+VM_MIGRATING: Final = "Migrating"
+VM_SUCCEEDED: Final = "Succeeded"
+VM_FAILED: Final = "Failed"
+
+# Phases of a VirtualMachineMigration.
+MIGRATION_PENDING: Final = "Pending"
+MIGRATION_RUNNING: Final = "Running"
+MIGRATION_SUCCEEDED: Final = "Succeeded"
+MIGRATION_FAILED: Final = "Failed"
+
+VM_NAME_LABEL: Final = "vm.neon.tech/name"
+"""Label of a runner pod: the name of its VirtualMachine."""
+AUTO_MIGRATION_LABEL: Final = "autoscaling.neon.tech/auto-migration-enabled"
+AUTOSCALING_LABEL: Final = "autoscaling.neon.tech/enabled"
+SCALING_UNIT: Final = "autoscaling.neon.tech/scaling-unit"
+REQUESTED: Final = "internal.autoscaling.neon.tech/resources-requested"
+APPROVED: Final = "internal.autoscaling.neon.tech/resources-approved"
+
+
+class ScalableAmount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    min: QuantityText = 0
+    max: QuantityText = 0
+    use: QuantityText = 0
+
+
+class ScalableCount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    min: Int32 = 0
+    max: Int32 = 0
+    use: Int32 = 0
+
+
+class Guest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    cpus: ScalableAmount = ScalableAmount()
+    """CPUs, such as 2 or 250m."""
+    memorySlots: ScalableCount = ScalableCount()
+    memorySlotSize: QuantityText = "1Gi"
+
+
+class Overcommit(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Factors by which the machine's size counts less on its node."""
+
+    cpu: QuantityText | None = None
+    memory: QuantityText | None = None
+
+
+class VirtualMachineSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    guest: Guest = Guest()
+    schedulerName: str = ""
+    overcommit: Overcommit | None = None
+
+
+class VirtualMachineStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    phase: str = ""
+    podName: str = ""
+    node: str = ""
+    cpus: QuantityText | None = None
+    memorySize: QuantityText | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class VirtualMachine(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = NEON_VERSION
+    kind: str = "VirtualMachine"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VirtualMachineSpec = VirtualMachineSpec()
+    status: VirtualMachineStatus = VirtualMachineStatus()
+
+
+class VirtualMachineMigrationSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    vmName: str = field(default_factory=str)
+    preventMigrationToSameHost: bool = True
+    incremental: bool = True
+    autoConverge: bool = True
+    allowPostCopy: bool = False
+    completionTimeout: Int32 = 3600
+    maxBandwidth: QuantityText = "1Gi"
+    nodeSelector: dict[str, str] = field(default_factory=dict)
+
+
+class RamProgress(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    total: Int64 = 0
+    transferred: Int64 = 0
+    remaining: Int64 = 0
+
+
+class MigrationInfo(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What the hypervisor reports."""
+
+    status: str = ""
+    downtimeMs: Int64 = 0
+    totalTimeMs: Int64 = 0
+    setupTimeMs: Int64 = 0
+    ram: RamProgress = RamProgress()
+
+
+class VirtualMachineMigrationStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    phase: str = ""
+    sourcePodName: str = ""
+    targetPodName: str = ""
+    sourceNode: str = ""
+    targetNode: str = ""
+    info: MigrationInfo = MigrationInfo()
+    conditions: tuple[Condition, ...] = ()
+
+
+class VirtualMachineMigration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    apiVersion: str = NEON_VERSION
+    kind: str = "VirtualMachineMigration"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VirtualMachineMigrationSpec = VirtualMachineMigrationSpec()
+    status: VirtualMachineMigrationStatus = VirtualMachineMigrationStatus()

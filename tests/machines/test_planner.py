@@ -1,0 +1,148 @@
+"""Plans are the cheapest ones, their targets have room after all moves, and searching changes nothing."""
+
+import itertools
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.machines.planner import (
+    Candidate,
+    Plan,
+    Targets,
+    lower_bound,
+    plan_moves,
+    plan_oldest_first,
+)
+
+HOSTS = tuple(HostKey(name, name) for name in ("n2", "n3", "n4"))
+
+
+def candidate(
+    name: str, cpu: int, memory: int = 0, *, priority: int = 0, arrived: int = 0, targets: int = 3
+) -> Candidate:
+    return Candidate(
+        key=WorkloadKey("ns", name, name),
+        amounts={"cpu": cpu, "memory": memory},
+        bytes=memory,
+        priority=priority,
+        arrived=arrived,
+        targets=HOSTS[:targets],
+    )
+
+
+def targets(*room: int, slots: int = 9) -> Targets:
+    return Targets(
+        {host: {"cpu": cpu, "memory": cpu} for host, cpu in zip(HOSTS, room, strict=False)},
+        dict.fromkeys(HOSTS[: len(room)], slots),
+    )
+
+
+def names(plan: Plan | None) -> list[str]:
+    assert plan is not None
+    return sorted(move.key.name for move in plan.moves)
+
+
+def test_one_sufficient_move_is_preferred_to_two_older_ones() -> None:
+    """The reference moves the two oldest here, though the second alone is enough."""
+    machines = [
+        candidate("first", 1000, arrived=1),
+        candidate("second", 2000, arrived=2),
+        candidate("third", 500, arrived=3),
+        candidate("fourth", 6000, arrived=4),
+    ]
+    room = targets(20000)
+    assert names(plan_moves({"cpu": 1500}, machines, room)) == ["second"]
+    assert names(plan_oldest_first({"cpu": 1500}, machines, room)) == ["first", "second"]
+
+
+def test_fewer_bytes_then_lower_priority_then_longer_stay_break_ties() -> None:
+    room = targets(20)
+    assert names(plan_moves({"cpu": 2}, [candidate("a", 2, 9), candidate("b", 2, 8)], room)) == ["b"]
+    assert names(
+        plan_moves({"cpu": 2}, [candidate("a", 2, priority=5), candidate("b", 2, priority=1)], room)
+    ) == ["b"]
+    assert names(
+        plan_moves({"cpu": 2}, [candidate("a", 2, arrived=5), candidate("b", 2, arrived=1)], room)
+    ) == ["b"]
+
+
+def test_targets_have_room_for_all_moves_together() -> None:
+    machines = [candidate("a", 3), candidate("b", 3)]
+    assert plan_moves({"cpu": 6}, machines, targets(5)) is None
+    plan = plan_moves({"cpu": 6}, machines, targets(5, 3))
+    assert plan is not None
+    assert {move.target for move in plan.moves} == set(HOSTS[:2])
+
+
+def test_slots_of_a_target_limit_the_moves_to_it() -> None:
+    machines = [candidate("a", 3), candidate("b", 3)]
+    assert plan_moves({"cpu": 6}, machines, targets(20, slots=1)) is None
+
+
+def test_deficit_that_no_set_covers_has_no_plan_unless_a_part_is_enough() -> None:
+    machines = [candidate("a", 1), candidate("b", 2)]
+    assert plan_moves({"cpu": 4}, machines, targets(20)) is None
+    plan = plan_moves({"cpu": 4}, machines, targets(20), partial=True)
+    assert (names(plan), plan is not None and plan.covers) == (["a", "b"], False)
+
+
+def test_machine_without_a_feasible_target_is_not_moved() -> None:
+    assert names(plan_moves({"cpu": 2}, [candidate("a", 2, targets=0), candidate("b", 3)], targets(9))) == [
+        "b"
+    ]
+
+
+def test_many_candidates_are_planned_greedily_with_a_lower_bound() -> None:
+    machines = [candidate(f"m{at:02}", 1 + at % 5, arrived=at) for at in range(60)]
+    plan = plan_moves({"cpu": 23}, machines, targets(99, 99, 99, slots=99))
+    assert plan is not None
+    assert (plan.exact, len(plan.moves), plan.lower_bound) == (False, 5, 5)
+
+
+sizes = st.integers(0, 6)
+machines = st.lists(st.tuples(sizes, sizes, st.integers(0, 2), st.integers(0, 5)), max_size=6)
+
+
+@settings(max_examples=60)
+@given(
+    machines=machines,
+    deficit=st.tuples(sizes, sizes),
+    room=st.lists(st.integers(0, 8), min_size=1, max_size=3),
+)
+def test_exact_search_finds_what_trying_all_sets_finds(
+    machines: list[tuple[int, int, int, int]], deficit: tuple[int, int], room: list[int]
+) -> None:
+    found = [
+        candidate(f"m{at}", cpu, memory, priority=priority, arrived=arrived)
+        for at, (cpu, memory, priority, arrived) in enumerate(machines)
+    ]
+    wanted = {"cpu": deficit[0], "memory": deficit[1]}
+    left = targets(*room, slots=2)
+    before = repr(left)
+    plan = plan_moves(wanted, found, left)
+    assert repr(left) == before
+    best = None
+    for count in range(1, len(found) + 1) if any(deficit) else ():
+        for chosen in itertools.combinations(found, count):
+            if all(sum(each.amounts[name] for each in chosen) >= amount for name, amount in wanted.items()):
+                cost = (
+                    count,
+                    sum(each.bytes for each in chosen),
+                    sum(each.priority for each in chosen),
+                    sum(each.arrived for each in chosen),
+                )
+                if (best is None or cost < best) and fit(chosen, left):
+                    best = cost
+    assert (None if plan is None else plan.cost) == best
+    if plan is not None:
+        assert plan.lower_bound == lower_bound({k: v for k, v in wanted.items() if v}, found)
+        assert plan.lower_bound <= len(plan.moves)
+
+
+def fit(chosen: tuple[Candidate, ...], left: Targets) -> bool:
+    for hosts in itertools.product(left.room, repeat=len(chosen)):
+        trial = left.copy()
+        if all(trial.take(each, host) for each, host in zip(chosen, hosts, strict=True)):
+            return True
+    return False
