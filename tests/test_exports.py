@@ -85,7 +85,8 @@ EXPORTS = {
         ),
     ],
     "engine.commit": [
-        *("ACTIVATE", "CommitMachine", "CommitPlugins", "Instruction", "LONGEST_WAIT", "Phase", "perform"),
+        *("ACTIVATE", "CommitMachine", "CommitPlugins", "Instruction", "LATE_BIND", "LONGEST_WAIT"),
+        *("Phase", "perform"),
     ],
     "engine.ledger": [
         *(
@@ -100,8 +101,8 @@ EXPORTS = {
         *("Recorded", "Reservation", "Shortage", "Speculation", "StaleEpoch", "Transaction"),
     ],
     "engine.queue": [
-        *("Backoff", "Explanation", "PrioritySort", "Rejection", "RetryLimit", "SchedulingQueue"),
-        *("State", "rejections_of"),
+        *("Backoff", "Explanation", "FLUSH_AFTER", "PrioritySort", "Rejection", "RetryLimit"),
+        *("SchedulingQueue", "State", "rejections_of"),
     ],
     "clusters": ["ClusterSnapshot", "Fleet", "clusters_of"],
     "fleet": ["Snapshot", "Table"],

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from fairway.engine.commit import ACTIVATE, CommitMachine, CommitPlugins, Instruction, Phase, perform
+from fairway.engine.commit import (
+    ACTIVATE,
+    LATE_BIND,
+    CommitMachine,
+    CommitPlugins,
+    Instruction,
+    Phase,
+    perform,
+)
 from fairway.engine.commit.instructions import (
     Activate,
     BeginBinding,
@@ -17,6 +25,7 @@ from fairway.engine.commit.instructions import (
     Fail,
     ReadBack,
     Reject,
+    Release,
     RunBind,
     RunPostBind,
     RunPreBind,
@@ -104,11 +113,12 @@ def machine(
     pre: tuple[Binder, ...] = (),
     binds: tuple[Binder, ...] = (BINDER,),
     post: tuple[Binder, ...] = (),
+    late_bind: int = LATE_BIND,
 ) -> CommitMachine:
     plugins = CommitPlugins(
         binds=binds, reserves=reserves, permits=permits, pre_binds=pre, post_binds=post, profile="test"
     )
-    return CommitMachine(plugins)
+    return CommitMachine(plugins, late_bind=late_bind)
 
 
 def context(state: CycleState | None = None) -> CommitContext:
@@ -299,6 +309,23 @@ def test_preemption_cancels_pre_bind_and_comes_too_late_for_bind() -> None:
     assert commits.preempt(KEY, "preempted") == []
 
 
+def test_commit_on_a_deleted_host_is_abandoned_and_tried_again_at_once_unless_bind_runs() -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log), permits=(Gate("A", waits(5)),))
+    commits.start(context(), now=0)
+    assert commits.remove_host(HostKey("n1", "recreated")) == []
+    assert (kinds(commits.remove_host(HOST)), log) == ([Broadcast, Release], ["+R", "-R"])
+    commits = machine(Books("R", log))
+    commits.start(context(), now=0)
+    assert commits.remove_host(HOST) == [], "the result of Bind decides"
+
+
+def test_in_flight_tracking_ends_after_the_permits_and_before_pre_bind() -> None:
+    commits = machine(permits=(Gate("A", waits(5)),), pre=(BINDER,))
+    assert commits.start(context(), now=0) == []
+    assert kinds(commits.allow(KEY, "A", now=1)) == [BeginBinding, RunPreBind]
+
+
 @pytest.mark.parametrize("permits", [(Gate("A", waits(5)),), ()], ids=["waiting", "binding"])
 def test_deleted_workload_gives_back_its_place_at_once(permits: tuple[Gate, ...]) -> None:
     log: list[str] = []
@@ -346,7 +373,7 @@ def test_profile_without_a_bind_plugin_is_refused() -> None:
 def test_bind_with_an_unknown_result_is_read_back_before_anything_is_undone(reply: Exception | None) -> None:
     for shown, ends_with in (((HOST,), Bound), (None, Fail)):
         log: list[str] = []
-        commits = machine(Books("R", log))
+        commits = machine(Books("R", log), late_bind=0)
         token = token_of(commits.start(context(), now=0))
         out = (
             commits.finished(KEY, token, None, now=1) if reply is None else commits.failed(KEY, token, reply)
@@ -355,6 +382,36 @@ def test_bind_with_an_unknown_result_is_read_back_before_anything_is_undone(repl
         assert commits.read_back(KEY, token, None, now=2) == [], "an answer to another question"
         assert kinds(commits.read_back(KEY, token + 1, shown, now=2))[-1] is ends_with
         assert log == (["+R"] if shown else ["+R", "-R"])
+
+
+@pytest.mark.parametrize("shown", [None, (HOST,)], ids=["lost for good", "took effect late"])
+def test_place_of_a_lost_bind_is_kept_until_the_request_can_no_longer_take_effect(
+    shown: tuple[HostKey, ...] | None,
+) -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log))
+    commits.failed(KEY, token_of(commits.start(context(), now=0)), TimeoutError())
+    assert commits.read_back(KEY, 2, None, now=SECOND) == []
+    assert (log, commits.next_deadline()) == (["+R"], 61 * SECOND)
+    assert commits.preempt(KEY, "preempted") == [], "it may be bound"
+    (again,) = commits.advance(now=61 * SECOND)
+    assert isinstance(again, ReadBack)
+    out = commits.read_back(KEY, again.token, shown, now=61 * SECOND)
+    assert (kinds(out)[-1], log) == ((Fail, ["+R", "-R"]) if shown is None else (Bound, ["+R"]))
+    assert commits.next_deadline() is None
+
+
+@pytest.mark.parametrize("seen", [(HOST,), None], ids=["observed", "deleted"])
+def test_commit_in_doubt_ends_when_the_workload_is_observed_or_deleted(
+    seen: tuple[HostKey, ...] | None,
+) -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log))
+    commits.failed(KEY, token_of(commits.start(context(), now=0)), TimeoutError())
+    commits.read_back(KEY, 2, None, now=SECOND)
+    out = commits.delete(KEY) if seen is None else commits.observed(KEY, seen, now=2 * SECOND)
+    assert (Done(KEY) in out, log) == (True, ["+R", "-R"] if seen is None else ["+R"])
+    assert (commits.next_deadline(), commits.advance(now=MINUTE * 2)) == (None, [])
 
 
 def test_workload_seen_as_bound_completes_a_bind_whose_reply_is_missing() -> None:

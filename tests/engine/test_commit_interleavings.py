@@ -1,7 +1,8 @@
 """The framework as a whole: queue, commit and ledger against a hub that loses replies and is observed late.
 
-Whatever happens in whatever order: no workload is bound twice or forgotten, hosts are not overcommitted, Unreserve
-mirrors Reserve, and once everything is quiet the ledger holds exactly what the hub shows.
+Whatever happens in whatever order: no workload is bound twice or forgotten, hosts are not overcommitted, not even by
+requests that take effect after their replies were lost, Unreserve mirrors Reserve, and once everything is quiet the
+ledger holds exactly what the hub shows.
 """
 
 from collections import Counter
@@ -15,7 +16,16 @@ from hypothesis import Phase, given, settings
 
 from engine.interleavings import BIGGEST, Move, play_all
 from fairway.engine.commit import CommitMachine, CommitPlugins, Instruction, perform
-from fairway.engine.commit.instructions import Bound, Cancel, ReadBack, RunBind, RunPostBind, RunPreBind
+from fairway.engine.commit import Phase as CommitPhase
+from fairway.engine.commit.instructions import (
+    Bound,
+    Cancel,
+    Nominate,
+    ReadBack,
+    RunBind,
+    RunPostBind,
+    RunPreBind,
+)
 from fairway.engine.dependencies import Event
 from fairway.engine.ledger import Ledger
 from fairway.engine.points import CommitContext
@@ -30,6 +40,8 @@ from fairway.plugins.reserve_capacity import ReserveCapacity, columns_of
 HOSTS = (HostKey("n1", "u1"), HostKey("n2", "u2"))
 CAPACITY = 4
 NEVER = 1 << 60
+LATE = 2 * SECOND
+"""How long a request may take effect after its reply was lost."""
 
 
 @dataclass
@@ -93,17 +105,15 @@ class Simulation:
             binds=(binder,),
             post_binds=(binder,),
         )
-        self.commits = CommitMachine(plugins)
+        self.commits = CommitMachine(plugins, late_bind=LATE)
         self.queue = SchedulingQueue(flush_after=NEVER)
         self.known: dict[str, Workload[Any]] = {}
         self.bound: dict[WorkloadKey, HostKey] = {}
         """On the hub."""
         self.running: list[RunPreBind | RunBind | RunPostBind | ReadBack] = []
-        self.late: list[tuple[WorkloadKey, HostKey]] = []
-        """Requests that may still take effect after the client gave up on them."""
+        self.late: list[tuple[WorkloadKey, HostKey, int]] = []
+        """Requests that may still take effect after the client gave up on them, and until when."""
         self.informs: list[tuple[WorkloadKey, HostKey]] = []
-        self.delayed = False
-        """Whether a request took effect late, when its room could have been granted again."""
         self.born = 0
 
     def play(self, moves: Sequence[Move]) -> None:
@@ -116,7 +126,7 @@ class Simulation:
         for each in perform(self.queue, instructions, now=self.now):
             if isinstance(each, Cancel):
                 self.running = [run for run in self.running if run.token != each.token]
-            elif not isinstance(each, Bound):
+            elif not isinstance(each, Bound | Nominate):
                 self.running.append(each)
 
     def add(self, number: int) -> None:
@@ -197,7 +207,7 @@ class Simulation:
     def reply(self, run: RunBind, mode: int) -> None:
         (host,) = run.context.hosts
         if mode == 0:
-            self.late.append((run.key, host))
+            self.late.append((run.key, host, self.now + LATE))
             self.perform(self.commits.failed(run.key, run.token, TimeoutError("request lost, or late")))
         elif mode == 1:
             self.perform(self.commits.finished(run.key, run.token, failed("refused"), now=self.now))
@@ -217,8 +227,10 @@ class Simulation:
         return True
 
     def take_effect(self, number: int) -> None:
-        if self.late and self.bind(*self.late.pop(number % len(self.late))):
-            self.delayed = True
+        self.late = [each for each in self.late if self.now < each[2]]
+        if self.late:
+            key, host, _ = self.late.pop(number % len(self.late))
+            self.bind(key, host)
 
     def inform(self, _number: int) -> None:
         if self.informs:
@@ -233,8 +245,7 @@ class Simulation:
         used = Counter[HostKey]()
         for key, host in self.bound.items():
             used[host] += demand[key]
-        if not self.delayed:
-            assert all(amount <= CAPACITY for amount in used.values()), "overcommitted"
+        assert all(amount <= CAPACITY for amount in used.values()), "overcommitted"
 
     def settle(self) -> None:
         """Answer everything, tell everything, pass time as asked for, until only events could change anything."""
@@ -251,15 +262,20 @@ class Simulation:
                 if not self.queue.counts()[State.ACTIVE]:
                     break
                 continue
-            waiting = [each.key for each in self.known.values() if self.commits.assumed(each.key)]
+            waiting = [each.key for each in self.known.values() if self.waits_for_permit(each.key)]
             for key in waiting:
                 self.perform(self.commits.allow(key, "Approval", now=self.now))
             if not waiting:
                 assert min(deadlines) > self.now, "a deadline in the past would be polling"
                 self.now = min(deadlines)
+                self.perform(self.commits.advance(now=self.now))
         else:
             raise AssertionError("does not come to rest")
         self.check_rest()
+
+    def waits_for_permit(self, key: WorkloadKey) -> bool:
+        commit = self.commits.find(key)
+        return commit is not None and commit.phase is CommitPhase.PERMIT
 
     def check_rest(self) -> None:
         assert len(self.commits) == 0
@@ -281,7 +297,7 @@ class Simulation:
             assert account.observed == {key: demand[key] for key, at in self.bound.items() if at == host}
         for key, calls in self.calls.items():
             assert calls in (["+A", "+B"], ["+A", "+B", "-B", "-A"])
-            if key in self.bound and not self.delayed:
+            if key in self.bound:
                 assert calls == ["+A", "+B"]
 
 

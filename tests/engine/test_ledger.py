@@ -70,7 +70,7 @@ def test_reservation_beyond_what_is_left_is_refused_and_names_the_holders() -> N
     with pytest.raises(InsufficientCapacity) as refused, ledger.transaction(epoch=0) as tx:
         tx.reserve(N1, A, cu(6))
     assert str(refused.value) == (
-        "host n1 cannot grant ns/a 2 cu: 0 of 10 left; held by ns/a 4, ns/b 3, ns/x 3"
+        "host n1 cannot grant ns/a 2m cu: 0 of 10m left; held by ns/a 4m, ns/b 3m, ns/x 3m"
     )
     assert account(ledger).holding(A) == cu(4)
 
@@ -122,7 +122,7 @@ def test_unknown_capacity_grants_nothing() -> None:
     assert ledger.grantable(N1, A) == {}
     with ledger.transaction(epoch=0) as tx:
         tx.set_capacity(N1, cu(1))
-    with pytest.raises(InsufficientCapacity, match="1 gpu: 0 of 0 left"), ledger.transaction(epoch=0) as tx:
+    with pytest.raises(InsufficientCapacity, match="1m gpu: 0 of 0 left"), ledger.transaction(epoch=0) as tx:
         tx.reserve(N1, A, {"gpu": 1})
 
 
@@ -182,7 +182,7 @@ def test_freed_room_goes_to_its_beneficiary_only_and_the_rest_to_the_pool() -> N
     planned(ledger, who=D, of=X, id_="m2")
     released(ledger, X)
     assert (left(ledger, A), left(ledger, D), left(ledger, C)) == (1, 3, 1)
-    in_the_way = r"1 of 10 left; .*; kept for ns/d 2 \(m2\)"
+    in_the_way = r"1m of 10m left; .*; kept for ns/d 2m \(m2\)"
     with pytest.raises(InsufficientCapacity, match=in_the_way), ledger.transaction(epoch=0) as tx:
         tx.reserve(N1, C, cu(2))
     with ledger.transaction(epoch=0) as tx:

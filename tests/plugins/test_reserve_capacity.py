@@ -44,7 +44,7 @@ def test_refusal_on_one_host_reserves_on_none_and_names_what_is_in_the_way() -> 
     status = plugin.reserve(context(1000))
     assert (status.code, status.message) == (
         Code.UNSCHEDULABLE,
-        "host n2 cannot grant ns/a 1000 cpu: 500 of 500 left",
+        "host n2 cannot grant ns/a 1 cpu: 500m of 500m left",
     )
     assert (used(ledger), plugin.take_entries()) == ([0, 0], [])
 

@@ -40,8 +40,8 @@ def test_rejection_names_every_short_resource_with_its_amounts() -> None:
     fleet = fleet_with(used={"cpu": "1500m"}, cpu="2", memory="10")
     status = ResourcesFit().filter(context_of(fleet, workload(cpu=501, memory=10_000, gpu=1)), 0)
     assert status.reasons == (
-        "has too little cpu: 501 requested, 500 left (in thousandths)",
-        "has too little gpu: 1 requested, 0 left (in thousandths)",
+        "has too little cpu: 501m requested, 500m left",
+        "has too little gpu: 1m requested, 0 left",
     )
     assert not ResourcesFit().filter(context_of(fleet, workload(cpu=500)), 0).rejects
 

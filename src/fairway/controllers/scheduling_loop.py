@@ -14,6 +14,7 @@ from fairway.engine.commit.instructions import (
     Bound,
     Cancel,
     ForCaller,
+    Nominate,
     ReadBack,
     RunBind,
     RunPostBind,
@@ -26,7 +27,7 @@ from fairway.engine.status import Status, failed
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.fleet.snapshot import Snapshot
-from fairway.kube import SYSTEM_CLOCK, Backoff, Clock, KubeError
+from fairway.kube import SYSTEM_CLOCK, Backoff, Clock
 from fairway.kube.fence import Lost, Unconfirmed
 
 log: Final = logging.getLogger(__name__)
@@ -40,10 +41,12 @@ SLICE_SECONDS: Final = 0.005
 READ_BACK_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 
 RunPlugin = RunPreBind | RunBind | RunPostBind
+Step = tuple[WorkloadKey, int]
+"""A step of a commit: the tokens of different profiles may be equal."""
 
 
 class SchedulingLoop:
-    """``read_back`` reads from the hub on which hosts a workload is bound; None if on none. It may raise KubeError."""
+    """``read_back`` reads from the hub on which hosts a workload is bound; None if on none."""
 
     def __init__(
         self,
@@ -53,27 +56,30 @@ class SchedulingLoop:
         read_back: Callable[[WorkloadKey], Awaitable[tuple[HostKey, ...] | None]],
         on_outcome: Callable[[Outcome], None] = lambda _: None,
         on_bound: Callable[[WorkloadKey, tuple[HostKey, ...]], None] = lambda _key, _hosts: None,
+        on_nominated: Callable[[Nominate], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
         at_once: int = AT_ONCE,
     ) -> None:
         self._scheduler, self._snapshot, self._read_back = scheduler, snapshot, read_back
-        self._on_outcome, self._on_bound = on_outcome, on_bound
+        self._on_outcome, self._on_bound, self._on_nominated = on_outcome, on_bound, on_nominated
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._tasks: dict[Step, asyncio.Task[None]] = {}
         self._waiting: list[ForCaller] = []
         """Instructions that the running loop carries out next."""
 
     # Events
 
     def put(self, workload: Workload[Any]) -> None:
-        self._scheduler.put(workload, now=self._now())
-        self._changed([])
+        self._changed(self._scheduler.put(workload, now=self._now()))
 
     def delete(self, key: WorkloadKey) -> None:
         self._changed(self._scheduler.delete(key, now=self._now()))
+
+    def remove_host(self, host: HostKey) -> None:
+        self._changed(self._scheduler.remove_host(host, now=self._now()))
 
     def on_event(self, event: Event) -> None:
         self._scheduler.on_event(event, now=self._now())
@@ -88,6 +94,9 @@ class SchedulingLoop:
 
     def deny(self, key: WorkloadKey, plugin: str, reason: str) -> None:
         self._changed(self._scheduler.deny(key, plugin, reason, now=self._now()))
+
+    def preempt(self, key: WorkloadKey, reason: str) -> None:
+        self._changed(self._scheduler.preempt(key, reason, now=self._now()))
 
     def _changed(self, instructions: list[ForCaller]) -> None:
         self._waiting += instructions
@@ -147,22 +156,25 @@ class SchedulingLoop:
 
     def _carry_out(self, instruction: ForCaller, group: asyncio.TaskGroup, leadership: Leadership) -> None:
         match instruction:
-            case Cancel(_, token):
-                if (task := self._tasks.get(token)) is not None:
+            case Cancel(key, token):
+                if (task := self._tasks.get((key, token))) is not None:
                     task.cancel()
             case Bound(key, hosts):
                 self._on_bound(key, hosts)
+            case Nominate():
+                self._on_nominated(instruction)
             case ReadBack(key, token):
-                self._start(token, self._find_out(key, token), group)
+                self._start((key, token), self._find_out(key, token), group)
             case RunPreBind() | RunBind() | RunPostBind():
-                self._start(instruction.token, self._call(instruction, leadership), group)
+                step = (instruction.key, instruction.token)
+                self._start(step, self._call(instruction, leadership), group)
 
-    def _start(self, token: int, work: Coroutine[Any, Any, None], group: asyncio.TaskGroup) -> None:
-        self._tasks[token] = task = group.create_task(work)
-        task.add_done_callback(lambda _: self._ended(token))
+    def _start(self, step: Step, work: Coroutine[Any, Any, None], group: asyncio.TaskGroup) -> None:
+        self._tasks[step] = task = group.create_task(work)
+        task.add_done_callback(lambda _: self._ended(step))
 
-    def _ended(self, token: int) -> None:
-        self._tasks.pop(token, None)
+    def _ended(self, step: Step) -> None:
+        self._tasks.pop(step, None)
         self._wake.set()
 
     async def _call(self, run: RunPlugin, leadership: Leadership) -> None:
@@ -182,7 +194,9 @@ class SchedulingLoop:
         while True:
             try:
                 hosts = await self._read_back(key)
-            except KubeError as error:
+            except Lost:
+                raise
+            except Exception as error:  # the loop serves other workloads, too
                 log.warning(NOT_READ_BACK, key, error)
                 await asyncio.sleep(READ_BACK_BACKOFF.delay(failures))
                 failures += 1

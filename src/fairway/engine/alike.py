@@ -42,14 +42,13 @@ class AlikeMemory:
         signature = self._signature(workload, profile)
         if signature is None:
             return cycle.run(snapshot, workload, profile, now=now)
-        memo = self._memos.get(signature)
+        memo = self._memos.pop(signature, None)  # a cycle that raises leaves none behind
         if memo is not None:
             outcome = follow_memo(memo, snapshot, workload, now=now)
             if outcome is not None:
                 self.followed += 1
-                self._memos.move_to_end(signature)
+                self._memos[signature] = memo
                 return outcome
-            del self._memos[signature]
         outcome = cycle.run(snapshot, workload, profile, now=now)
         if memo is None and signature not in self._seen:
             _keep(self._seen, signature, None)

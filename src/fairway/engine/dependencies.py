@@ -53,7 +53,7 @@ class Dependencies:
     """Columns that matter only if the event changed them on one of ``hosts``."""
     hosts: Container[Hashable] = ()
     anything: bool = False
-    """Whether any change of any host matters."""
+    """Whether every event matters."""
 
     @classmethod
     def of(cls, reads: Iterable[Reads]) -> "Dependencies":
@@ -72,7 +72,7 @@ class Dependencies:
         return self.anything or bool(self.columns) or bool(self.of_hosts)
 
     def concerned_by(self, event: Event) -> bool:
-        if event.wildcard or (self.anything and event.hosts) or (event.added and self.reads_any):
+        if event.wildcard or self.anything or (event.added and self.reads_any):
             return True
         for key, direction in event.columns.items():
             if direction & self.columns.get(key, Direction.NONE):
@@ -126,9 +126,7 @@ class DependencyIndex(Generic[OwnerT]):
             return list(self._dependencies)
         if event.added:
             return [owner for owner, each in self._dependencies.items() if each.reads_any]
-        found: dict[OwnerT, None] = {}
-        if event.hosts:
-            found.update(self._anything)
+        found: dict[OwnerT, None] = dict(self._anything)
         for key, direction in event.columns.items():
             for owner, helps in self._readers.get(key, _NOBODY).items():
                 if owner not in found and (helps is direction or helps & direction):

@@ -13,10 +13,10 @@ the plugin's own state. PreBind, Bind and PostBind may do I/O and are therefore 
 hosts by name and uid and no snapshot: by then its rows may belong to other hosts.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ class Reads:
     shared: frozenset[Key] = frozenset()
     """Keys whose change affects the results for all hosts."""
     anything: bool = False
-    """Whether any change of a host may affect its result, whatever the column."""
+    """Whether any change may affect a result, whatever the column."""
     helps: Mapping[Key, Direction] | None = None
     """Directions in which a change of a column may turn a rejection into an approval; any, where not listed."""
 
@@ -196,10 +196,28 @@ class FleetFilter(Filter, Protocol):
         """Return the candidates that pass."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nomination:
+    """Hosts on which a PostFilter plugin can make room, and how."""
+
+    rows: Sequence[int]
+    plan: object = None
+    """What the plugin's controller carries out, for example the workloads to evict."""
+
+
+NOMINATION: Final = "fairway.dev/nomination"
+"""Key of the cycle state under which a PostFilter plugin writes its ``Nomination`` before it returns Success."""
+
+
 @runtime_checkable
 class PostFilter(Plugin, Protocol):
     def post_filter(self, context: Context, rejections: Mapping[int, Status], /) -> Status:
-        """Called when no host is left; may make room. Success means that the workload is retried soon."""
+        """Called when no host is left. Success means that room can be made; the workload then waits for it.
+
+        It changes nothing itself, because a what-if calls it, too. What is to be done is written to the cycle state as
+        a ``Nomination``; the scheduler hands it to its caller, who keeps the room for the workload by an earmark in the
+        ledger.
+        """
 
 
 @runtime_checkable

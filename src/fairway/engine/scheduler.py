@@ -5,27 +5,39 @@ Events go in, and instructions for the caller come out (see ``commit.instruction
 out here.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
-from fairway.engine.commit import CommitMachine, CommitPlugins, perform
-from fairway.engine.commit.instructions import ForCaller, Instruction
+from fairway.engine.commit import LATE_BIND, CommitMachine, CommitPlugins, perform
+from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, Nominate
 from fairway.engine.dependencies import Event
-from fairway.engine.fault import Fault
+from fairway.engine.fault import Fault, raised
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import CommitContext, Reads
+from fairway.engine.points import NOMINATION, CommitContext, Nomination, PreEnqueue, QueueSort, Reads
 from fairway.engine.profile import Profile
-from fairway.engine.queue import Rejection, SchedulingQueue, rejections_of
+from fairway.engine.queue import FLUSH_AFTER, Backoff, Rejection, SchedulingQueue, rejections_of
+from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 UNKNOWN_PROFILE: Final = "profile {name!r} does not exist; write one of {known}"
+SEVERAL_SORTS: Final = (
+    "profiles {profiles} have different QueueSort plugins, and a queue has one order: "
+    "enable the same one in each"
+)
+MOST_FAULTS: Final = 1000
 
 
 class Scheduler:
-    """``profile_name`` returns the profile that a workload asks for, ``host_key`` the identity of a host object."""
+    """``profile_name`` returns the profile that a workload asks for, ``host_key`` the identity of a host object.
+
+    The queue has the QueueSort plugin of the profiles, and for each workload the PreEnqueue plugins of its profile.
+    ``late_bind`` is described at ``CommitMachine``.
+    """
 
     def __init__(
         self,
@@ -33,30 +45,62 @@ class Scheduler:
         profiles: Iterable[Profile],
         profile_name: Callable[[Workload[Any]], str],
         host_key: Callable[[Any], HostKey],
-        queue: SchedulingQueue | None = None,
+        backoff: Backoff | None = None,
+        flush_after: Micros = FLUSH_AFTER,
+        late_bind: Micros = LATE_BIND,
     ) -> None:
         self._profiles = {profile.name: profile for profile in profiles}
         self._machines = {
-            name: CommitMachine(CommitPlugins.of(profile)) for name, profile in self._profiles.items()
+            name: CommitMachine(CommitPlugins.of(profile), late_bind=late_bind)
+            for name, profile in self._profiles.items()
         }
         self._profile_name, self._host_key = profile_name, host_key
         self._committing: dict[WorkloadKey, CommitMachine] = {}
+        self._unobserved: set[WorkloadKey] = set()
+        """Bound by this scheduler, while the watch may still show them without a host."""
         self._memory = AlikeMemory()
-        self.queue = queue or SchedulingQueue()
+        self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
+        sort = _common_sort(self._profiles.values())
+        self.queue = SchedulingQueue(sort=sort, gates=self._gates, backoff=backoff, flush_after=flush_after)
 
     def __len__(self) -> int:
         """Return the number of commits under way."""
         return len(self._committing)
 
-    def put(self, workload: Workload[Any], *, now: Micros) -> None:
-        """Add or update a workload that is not bound."""
+    def put(self, workload: Workload[Any], *, now: Micros) -> list[ForCaller]:
+        """Add or update a workload that is not bound.
+
+        If it changed while its commit waits, or was recreated, the commit is abandoned. A workload that this scheduler
+        bound is ignored until ``observed`` or ``delete``: the watch shows an older version.
+        """
+        key = workload.key
+        if key in self._unobserved:
+            return []
+        current = self.queue.find_key(key.namespace, key.name)
+        rest: list[ForCaller] = []
+        if current is not None and current != key:
+            rest = self.delete(current, now=now)
+        machine = self._committing.get(key)
+        commit = None if machine is None else machine.find(key)
         self.queue.put(workload, now=now)
+        if machine is not None and commit is not None and commit.context.workload != workload:
+            rest += self._perform(key, machine.abandon(key), now=now)
+        return rest
 
     def delete(self, key: WorkloadKey, *, now: Micros) -> list[ForCaller]:
         """Forget a deleted workload. What it had reserved is free again at once."""
+        self._unobserved.discard(key)
         machine = self._committing.get(key)
         rest = [] if machine is None else self._perform(key, machine.delete(key), now=now)
         self.queue.delete(key)
+        return rest
+
+    def remove_host(self, host: HostKey, *, now: Micros) -> list[ForCaller]:
+        """Try the workloads again that are being committed to a deleted host. A recreated host has another uid."""
+        rest: list[ForCaller] = []
+        for machine in self._machines.values():
+            rest += perform(self.queue, machine.remove_host(host), now=now)
+        self._forget_ended()
         return rest
 
     def on_event(self, event: Event, *, now: Micros) -> None:
@@ -77,31 +121,68 @@ class Scheduler:
         if key in self._committing:
             self.queue.done(key)
             return None, []
-        name = self._profile_name(workload)
-        profile = self._profiles.get(name)
-        if profile is None:
-            reason = UNKNOWN_PROFILE.format(name=name, known=", ".join(sorted(self._profiles)))
-            self.queue.reject(key, (Rejection(plugin="", reads=Reads(), reasons=(reason,)),), now=now)
+        profile = self._profile(workload)
+        if isinstance(profile, Rejection):
+            self.queue.reject(key, (profile,), now=now)
             return None, []
-        outcome = self._memory.run(snapshot, workload, profile, now=now)
+        try:
+            outcome = self._memory.run(snapshot, workload, profile, now=now)
+        except Exception as error:
+            fault = raised(profile.name, "cycle", error)
+            self._faults.append(fault)
+            self.queue.fail(key, str(fault), now=now)
+            return None, []
         if len(outcome.selected_rows) and not outcome.unscheduled and not outcome.status.aborts:
-            return outcome, self._start(name, workload, outcome, now=now)
+            return outcome, self._start(profile, workload, outcome, now=now)
         if rejections := rejections_of(outcome):
             self.queue.reject(key, rejections, now=now)
         else:
             self.queue.fail(key, f"{outcome.status.plugin}: {outcome.status.message}", now=now)
-        return outcome, []
+        return outcome, self._nominations(workload, outcome)
 
-    def _start(self, name: str, workload: Workload[Any], outcome: Outcome, *, now: Micros) -> list[ForCaller]:
-        machine, objects = self._machines[name], outcome.snapshot.hosts.objects
+    def preview(self, workload: Workload[Any], snapshot: Snapshot[Any], *, now: Micros) -> Outcome | None:
+        """Return what a cycle of this workload would decide, and change nothing; None if its profile does not exist."""
+        profile = self._profile(workload)
+        return None if isinstance(profile, Rejection) else cycle.run(snapshot, workload, profile, now=now)
+
+    def _profile(self, workload: Workload[Any]) -> Profile | Rejection:
+        name = self._profile_name(workload)
+        profile = self._profiles.get(name)
+        if profile is not None:
+            return profile
+        reason = UNKNOWN_PROFILE.format(name=name, known=", ".join(sorted(self._profiles)))
+        return Rejection(plugin="", reads=Reads(), reasons=(reason,))
+
+    def _gates(self, workload: Workload[Any]) -> Sequence[PreEnqueue]:
+        profile = self._profile(workload)
+        return () if isinstance(profile, Rejection) else profile.pre_enqueues
+
+    def _start(
+        self, profile: Profile, workload: Workload[Any], outcome: Outcome, *, now: Micros
+    ) -> list[ForCaller]:
+        machine = self._machines[profile.name]
         context = CommitContext(
             workload=workload,
-            hosts=tuple(self._host_key(objects[row]) for row in outcome.selected_rows.tolist()),
+            hosts=self._host_keys(outcome, outcome.selected_rows.tolist()),
             started=now,
             state=outcome.context.state.clone(),  # alike workloads share a cycle, but no commit
         )
         self._committing[workload.key] = machine
         return self._perform(workload.key, machine.start(context, now=now), now=now)
+
+    def _nominations(self, workload: Workload[Any], outcome: Outcome) -> list[ForCaller]:
+        """Return what a PostFilter plugin wants to be done to make room."""
+        if outcome.relief is None or outcome.relief.code is not Code.SUCCESS:
+            return []
+        found = outcome.context.state.find(NOMINATION, Nomination)
+        if found is None:
+            return []
+        hosts = self._host_keys(outcome, found.rows)
+        return [Nominate(workload.key, hosts, outcome.relief.plugin, found.plan)]
+
+    def _host_keys(self, outcome: Outcome, rows: Iterable[int]) -> tuple[HostKey, ...]:
+        objects = outcome.snapshot.hosts.objects
+        return tuple(self._host_key(objects[row]) for row in rows)
 
     # Results of instructions, and events from outside
 
@@ -118,6 +199,7 @@ class Scheduler:
 
     def observed(self, key: WorkloadKey, hosts: tuple[HostKey, ...], *, now: Micros) -> list[ForCaller]:
         """Report that the hub shows the workload as bound."""
+        self._unobserved.discard(key)
         if key not in self._committing:
             self.queue.done(key)
             return []
@@ -147,7 +229,8 @@ class Scheduler:
 
     def take_faults(self) -> list[Fault]:
         """Return the faults of plugins since the last call."""
-        faults = self.queue.take_faults()
+        faults = [*self._faults, *self.queue.take_faults()]
+        self._faults.clear()
         for machine in self._machines.values():
             faults += machine.take_faults()
         return faults
@@ -162,8 +245,19 @@ class Scheduler:
         machine = self._committing[key]
         if not machine.assumed(key):
             del self._committing[key]
+        self._unobserved.update(each.key for each in instructions if isinstance(each, Bound))
         return perform(self.queue, instructions, now=now)
 
     def _forget_ended(self) -> None:
         for key in [key for key, machine in self._committing.items() if not machine.assumed(key)]:
             del self._committing[key]
+
+
+def _common_sort(profiles: Iterable[Profile]) -> QueueSort | None:
+    """Return the QueueSort plugin of the profiles, which must be the same in each."""
+    sorts = {
+        profile.name: "" if profile.queue_sort is None else profile.queue_sort.name for profile in profiles
+    }
+    if len(set(sorts.values())) > 1:
+        raise ValueError(SEVERAL_SORTS.format(profiles=" and ".join(sorted(sorts))))
+    return next((profile.queue_sort for profile in profiles), None)

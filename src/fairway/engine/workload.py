@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
+from fairway.api.quantity import Notation, Quantity
 from fairway.fleet.instant import Micros
 
 LARGEST_AMOUNT = (1 << 63) - 1
@@ -17,6 +18,9 @@ INVALID_AMOUNT = "{resource}: an amount must be a whole number of milli-units, a
 
 ResourceList = Mapping[str, int]
 """Milli-units by resource: 1500 of ``cpu`` are one and a half cores. A resource that is absent counts 0."""
+
+BYTES = ("memory", "storage", "ephemeral-storage", "hugepages-")
+"""Resources in bytes; hugepages have their size in their name."""
 
 SpecT_co = TypeVar("SpecT_co", covariant=True)
 
@@ -50,6 +54,13 @@ def checked_resources(amounts: ResourceList) -> ResourceList:
     return MappingProxyType(
         {resource: min(amount, LARGEST_AMOUNT) for resource, amount in amounts.items() if amount}
     )
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Return an amount as a quantity that users write: ``1500m`` of cpu, ``16Gi`` of memory."""
+    if amount % 1000 == 0 and resource.rpartition(".")[2].startswith(BYTES):
+        return str(Quantity(amount // 1000, 0, Notation.BINARY, exact=True))
+    return str(Quantity(amount, -3, Notation.DECIMAL, exact=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

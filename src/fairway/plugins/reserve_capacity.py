@@ -1,6 +1,6 @@
 """ReserveCapacity: books the demand of a workload in the ledger, on every host that was selected for it.
 
-A Filter must read the same ledger. Otherwise a workload may be rejected here for a host while another one has room.
+``ResourcesFit(ledger=...)`` decides by the same ledger, so that no host passes the filters and is refused here.
 """
 
 from collections.abc import Mapping

@@ -11,10 +11,10 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
-from fairway.engine.ledger import Ledger
+from fairway.engine.ledger import HostAccount, Ledger
 from fairway.engine.points import Context, CycleWorkload, Raw, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
-from fairway.engine.workload import ResourceList, Workload, WorkloadKey
+from fairway.engine.workload import ResourceList, Workload, WorkloadKey, format_amount
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import Key
@@ -25,7 +25,8 @@ FIT = "ResourcesFit"
 LEAST = "LeastAllocated"
 BALANCED = "BalancedAllocation"
 
-INSUFFICIENT = "has too little {resource}: {asked} requested, {left} left (in thousandths)"
+INSUFFICIENT = "has too little {resource}: {asked} requested, {left}"
+LEFT = "{left} left"
 NO_DEMAND = "plugin {plugin} reads the demand of a Workload; got {kind}"
 
 HIGHEST = 100
@@ -55,7 +56,7 @@ class ResourcesFit(Timeless):
         who, demand = workload_of(context.workload, FIT)
         own = self._own(context, who).get(row, {})
         snapshot = context.snapshot
-        short: list[str] = []
+        short: dict[str, int] = {}
         for resource, asked in demand.items():
             if self._ledger is not None:
                 left = int(snapshot.counts(grantable(resource)).values[row]) + own.get(resource, 0)
@@ -63,8 +64,12 @@ class ResourcesFit(Timeless):
                 left = int(snapshot.counts(allocatable(resource)).values[row])
                 left -= int(snapshot.counts(requested(resource)).values[row])
             if asked > left:
-                short.append(INSUFFICIENT.format(resource=resource, asked=asked, left=max(0, left)))
-        return Status(Code.UNSCHEDULABLE, tuple(short), plugin=FIT) if short else OK
+                short[resource] = left
+        if not short:
+            return OK
+        name = snapshot.hosts.names[row]
+        account = None if self._ledger is None else self._ledger.account_named(name)
+        return Status(Code.UNSCHEDULABLE, lambda: _reasons(who, demand, short, account), plugin=FIT)
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         who, demand = workload_of(context.workload, FIT)
@@ -105,6 +110,22 @@ class ResourcesFit(Timeless):
         kept = {} if self._ledger is None else self._ledger.earmarked_for(who)
         row_of = context.snapshot.hosts.row_of
         return {row_of[host.name]: room for host, room in kept.items() if host.name in row_of}
+
+
+def _reasons(
+    who: WorkloadKey, demand: ResourceList, short: Mapping[str, int], account: HostAccount | None
+) -> tuple[str, ...]:
+    """Return a reason for each short resource, with the holders and earmarks that the ledger knows."""
+    found = {} if account is None else {each.resource: each for each in account.shortages(who, demand)}
+    reasons: list[str] = []
+    for resource, amount in short.items():
+        left = LEFT.format(left=format_amount(resource, max(0, amount)))
+        if resource in found:
+            left = found[resource].obstacles
+        reasons.append(
+            INSUFFICIENT.format(resource=resource, asked=format_amount(resource, demand[resource]), left=left)
+        )
+    return tuple(reasons)
 
 
 class _Allocation(Timeless):

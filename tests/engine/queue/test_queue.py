@@ -127,13 +127,13 @@ def test_any_of_several_rejectors_may_wake_the_workload() -> None:
     assert len(queue.on_event(RELABELLED, now=1)) == 1
 
 
-def test_rejector_that_reads_anything_wakes_on_every_change_of_a_host() -> None:
+@pytest.mark.parametrize("event", [PULLED, LESS_ROOM, RELABELLED], ids=lambda event: event.label)
+def test_rejector_that_declares_no_reads_wakes_on_every_event(event: Event) -> None:
     queue = rejected(Rejection(plugin="Custom", reads=Reads(anything=True)))
-    assert queue.on_event(PULLED, now=1) == []
-    assert len(queue.on_event(LESS_ROOM, now=1)) == 1
+    assert len(queue.on_event(event, now=1)) == 1
 
 
-def test_rejector_without_reads_is_never_requeued_by_events() -> None:
+def test_rejector_that_declares_empty_reads_is_never_requeued_by_events() -> None:
     queue = rejected(Rejection(plugin="Never", reads=Reads()))
     assert queue.on_event(ROOM, now=1) == []
     assert len(queue.on_event(Event(label="anything", wildcard=True), now=1)) == 1

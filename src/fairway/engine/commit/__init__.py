@@ -10,17 +10,19 @@ instructions that concern the queue.
 - A failure before Bind, or a certain failure of Bind, calls Unreserve of all Reserve plugins in reverse order.
 - A rejection by Reserve or Permit blames the plugin; the workload waits for an event. Later failures are errors; the
   workload is retried after its back-off.
-- A Bind whose result is unknown is *read back* from the hub before anything is undone.
+- A Bind whose result is unknown is *read back* from the hub before anything is undone. If the hub does not show it, its
+  place is kept until the request can no longer take effect (*in doubt*), and it is read back again.
 
 ``instructions`` has the values that go out, ``calls`` contains faults of plugins, and ``machine`` has the transitions.
 """
 
 from fairway.engine.commit.calls import ACTIVATE, CommitPlugins
 from fairway.engine.commit.instructions import Instruction, perform
-from fairway.engine.commit.machine import LONGEST_WAIT, CommitMachine, Phase
+from fairway.engine.commit.machine import LATE_BIND, LONGEST_WAIT, CommitMachine, Phase
 
 __all__ = [
     "ACTIVATE",
+    "LATE_BIND",
     "LONGEST_WAIT",
     "CommitMachine",
     "CommitPlugins",

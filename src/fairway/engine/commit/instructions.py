@@ -58,6 +58,16 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Nominate:
+    """A PostFilter plugin can make room on these hosts: carry out its plan. The workload waits for the room."""
+
+    key: WorkloadKey
+    hosts: tuple[HostKey, ...]
+    plugin: str
+    plan: object
+
+
+@dataclass(frozen=True, slots=True)
 class BeginBinding:
     """The workload can no longer be rejected: stop tracking events for it."""
 
@@ -89,14 +99,21 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """The attempt was abandoned: try the workload again at once."""
+
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The workload is bound or deleted: it leaves the queue."""
 
     key: WorkloadKey
 
 
-ForQueue = BeginBinding | Broadcast | Activate | Reject | Fail | Done
-ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound
+ForQueue = BeginBinding | Broadcast | Activate | Reject | Fail | Release | Done
+ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound | Nominate
 Instruction = ForQueue | ForCaller
 
 
@@ -115,6 +132,8 @@ def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Mic
                 queue.reject(key, rejections, now=now)
             case Fail(key, error):
                 queue.fail(key, error, now=now)
+            case Release(key):
+                queue.release(key, now=now)
             case Done(key):
                 queue.done(key)
             case _:

@@ -17,6 +17,7 @@ from fairway.engine.commit.instructions import (
     Instruction,
     ReadBack,
     Reject,
+    Release,
     RunBind,
     RunPostBind,
     RunPreBind,
@@ -30,6 +31,8 @@ from fairway.fleet.instant import SECOND, Micros
 
 LONGEST_WAIT: Final[Micros] = 15 * 60 * SECOND
 """Longer waits of Permit plugins are shortened to this."""
+LATE_BIND: Final[Micros] = 60 * SECOND
+"""How long a Bind request whose reply was lost may still take effect: kube-apiserver ends requests after this time."""
 
 TIMED_OUT: Final = "timed out after waiting {seconds} seconds"
 NOT_BOUND: Final = "the hub does not show the workload as bound after {plugin} raised"
@@ -45,7 +48,11 @@ class Phase(Enum):
     PRE_BIND = "PreBind"
     BIND = "Bind"
     READ_BACK = "reading back the result of Bind"
+    IN_DOUBT = "waiting until a lost Bind request can no longer take effect"
     POST_BIND = "PostBind"
+
+
+_BIND_SENT = (Phase.BIND, Phase.READ_BACK, Phase.IN_DOUBT)
 
 
 @dataclass(slots=True)
@@ -62,6 +69,8 @@ class Commit:
     """Deadlines of the Permit plugins that have not approved yet, in the order of the profile."""
     plugin: str = ""
     """The plugin that runs."""
+    certain: bool = False
+    """Whether a Bind request whose reply was lost can no longer take effect."""
 
     @property
     def key(self) -> WorkloadKey:
@@ -69,14 +78,20 @@ class Commit:
 
 
 class CommitMachine:
-    """All commits of one profile. A workload is *assumed* from ``start`` until it is bound or given back."""
+    """All commits of one profile. A workload is *assumed* from ``start`` until it is bound or given back.
 
-    def __init__(self, plugins: CommitPlugins) -> None:
+    ``late_bind`` is how long a Bind request whose reply was lost may still take effect. Its place is kept for so long:
+    another workload in this place would overcommit the host. Use 0 if reading back makes lost requests fail, for
+    example by a write that changes the resourceVersion which they name.
+    """
+
+    def __init__(self, plugins: CommitPlugins, *, late_bind: Micros = LATE_BIND) -> None:
         self._plugins = plugins
+        self._late_bind = late_bind
         self._calls = Calls(plugins)
         self._commits: dict[WorkloadKey, Commit] = {}
         self._deadlines: Heap[WorkloadKey] = Heap()
-        """Of the shortest wait of each commit that waits for permits."""
+        """Of the shortest wait of each commit that waits for permits, and of those in doubt."""
         self._tokens = 0
 
     def __len__(self) -> int:
@@ -93,7 +108,7 @@ class CommitMachine:
         return self._calls.take_faults()
 
     def next_deadline(self) -> Micros | None:
-        """Return when the first wait times out."""
+        """Return when the first wait ends."""
         first = self._deadlines.peek()
         return None if first is None else first[0][0]
 
@@ -144,6 +159,18 @@ class CommitMachine:
             return []
         return self._unwind(commit, Fail(key, reason))
 
+    def abandon(self, key: WorkloadKey) -> list[Instruction]:
+        """Give up a commit whose workload changed; it is tried again at once. No effect once Bind runs."""
+        commit = self._commits.get(key)
+        if commit is None or commit.phase not in (Phase.PERMIT, Phase.PRE_BIND):
+            return []
+        return self._unwind(commit, Release(key))
+
+    def remove_host(self, host: HostKey) -> list[Instruction]:
+        """Abandon the commits on a deleted host. Where Bind runs already, its result decides."""
+        keys = [key for key, commit in self._commits.items() if host in commit.context.hosts]
+        return [each for key in keys for each in self.abandon(key)]
+
     def delete(self, key: WorkloadKey) -> list[Instruction]:
         """The workload is deleted: give back its place at once. No effect once it is bound."""
         commit = self._commits.get(key)
@@ -152,10 +179,16 @@ class CommitMachine:
         return self._unwind(commit, Done(key))
 
     def advance(self, *, now: Micros) -> list[Instruction]:
-        """Reject the workloads whose shortest wait is over."""
+        """Reject the workloads whose shortest wait is over, and read back those in doubt a last time."""
         instructions: list[Instruction] = []
         while (first := self._deadlines.peek()) is not None and first[0][0] <= now:
-            instructions += self._timed_out(self._commits[first[1]])
+            commit = self._commits[first[1]]
+            if commit.phase is Phase.IN_DOUBT:
+                self._deadlines.discard(commit.key)
+                commit.certain = True
+                instructions += self._read_back(commit)
+            else:
+                instructions += self._timed_out(commit)
         return instructions
 
     def finished(self, key: WorkloadKey, token: int, result: object, *, now: Micros) -> list[Instruction]:
@@ -202,7 +235,7 @@ class CommitMachine:
             return [Done(key)]
         if commit.phase is Phase.POST_BIND:
             return []
-        if commit.phase in (Phase.BIND, Phase.READ_BACK) and set(hosts) == set(commit.context.hosts):
+        if commit.phase in _BIND_SENT and set(hosts) == set(commit.context.hosts):
             return self._bound(commit, now)
         return self._unwind(commit, Done(key))
 
@@ -211,13 +244,18 @@ class CommitMachine:
     ) -> list[Instruction]:
         """Report what was read back under this token; None if the workload is not bound.
 
-        Only this ends a Bind with an unknown result: a cache may show the workload as it was before.
+        Only this ends a Bind with an unknown result: a cache may show the workload as it was before. The place of a
+        workload that is not bound is kept until the request can no longer take effect, and it is then read back again.
         """
         commit = self._running(key, token)
         if commit is None:
             return []
         if hosts is not None:
             return self.observed(key, hosts, now=now)
+        if self._late_bind and not commit.certain:
+            self._enter(commit, Phase.IN_DOUBT, commit.step, commit.plugin)
+            self._deadlines.push(key, (now + self._late_bind,))
+            return []
         return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
 
     def _waiting(self, key: WorkloadKey) -> Commit | None:
@@ -302,6 +340,7 @@ class CommitMachine:
 
     def _bound(self, commit: Commit, now: Micros) -> list[Instruction]:
         commit.since = now
+        self._deadlines.discard(commit.key)
         return [
             Done(commit.key),
             Bound(commit.key, commit.context.hosts),

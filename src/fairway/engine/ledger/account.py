@@ -75,6 +75,12 @@ class HostAccount:
         own = self.kept_room(who) if self.earmarks else _NOTHING
         return {resource: max(0, left + own.get(resource, 0)) for resource, left in self.free().items()}
 
+    def shortages(self, who: WorkloadKey, growth: ResourceList) -> tuple[Shortage, ...]:
+        """Return what is in the way of granting a workload so much more; nothing if it is grantable."""
+        grantable = self.grantable(who)
+        short = [each for each, asked in growth.items() if asked > grantable.get(each, 0)]
+        return tuple(self._shortage(who, each, growth[each], grantable) for each in short)
+
     def free(self) -> dict[str, int]:
         """Return what is left for a workload without earmarks; below 0 where more is used than there is."""
         if self.capacity is None:
@@ -120,12 +126,8 @@ class HostAccount:
             for resource, amount in amounts.items()
             if amount > held.get(resource, 0)
         }
-        if growth:
-            grantable = self.grantable(who)
-            short = [each for each, asked in growth.items() if asked > grantable.get(each, 0)]
-            if short:
-                shortages = (self._shortage(who, each, growth[each], grantable) for each in short)
-                raise InsufficientCapacity(self.host, who, shortages)
+        if growth and (shortages := self.shortages(who, growth)):
+            raise InsufficientCapacity(self.host, who, shortages)
         old = self.reservations.get(who)
         reservation = Reservation(amounts, recorded if old is None else old.recorded)
         return self.restore(who, reservation)._consumed(who, growth)

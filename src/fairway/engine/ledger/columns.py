@@ -11,25 +11,24 @@ from fairway.fleet.table import Table
 
 
 class LedgerColumns:
-    """Writes the changed cells with every transaction: the next snapshot has what the last commit reserved."""
+    """Writes the changed cells with every transaction: the next snapshot has what the last commit reserved.
+
+    Filter and Reserve then decide by the same amounts, provided that a recreated host, which has another uid, is
+    replaced in the table and in the ledger (``remove_host`` and ``set_capacity``) before the next cycle.
+    """
 
     def __init__(self, ledger: Ledger, table: Table[Any]) -> None:
-        self._table = table
-        self._current: dict[str, HostKey] = {}
-        """The host that has a name now. One that was recreated has another uid, and its own account."""
+        self._ledger, self._table = ledger, table
         self._written: dict[str, frozenset[Key]] = {}
         ledger.follow(self._write)
 
-    def _write(self, host: HostKey, account: HostAccount | None) -> None:
-        if account is None or account.capacity is None:
-            if self._current.get(host.name) == host:
-                del self._current[host.name]
-                self._table.set_amounts(host.name, dict.fromkeys(self._written.pop(host.name), 0))
-            return
-        self._current[host.name] = host
-        amounts = {grantable(resource): max(-LARGEST, left) for resource, left in account.free().items()}
-        if account.earmarks:
-            amounts |= {earmarked(resource): room for resource, room in account.kept_room().items()}
+    def _write(self, host: HostKey, _account: HostAccount | None) -> None:
+        account = self._ledger.account_named(host.name)
+        amounts: dict[Key, int] = {}
+        if account is not None:
+            amounts = {grantable(resource): max(-LARGEST, left) for resource, left in account.free().items()}
+            if account.earmarks:
+                amounts |= {earmarked(resource): room for resource, room in account.kept_room().items()}
         written = self._written.get(host.name)
         if written is None or written != amounts.keys():
             gone = written - amounts.keys() if written else ()

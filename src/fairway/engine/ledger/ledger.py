@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, TypeVar
 
+from fairway.engine.dependencies import Event
 from fairway.engine.ledger.account import Earmark, HostAccount, Recorded, Reservation
 from fairway.engine.ledger.refusal import (
     LEDGER_CHANGED,
@@ -16,7 +17,10 @@ from fairway.engine.ledger.refusal import (
     StaleEpoch,
 )
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
 from fairway.fleet.instant import Micros
+from fairway.fleet.resources import earmarked, grantable
 
 SubjectT = TypeVar("SubjectT", WorkloadKey, str)
 PromiseT = TypeVar("PromiseT", Reservation, Earmark)
@@ -152,6 +156,7 @@ class Transaction(_View):
         self._epoch = epoch
         self.entries: tuple[Entry, ...] = ()
         """After the commit: what to persist, in this order, before acting on it."""
+        self._before: dict[HostKey, HostAccount | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -168,10 +173,28 @@ class Transaction(_View):
         self._check_open()
         ledger, self._ledger = self._ledger, None
         assert ledger is not None
+        self._before = {host: ledger.account(host) for host in self._changed}
         self.entries = ledger._apply(self._changed, epoch=self._epoch, generation=self._generation)
 
     def discard(self) -> None:
         self._ledger = None
+
+    def event(self, label: str, *, excluded: WorkloadKey | None = None) -> Event | None:
+        """Return the committed change of what is grantable, for the scheduling queue; None if there is none.
+
+        Report it for changes from outside, such as observed use and capacity. The commit reports what it gives back.
+        """
+        columns: dict[Key, Direction] = {}
+        hosts: set[str] = set()
+        for host, before in self._before.items():
+            changed = _grantable_changes(before, self._changed[host])
+            if changed:
+                hosts.add(host.name)
+                for key, direction in changed.items():
+                    columns[key] = columns.get(key, Direction.NONE) | direction
+        if not hosts:
+            return None
+        return Event(label=label, hosts=frozenset(hosts), columns=columns, excluded=excluded)
 
     def journal(self) -> tuple[Entry, ...]:
         """Return the entries that have no object of their own. Append them to the journal as one record."""
@@ -192,6 +215,8 @@ class Ledger:
         self._accounts: dict[HostKey, HostAccount] = {}
         self._earmarked: set[HostKey] = set()
         """Hosts with earmarks."""
+        self._current: dict[str, HostKey] = {}
+        """The host of known capacity that has a name now. A recreated one has another uid, and its own account."""
         self._followers: list[Callable[[HostKey, HostAccount | None], None]] = []
         self._lent = False
         """Whether a speculative copy reads ``_accounts``, which must then be copied before it changes."""
@@ -214,6 +239,11 @@ class Ledger:
 
     def account(self, host: HostKey) -> HostAccount | None:
         return self._accounts.get(host)
+
+    def account_named(self, name: str) -> HostAccount | None:
+        """Return the account of the host that has a name now, if its capacity is known."""
+        host = self._current.get(name)
+        return None if host is None else self._accounts[host]
 
     def hosts(self) -> Iterable[HostKey]:
         return self._accounts.keys()
@@ -285,7 +315,15 @@ class Ledger:
             accounts[entry.host] = _restored(account, entry)
         ledger._accounts = {host: _with_freed(account) for host, account in accounts.items()}
         ledger._earmarked = {host for host, account in accounts.items() if account.earmarks}
+        for host, account in accounts.items():
+            ledger._name(host, account)
         return ledger
+
+    def _name(self, host: HostKey, account: HostAccount | None) -> None:
+        if account is not None and account.capacity is not None:
+            self._current[host.name] = host
+        elif self._current.get(host.name) == host:
+            del self._current[host.name]
 
     def _apply(
         self, changed: Mapping[HostKey, HostAccount | None], *, epoch: int, generation: int
@@ -309,11 +347,24 @@ class Ledger:
                 self._earmarked.add(host)
             else:
                 self._earmarked.discard(host)
+            self._name(host, account)
         self.generation += 1
         for follower in self._followers:
             for host, account in changed.items():
                 follower(host, account)
         return tuple(sorted(entries, key=_persistence_order))
+
+
+def _grantable_changes(old: HostAccount | None, new: HostAccount | None) -> dict[Key, Direction]:
+    changed: dict[Key, Direction] = {}
+    for column, was, now in (
+        (grantable, {} if old is None else old.free(), {} if new is None else new.free()),
+        (earmarked, {} if old is None else old.kept_room(), {} if new is None else new.kept_room()),
+    ):
+        for resource in was.keys() | now.keys():
+            if (left := now.get(resource, 0)) != (before := was.get(resource, 0)):
+                changed[column(resource)] = Direction.UP if left > before else Direction.DOWN
+    return changed
 
 
 def _difference(old: HostAccount, new: HostAccount, epoch: int) -> Iterator[Entry]:

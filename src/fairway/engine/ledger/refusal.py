@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fairway.engine.errors import EngineError
-from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.engine.workload import HostKey, WorkloadKey, format_amount
 
 MOST_HOLDERS = 5
 """Holders that a message names, the largest first."""
@@ -40,19 +40,27 @@ class Shortage:
     """Id, beneficiary and amount of room that is kept for others."""
 
     def __str__(self) -> str:
+        return f"{self._amount(self.asked)} {self.resource}: {self.obstacles}"
+
+    @property
+    def obstacles(self) -> str:
+        """What is left, and what is in the way."""
         if self.capacity is None:
-            return f"{self.asked} {self.resource}: {UNKNOWN_CAPACITY}"
-        words = [f"{self.asked} {self.resource}: {self.grantable} of {self.capacity} left"]
+            return UNKNOWN_CAPACITY
+        words = [f"{self._amount(self.grantable)} of {self._amount(self.capacity)} left"]
         if self.holders:
-            shown = [f"{name} {amount}" for name, amount in self.holders[:MOST_HOLDERS]]
+            shown = [f"{name} {self._amount(amount)}" for name, amount in self.holders[:MOST_HOLDERS]]
             rest = self.holders[MOST_HOLDERS:]
             if rest:
-                shown.append(f"{len(rest)} more {sum(amount for _, amount in rest)}")
+                shown.append(f"{len(rest)} more {self._amount(sum(amount for _, amount in rest))}")
             words.append(f"held by {', '.join(shown)}")
         if self.earmarks:
-            kept = (f"{beneficiary} {amount} ({id_})" for id_, beneficiary, amount in self.earmarks)
+            kept = (f"{who} {self._amount(amount)} ({id_})" for id_, who, amount in self.earmarks)
             words.append(f"kept for {', '.join(kept)}")
         return "; ".join(words)
+
+    def _amount(self, amount: int) -> str:
+        return format_amount(self.resource, amount)
 
 
 class InsufficientCapacity(LedgerError):

@@ -23,10 +23,11 @@ events that arrive while workloads are being tried. ``rejections`` finds the rej
 from fairway.engine.queue.backoff import Backoff, RetryLimit
 from fairway.engine.queue.entry import Explanation, Rejection, State
 from fairway.engine.queue.plugins import PrioritySort
-from fairway.engine.queue.queue import SchedulingQueue
+from fairway.engine.queue.queue import FLUSH_AFTER, SchedulingQueue
 from fairway.engine.queue.rejections import rejections_of
 
 __all__ = [
+    "FLUSH_AFTER",
     "Backoff",
     "Explanation",
     "PrioritySort",

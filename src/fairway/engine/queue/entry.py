@@ -11,7 +11,7 @@ from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.direction import Direction
 from fairway.fleet.instant import Micros
 
-ANYTHING = "any change of a host"
+ANYTHING = "any change"
 OWN_CHANGE = "a change of its own spec"
 _CHANGES = {Direction.UP: "increases", Direction.DOWN: "decreases", Direction.ANY: "changes"}
 

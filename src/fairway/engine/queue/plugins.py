@@ -1,7 +1,7 @@
 """The plugins of the queue, called so that a fault of one harms no other workload."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairway.engine.fault import Fault, nonsense, raised
@@ -26,11 +26,11 @@ class PrioritySort:
 
 
 class QueuePlugins:
-    """One QueueSort plugin, and the PreEnqueue plugins in the order of the profile."""
+    """One QueueSort plugin, and the PreEnqueue plugins of each workload in the order of its profile."""
 
-    def __init__(self, *, sort: QueueSort, gates: Sequence[PreEnqueue]) -> None:
+    def __init__(self, *, sort: QueueSort, gates: Callable[[Workload[Any]], Sequence[PreEnqueue]]) -> None:
         self._sort = sort
-        self._gates = tuple(gates)
+        self._gates = gates
         self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
 
     def take_faults(self) -> list[Fault]:
@@ -53,7 +53,8 @@ class QueuePlugins:
 
     def objection(self, workload: Workload[Any], *, last: str) -> Rejection | None:
         """Return the first objection to queueing, starting with the plugin that objected last. A fault is one, too."""
-        for gate in sorted(self._gates, key=lambda each: each.name != last) if self._gates else ():
+        gates = self._gates(workload)
+        for gate in sorted(gates, key=lambda each: each.name != last) if gates else ():
             status = self._status(gate, workload)
             if status.code is not Code.SUCCESS:
                 reads = self._reads(gate, workload)

@@ -1,7 +1,7 @@
 """The transitions of the scheduling queue."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fairway.engine.dependencies import Dependencies, DependencyIndex, Event
@@ -49,15 +49,19 @@ class SchedulingQueue:
         self,
         *,
         sort: QueueSort | None = None,
-        gates: Sequence[PreEnqueue] = (),
+        gates: Sequence[PreEnqueue] | Callable[[Workload[Any]], Sequence[PreEnqueue]] = (),
         backoff: Backoff | None = None,
         retries: RetryLimit | None = None,
         flush_after: Micros = FLUSH_AFTER,
     ) -> None:
-        """``retries`` limits the retries after errors of all workloads together."""
+        """``gates`` are the PreEnqueue plugins of all workloads, or return those of one. ``retries`` limits the retries
+        after errors of all workloads together."""
         if flush_after <= 0:
             raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
-        self._plugins = QueuePlugins(sort=sort or PrioritySort(), gates=gates)
+        same = () if callable(gates) else tuple(gates)
+        self._plugins = QueuePlugins(
+            sort=sort or PrioritySort(), gates=gates if callable(gates) else lambda _: same
+        )
         self._backoff_policy = backoff or Backoff()
         self._retries = retries
         self._flush_after = flush_after
@@ -129,6 +133,11 @@ class SchedulingQueue:
             entry.deleted = True
         else:
             self._remove(entry)
+
+    def find_key(self, namespace: str, name: str) -> WorkloadKey | None:
+        """Return the workload that has this name now."""
+        entry = self._entries.get((namespace, name))
+        return None if entry is None else entry.key
 
     def ready(self, *, now: Micros) -> list[WorkloadKey]:
         """Return the active workloads, in no order."""

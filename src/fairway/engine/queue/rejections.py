@@ -12,6 +12,8 @@ from fairway.fleet.bitmap import Bits, count, rows_of
 
 HOSTS_REJECTED = "rejects {count} of {candidates} hosts"
 NO_HOSTS = "there are no hosts"
+TOO_FEW = "{count} hosts are feasible, {wanted} are wanted"
+NOT_CHOSEN = "chose {count} of {feasible} feasible hosts, {wanted} are wanted"
 
 
 def rejections_of(outcome: Outcome) -> tuple[Rejection, ...]:
@@ -31,8 +33,12 @@ def rejections_of(outcome: Outcome) -> tuple[Rejection, ...]:
         blamed = (each for each in outcome.profile.pre_filters if each.plugin.name == status.plugin)
         reads = EVERYTHING if (each := next(blamed, None)) is None else _reads(each.reader, outcome.context)
         return (Rejection(plugin=status.plugin, reads=reads, reasons=status.reasons),)
-    empty = Rejection(plugin=outcome.profile.name, reads=EVERYTHING, reasons=(NO_HOSTS,))
-    return tuple(_rejections(outcome)) or (empty,)
+    found = tuple(_rejections(outcome))
+    if found:
+        return found
+    feasible = len(outcome.details.rows)
+    reason = TOO_FEW.format(count=feasible, wanted=outcome.context.workload.wanted) if feasible else NO_HOSTS
+    return (Rejection(plugin=outcome.profile.name, reads=EVERYTHING, reasons=(reason,)),)
 
 
 def _rejections(outcome: Outcome) -> Iterator[Rejection]:
@@ -55,6 +61,13 @@ def _rejections(outcome: Outcome) -> Iterator[Rejection]:
                 pending=_is_pending(each, context, before & ~stage.survivors),
             )
         before = stage.survivors
+    chooser, feasible = outcome.chooser, len(details.rows)
+    if chooser is not None and not chooser.by_rank and feasible and outcome.unscheduled:
+        # A choice that is not by rank may depend on any column of the feasible hosts.
+        reason = NOT_CHOSEN.format(
+            count=len(outcome.selected_rows), feasible=feasible, wanted=context.workload.wanted
+        )
+        yield Rejection(plugin=chooser.plugin.name, reads=EVERYTHING, reasons=(reason,))
 
 
 def _is_pending(calls: FilterCalls, context: Context, rejected: Bits) -> bool:
