@@ -26,6 +26,7 @@ from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.clusters.scores import SILENT
 from fairway.fleet.instant import to_micros
+from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
 
@@ -168,6 +169,7 @@ trusts = st.fixed_dictionaries(
             ]
         ),
         EXPIRED_SCORES: st.sampled_from(["absent", "absent", "present", "nonsense"]),
+        SCORE_DEBITS: st.sampled_from(["default/cpu=-7", "default/mem=+3,default/cpu=0", "default/cpu=5"]),
     },
 )
 """Annotations of placements about missing and expired scores."""

@@ -1,6 +1,7 @@
 """Laws of the cycle: it does not matter how it is computed, whether anyone watches, or in which order things came."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import hypothesis.strategies as st
@@ -28,6 +29,7 @@ from fairway.testing import builders
 from fairway.whatif.world import World
 from strategies import (
     EXPRESSIONS,
+    NAMES,
     NOW_MICROS,
     ODD_AMOUNTS,
     SETS,
@@ -74,11 +76,39 @@ def seen(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-@given(objects=worlds(), placement=placements())
+@dataclass(frozen=True)
+class Debit:
+    placement: str
+    cluster: str
+    change: int
+
+
+debits = st.builds(
+    Debit,
+    placement=st.sampled_from(["p1", "other"]),
+    cluster=st.sampled_from(NAMES),
+    change=st.integers(-9, 9),
+)
+
+
+def apply_to(world: World, thing: object) -> None:
+    if isinstance(thing, Debit):
+        deltas = {("default", "cpu"): thing.change, ("default", "mem"): 1}
+        world.fleet.debit(("ns1", thing.placement), [thing.cluster], deltas)
+    else:
+        world.put(thing)
+
+
+@given(objects=worlds(), placement=placements(), debited=st.lists(debits, max_size=3))
 @EXAMPLES
-def test_whole_fleet_form_agrees_with_per_host_form(objects: list[object], placement: Placement) -> None:
+def test_whole_fleet_form_agrees_with_per_host_form(
+    objects: list[object], placement: Placement, debited: list[Debit]
+) -> None:
     workload = PlacementWorkload(placement)
-    snapshot = World(objects).fleet.snapshot()
+    world = World(objects)
+    for each in debited:
+        apply_to(world, each)
+    snapshot = world.fleet.snapshot()
     fast = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
     slow = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
     assert seen(fast) == seen(slow)
@@ -170,11 +200,18 @@ def test_an_expression_sees_no_more_of_a_cluster_than_it_reads(objects: list[obj
 changes = st.one_of(clusters(), scores(), cluster_scores(), decisions())
 
 
+def identity_or_debit(thing: object) -> object:
+    return thing if isinstance(thing, Debit) else identity(thing)
+
+
 @given(
     objects=worlds(),
     placement=placements(),
     steps=st.lists(
-        st.tuples(st.lists(changes, max_size=2, unique_by=identity), st.sampled_from([0, 0, 3, 30])),
+        st.tuples(
+            st.lists(st.one_of(changes, debits), max_size=2, unique_by=identity_or_debit),
+            st.sampled_from([0, 0, 3, 30]),
+        ),
         max_size=6,
     ),
 )
@@ -190,7 +227,7 @@ def test_remembered_cycles_agree_with_fresh_ones(
     memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
     for things, seconds in steps:
         for thing in things:
-            world.put(thing)
+            apply_to(world, thing)
         now += seconds * SECOND
         remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
         fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)

@@ -230,6 +230,7 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool, live: bool)
     for name, why, score in placed.found.outcome.reasons():
         if len(rows) == SHOWN_WITH_REASONS and not everything:
             break
+        why = "; ".join((why, *_score_notes(placed.found, name)))
         rows.append({"cluster": name, "score": score, "group": groups.get(name, ""), "why": why})
     if rows:
         grouped = {"group": "Group"} if groups else {}
@@ -239,6 +240,15 @@ def _print_reasons(placed: Placed, *, first: bool, everything: bool, live: bool)
         say(f"  {MORE.format(count=placed.found.selected - len(rows))} (--all shows them)")
     for line in _notes(placed, everything=everything):
         say(f"  {line}")
+
+
+def _score_notes(found: "Verdict", cluster: str) -> Iterator[str]:
+    """Yield what prioritizers note about valid scores of a cluster, such as debits."""
+    from fairway.engine.trace import Trace
+
+    for part in Trace(found.outcome).host(cluster).contributions:
+        if part.known and part.note:
+            yield f"{part.plugin}: {part.note}"
 
 
 def _groups(found: "Verdict") -> dict[str, str]:

@@ -22,6 +22,9 @@ class Debits:
     def __len__(self) -> int:
         return sum(map(len, self._by_cluster.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._by_cluster)
+
     def clusters(self) -> Iterator[str]:
         return iter(self._by_cluster)
 

@@ -1,6 +1,7 @@
 """ManagedClusters as a table, with the sets, bindings, scores and decisions that placements read."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from fairway.api.cluster import ManagedCluster
@@ -232,7 +233,7 @@ class Fleet(Table[ManagedCluster]):
                             decisions.outsiders.pop(cluster, None)
             fewer, more = DOWN if before else 0, UP if after else 0
             changed[cells.DECISIONS] = Direction(fewer | more)
-            if len(self._debits):
+            if self._debits:
                 changed.update(dict.fromkeys(self._release_debits(old, before), ANY))
         for source in (old, holding):
             if source is not None and source.owner is not None:
@@ -246,6 +247,7 @@ class Fleet(Table[ManagedCluster]):
         """Expect a placement's new decisions to change scores of these clusters, until the scores are published."""
         debited: dict[int, str] = {}
         changed: set[Key] = set()
+        deltas = {key: delta for key, delta in deltas.items() if delta}
         for cluster in clusters:
             if (row := self._hosts.row_of.get(cluster)) is not None:
                 changed |= self._put_debit(cluster, owner, deltas)
@@ -253,6 +255,29 @@ class Fleet(Table[ManagedCluster]):
         if not changed:
             return NOTHING
         return self._record(Change(tuple(debited), dict.fromkeys(changed, ANY), tuple(debited.values())))
+
+    @contextmanager
+    def selecting(self, owner: Owner, deltas: Deltas) -> Iterator[None]:
+        """Debit the clusters that a placement's decisions name after the block and did not name before it.
+
+        Clusters that only moved to another page keep their debits.
+        """
+        if not deltas and not self._debits:
+            yield
+            return
+        before = {
+            cluster: self._debits.of(cluster).get(owner, {}) for cluster in self._decisions.counted(owner)
+        }
+        yield
+        for cluster in tuple(self._decisions.counted(owner)):
+            wanted = before.get(cluster, deltas)
+            if self._debits.of(cluster).get(owner, {}) != wanted:
+                self.debit(owner, (cluster,), wanted)
+
+    def forget_debits(self, owner: Owner) -> Change:
+        """Drop all debits of a placement."""
+        clusters = [each for each in self._debits.clusters() if owner in self._debits.of(each)]
+        return self.debit(owner, clusters, {})
 
     def _release_debits(self, old: Holding | None, before: Iterable[str]) -> set[Key]:
         """Drop a placement's debits of clusters that its decisions no longer name."""

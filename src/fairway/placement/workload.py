@@ -152,7 +152,8 @@ def _scores(placement: Placement, owner: tuple[str, str], trust: Trust) -> Itera
                 raise _RefusedError(ADDON_NEEDED)
             resource, score = coordinate.addOn.resourceName, coordinate.addOn.scoreName
             missing = trust.addon(resource, score)
-            addon = AddOnScore(resource=resource, score=score, missing=missing)
+            debits = (resource, score) in trust.debits
+            addon = AddOnScore(resource=resource, score=score, missing=missing, debits=debits)
             yield Weighted(addon, entry.weight, missing.points(entry.weight))
             continue
         name = coordinate.builtIn

@@ -2,17 +2,24 @@
 
 A missing or expired score counts 0, unless the placement's annotation says that it counts as the worst. A warning
 names expired scores.
+
+With debits, a valid score counts with the expected effect of decisions since it was published, on clusters that the
+placement has not selected: debits never move a placement.
 """
 
 from typing import Final
 
+import numpy as np
+
 from fairway.clusters import cells
-from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Timeless
+from fairway.clusters.snapshot import clusters_of
+from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status, warning
 from fairway.fleet.bitmap import Mask, Rows
-from fairway.fleet.column import NEVER
+from fairway.fleet.column import NEVER, Key
 from fairway.fleet.instant import Micros
 from fairway.plugins import trust
+from fairway.plugins.score_debits import describe_debit
 from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, MISSING_SCORE, SILENCED, Missing
 
 EXPIRED: Final = "AddOnPlacementScores {scores} expired"
@@ -23,13 +30,16 @@ STAND_IN: Final = "{why}, so its values are not those of its provider"
 
 class AddOnScore(Timeless):
     """With ``missing`` WORST, clusters without a valid score have none, and the profile's default counts. Otherwise
-    they count 0."""
+    they count 0. ``debits``: whether debits of other placements count."""
 
-    def __init__(self, *, resource: str, score: str, missing: Missing = Missing.ZERO) -> None:
+    def __init__(
+        self, *, resource: str, score: str, missing: Missing = Missing.ZERO, debits: bool = False
+    ) -> None:
         self.name = f"AddOn/{resource}/{score}"
         self.resource, self.score_name = resource, score
         self._column = (cells.SCORE, resource, score)
         self._worst = missing is Missing.WORST
+        self._debit_column = (cells.DEBIT, resource, score) if debits else None
 
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
         return self.caution(context, self.doubtful(context, rows))
@@ -54,8 +64,11 @@ class AddOnScore(Timeless):
     def score(self, context: Context, row: int, /) -> int | None:
         column = context.snapshot.score_column(self._column)
         if self._worst:
-            return None if self._why_missing(context, row) else int(column.values[row])
-        return 0 if column.expires[row] < context.now else int(column.values[row])
+            if self._why_missing(context, row):
+                return None
+        elif column.expires[row] < context.now or not column.present[row]:
+            return 0
+        return int(column.values[row]) + self._debit(context, row)
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         column = context.snapshot.score_column(self._column)
@@ -63,19 +76,51 @@ class AddOnScore(Timeless):
         if self._worst:
             known = column.present[rows]
             known &= ~trust.lapsed(context.snapshot, self.resource, rows, now=context.now)
+            if self._debit_column is not None:
+                values += self._debits(context, rows)
             return Raw(values, None if known.all() else known)
+        if self._debit_column is not None:
+            values += self._debits(context, rows) * column.present[rows]
         if column.earliest() < context.now:
             values[column.expires[rows] < context.now] = 0
         return Raw(values)
 
+    def _debit(self, context: Context, row: int) -> int:
+        if self._debit_column is None:
+            return 0
+        snapshot, workload = clusters_of(context.snapshot), context.workload
+        held = snapshot.decisions.counted((workload.namespace, workload.name))
+        return (
+            0 if snapshot.hosts.names[row] in held else int(snapshot.counts(self._debit_column).values[row])
+        )
+
+    def _debits(self, context: Context, rows: Rows) -> Scores:
+        assert self._debit_column is not None
+        snapshot, workload = clusters_of(context.snapshot), context.workload
+        debits: Scores = snapshot.counts(self._debit_column).values[rows]
+        held = snapshot.held((workload.namespace, workload.name))
+        if len(held) and len(rows):
+            at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
+            debits[at[rows[at] == held]] = 0
+        return debits
+
     def remark(self, context: Context, row: int, /) -> str:
         why = self._why_missing(context, row)
         if not why:
-            return ""
+            return self._remark_debit(context, row)
         if self._worst:
             return COUNTS_WORST.format(why=why)
         silent = why == SILENCED.format(resource=self.resource)
         return (STAND_IN if silent else COUNTS_ZERO).format(why=why)
+
+    def _remark_debit(self, context: Context, row: int) -> str:
+        if not (delta := self._debit(context, row)):
+            return ""
+        snapshot = clusters_of(context.snapshot)
+        debits = snapshot.debits.of(snapshot.hosts.names[row]).values()
+        count = sum((self.resource, self.score_name) in each for each in debits)
+        value = int(snapshot.score_column(self._column).values[row])
+        return describe_debit(value=value, delta=delta, count=count)
 
     def knows(self, context: Context, rows: Rows, /) -> Mask:
         column = context.snapshot.score_column(self._column)
@@ -89,10 +134,17 @@ class AddOnScore(Timeless):
     def _why_missing(self, context: Context, row: int) -> str:
         return trust.why_missing(context.snapshot, self.resource, self.score_name, row, now=context.now)
 
-    def reads(self, _context: Context, /) -> Reads:
+    def reads(self, context: Context, /) -> Reads:
+        columns: set[Key] = {self._column}
         if self._worst:
-            return Reads(cells=frozenset({self._column, (cells.SCORES, self.resource)}))
-        return Reads(cells=frozenset({self._column}))
+            columns.add((cells.SCORES, self.resource))
+        if self._debit_column is None:
+            return Reads(cells=frozenset(columns))
+        workload = context.workload
+        return Reads(
+            cells=frozenset({*columns, self._debit_column}),
+            shared=frozenset({(cells.OWN_DECISIONS, workload.namespace, workload.name)}),
+        )
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         expires = context.snapshot.score_column(self._column).expires[rows]

@@ -23,6 +23,7 @@ from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER
 from fairway.fleet.instant import Micros, from_micros
 from fairway.fleet.snapshot import Snapshot
+from fairway.plugins.score_debits import SCORE_DEBITS, parse_debits
 
 MISSING_SCORE: Final = "fairway.dev/missing-score"
 EXPIRED_SCORES: Final = "fairway.dev/expired-scores"
@@ -79,6 +80,8 @@ class Trust:
     """By ``resource/score``, or by a calculator's name in lower case."""
     hides_expired: bool = False
     """Whether expired objects are hidden from expressions."""
+    debits: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Change of scores, by (resource, score), that one decision is expected to cause."""
     faults: tuple[Fault, ...] = ()
 
     def addon(self, resource: str, score: str) -> Missing:
@@ -93,7 +96,8 @@ PLAIN: Final = Trust()
 
 def trust_of(annotations: Mapping[str, str]) -> Trust:
     missing, expired = annotations.get(MISSING_SCORE), annotations.get(EXPIRED_SCORES)
-    if missing is None and expired is None:
+    debited = annotations.get(SCORE_DEBITS)
+    if missing is None and expired is None and debited is None:
         return PLAIN
     faults: list[Fault] = []
     policies: dict[str, Missing] = {}
@@ -103,10 +107,13 @@ def trust_of(annotations: Mapping[str, str]) -> Trust:
             faults.append(Fault(MISSING_SCORE, fault))
     if expired not in (None, ABSENT, PRESENT):
         faults.append(Fault(EXPIRED_SCORES, WRONG_EXPIRED.format(text=expired)))
+    debits, wrong = ({}, []) if debited is None else parse_debits(debited)
+    faults.extend(Fault(SCORE_DEBITS, words) for words in wrong)
     return Trust(
         default=policies.pop("", Missing.ZERO),
         by_score=policies,
         hides_expired=expired == ABSENT,
+        debits=debits,
         faults=tuple(faults),
     )
 

@@ -78,11 +78,21 @@ class PublishScore(NumericEdit):
         return _moved(name, self.cluster, self.base, self.value)
 
     def apply(self, world: World) -> Undo:
-        source = world.fleet.snapshot().score_object(self.cluster, self.resource)
-        world.put(self.change(source))
-        if source is None:
-            return lambda: world.fleet.delete_score(self.cluster, self.resource)
-        return lambda: world.put(source)
+        snapshot = world.fleet.snapshot()
+        source = snapshot.score_object(self.cluster, self.resource)
+        debits = snapshot.debits.of(self.cluster)
+
+        def put(score: AddOnPlacementScore | None) -> None:
+            # A new version ends debits; the edit is one of the value alone.
+            if score is None:
+                world.fleet.delete_score(self.cluster, self.resource)
+            else:
+                world.put(score)
+            for owner, deltas in debits.items():
+                world.fleet.debit(owner, (self.cluster,), deltas)
+
+        put(self.change(source))
+        return lambda: put(source)
 
     def change(self, source: AddOnPlacementScore | None) -> AddOnPlacementScore:
         item = AddOnPlacementScoreItem(name=self.score, value=self.value)

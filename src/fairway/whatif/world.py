@@ -10,6 +10,7 @@ from fairway.clusters import Fleet
 from fairway.clusters import objects as fleet_objects
 from fairway.fleet.instant import Micros, from_micros
 from fairway.placement import verdict
+from fairway.placement.debits import rebuild_debits
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owners_of
 from fairway.placement.verdict import Verdict
@@ -28,6 +29,8 @@ class World:
         self._decisions: dict[str, dict[str, PlacementDecision]] = {}
         """By namespace, then name."""
         self._workloads: dict[Key, PlacementWorkload] = {}
+        self._debited = False
+        """Whether debits were rebuilt from the initial decisions; later ones are debited when they are put."""
         given = tuple(objects)
         fleet_objects.load(self.fleet, (each for each in given if not isinstance(each, PlacementDecision)))
         for each in given:
@@ -36,15 +39,20 @@ class World:
 
     def put(self, thing: object) -> None:
         """Create or replace an object; kinds that placements do not read are ignored."""
-        fleet_objects.upsert(self.fleet, thing)
         match thing:
             case PlacementDecision():
                 meta = thing.metadata
+                owner = (meta.namespace, labelled(thing))
+                debits = self.workload(owner).trust.debits if owner in self.placements else {}
+                with self.fleet.selecting(owner, debits if self._debited else {}):
+                    self.fleet.upsert_decision(thing)
                 self._decisions.setdefault(meta.namespace, {})[meta.name] = thing
             case Placement():
                 key = (thing.metadata.namespace, thing.metadata.name)
                 self.placements[key] = thing
                 self._workloads.pop(key, None)
+            case _:
+                fleet_objects.upsert(self.fleet, thing)
 
     def workload(self, key: Key) -> PlacementWorkload:
         """Raise KeyError if the placement does not exist."""
@@ -60,7 +68,18 @@ class World:
     def look(self, key: Key, *, now: Micros) -> Verdict:
         """Decide a placement without writing."""
         workload = self.workload(key)
+        self._rebuild_debits(now)
         return verdict.reach(self.fleet.snapshot(), workload, now=now)
+
+    def _rebuild_debits(self, now: Micros) -> None:
+        if self._debited:
+            return
+        self._debited = True
+        for owner in self.placements:
+            debits = self.workload(owner).trust.debits
+            if debits:
+                pages = [each for each in self.decisions(owner[0]).values() if labelled(each) == owner[1]]
+                rebuild_debits(self.fleet, owner, debits, pages, now=now)
 
     def plan(self, key: Key, found: Verdict, *, now: Micros) -> ReconcilePlan:
         """Return the writes that bring this world up to date with a verdict."""

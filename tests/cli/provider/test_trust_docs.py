@@ -70,8 +70,8 @@ def normal(text: str) -> str:
 
 
 def test_trust_page_has_output() -> None:
-    assert len(BLOCKS.findall(TEXT)) == 3
-    assert [name for name, _ in FILES.findall(TEXT)] == ["busy.yaml", "run.yaml"]
+    assert len(BLOCKS.findall(TEXT)) == 5
+    assert [name for name, _ in FILES.findall(TEXT)] == ["busy.yaml", "burst.yaml", "run.yaml"]
 
 
 @pytest.mark.parametrize(("command", "output"), BLOCKS.findall(TEXT), ids=lambda text: text[:40])

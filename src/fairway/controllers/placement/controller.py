@@ -90,6 +90,7 @@ class PlacementController(Controller):
 
     async def run(self, leadership: Leadership) -> None:
         self._term = self.queue.now()
+        self.state.rebuild_debits(now=self.clock.wall())
         self.queue.wake(self.state.records, trigger=NEW_TERM)
         try:
             async with asyncio.TaskGroup() as group:

@@ -97,14 +97,15 @@ class WriteSession:
         record.settled = None
         record.repairing = True
         fleet, names = self._state.fleet, self._writing.pages
-        for page in plan.pages:
-            names.add(page.name)
-            holding = Holding(owner=self.owner, clusters=page.clusters)
-            fleet.hold(namespace=namespace, name=page.name, holding=holding)
-        for name in self._state.own(self.owner):
-            if name not in names:
-                names.add(name)
-                fleet.hold(namespace=namespace, name=name, holding=None)
+        with fleet.selecting(self.owner, record.workload.trust.debits):
+            for page in plan.pages:
+                names.add(page.name)
+                holding = Holding(owner=self.owner, clusters=page.clusters)
+                fleet.hold(namespace=namespace, name=page.name, holding=holding)
+            for name in self._state.own(self.owner):
+                if name not in names:
+                    names.add(name)
+                    fleet.hold(namespace=namespace, name=name, holding=None)
 
     def _end(self) -> None:
         fleet, namespace = self._state.fleet, self.owner[0]

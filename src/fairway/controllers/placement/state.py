@@ -50,6 +50,7 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.placement import verdict
+from fairway.placement.debits import rebuild_debits
 from fairway.placement.dependencies import dependencies_of
 from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
 from fairway.placement.workload import PlacementWorkload
@@ -190,7 +191,10 @@ class PlacementState:
             return
         record.placement = new
         if _asks_otherwise(old, new):
+            debits = record.workload.trust.debits
             record.workload = PlacementWorkload(new)
+            if record.workload.trust.debits != debits:
+                self.fleet.forget_debits(owner)
             record.settled = None
             self._memory.forget(*owner)
             self._queue.put(new)
@@ -257,6 +261,15 @@ class PlacementState:
                 columns=change.columns,
             )
         )
+
+    def rebuild_debits(self, *, now: datetime) -> None:
+        """Use the debits that follow from the hub's decisions and scores, at the start of a term."""
+        for owner, record in self.records.items():
+            debits = record.workload.trust.debits
+            if debits:
+                rebuild_debits(
+                    self.fleet, owner, debits, self._decisions.own(owner).values(), now=to_micros(now)
+                )
 
     # Decisions
 

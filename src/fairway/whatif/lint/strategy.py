@@ -20,6 +20,7 @@ from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits
 from fairway.placement.groups import divide, group_length
 from fairway.placement.verdict import LABEL_LENGTH, NAME_TOO_LONG
+from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, trust_of
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
@@ -69,7 +70,13 @@ RULES: Final = (
 
 ANNOTATION_PREFIX: Final = "fairway.dev/"
 ON_MISCONFIGURATION: Final = "fairway.dev/on-misconfiguration"
-ANNOTATIONS: Final = frozenset({ON_MISCONFIGURATION, MISSING_SCORE, EXPIRED_SCORES})
+VALUES: Final = {
+    MISSING_SCORE: "zero, worst or exclude",
+    EXPIRED_SCORES: "absent",
+    SCORE_DEBITS: "resource/score=-5, with a sign",
+}
+"""Valid values of the annotations about scores."""
+ANNOTATIONS: Final = frozenset({ON_MISCONFIGURATION, *VALUES})
 """Annotations that Fairway reads on a Placement."""
 
 ON_MISCONFIGURED: Final = ("keep", "evict")
@@ -152,12 +159,11 @@ def _metadata(placement: Placement) -> Iterator[Finding]:
 def _values(placement: Placement) -> Iterator[Finding]:
     annotations = placement.metadata.annotations
     for fault in trust_of(annotations).faults:
-        said = "absent" if fault.annotation == EXPIRED_SCORES else "zero, worst or exclude"
         yield ANNOTATION_VALUE.at(
             placement,
             f"metadata.annotations[{fault.annotation}]",
             f"{fault.words}, so it has no effect",
-            f"write {said}, or remove the annotation",
+            f"write {VALUES[fault.annotation]}, or remove the annotation",
         )
     kept = annotations.get(ON_MISCONFIGURATION)
     if kept is not None and kept not in ON_MISCONFIGURED:

@@ -14,6 +14,7 @@ from fairway.plugins import trust
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.calculator import Calculator
 from fairway.plugins.expressions import ExpressionError, compiled
+from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE, Missing
 from fairway.whatif.lint.finding import Finding, info, warning
 from fairway.whatif.lint.scene import Scene
@@ -21,6 +22,12 @@ from fairway.whatif.lint.words import count, guess, some
 
 MISSING_UNUSED: Final = warning(
     "missing-score-unused", "The annotation names a score that the placement does not rank by."
+)
+DEBIT_ATTRACTS: Final = warning(
+    "score-debit-attracts", "A debit makes a cluster more attractive for the placement that selected it."
+)
+DEBIT_UNUSED: Final = info(
+    "score-debit-unused", "The annotation debits a score that the placement does not rank by."
 )
 EXPIRED_UNUSED: Final = info(
     "expired-scores-unused",
@@ -34,12 +41,13 @@ VACUOUS: Final = warning(
     "expression-all-vacuous", "all() over some scores of a cluster is true if it has none of them."
 )
 
-RULES: Final = (MISSING_UNUSED, EXPIRED_UNUSED, SEES_EXPIRED, VACUOUS)
+RULES: Final = (MISSING_UNUSED, DEBIT_ATTRACTS, DEBIT_UNUSED, EXPIRED_UNUSED, SEES_EXPIRED, VACUOUS)
 
 
 def check(scene: Scene) -> Iterator[Finding]:
     for placement in scene.placements:
         yield from _missing(scene, placement)
+        yield from _debits(scene, placement)
         texts = list(_expressions(placement))
         yield from _expired(scene, placement, texts)
         for path, text in texts:
@@ -75,6 +83,34 @@ def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
             "the placement ranks by no published score, so the annotation has no effect",
             "remove it, or rank by a score",
         )
+
+
+def _debits(scene: Scene, placement: Placement) -> Iterator[Finding]:
+    workload = scene.workload(placement)
+    if not workload.trust.debits or workload.profile.refusal is not None:
+        return
+    path = f"metadata.annotations[{SCORE_DEBITS}]"
+    weights: dict[str, int] = {}
+    for each in workload.profile.scores:
+        if isinstance(each.plugin, AddOnScore):
+            name = f"{each.plugin.resource}/{each.plugin.score_name}"
+            weights[name] = weights.get(name, 0) + each.weight
+    for (resource, score), change in workload.trust.debits.items():
+        name = f"{resource}/{score}"
+        if name not in weights:
+            yield DEBIT_UNUSED.at(
+                placement,
+                path,
+                f"the placement does not rank by {quote(name)}, so only other placements see the debit",
+                guess(name, set(weights), otherwise="remove it, or name a score of spec.prioritizerPolicy"),
+            )
+        elif weights[name] * change > 0:
+            yield DEBIT_ATTRACTS.at(
+                placement,
+                path,
+                f"{quote(name)} has weight {weights[name]}, so each decision attracts more placements to the cluster",
+                f"write {name}={-change:+d}",
+            )
 
 
 def _weighed(scene: Scene, placement: Placement) -> Iterator[str]:

@@ -1,0 +1,176 @@
+"""Annotation ``fairway.dev/score-debits``: decisions count before the next publication of a score measures them."""
+
+from collections import Counter
+
+import pytest
+
+from fairway.api.placement import Placement, PlacementSpec
+from fairway.engine.trace import Trace
+from fairway.plugins.score_debits import SCORE_DEBITS
+from fairway.plugins.trust import MISSING_SCORE, trust_of
+from fairway.testing.builders import addon, binding, cluster, cluster_set, placement, policy, score
+from fairway.whatif.number_edits import score_edit
+from fairway.whatif.world import World
+from strategies import NOW_MICROS
+
+CPU = ("default", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("usage/cpu=-5", {("usage", "cpu"): -5}),
+        (" hosted/count = +1 , usage/cpu=0", {("hosted", "count"): 1, ("usage", "cpu"): 0}),
+    ],
+)
+def test_score_debits_annotation_lists_signed_changes(text: str, changes: dict[tuple[str, str], int]) -> None:
+    found = trust_of({SCORE_DEBITS: text})
+    assert found.debits == changes
+    assert not found.faults
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "usage/cpu=5",
+            "'usage/cpu=5' is not a score and a signed change: write resource/score=-5 if a decision",
+        ),
+        ("usage=-5", "'usage=-5' is not a score and a signed change"),
+        ("", "'' is not a score and a signed change"),
+        ("usage/cpu=-101", "'usage/cpu=-101' is out of range: a change must be between -100 and +100"),
+        ("usage/cpu=-5,usage/cpu=-6", "'usage/cpu=-6' repeats a score"),
+    ],
+)
+def test_invalid_score_debit_is_reported_and_has_no_effect(text: str, words: str) -> None:
+    found = trust_of({SCORE_DEBITS: f"other/valid=-1,{text}"})
+    assert len(found.faults) == 1
+    assert str(found.faults[0]).startswith(f"annotation {SCORE_DEBITS}: {words}")
+    assert ("other", "valid") in found.debits
+    assert found.debits.get(("usage", "cpu"), -5) == -5
+
+
+def identical(
+    name: str,
+    debits: str | None = "default/cpu=-5",
+    weight: int = 1,
+    *,
+    missing: str = "zero",
+) -> Placement:
+    """A placement that ranks by one score only."""
+    spec = PlacementSpec(numberOfClusters=1, prioritizerPolicy=policy(addon("cpu", weight), mode="Exact"))
+    own = {} if debits is None else {SCORE_DEBITS: debits}
+    return placement(name, spec=spec, annotations={**own, MISSING_SCORE: missing})
+
+
+def world_of(scores: dict[str, int], *placements: Placement) -> World:
+    clusters = [cluster(name) for name in ("a", "b", "c")]
+    published = [score(name, {"cpu": value}) for name, value in scores.items()]
+    return World([cluster_set("default"), binding("default"), *clusters, *published, *placements])
+
+
+def place(world: World, name: str) -> str:
+    (selected,) = world.place(("ns1", name), now=NOW_MICROS).outcome.selected
+    return selected
+
+
+def totals(world: World, name: str) -> dict[str, int]:
+    return world.look(("ns1", name), now=NOW_MICROS).outcome.totals_by_name()
+
+
+def test_decision_lowers_the_score_for_later_placements() -> None:
+    world = world_of({"a": 80, "b": 77, "c": 10}, *(identical(f"p{at}") for at in range(5)))
+    assert [place(world, f"p{at}") for at in range(4)] == ["a", "b", "a", "b"]
+    assert totals(world, "p4") == {"a": 70, "b": 67, "c": 10}
+
+
+def test_debit_of_a_count_with_negative_weight_raises_it() -> None:
+    world = world_of(
+        {"a": 3, "b": 4, "c": 4}, *(identical(f"p{at}", "default/cpu=+1", -1) for at in range(6))
+    )
+    assert [place(world, f"p{at}") for at in range(5)] == ["a", "a", "b", "c", "a"]
+    assert totals(world, "p5") == {"a": -6, "b": -5, "c": -5}
+
+
+def test_debits_below_the_scale_still_order_clusters() -> None:
+    world = world_of({"a": -90, "b": -95}, *(identical(f"p{at}", "default/cpu=-50") for at in range(4)))
+    assert [place(world, f"p{at}") for at in range(4)] == ["c", "c", "c", "c"], "a missing score has no debit"
+    world = world_of({"a": 0, "b": 0, "c": 0}, *(identical(f"p{at}", "default/cpu=-100") for at in range(6)))
+    assert Counter(place(world, f"p{at}") for at in range(6)) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_placement_without_the_annotation_sees_and_makes_no_debits() -> None:
+    world = world_of({"a": 80, "b": 78}, identical("p0"), identical("p1", None), identical("p2"))
+    assert place(world, "p0") == "a"
+    assert place(world, "p1") == "a", "as OCM decides"
+    assert totals(world, "p2")["a"] == 75
+
+
+def test_zero_debit_sees_those_of_others_only() -> None:
+    watching = identical("p1", "default/cpu=0")
+    world = world_of({"a": 80, "b": 78}, identical("p0"), watching, identical("p2"))
+    assert [place(world, name) for name in ("p0", "p1")] == ["a", "b"]
+    assert totals(world, "p2") == {"a": 75, "b": 78, "c": 0}
+
+
+def test_debits_do_not_move_a_placement_from_its_cluster() -> None:
+    world = world_of({"a": 80, "b": 10}, *(identical(f"p{at}", "default/cpu=-60") for at in range(3)))
+    for at in range(2):
+        place(world, f"p{at}")
+    assert totals(world, "p0") == {"a": 80, "b": 10, "c": 0}
+    assert totals(world, "p2") == {"a": -40, "b": 10, "c": 0}
+
+
+def test_publication_ends_the_debits_of_its_cluster() -> None:
+    world = world_of({"a": 80, "b": 79}, *(identical(f"p{at}") for at in range(3)))
+    for at in range(2):
+        place(world, f"p{at}")
+    world.put(score("a", {"cpu": 60}))
+    assert totals(world, "p2") == {"a": 60, "b": 74, "c": 0}
+
+
+@pytest.mark.parametrize("missing", ["zero", "worst"])
+def test_explanation_names_published_score_and_debits(missing: str) -> None:
+    spread = [identical(f"p{at}", missing=missing) for at in range(4)]
+    world = world_of({"a": 80, "b": -10, "c": -20}, *spread)
+    for at in range(3):
+        place(world, f"p{at}")
+    trace = Trace(world.look(("ns1", "p3"), now=NOW_MICROS).outcome)
+    (part,) = trace.host("a").contributions
+    assert (part.score, part.note) == (
+        65,
+        "published 80; 3 decisions since then, expected to change it by -15",
+    )
+    assert trace.host("b").contributions[0].note == ""
+
+
+def burst(debits: str | None, *, placements: int = 500, clusters: int = 20) -> Counter[str]:
+    """Decide a burst of identical placements between two publications of the scores."""
+    names = [f"c{at:02d}" for at in range(clusters)]
+    world = World(
+        [
+            cluster_set("default"),
+            binding("default"),
+            *(cluster(name) for name in names),
+            *(score(name, {"cpu": 70}) for name in names),
+            *(identical(f"p{at:03d}", debits) for at in range(placements)),
+        ]
+    )
+    return Counter(place(world, f"p{at:03d}") for at in range(placements))
+
+
+def test_burst_of_500_placements_herds_without_debits_and_is_shared_with_them() -> None:
+    share = 500 // 20
+    assert burst(None) == {"c00": 500}
+    assert max(burst("default/cpu=-2").values()) <= share + 1
+
+
+def test_score_edit_of_a_counterfactual_keeps_debits() -> None:
+    world = world_of({"a": 80, "b": -10}, identical("p0"), identical("p1"))
+    place(world, "p0")
+    before = totals(world, "p1")
+    edit, _ = score_edit(world, "a", "default", "cpu", up=True, now=NOW_MICROS, weighed=())
+    undo = edit.apply(world)
+    assert totals(world, "p1")["a"] == 95
+    undo()
+    assert totals(world, "p1") == before
