@@ -95,8 +95,7 @@ def test_contradictory_request_is_refused_with_a_remedy(
 
 def test_policy_with_empty_quiet_hours_or_negative_sizes_is_refused() -> None:
     document = policy(
-        quietHours=[{"start": "22:00", "end": "22:00"}],
-        sizes=[{"name": "tiny", "cpu": 1, "memory": "-1Gi"}],
+        quietHours=[{"start": "22:00", "end": "22:00"}], sizes=[{"name": "tiny", "cpu": 1, "memory": "-1Gi"}]
     )
     found = {each.path: each.message for each in check(document, kind=HostingPolicy)}
     assert found == {
@@ -109,5 +108,5 @@ def test_printer_columns_show_phase_and_host_first() -> None:
     columns = {each.kind: [column.name for column in each.columns] for each in RESOURCES}
     assert columns["HostedClusterRequest"] == ["Phase", "Host", "Size", "Reason", "Message", "Age"]
     assert columns["HostingPolicy"] == [
-        *("Strategy", "Hosts", "Unknown", "Hosted", "Reserved", "Free", "Age"),
+        *("Strategy", "Hosts", "Unknown", "Hosted", "Reserved", "Free", "Age")
     ]

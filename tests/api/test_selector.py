@@ -118,22 +118,13 @@ def test_selector_explains_the_first_unmet_requirement(
 @pytest.mark.parametrize(
     ("requirement", "refusal"),
     [
-        (
-            LabelSelectorRequirement(key="-", operator="Near"),
-            '"Near" is not a valid label selector operator',
-        ),
-        (
-            LabelSelectorRequirement(key="a", operator="In"),
-            f"values: Invalid value: null: {VALUES_NEEDED}",
-        ),
+        (LabelSelectorRequirement(key="-", operator="Near"), '"Near" is not a valid label selector operator'),
+        (LabelSelectorRequirement(key="a", operator="In"), f"values: Invalid value: null: {VALUES_NEEDED}"),
         (
             LabelSelectorRequirement(key="a", operator="Exists", values=("<b>",)),
             f'[values: Invalid value: ["\\u003cb\\u003e"]: {VALUES_UNWANTED}, ',
         ),
-        (
-            LabelSelectorRequirement(key="-", operator="Exists"),
-            f'key: Invalid value: "-": {BAD_KEY_NAME}',
-        ),
+        (LabelSelectorRequirement(key="-", operator="Exists"), f'key: Invalid value: "-": {BAD_KEY_NAME}'),
     ],
 )
 def test_invalid_selector_is_rejected_with_kubernetes_message(

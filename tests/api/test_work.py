@@ -118,9 +118,7 @@ def test_cluster_claim_needs_a_value() -> None:
     claim = {"apiVersion": "cluster.open-cluster-management.io/v1alpha1", "kind": "ClusterClaim"}
     named = {**claim, "metadata": {"name": "id.k8s.io"}}
     assert check({**named, "spec": {"value": "one"}}, kind=ClusterClaim) == ()
-    assert [str(each) for each in check(named, kind=ClusterClaim)] == [
-        f"spec: {MISSING}; add it: the claim",
-    ]
+    assert [str(each) for each in check(named, kind=ClusterClaim)] == [f"spec: {MISSING}; add it: the claim"]
     assert [each.path for each in check({**named, "spec": {"value": ""}}, kind=ClusterClaim)] == [
         "spec.value"
     ]

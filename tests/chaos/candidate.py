@@ -115,11 +115,7 @@ class Candidate:
             NUMBER: str(int(meta.annotations.get(NUMBER, "0")) + 1),
         }
         document = {
-            "metadata": {
-                "name": LEDGER,
-                "resourceVersion": meta.resourceVersion,
-                "annotations": annotations,
-            }
+            "metadata": {"name": LEDGER, "resourceVersion": meta.resourceVersion, "annotations": annotations}
         }
         return await self.client.update(CONFIG_MAPS, LEDGER, document, namespace=self.namespace)
 

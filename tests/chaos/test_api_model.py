@@ -161,12 +161,7 @@ class ApiMachine(RuleBasedStateMachine):
         got = read(kind, answer.body)
         generation = 1 if kind == "boats" else None
         assert got == Object(
-            uid=got.uid,
-            version=got.version,
-            value=value,
-            label=label,
-            finalizers=kept,
-            generation=generation,
+            uid=got.uid, version=got.version, value=value, label=label, finalizers=kept, generation=generation
         )
         assert got.uid not in {event.object.uid for event in self.model.events}
         self.model.put(key, got)

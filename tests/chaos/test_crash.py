@@ -82,11 +82,7 @@ async def test_everything_acknowledged_survives_and_is_told_once(
         async def writer(name: str) -> Writer:
             client = await stack.enter_async_context(client_of(server))
             return Writer(
-                name=name,
-                client=client,
-                record=record,
-                pulse=pulse,
-                chance=random.Random(chance.random()),
+                name=name, client=client, record=record, pulse=pulse, chance=random.Random(chance.random())
             )
 
         first = await writer("first")

@@ -215,13 +215,7 @@ def refuse_what_fits(record: Record) -> None:
     rewrite_with(record, Event(type="ADDED", state=state))
     record.writes.append(
         Write(
-            verb="create",
-            key=sole,
-            token="sole",
-            begun=moment,
-            ended=moment + 1,
-            outcome="done",
-            state=state,
+            verb="create", key=sole, token="sole", begun=moment, ended=moment + 1, outcome="done", state=state
         )
     )
     record.writes.append(

@@ -219,8 +219,7 @@ def token_of(server: Server, account: dict[str, Any], *, seconds: float) -> str:
         nbf=now - 600,
         iss=service_account_tokens.ISSUER,
         bound=jwt.Bound(
-            namespace=meta["namespace"],
-            serviceaccount=jwt.Reference(name=meta["name"], uid=meta["uid"]),
+            namespace=meta["namespace"], serviceaccount=jwt.Reference(name=meta["name"], uid=meta["uid"])
         ),
         sub=f"system:serviceaccount:{meta['namespace']}:{meta['name']}",
     )

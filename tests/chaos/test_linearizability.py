@@ -83,31 +83,18 @@ def test_what_could_have_been(history: list[Op]) -> None:
             [CREATED, op(2, 3, "write", value="b"), op(4, 5, "read", value="a")], id="read of the past"
         ),
         pytest.param(
-            [
-                CREATED,
-                op(2, 9, "write", value="b"),
-                op(3, 4, "read", value="b"),
-                op(5, 6, "read", value="a"),
-            ],
+            [CREATED, op(2, 9, "write", value="b"), op(3, 4, "read", value="b"), op(5, 6, "read", value="a")],
             id="reads that go back",
         ),
         pytest.param(
-            [
-                CREATED,
-                op(2, 5, "swap", expected="a", value="b"),
-                op(2, 5, "swap", expected="a", value="c"),
-            ],
+            [CREATED, op(2, 5, "swap", expected="a", value="b"), op(2, 5, "swap", expected="a", value="c")],
             id="two swaps of the same value",
         ),
         pytest.param([CREATED, op(0, 2, "create", value="b")], id="two creators"),
         pytest.param([CREATED, op(2, 3, "delete"), op(2, 3, "delete")], id="two deleters"),
         pytest.param([CREATED, op(2, 3, "create", result="exists"), op(4, 5, "read")], id="gone again"),
         pytest.param(
-            [
-                op(0, 9, "create", value="a"),
-                op(1, 2, "create", result="exists", value="b"),
-                op(3, 4, "read"),
-            ],
+            [op(0, 9, "create", value="a"), op(1, 2, "create", result="exists", value="b"), op(3, 4, "read")],
             id="refused by what is not there yet",
         ),
         pytest.param(
@@ -176,10 +163,7 @@ def simulated(seed: int, *, clients: int, requests: int) -> list[Op]:
         given = None if kind in ("read", "delete") else fresh
         for result in RESULTS:
             access = Access(
-                kind=kind,
-                value=value if kind == "read" else given,
-                result=result,
-                expected=expected,
+                kind=kind, value=value if kind == "read" else given, result=result, expected=expected
             )
             after = list(register(value, access))
             if after:

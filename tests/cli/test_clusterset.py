@@ -62,10 +62,7 @@ DEFAULT = {("ns1", "default"): "default"}
 
 def test_clusterset_is_bound_and_unbound(hub: HubAddress, capsys: Capture) -> None:
     assert clusterset(hub, "bind", "apps", "-n", "ns1,ns2") == 0
-    assert capsys.readouterr() == (
-        "set apps bound to namespace ns1\nset apps bound to namespace ns2\n",
-        "",
-    )
+    assert capsys.readouterr() == ("set apps bound to namespace ns1\nset apps bound to namespace ns2\n", "")
     assert bindings(hub) == DEFAULT | {("ns1", "apps"): "apps", ("ns2", "apps"): "apps"}
     assert clusterset(hub, "bind", "apps", "-n", "ns1", "-n", "ns2") == 0
     assert capsys.readouterr().out.count("already bound") == 2
@@ -135,10 +132,7 @@ def test_clusterset_dry_run_writes_nothing(hub: HubAddress, capsys: Capture) -> 
         (["unbind", "defalut", "-n", "ns1"], "cluster set defalut not found; did you mean default?"),
         (["set", "apps", "--clusters", "c2,c3x"], "cluster c3x not found; "),
         (["set", "aps", "--clusters", "c2"], "cluster set aps not found; did you mean apps?"),
-        (
-            ["set", "global", "--clusters", "c2"],
-            "set global selects clusters by label (all clusters)",
-        ),
+        (["set", "global", "--clusters", "c2"], "set global selects clusters by label (all clusters)"),
         (
             ["set", "europe", "--clusters", "c2"],
             "by label (region in (eu)), so clusters cannot be added by name",

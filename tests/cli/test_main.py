@@ -10,12 +10,7 @@ import pytest
 
 from fairway import __version__
 from fairway.cli import main
-from fairway.cli.errors import (
-    BadInputError,
-    InputProblemsError,
-    NegativeAnswerError,
-    Problem,
-)
+from fairway.cli.errors import BadInputError, InputProblemsError, NegativeAnswerError, Problem
 
 
 @pytest.fixture

@@ -21,11 +21,7 @@ class Terminal(io.StringIO):
 
 def test_plain_table_is_aligned_and_complete() -> None:
     lines = plain_table(ROWS, columns=COLUMNS).splitlines()
-    assert lines == [
-        f"{'NAME':300}  SCORE  LABELS",
-        f"{'a':300}     12  b=-,z=1",
-        f"{'x' * 300}     -7",
-    ]
+    assert lines == [f"{'NAME':300}  SCORE  LABELS", f"{'a':300}     12  b=-,z=1", f"{'x' * 300}     -7"]
 
 
 def test_table_cell_is_one_line() -> None:

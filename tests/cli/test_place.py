@@ -222,10 +222,7 @@ def test_place_strict_exits_1_for_unsatisfied_placements(
 
 def test_place_without_placement_exits_2(capsys: Capture) -> None:
     assert place("-f", str(EXAMPLE / "clusters.yaml")) == 2
-    assert capsys.readouterr() == (
-        "",
-        "fairway: no Placement in the input; name a file with one with -f\n",
-    )
+    assert capsys.readouterr() == ("", "fairway: no Placement in the input; name a file with one with -f\n")
 
 
 def test_place_of_an_unknown_name_exits_2(capsys: Capture) -> None:

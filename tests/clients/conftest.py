@@ -40,12 +40,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         return
     tools = request.getfixturevalue("kube_tools")
     with background(real_hub(tools, folder=folder, controllers=CONTROLLERS)) as real:
-        yield Suite(
-            kind="real",
-            url=real.url,
-            kubeconfig=real.kubeconfig,
-            authority=real.ca_file,
-        )
+        yield Suite(kind="real", url=real.url, kubeconfig=real.kubeconfig, authority=real.ca_file)
 
 
 @pytest.fixture(scope="session")

@@ -46,8 +46,7 @@ def config_map(name: str, **data: str) -> ConfigMap:
 def deployment(name: str, *, replicas: int) -> Deployment:
     labels = {"app": name}
     template = PodTemplateSpec(
-        metadata=ObjectMeta(labels=labels),
-        spec=PodSpec(containers=[Container(name="main", image="image:1")]),
+        metadata=ObjectMeta(labels=labels), spec=PodSpec(containers=[Container(name="main", image="image:1")])
     )
     return Deployment(
         metadata=ObjectMeta(name=name),

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from clients.official import (
-    MERGE,
-    client,
-    config_map,
-    deployment,
-)
+from clients.official import MERGE, client, config_map, deployment
 from clients.refusals import absent, refused, stale
 
 

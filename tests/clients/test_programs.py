@@ -363,10 +363,7 @@ async def test_workloads_roll_out(
             assert code == 201, answer
         await until(talk, f"{apps}/deployments", "fleet", rolled_out(1))
         await until(
-            talk,
-            budgets,
-            "fleet",
-            lambda found: found.get("status", {}).get("disruptionsAllowed") == 1,
+            talk, budgets, "fleet", lambda found: found.get("status", {}).get("disruptionsAllowed") == 1
         )
         image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "image:2"}]
         await talk.call("PATCH", f"{apps}/deployments/fleet", body=image, type_="application/json-patch+json")

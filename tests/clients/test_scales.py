@@ -55,10 +55,7 @@ async def test_a_scale_is_read(scaled: tuple[Collection, dict[str, Any]]) -> Non
     found = await collection.get("fleet/scale")
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     assert found.pop("status")["replicas"] == 0
-    assert found == {
-        **scale(replicas=2),
-        "metadata": {key: made["metadata"][key] for key in kept},
-    }
+    assert found == {**scale(replicas=2), "metadata": {key: made["metadata"][key] for key in kept}}
     assert await collection.talk.call("GET", f"{collection.path}/ghost/scale") == (
         404,
         absent(made_plural(made), "ghost", group=made["apiVersion"].partition("/")[0]),

@@ -266,11 +266,7 @@ async def test_watch_of_metadata_only(collection: Collection) -> None:
     ):
         assert event == {
             "type": type_,
-            "object": {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-            },
+            "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata},
         }
 
 

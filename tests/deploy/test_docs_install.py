@@ -54,9 +54,7 @@ async def test_install_page_commands_for_a_standalone_hub(kube_tools: Tools, tmp
         assert len(me.node.pods) == 2
         async with me.fleet():
             await me.shows(
-                leases,
-                r"^fairway-placement +fairway-\w+-\w+",
-                r"^fairway-controllers +fairway-\w+-\w+",
+                leases, r"^fairway-placement +fairway-\w+-\w+", r"^fairway-controllers +fairway-\w+-\w+"
             )
             # A reader whose machine is busy would try again after half a minute.
             printed = await me.shell.run(first.replace("kubectl wait ", "kubectl wait --timeout=120s "))

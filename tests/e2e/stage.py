@@ -174,10 +174,7 @@ class Stage:
         """Asks again and again."""
         found: dict[str, Any] | None = None
         try:
-            async with (
-                asyncio.timeout(SECONDS),
-                Client.from_kubeconfig(self.kubeconfig(server)) as client,
-            ):
+            async with asyncio.timeout(SECONDS), Client.from_kubeconfig(self.kubeconfig(server)) as client:
                 while True:
                     found = await _found(client, path)
                     if found is not None and holds(found):

@@ -257,11 +257,7 @@ async def renewed(stage: Survivors) -> None:
     for cluster in CLUSTERS:
         path = SCORE_OF.format(cluster=cluster)
         last = (await stage.found(path))["status"]["validUntil"]
-        await stage.until(
-            f"the score of {cluster} is renewed",
-            partial(_later, last),
-            path,
-        )
+        await stage.until(f"the score of {cluster} is renewed", partial(_later, last), path)
 
 
 def scores_of(score: dict[str, Any]) -> dict[str, int]:

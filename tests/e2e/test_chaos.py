@@ -15,15 +15,7 @@ from typing import Any
 import pytest
 
 from e2e.stage import HUB, SECONDS, Stage
-from e2e.survivors import (
-    REQUESTS,
-    SETTINGS,
-    Survivors,
-    at_home,
-    calm,
-    quiet,
-    survivors,
-)
+from e2e.survivors import REQUESTS, SETTINGS, Survivors, at_home, calm, quiet, survivors
 from e2e.test_loop import CLUSTER_OF, DECISION, PODS, SCORE_OF, chosen, pod, scored
 from fairway.cli.join.process import FORGOTTEN
 from fairway.kube import Client, KubeError

@@ -183,10 +183,7 @@ def join(folder: Path, *arguments: object) -> Iterator[JoinProcess]:
     with (
         errors.open("w") as stderr,
         forked.Process(
-            ["join", "--log-level", "info", *arguments],
-            stdout=forked.PIPE,
-            stderr=stderr,
-            env=environment(),
+            ["join", "--log-level", "info", *arguments], stdout=forked.PIPE, stderr=stderr, env=environment()
         ) as process,
     ):
         try:

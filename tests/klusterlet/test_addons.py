@@ -101,12 +101,7 @@ async def install(member: Joined, name: str, *, finalizers: tuple[str, ...] = ()
     registration = {"signerName": CLIENT_SIGNER, "subject": subject}
     wanted = {"status": {"registrations": [registration], "namespace": f"{name}-ns"} | status}
     await member.admin.patch(
-        MANAGED_CLUSTER_ADD_ONS,
-        name,
-        wanted,
-        kind=Patch.MERGE,
-        namespace=member.name,
-        subresource="status",
+        MANAGED_CLUSTER_ADD_ONS, name, wanted, kind=Patch.MERGE, namespace=member.name, subresource="status"
     )
 
 

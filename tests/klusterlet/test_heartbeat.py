@@ -17,11 +17,7 @@ from rigs.waiting import DEADLINE, until
 
 async def lease_of(member: Joined, *, not_at: str = "") -> Lease:
     return await until(
-        member.admin,
-        LEASES,
-        names.LEASE,
-        lambda lease: lease.spec.renewTime != not_at,
-        namespace=member.name,
+        member.admin, LEASES, names.LEASE, lambda lease: lease.spec.renewTime != not_at, namespace=member.name
     )
 
 

@@ -14,15 +14,7 @@ from msgspec import structs
 
 from fairway.klusterlet.bootstrap import install
 from fairway.klusterlet.kinds import SECRETS
-from fairway.klusterlet.local_agents import (
-    MANAGED,
-    NO_SECRET,
-    NOT_READY,
-    RUNS,
-    TOO_MANY,
-    LocalAgents,
-    _Agent,
-)
+from fairway.klusterlet.local_agents import MANAGED, NO_SECRET, NOT_READY, RUNS, TOO_MANY, LocalAgents, _Agent
 from fairway.klusterlet.local_launch import DEPLOYMENTS, REVISION, Deployment
 from fairway.kube import APPLIED_MANIFEST_WORKS, SYSTEM_CLOCK, Client, Patch
 from klusterlet.fleet import Fleet, at_work
@@ -78,10 +70,7 @@ async def deploy(cluster: Client, fleet: Fleet, *, secret: bool = True, **more: 
     await cluster.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body=account)
     record = await cluster.create(
         APPLIED_MANIFEST_WORKS,
-        {
-            "metadata": {"name": namespace},
-            "spec": {"hubHash": "h", "agentID": "a", "manifestWorkName": "w"},
-        },
+        {"metadata": {"name": namespace}, "spec": {"hubHash": "h", "agentID": "a", "manifestWorkName": "w"}},
     )
     if secret:
         await give_secret(cluster, namespace, fleet.hub.read_bytes())

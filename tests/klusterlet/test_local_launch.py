@@ -263,10 +263,7 @@ def test_service_account_of_launch() -> None:
         ({"command": ["fairway", "agent", "--help"]}, NOT_RUN.format(verb="--help")),
         ({"command": ["fairway", "agent"]}, NOT_RUN.format(verb="")),
         ({"args": ["--adopt=yes"]}, A_VALUE.format(name="--adopt")),
-        (
-            {"args": ["--managed-cluster-scores=no"]},
-            A_VALUE.format(name="--managed-cluster-scores"),
-        ),
+        ({"args": ["--managed-cluster-scores=no"]}, A_VALUE.format(name="--managed-cluster-scores")),
         ({"args": ["--interval"]}, NO_VALUE.format(name="--interval")),
         ({"args": ["--interval=\0"]}, NUL.format(what="an argument")),
         ({"env": [{"name": "SCORES", "value": "\0"}]}, NUL.format(what="variable SCORES")),

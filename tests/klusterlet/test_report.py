@@ -66,10 +66,7 @@ def test_spoke_only_claims_are_not_reported() -> None:
 
 def test_report_recognises_current_status() -> None:
     report = ClusterReport(
-        version="v1.36.3",
-        capacity={"cpu": "4"},
-        allocatable={"cpu": "3500m"},
-        claims=(("a", "1"),),
+        version="v1.36.3", capacity={"cpu": "4"}, allocatable={"cpu": "3500m"}, claims=(("a", "1"),)
     )
     known = ManagedClusterStatus(
         version=ClusterVersion(kubernetes="v1.36.3"),

@@ -279,9 +279,7 @@ class TestRecorder:
         (second,) = shelf.events.values()
         assert isinstance(second, Event)
         assert second.series == EventSeries(count=2, lastObservedTime="2026-03-01T12:01:01.500000Z")
-        assert changes(second) == {
-            "series": {"count": 2, "lastObservedTime": "2026-03-01T12:01:01.500000Z"},
-        }
+        assert changes(second) == {"series": {"count": 2, "lastObservedTime": "2026-03-01T12:01:01.500000Z"}}
 
     async def test_cluster_wide_objects_have_their_events_in_default(self) -> None:
         shelf = Shelf()
@@ -481,8 +479,7 @@ def test_cut_text_is_a_beginning_and_fits(text: str, limit: int) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from("abcdefghijklmnop"), st.integers(min_value=0, max_value=900)),
-        max_size=60,
+        st.tuples(st.sampled_from("abcdefghijklmnop"), st.integers(min_value=0, max_value=900)), max_size=60
     )
 )
 @settings(max_examples=70)

@@ -256,11 +256,7 @@ class TestRefusals:
         [
             ("[1, 2]", "", "is not a kubeconfig"),
             ("a: b: c", "", "is not YAML (line 1)"),
-            (
-                "users: [{name: x, user: {token: [1]}}]",
-                "users[0].user.token",
-                "Expected `str`, got `array`",
-            ),
+            ("users: [{name: x, user: {token: [1]}}]", "users[0].user.token", "Expected `str`, got `array`"),
             ("users: [{user: {}}]", "users[0]", "missing required field `name`"),
             (
                 "clusters: [{name: x, cluster: {insecure-skip-tls-verify: maybe}}]",

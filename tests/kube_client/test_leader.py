@@ -395,12 +395,7 @@ class TestOne:
         await first.end()
 
     @pytest.mark.parametrize(
-        "timing",
-        [
-            {"lease": 10, "renew": 10.0},
-            {"renew": 3.0, "retry": 2.0, "jitter": 0.5},
-            {"retry": 0.0},
-        ],
+        "timing", [{"lease": 10, "renew": 10.0}, {"renew": 3.0, "retry": 2.0, "jitter": 0.5}, {"retry": 0.0}]
     )
     def test_timing_must_make_sense(self, timing: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="lease > renew > retry") as caught:

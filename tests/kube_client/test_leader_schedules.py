@@ -43,10 +43,7 @@ class ProcessLoop(asyncio.SelectorEventLoop):
         return self.world.now
 
     def call_soon(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         self.calls += 1
         return super().call_soon(callback, *args, context=context)
@@ -234,11 +231,7 @@ class Member:
             lambda: world.now, skew=timedelta(seconds=skew), stuck=stuck, since=abs(skew), rate=rate
         )
         self.elector = Elector(
-            self,
-            identity=name,
-            on_started=self.work,
-            clock=self.clock,
-            chance=world.chance.random,
+            self, identity=name, on_started=self.work, clock=self.clock, chance=world.chance.random
         )
         self.done = 0
         self.refused = 0

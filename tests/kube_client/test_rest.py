@@ -210,13 +210,7 @@ class TestWriting:
 
     async def test_apply(self, hub: FakeServer, client: Client) -> None:
         await client.patch(
-            PLACEMENTS,
-            "p",
-            {"spec": {}},
-            kind=Patch.APPLY,
-            namespace="n",
-            field_manager="me",
-            force=True,
+            PLACEMENTS, "p", {"spec": {}}, kind=Patch.APPLY, namespace="n", field_manager="me", force=True
         )
         seen = hub.requests[0]
         assert seen.headers["Content-Type"] == "application/apply-patch+yaml"

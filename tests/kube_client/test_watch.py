@@ -98,10 +98,7 @@ class TestEvents:
         assert [each.object.metadata.name for each in found.events] == ["a", "bad", "b"]
         assert (found.events[1].type, found.events[1].object.metadata.resourceVersion) == ("MODIFIED", "4")
         (unreadable,) = found.unreadable
-        assert (unreadable.key, unreadable.reason) == (
-            ("n", "bad"),
-            "spec: Expected `object`, got `array`",
-        )
+        assert (unreadable.key, unreadable.reason) == (("n", "bad"), "spec: Expected `object`, got `array`")
         found = CODEC.events(b'{"type":"ADDED","object":{"metadata":7}}\n' + event("ADDED", "b"))
         assert (found.unreadable[0].key, len(found.events)) == (("", ""), 1)
 

@@ -324,12 +324,7 @@ class HubMachine(RuleBasedStateMachine):
         self.workloads: list[PlacementWorkload] = []
         self.kept: list[tuple[Outcome, dict[str, Any]]] = []
 
-    @initialize(
-        objects=worlds(),
-        drawn=placements(),
-        growing=st.booleans(),
-        one_by_one=st.booleans(),
-    )
+    @initialize(objects=worlds(), drawn=placements(), growing=st.booleans(), one_by_one=st.booleans())
     def fill(self, objects: list[Any], drawn: Placement, growing: bool, one_by_one: bool) -> None:
         objects = [*(FILLERS if growing else ()), *objects]
         self.model = {identity(each): each for each in objects}

@@ -155,10 +155,7 @@ def test_provider_report_states_and_reasons(published: Published, state: State, 
         ((addon("c2", "False", "elsewhere"),), "cluster available"),
         ((addon("c1", "False", "gone", called="usage-score"),), "add-on usage-score not available: gone"),
         ((cluster("c1", ""),), "cluster has not reported yet"),
-        (
-            (cluster("c1", "Unknown", at=-600),),
-            "cluster not available (Lease) since 2026-03-01T11:50:00Z",
-        ),
+        ((cluster("c1", "Unknown", at=-600),), "cluster not available (Lease) since 2026-03-01T11:50:00Z"),
     ],
 )
 def test_provider_report_names_cluster_and_addon_problems(things: tuple[object, ...], ending: str) -> None:

@@ -250,12 +250,7 @@ async def controller_manager(
 
 @asynccontextmanager
 async def kwok(
-    tools: Tools,
-    *,
-    kubeconfig: Path,
-    folder: Path,
-    extra_args: Sequence[str] = (),
-    deadline: float = 180,
+    tools: Tools, *, kubeconfig: Path, folder: Path, extra_args: Sequence[str] = (), deadline: float = 180
 ) -> AsyncIterator[Process]:
     """Kubelets for every node of any hub: nodes become Ready, bound pods Running, deleted ones go."""
     folder.mkdir(parents=True, exist_ok=True)

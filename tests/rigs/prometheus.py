@@ -81,11 +81,7 @@ async def prometheus_server(
     Labels that a target sets itself are kept as they are, as by a Prometheus that gathers for a fleet.
     """
     timing = {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval}
-    job = {
-        "job_name": "fleet",
-        "honor_labels": True,
-        "static_configs": [{"targets": list(targets)}],
-    }
+    job = {"job_name": "fleet", "honor_labels": True, "static_configs": [{"targets": list(targets)}]}
     configuration = folder / "prometheus.yml"
     # JSON is YAML, and needs no quoting rules of ours.
     configuration.write_text(json.dumps({"global": timing, "scrape_configs": [job]}), encoding="utf-8")

@@ -74,11 +74,7 @@ def manifests(controllers: Collection[str], *, folder: Path = DEPLOY) -> list[di
 
 
 async def restricted(
-    connection: Connection,
-    *,
-    controllers: Collection[str],
-    namespace: str = NAMESPACE,
-    folder: Path = DEPLOY,
+    connection: Connection, *, controllers: Collection[str], namespace: str = NAMESPACE, folder: Path = DEPLOY
 ) -> Connection:
     """The same hub, as the service account of an installation with these controllers.
 

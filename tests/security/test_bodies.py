@@ -117,11 +117,7 @@ async def test_compressed_body_is_rejected(hub: Place, encoding: str) -> None:
     blanks = b" " * (LIMIT + 1)
     packed = zlib.compress(blanks) if encoding == "deflate" else gzip.compress(blanks)
     answer = await ask(
-        hub,
-        "POST",
-        MAPS.format("default"),
-        body=packed,
-        headers=[f"Content-Encoding: {encoding}"],
+        hub, "POST", MAPS.format("default"), body=packed, headers=[f"Content-Encoding: {encoding}"]
     )
     assert answer.code == 400
 

@@ -153,10 +153,7 @@ async def test_token_authenticates_one_request_of_a_connection_only(hub: Place) 
 
 async def account(place: Place, namespace: str) -> dict[str, Any]:
     answer = await ask(
-        place,
-        "POST",
-        f"/api/v1/namespaces/{namespace}/serviceaccounts",
-        body={"metadata": {"name": "robot"}},
+        place, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body={"metadata": {"name": "robot"}}
     )
     assert answer.code == 201, answer
     return answer.document
@@ -284,11 +281,7 @@ async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Place, t
 
 @pytest.mark.parametrize(
     "flaw",
-    [
-        {"start": -2 * HOUR, "end": -HOUR},
-        {"start": HOUR, "end": 2 * HOUR},
-        {"purpose": SERVER},
-    ],
+    [{"start": -2 * HOUR, "end": -HOUR}, {"start": HOUR, "end": 2 * HOUR}, {"purpose": SERVER}],
     ids=["expired", "not yet", "for servers"],
 )
 async def test_flawed_client_certificate_is_rejected(

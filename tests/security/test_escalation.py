@@ -114,12 +114,7 @@ async def test_adding_a_subject_to_a_binding_of_more_rights_is_rejected(hub: Pla
 
 @pytest.mark.parametrize(("verb", "part"), [("escalate", "roles"), ("bind", "clusterroles")])
 async def test_only_escalate_and_bind_allow_escalation(hub: Place, room: str, verb: str, part: str) -> None:
-    await grant(
-        hub,
-        room,
-        rule("create", "roles rolebindings", group=GROUP),
-        rule(verb, part, group=GROUP),
-    )
+    await grant(hub, room, rule("create", "roles rolebindings", group=GROUP), rule(verb, part, group=GROUP))
     role = {"metadata": {"name": "more"}, "rules": [rule("get", "secrets")]}
     made = await ask(hub, "POST", f"{RBAC}/namespaces/{room}/roles", user=MALLORY, body=role)
     bound = await ask(

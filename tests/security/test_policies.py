@@ -628,9 +628,7 @@ async def test_policy_author_needs_read_access_to_parameters(hub: Place, room: s
 
 
 async def test_policies_do_not_apply_to_policies(hub: Place, room: str, force: Force) -> None:
-    everything = [
-        {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]},
-    ]
+    everything = [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]
     name = await force(
         {"expression": f"request.resource.group != '{GROUP}'", "message": "mine"}, rules=everything
     )

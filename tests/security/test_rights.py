@@ -174,10 +174,7 @@ async def test_get_right_does_not_allow_list_watch_or_delete(hub: Place, room: s
 async def test_list_right_does_not_allow_deletecollection_by_name(hub: Place, room: str) -> None:
     await grant(hub, room, rule("list deletecollection", "secrets", "mine"))
     answer = await ask(
-        hub,
-        "DELETE",
-        f"/api/v1/namespaces/{room}/secrets?fieldSelector=metadata.name%3Dmine",
-        user=ALICE,
+        hub, "DELETE", f"/api/v1/namespaces/{room}/secrets?fieldSelector=metadata.name%3Dmine", user=ALICE
     )
     assert answer.code == 403
 

@@ -16,14 +16,7 @@ from fairway.api.placement import (
 from fairway.fleet.instant import to_micros
 from fairway.testing import builders
 from fairway.whatif import counterfactual as module
-from fairway.whatif.counterfactual import (
-    CLUSTER_GOES,
-    Counterfactual,
-    Margin,
-    State,
-    counterfactual,
-    least,
-)
+from fairway.whatif.counterfactual import CLUSTER_GOES, Counterfactual, Margin, State, counterfactual, least
 from fairway.whatif.edits import (
     Bind,
     Edit,

@@ -70,9 +70,7 @@ def test_explanation_lists_selected_ranked_and_rejected_clusters() -> None:
     assert passed.reason == "passed every filter, but 2 better hosts fill the 2 wanted"
     assert found.rejected == (
         Rejection(
-            "ClusterSets",
-            "is in none of the sets this namespace may use (default)",
-            ("outsider", "stranger"),
+            "ClusterSets", "is in none of the sets this namespace may use (default)", ("outsider", "stranger")
         ),
         Rejection(
             "TaintToleration", "has taint gpu:NoSelect, which the placement does not tolerate", ("tainted",)

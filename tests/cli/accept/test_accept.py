@@ -231,10 +231,7 @@ def test_accept_without_pending_request_says_so(hub: HubAddress, capsys: Capture
         (Asked(name="x", subject=(f"{subject()[0]}:b", subject()[1])), "is not an agent of this cluster"),
         (Asked(name="x", subject=(f"{SUBJECT_PREFIX}c1:", subject()[1])), "is not an agent of this cluster"),
         (Asked(name="x", subject=("", subject()[1])), "is not an agent of this cluster"),
-        (
-            Asked(name="x", signer="example.com/any"),
-            "signer example.com/any does not sign for agents",
-        ),
+        (Asked(name="x", signer="example.com/any"), "signer example.com/any does not sign for agents"),
     ],
 )
 def test_accept_refuses_requests_that_do_not_match_their_label(
@@ -257,10 +254,7 @@ def test_skip_approve_check_still_checks_the_subject(hub: HubAddress, capsys: Ca
 
 
 def test_refused_request_does_not_block_another(hub: HubAddress, capsys: Capture) -> None:
-    act(
-        hub.kubeconfig,
-        lambda client: ask(client, Asked(name="a-bad", user="eve"), Asked(name="b-good")),
-    )
+    act(hub.kubeconfig, lambda client: ask(client, Asked(name="a-bad", user="eve"), Asked(name="b-good")))
     assert accept(hub, "c1") == 0
     assert state(hub) == ({"old", "c1"}, {"b-good"})
 

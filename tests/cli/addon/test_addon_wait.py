@@ -8,12 +8,7 @@ import pytest
 
 from cli.addon.test_addon import NAME, WELL, addon, decide, say_so
 from cli.live_hub import act, watch
-from fairway.api.addon import (
-    ConfigReference,
-    ConfigSpecHash,
-    ManagedClusterAddOn,
-    ManagedClusterAddOnStatus,
-)
+from fairway.api.addon import ConfigReference, ConfigSpecHash, ManagedClusterAddOn, ManagedClusterAddOnStatus
 from fairway.api.decision import ClusterDecision, PlacementDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition, ObjectMeta
 from fairway.api.placement import Placement, PlacementStatus

@@ -21,16 +21,7 @@ from fairway.cli.main import run
 from fairway.controllers.acceptance.requests import CLUSTER_LABEL, SIGNERS
 from fairway.testing.hub import hub_in_thread
 from kube.definitions import known
-from rigs.kubernetes import (
-    ALICE,
-    CONTROLLERS,
-    Ran,
-    Tools,
-    background,
-    kubectl,
-    real_hub,
-    write_kubeconfig,
-)
+from rigs.kubernetes import ALICE, CONTROLLERS, Ran, Tools, background, kubectl, real_hub, write_kubeconfig
 
 pytestmark = pytest.mark.kube
 Capture = pytest.CaptureFixture[str]

@@ -308,19 +308,10 @@ def test_kubectl_spellings_of_a_placement_are_accepted(capsys: Capture, words: s
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (
-            "ns1/idlest",
-            "cannot explain kind 'ns1/idlest'; write: fairway explain placement ns1/idlest",
-        ),
-        (
-            "cluster apps-sin",
-            "cannot explain kind 'cluster'; write: fairway explain placement NS/NAME",
-        ),
+        ("ns1/idlest", "cannot explain kind 'ns1/idlest'; write: fairway explain placement ns1/idlest"),
+        ("cluster apps-sin", "cannot explain kind 'cluster'; write: fairway explain placement NS/NAME"),
         ("placement", "no placement named; write: fairway explain placement NS/NAME"),
-        (
-            "placement/idlest web",
-            "'placement/idlest' and 'web' both name a placement; give one of them",
-        ),
+        ("placement/idlest web", "'placement/idlest' and 'web' both name a placement; give one of them"),
         (
             "placement ns1/idlest -n ns2",
             "'ns1/idlest' names namespace 'ns1', but -n is 'ns2'; give one of them",

@@ -12,16 +12,7 @@ from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_st
 from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec
 from fairway.cli.main import run
 from fairway.kube import Client
-from fairway.testing.builders import (
-    addon,
-    binding,
-    cluster,
-    cluster_set,
-    decision,
-    placement,
-    policy,
-    score,
-)
+from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
 from fairway.testing.hub import HubAddress, hub_in_thread
 
 Capture = pytest.CaptureFixture[str]

@@ -225,10 +225,7 @@ def test_invalid_object_name_is_rejected(tmp_path: Path, name: str) -> None:
         }
     )
     found = problem(tmp_path, space, "x.json")
-    assert (found.path, found.message) == (
-        "metadata.namespace",
-        f"{name!r} is not a valid namespace name",
-    )
+    assert (found.path, found.message) == ("metadata.namespace", f"{name!r} is not a valid namespace name")
 
 
 def test_problem_is_one_line_for_any_name(tmp_path: Path) -> None:

@@ -73,13 +73,7 @@ apps-fra  test-score1                memAvailable      4      -                 
 
 def condition(kind: str, status: str, reason: str, message: str = "") -> dict[str, str]:
     when = "2026-01-01T00:00:00Z"
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": when,
-    }
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": when}
 
 
 def page(title: str, of: str, clusters: list[str], **labels: str) -> Any:
@@ -251,23 +245,14 @@ def test_get_json_is_a_list_or_one_object_as_in_kubectl(hub: HubAddress, capsys:
             ["clusters", "apps-far"],
             "cluster apps-far not found; did you mean apps-fra or apps-iad or apps-sin?",
         ),
-        (
-            ["clusters", "apps-fra", "nonsense"],
-            "cluster nonsense not found; known: apps-fra, apps-iad, ",
-        ),
+        (["clusters", "apps-fra", "nonsense"], "cluster nonsense not found; known: apps-fra, apps-iad, "),
         (["clusters", "apps-far", "-o", "yaml"], "cluster apps-far not found; did you mean apps-fra"),
-        (
-            ["placements", "ns1/idlst"],
-            "placement idlst not found in namespace ns1; did you mean idlest?",
-        ),
+        (["placements", "ns1/idlst"], "placement idlst not found in namespace ns1; did you mean idlest?"),
         (
             ["placements", "idlest"],
             "placement idlest not found in namespace default; the namespace has none; select another with -n",
         ),
-        (
-            ["decisions", "trainin", "-A"],
-            "placement with decisions trainin not found; did you mean training",
-        ),
+        (["decisions", "trainin", "-A"], "placement with decisions trainin not found; did you mean training"),
         (["clusters", "--clusterset", "aps"], "cluster set aps not found; did you mean apps?"),
         (["clusters", "-l", "a in"], " refused the request: unable to parse requirement"),
     ],

@@ -106,8 +106,7 @@ def test_get_watch_prints_a_score_when_it_expires(tmp_path: Path, fairway_hub: H
         until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
         said = until.strftime("%Y-%m-%dT%H:%M:%SZ")
         act(
-            fairway_hub.kubeconfig,
-            lambda client: write_status(client, score("c1", {}), {"validUntil": said}),
+            fairway_hub.kubeconfig, lambda client: write_status(client, score("c1", {}), {"validUntil": said})
         )
         line = watched.line()
         while "EXPIRED" not in line:
@@ -176,9 +175,7 @@ def test_get_watch_ends_when_its_reader_closes_the_pipe(tmp_path: Path, fairway_
 def start(folder: Path, port: Port) -> forked.Process:
     """Start `fairway hub` with a data folder."""
     process = forked.Process(
-        ["hub", "--data", folder, "--port", port],
-        stdout=forked.PIPE,
-        env={**os.environ, "FAIRWAY_DEBUG": ""},
+        ["hub", "--data", folder, "--port", port], stdout=forked.PIPE, env={**os.environ, "FAIRWAY_DEBUG": ""}
     )
     assert process.stdout is not None
     while "Ctrl-C" not in process.stdout.readline():

@@ -17,14 +17,7 @@ from fairway.cli.errors import BadInputError
 from fairway.cli.join.command import A_NAME
 from fairway.cli.join.leave import LEFT
 from fairway.cli.join.messages import CLOCK, CLUSTER_CONFIG, PLAIN, UNTRUSTED, cluster_message, hub_message
-from fairway.cli.join.options import (
-    HALF,
-    NO_SERVER,
-    NOT_BASE64,
-    TWO_AUTHORITIES,
-    TWO_WAYS,
-    BootstrapChoice,
-)
+from fairway.cli.join.options import HALF, NO_SERVER, NOT_BASE64, TWO_AUTHORITIES, TWO_WAYS, BootstrapChoice
 from fairway.cli.join.process import FORGOTTEN, NO_BOOTSTRAP, NO_NAME, RUN_OUT
 from fairway.cli.main import run
 from fairway.controllers.acceptance.conditions import ENDING_MESSAGE
@@ -35,15 +28,7 @@ from fairway.klusterlet.certificates import Subject
 from fairway.klusterlet.kinds import DEFINITIONS
 from fairway.klusterlet.registration import ALIVE, ELSEWHERE, NOT_YET
 from fairway.klusterlet.state import NOT_A_FOLDER, OTHER_CLUSTER, State
-from fairway.kube import (
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    Client,
-    Connection,
-    NotFound,
-    Patch,
-    load,
-)
+from fairway.kube import MANAGED_CLUSTERS, MANIFEST_WORKS, Client, Connection, NotFound, Patch, load
 from fairway.kube.csr import SIGNING_REQUESTS, CertificateSigningRequest
 from fairway.kube.errors import UntrustedError
 from fairway.kube.resource import NODES
@@ -111,11 +96,7 @@ def requests_of(fleet: Fleet, name: str) -> list[CertificateSigningRequest]:
 
 async def give_work(admin: Client, name: str) -> None:
     """Create a ConfigMap for the cluster and wait until it is applied."""
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
-    }
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
     spec = {"workload": {"manifests": [manifest]}}
     await admin.create(MANIFEST_WORKS, {"metadata": {"name": "w"}, "spec": spec}, namespace=name)
     await until(

@@ -22,13 +22,7 @@ import yaml
 from cli.live_hub import act
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.main import run
-from fairway.kube import (
-    ADD_ON_PLACEMENT_SCORES,
-    MANAGED_CLUSTER_SCORES,
-    MANAGED_CLUSTERS,
-    Client,
-    NotFound,
-)
+from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, Client, NotFound
 from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
 from providers.sdk.world import World
@@ -350,10 +344,7 @@ def test_provider_list_prints_the_catalogue(capsys: pytest.CaptureFixture[str]) 
     [
         (["nosuch.py", "--dry-run"], "there is no file nosuch.py"),
         (["worker.py:wrker", "--dry-run"], "did you mean 'worker'?"),
-        (
-            ["configured.py:broken", "--dry-run"],
-            "configured.py:broken: cannot create it: KeyError: 'odd'",
-        ),
+        (["configured.py:broken", "--dry-run"], "configured.py:broken: cannot create it: KeyError: 'odd'"),
         (["worker.py"], "no kubeconfig found"),
         (["worker.py", "--cluster-name", "../x"], "is not a valid cluster name"),
         (["worker.py", "--dry-run", "--cluster-name", ""], "is not a valid cluster name"),
@@ -372,15 +363,9 @@ def test_provider_list_prints_the_catalogue(capsys: pytest.CaptureFixture[str]) 
         (["worker.py", "--cluster-name", "c1", "--leader-elect"], "a cluster has one agent"),
         (["resource-usage", "--dry-run", "--cluster-name", "c1"], "--managed-kubeconfig"),
         (["worker.py", "fleet.py", "--dry-run"], "run them in separate processes"),
-        (
-            ["fleet.py", "worker.py", "--dry-run", "--cluster-name", "c1"],
-            "run them in separate processes",
-        ),
+        (["fleet.py", "worker.py", "--dry-run", "--cluster-name", "c1"], "run them in separate processes"),
         *(
-            (
-                [name, "--dry-run"],
-                f"{name} requires options: set --config",
-            )
+            ([name, "--dry-run"], f"{name} requires options: set --config")
             for name in ("prometheus", "http-scorer", "static", "forecast")
         ),
         ([], "Missing argument"),

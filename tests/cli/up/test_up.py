@@ -72,12 +72,7 @@ async def free_cpu(client: Client) -> dict[str, int]:
 async def publish(client: Client, cluster: str, value: int) -> None:
     status = {"status": {"scores": [{"name": "cpuAvailable", "value": value}]}}
     await client.patch(
-        ADD_ON_PLACEMENT_SCORES,
-        SCORE,
-        status,
-        kind=Patch.MERGE,
-        namespace=cluster,
-        subresource="status",
+        ADD_ON_PLACEMENT_SCORES, SCORE, status, kind=Patch.MERGE, namespace=cluster, subresource="status"
     )
 
 

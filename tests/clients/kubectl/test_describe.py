@@ -223,9 +223,7 @@ def fields(shown: str) -> str:
 
 async def test_explaining_a_custom_kind(shell: Shell) -> None:
     kind, spec, rank = await asyncio.gather(
-        shell("explain ships"),
-        shell("explain ship.spec --recursive"),
-        shell("explain sh.spec.crew.rank"),
+        shell("explain ships"), shell("explain ship.spec --recursive"), shell("explain sh.spec.crew.rank")
     )
     assert kind.startswith(
         page("""
@@ -289,8 +287,7 @@ async def test_explaining_a_custom_kind(shell: Shell) -> None:
 
 async def test_explaining_built_in_kinds(shell: Shell) -> None:
     chart, strategy = await asyncio.gather(
-        shell("explain configmap"),
-        shell("explain deployment.spec.strategy --recursive"),
+        shell("explain configmap"), shell("explain deployment.spec.strategy --recursive")
     )
     assert chart.startswith("KIND:       ConfigMap\nVERSION:    v1\n\nDESCRIPTION:\n")
     assert strategy.startswith(

@@ -165,8 +165,7 @@ async def test_columns_of_ones_own(ships: Shell) -> None:
 
 async def test_sorting_by_a_field(ships: Shell) -> None:
     by_number, by_text = await asyncio.gather(
-        ships("get ships --sort-by=.spec.boats"),
-        ships("get ships --sort-by='{.spec.cargo.goods}' -o name"),
+        ships("get ships --sort-by=.spec.boats"), ships("get ships --sort-by='{.spec.cargo.goods}' -o name")
     )
     assert by_number == page("""
         NAME    PORT    BOATS   AFLOAT   AGE

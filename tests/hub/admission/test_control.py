@@ -250,8 +250,7 @@ def test_policy_variable_is_evaluated_once_and_lazily(world: World) -> None:
 def test_failing_policy_variable_is_evaluated_once(world: World) -> None:
     """A second evaluation of so many would exceed the budget."""
     world.policy(
-        *["variables.fails || true"] * 100,
-        variables=[{"name": "fails", "expression": f"[{CHECK}][1]"}],
+        *["variables.fails || true"] * 100, variables=[{"name": "fails", "expression": f"[{CHECK}][1]"}]
     )
     world.bind()
     assert world.write(boat()) == ""
@@ -306,10 +305,7 @@ def test_policy_authorizer_checks_permissions(world: World, asked: str, answer: 
     world.kept.cluster_role("nodes", rule("list", "core", "nodes"))
     world.kept.bind("nodes", account("mate", "sea"))
     world.policy(
-        {
-            "expression": "variables.told == 'x'",
-            "messageExpression": "'=' + variables.told",
-        },
+        {"expression": "variables.told == 'x'", "messageExpression": "'=' + variables.told"},
         variables=[{"name": "told", "expression": f"string(authorizer.{asked})"}],
     )
     world.bind()

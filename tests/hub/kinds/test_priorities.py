@@ -55,9 +55,7 @@ def test_priority_class_sets_value_and_preemption_policy() -> None:
 
 def test_pod_without_priority_class_gets_the_lowest_default() -> None:
     objects = kept(
-        high={"value": 9},
-        middle={"value": 5, "globalDefault": True},
-        low={"value": 1, "globalDefault": True},
+        high={"value": 9}, middle={"value": 5, "globalDefault": True}, low={"value": 1, "globalDefault": True}
     )
     assert admitted(objects)["priorityClassName"] == "low"
     assert admitted(objects)["priority"] == 1

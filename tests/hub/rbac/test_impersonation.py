@@ -214,8 +214,7 @@ class TestConstrainedModes:
 
     def test_node_agent_may_impersonate_its_own_node(self, kept: FakeObjects, acting: Impersonation) -> None:
         agent = User(
-            name="system:serviceaccount:ns:agent",
-            extra={"authentication.kubernetes.io/node-name": ("n1",)},
+            name="system:serviceaccount:ns:agent", extra={"authentication.kubernetes.io/node-name": ("n1",)}
         )
         kept.cluster_role(
             "agent",

@@ -245,7 +245,7 @@ def test_cel_rules_have_limits_of_their_own_and_in_total(monkeypatch: pytest.Mon
     many = {"type": "object", "properties": {"l": {"type": "array", "items": with_rule(numbers, costly)}}}
     found = refusals(many, {"l": [list(range(200))] * 60})
     assert found == [
-        [found[0][0], "FieldValueInvalid", f'Invalid value: "array": {cel_validation.OUT_OF_BUDGET}'],
+        [found[0][0], "FieldValueInvalid", f'Invalid value: "array": {cel_validation.OUT_OF_BUDGET}']
     ]
 
 

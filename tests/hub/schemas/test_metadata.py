@@ -109,11 +109,7 @@ def test_identity_metadata_is_immutable() -> None:
     ]
     assert [
         cause[0] for cause in changes(uid="2", namespace="c", creationTimestamp="2026-03-01T12:00:01Z")
-    ] == [
-        "metadata.creationTimestamp",
-        "metadata.namespace",
-        "metadata.uid",
-    ]
+    ] == ["metadata.creationTimestamp", "metadata.namespace", "metadata.uid"]
     assert changes(creationTimestamp="2026-03-01T13:00:00+01:00") == []
     assert changes(deletionTimestamp="2026-03-01T12:00:00Z") == [
         [

@@ -57,11 +57,7 @@ Step = Edit | Delete | Drift | Restart | Stop | Wait
 
 data = st.dictionaries(st.sampled_from("kl"), st.sampled_from("12"), max_size=2)
 steps = st.one_of(
-    st.builds(
-        Edit,
-        st.sampled_from(WORKS),
-        st.dictionaries(st.sampled_from(MAPS), data, max_size=3),
-    ),
+    st.builds(Edit, st.sampled_from(WORKS), st.dictionaries(st.sampled_from(MAPS), data, max_size=3)),
     st.builds(Delete, st.sampled_from(WORKS)),
     st.builds(
         Drift,

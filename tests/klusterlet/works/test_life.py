@@ -248,9 +248,7 @@ async def test_next_agent_continues_after_crash(world: World) -> None:
         await world.eventually(lambda: world.maps() == {"one": {"k": "9"}})
 
 
-async def test_deleted_record_removes_objects_and_is_recreated(
-    world: World,
-) -> None:
+async def test_deleted_record_removes_objects_and_is_recreated(world: World) -> None:
     async with world.agent():
         await world.give("a", world.config_map("one", {"k": "1"}))
         await world.applied("a")

@@ -34,8 +34,7 @@ def ignoring(world: World, **field: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "paths",
-    [{"jsonPaths": [".data.k"]}, {"jsonPointers": ["/data/k"]}, {"jqPathExpressions": [".data.k"]}],
+    "paths", [{"jsonPaths": [".data.k"]}, {"jsonPointers": ["/data/k"]}, {"jqPathExpressions": [".data.k"]}]
 )
 async def test_ignored_fields_are_kept_after_creation(small_world: World, paths: dict[str, Any]) -> None:
     world = small_world

@@ -73,11 +73,7 @@ def test_health_is_between_worst_and_best_part(parts: dict[str, int]) -> None:
     assert min(parts.values()) - 1e-9 <= health <= max(parts.values()) + 1e-9
 
 
-@given(
-    st.sampled_from(PARTS),
-    st.floats(0, 1e6, allow_nan=False),
-    st.floats(0, 1e6, allow_nan=False),
-)
+@given(st.sampled_from(PARTS), st.floats(0, 1e6, allow_nan=False), st.floats(0, 1e6, allow_nan=False))
 def test_health_parts_are_monotone_in_values(part: str, one: float, other: float) -> None:
     scale = next(each.scale for each in scores() if each.name == part)
     low, high = sorted((one, other))

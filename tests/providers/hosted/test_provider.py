@@ -192,10 +192,7 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
     await cluster.client.create(ROLES, {"metadata": {"name": "collect-agent"}})
     context = Context(name="hosted-clusters", local=cluster.client, owner="collect-agent", environment={})
     provider = hosted_clusters({}, context)
-    async with (
-        provider.running(lambda: None),
-        Informer(cluster.client, CLUSTER_CLAIMS) as known,
-    ):
+    async with provider.running(lambda: None), Informer(cluster.client, CLUSTER_CLAIMS) as known:
         assert (await provider.read()).problem == ""
         (owner,) = {
             each.metadata.ownerReferences for each in (await cluster.client.list(CLUSTER_CLAIMS)).items

@@ -49,10 +49,7 @@ ITEMS = st.lists(
     max_size=3,
 )
 ANSWERS = JSON | st.fixed_dictionaries(
-    {
-        "status": WORDS,
-        "data": st.fixed_dictionaries({"resultType": WORDS, "result": ITEMS | JSON}),
-    },
+    {"status": WORDS, "data": st.fixed_dictionaries({"resultType": WORDS, "result": ITEMS | JSON})},
     optional={"warnings": st.lists(WORDS, max_size=2)},
 )
 

@@ -237,10 +237,7 @@ async def test_invalid_scorer_response_counts_as_failure(scorer: Scorer) -> None
 
 
 async def test_invalid_result_affects_only_its_cluster(scorer: Scorer) -> None:
-    results = [
-        {"metric": {"cluster": "c1"}, "score": None},
-        {"metric": {"cluster": "c2"}, "score": 5},
-    ]
+    results = [{"metric": {"cluster": "c1"}, "score": None}, {"metric": {"cluster": "c2"}, "score": 5}]
     scorer.raw = json.dumps({"results": results})
     made = built("http-scorer", options(scorer, breaker={"failures": 1}))
     assert isinstance(made, provider.HttpScorer)

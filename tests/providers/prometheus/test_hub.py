@@ -41,11 +41,7 @@ async def test_prometheus_scores_are_published(monitoring: Monitoring, fairway_h
             }
             unknown = await hub.until("c3", RESOURCE, lambda each: bool(each.status.conditions))
             assert scores(unknown) == {}
-            assert condition(unknown) == (
-                "False",
-                provider.MISSING,
-                "hub_free: no series for this cluster",
-            )
+            assert condition(unknown) == ("False", provider.MISSING, "hub_free: no series for this cluster")
             async with asyncio.timeout(DEADLINE):  # it knows of its writes when the hub has answered
                 while runner.unready():
                     await asyncio.sleep(POLL)

@@ -55,11 +55,7 @@ def test_prometheus_defaults() -> None:
             "or a percentile such as p95",
         ),
         (options(cluster={"label": ""}), "cluster.label", "is empty"),
-        (
-            options(cluster={"match": {"claim": "a", "label": "b"}}),
-            "cluster.match",
-            "exclude each other",
-        ),
+        (options(cluster={"match": {"claim": "a", "label": "b"}}), "cluster.match", "exclude each other"),
         (
             options(score={"cluster": {"match": {"claim": "a", "annotation": "b"}}}),
             "scores[0].cluster.match",

@@ -28,8 +28,7 @@ class Wrong:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "words"),
-    [(-10, r"is (\d+) s behind the hub's"), (10, r"is (\d+) s ahead of the hub's")],
+    ("minutes", "words"), [(-10, r"is (\d+) s behind the hub's"), (10, r"is (\d+) s ahead of the hub's")]
 )
 async def test_hub_clock_difference_is_logged_once(
     client: Client,

@@ -503,11 +503,7 @@ async def test_restart_writes_only_differences() -> None:
 async def test_once_reads_and_writes_every_provider() -> None:
     provider, sink = Told(), Hand()
     runner = Runner(
-        [provider],
-        client=None,
-        settings=Settings(cluster="c1"),
-        sink_of=lambda _: sink,
-        clock=LoopClock(),
+        [provider], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: sink, clock=LoopClock()
     )
     await runner.once()
     assert (provider.readings, len(sink.writes)) == ([0], 1)
@@ -518,11 +514,7 @@ async def test_once_with_a_hub_that_refuses() -> None:
     sink = Hand()
     sink.error = WriteRefused("you may not")
     runner = Runner(
-        [Told()],
-        client=None,
-        settings=Settings(cluster="c1"),
-        sink_of=lambda _: sink,
-        clock=LoopClock(),
+        [Told()], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: sink, clock=LoopClock()
     )
     await runner.once()
     assert (len(sink.tries), runner.loops["told"].problem) == (1, "you may not")
@@ -536,11 +528,7 @@ async def test_once_with_unexpected_error_retries() -> None:
             raise KeyError("odd")
 
     runner = Runner(
-        [Told()],
-        client=None,
-        settings=Settings(cluster="c1"),
-        sink_of=lambda _: Odd(),
-        clock=LoopClock(),
+        [Told()], client=None, settings=Settings(cluster="c1"), sink_of=lambda _: Odd(), clock=LoopClock()
     )
     await runner.once()
     assert runner.loops["told"].problem == "KeyError: 'odd'"

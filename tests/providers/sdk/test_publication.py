@@ -230,9 +230,7 @@ def test_foreign_scores_stay_without_valid_reading(publishing: PublicationState)
     assert published(publishing, seen(300, free=10)).scores == (("free", 10),)
 
 
-def test_silenced_score_stays_until_valid_reading(
-    publishing: PublicationState,
-) -> None:
+def test_silenced_score_stays_until_valid_reading(publishing: PublicationState) -> None:
     """Whoever declared it would take a write for a return, and declare it silent again."""
     published(publishing, seen(0, free=10))
     publishing.record_reading_failure(reason="Down", message="gone", now=at(60))
@@ -329,9 +327,7 @@ def test_reset_hub_history_is_accepted(publishing: PublicationState) -> None:
     assert publishing.observe(None, version=502, now=at(101)) == at(101)
 
 
-def test_observation_after_history_reset_wins_over_write(
-    publishing: PublicationState,
-) -> None:
+def test_observation_after_history_reset_wins_over_write(publishing: PublicationState) -> None:
     publishing.record_reading(seen(0, free=10), now=at(0))
     assert publishing.take_due(now=at(0)) is not None
     publishing.record_write(version=1000, now=at(0))

@@ -45,9 +45,7 @@ def test_quantile_ranks_use_smoothed_values() -> None:
         {"c1": Reading(values={"cheap": 0.0}), "c2": Reading(values={"cheap": 10.0})}, at=NOW, now=NOW
     )
     publisher.read(
-        {"c1": Reading(values={"cheap": 12.0}), "c2": Reading(values={"cheap": 10.0})},
-        at=at(60),
-        now=at(60),
+        {"c1": Reading(values={"cheap": 12.0}), "c2": Reading(values={"cheap": 10.0})}, at=at(60), now=at(60)
     )
     assert scores(publisher) == {"c1": {"cheap": 0}, "c2": {"cheap": 100}}
 

@@ -164,9 +164,7 @@ async def test_hung_provider_is_read_again_after_return(world: World, client: Cl
         before = times_busy(runner)
         await until(lambda: times_busy(runner) > before + 1)
         await world.until(
-            cluster,
-            "queue-score",
-            lambda found: any(each.reason == BUSY for each in found.status.conditions),
+            cluster, "queue-score", lambda found: any(each.reason == BUSY for each in found.status.conditions)
         )
         assert calls == [1]
         go.set()

@@ -95,11 +95,7 @@ def test_well_known_static_scores_have_default_scale() -> None:
         ({"clusters": {"c1": {"price": True}}}, "clusters.c1.price", "expected a finite number, got True"),
         ({"defaults": {"price": float("nan")}}, "defaults.price", "expected a finite number, got nan"),
         ({"clusters": {"c1": {}}}, "clusters.c1", "has no values"),
-        (
-            {"groups": [{"selector": {}, "values": {"price": 1}}]},
-            "groups[0].selector",
-            "selects nothing",
-        ),
+        ({"groups": [{"selector": {}, "values": {"price": 1}}]}, "groups[0].selector", "selects nothing"),
         (
             {"groups": [{"selector": {"matchLabels": {"a b": ""}}, "values": {"price": 1}}]},
             "groups[0].selector",
