@@ -1,4 +1,4 @@
-"""Attacks on a hub over the wire. What both hubs must withstand alike runs against a real kube-apiserver, too."""
+"""Attacks on a hub over the network. Tests of rules that both hubs share also run against a real kube-apiserver."""
 
 import uuid
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 from fairway.hub.serving import traffic
 from rigs.kubernetes import CONTROLLERS, background, real_hub
 from security.hubs import started
-from security.wire import USERS, Place, ask
+from security.wire import USERS, Hub, ask
 
 ANONYMOUS = """\
 apiVersion: apiserver.config.k8s.io/v1
@@ -18,19 +18,19 @@ anonymous:
   enabled: true
   conditions: [{path: /healthz}, {path: /livez}, {path: /readyz}, {path: /version}, {path: /version/}]
 """
-"""Makes a real hub as closed to strangers as the embedded one."""
+"""Limits anonymous users on a real hub to the paths that the embedded hub allows."""
 
 
 @pytest.fixture(scope="session")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """It gives bodies all the time a slow machine takes over them; what it does to slow clients is tested elsewhere."""
-    with pytest.MonkeyPatch.context() as patch, started(tmp_path_factory.mktemp("security")) as place:
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """An embedded hub without a time limit for request bodies, which a slow machine could exceed."""
+    with pytest.MonkeyPatch.context() as patch, started(tmp_path_factory.mktemp("security")) as hub:
         patch.setattr(traffic, "BODY_SECONDS", 3600.0)
-        yield place
+        yield hub
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     if request.param == "embedded":
         yield request.getfixturevalue("embedded")
         return
@@ -44,7 +44,7 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         address = urlsplit(real.url)
         assert address.hostname
         assert address.port
-        yield Place(
+        yield Hub(
             kind="real",
             host=address.hostname,
             port=address.port,
@@ -56,19 +56,19 @@ def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-async def room(hub: Place) -> str:
-    """A namespace of the test's own."""
-    return await made_room(hub)
+async def namespace(hub: Hub) -> str:
+    """A new namespace on the hub."""
+    return await create_namespace(hub)
 
 
 @pytest.fixture
-async def cell(embedded: Place) -> str:
-    """The same on the embedded hub, for what only that is asked."""
-    return await made_room(embedded)
+async def embedded_ns(embedded: Hub) -> str:
+    """A new namespace on the embedded hub."""
+    return await create_namespace(embedded)
 
 
-async def made_room(place: Place) -> str:
-    name = f"room-{uuid.uuid4().hex[:8]}"
-    answer = await ask(place, "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+async def create_namespace(hub: Hub) -> str:
+    name = f"ns-{uuid.uuid4().hex[:8]}"
+    answer = await ask(hub, "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     assert answer.code == 201, answer
     return name

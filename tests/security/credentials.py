@@ -1,4 +1,4 @@
-"""Tokens and certificates that nobody should be let in with, made with a hub's own keys and with others."""
+"""Forged and flawed tokens and certificates, signed with a hub's own keys or with others."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from security.wire import Place
+from security.wire import Hub
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
@@ -49,7 +49,7 @@ def signed(
 
 
 def claims_of(namespace: str, account: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """What the hub itself would write into a token of that service account."""
+    """The claims that the hub writes into a token of the service account."""
     name, now = account["metadata"]["name"], int(time.time())
     bound = {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["metadata"]["uid"]}}
     return {
@@ -65,7 +65,7 @@ def claims_of(namespace: str, account: Mapping[str, Any], **changes: Any) -> dic
 
 
 class Certificates:
-    """Signs with the authority of a hub, or with one of its own."""
+    """Signs client certificates with a hub's CA, or with another CA."""
 
     def __init__(
         self, folder: Path, *, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
@@ -73,14 +73,14 @@ class Certificates:
         self.certificate, self._key, self._folder = certificate, key, folder
 
     @classmethod
-    def of(cls, place: Place, folder: Path) -> "Certificates":
-        certificate = x509.load_pem_x509_certificate(place.authority.read_bytes())
-        pem = place.folder / ("ca.pem" if place.kind == "embedded" else "ca.key")
+    def of(cls, hub: Hub, folder: Path) -> "Certificates":
+        certificate = x509.load_pem_x509_certificate(hub.authority.read_bytes())
+        pem = hub.folder / ("ca.pem" if hub.kind == "embedded" else "ca.key")
         return cls(folder, certificate=certificate, key=read_key(pem))
 
     @classmethod
     def stranger(cls, folder: Path, *, like: x509.Certificate) -> "Certificates":
-        """Another authority that says it is this one."""
+        """Another CA with the same subject."""
         key = new_key()
         made = _certificate(
             like.subject, like.subject, key, key, purpose=None, authority=True, start=-HOUR, end=HOUR
@@ -96,7 +96,7 @@ class Certificates:
         start: timedelta = timedelta(hours=-2),
         end: timedelta = timedelta(hours=1),
     ) -> Path:
-        """A PEM file with a key, its certificate and that of whoever signed it."""
+        """Write a PEM file with a key, its certificate and the certificate of the CA."""
         key = new_key()
         subject = x509.Name(
             [
@@ -116,7 +116,7 @@ class Certificates:
         return path
 
     def below(self, path: Path) -> "Certificates":
-        """Signs with a certificate that was made for a client."""
+        """Sign with a client certificate as if it were a CA."""
         data = path.read_bytes()
         return Certificates(
             self._folder, certificate=x509.load_pem_x509_certificate(data), key=read_key(path)
@@ -160,7 +160,7 @@ def _certificate(
 
 
 def request_for(name: str, group: str) -> str:
-    """A certificate signing request as the API wants it."""
+    """A certificate signing request, encoded as in the API."""
     subject = x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), x509.NameAttribute(NameOID.COMMON_NAME, name)]
     )

@@ -1,9 +1,9 @@
-"""Gives users of a hub exactly the rights that a test is about."""
+"""Grant rights to users of a hub."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from security.wire import ADMIN, ALICE, MALLORY, Place, ask
+from security.wire import ADMIN, ALICE, MALLORY, Hub, ask
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"/apis/{GROUP}/v1"
@@ -16,13 +16,13 @@ def rule(verbs: str, resources: str, *names: str, group: str = "") -> dict[str, 
 
 
 async def grant(
-    place: Place,
+    hub: Hub,
     namespace: str,
     *rules: dict[str, Any],
     to: Sequence[str] = (ALICE, MALLORY),
     name: str = "granted",
 ) -> None:
-    """In one namespace; in all of them, and then only to one user, if it is empty."""
+    """Grant rights in one namespace; with an empty namespace in all, and only to Mallory."""
     to = to if namespace else (MALLORY,)
     kind = "Role" if namespace else "ClusterRole"
     base = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
@@ -34,16 +34,16 @@ async def grant(
         "subjects": [{"kind": "User", "name": user, "apiGroup": GROUP} for user in to],
     }
     for part, body in ((f"{lower}s", role), (f"{lower}bindings", binding)):
-        answer = await ask(place, "POST", f"{base}/{part}", user=ADMIN, body=body)
+        answer = await ask(hub, "POST", f"{base}/{part}", user=ADMIN, body=body)
         assert answer.code == 201, answer
-    # A real hub takes a moment to notice; and what another test gave to the same user it may not have forgotten yet.
+    # A real hub's RBAC cache lags behind, for new grants and for those that another test deleted.
     first = rules[0]
-    while place.kind == "real" and f'"{name}' not in await _because(place, namespace, first, to[-1]):
+    while hub.kind == "real" and f'"{name}' not in await _because(hub, namespace, first, to[-1]):
         pass
 
 
-async def _because(place: Place, namespace: str, granted: dict[str, Any], user: str) -> str:
-    """Why a right is there: it names the binding. Empty if there is none."""
+async def _because(hub: Hub, namespace: str, granted: dict[str, Any], user: str) -> str:
+    """The reason of an allowed request, which names the binding; empty if it is denied."""
     resource, _, part = granted["resources"][0].partition("/")
     asked = {
         "verb": granted["verbs"][0],
@@ -54,7 +54,7 @@ async def _because(place: Place, namespace: str, granted: dict[str, Any], user: 
         "name": granted.get("resourceNames", [""])[0],
     }
     answer = await ask(
-        place,
+        hub,
         "POST",
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         body={"spec": {"user": user, "resourceAttributes": asked}},

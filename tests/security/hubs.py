@@ -1,4 +1,4 @@
-"""Hubs to attack, with users whose tokens are known."""
+"""Embedded hubs with static tokens of the test users."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fairway.testing.hub import hub_in_thread
-from security.wire import USERS, Place
+from security.wire import USERS, Hub
 
 TOKENS = {user: f"token-of-{user}" for user in USERS}
 
@@ -19,18 +19,18 @@ def write_tokens(folder: Path) -> Path:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Place]:
-    """An embedded one, in a thread. It keeps its data in the folder."""
+def started(folder: Path) -> Iterator[Hub]:
+    """Run an embedded hub in a thread, with its data in the folder."""
     data = folder / "data"
     with hub_in_thread(folder=folder, data=data, definitions=(), tokens=write_tokens(folder)) as hub:
-        yield place_of(hub.url, authority=hub.authority, data=data)
+        yield target_of(hub.url, authority=hub.authority, data=data)
 
 
-def place_of(url: str, *, authority: Path, data: Path) -> Place:
+def target_of(url: str, *, authority: Path, data: Path) -> Hub:
     address = urlsplit(url)
     assert address.hostname
     assert address.port
-    return Place(
+    return Hub(
         kind="embedded",
         host=address.hostname,
         port=address.port,

@@ -1,4 +1,4 @@
-"""Requests that are almost right: of every kind, method and media type, with a fault or two in any part."""
+"""Requests with one or two faults: of every kind, method and media type."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -212,14 +212,14 @@ VALID: dict[str, dict[str, Any]] = {
     "TokenReview": {"spec": {"token": "a"}},
     "SelfSubjectAccessReview": {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}},
 }
-"""Nothing more than each kind needs."""
+"""Minimal valid objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
     method: str
     path: str
-    """With its query, encoded."""
+    """The encoded path with its query."""
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
 
@@ -229,14 +229,14 @@ class Mutant:
 
 
 class Mutator:
-    """The same seed makes the same requests."""
+    """Generates requests; equal seeds generate equal requests."""
 
     def __init__(self, seed: int, resources: Sequence[Resource]) -> None:
         self._random = Random(seed)
         self._resources = sorted(resources, key=lambda each: (each.group, each.version, each.plural))
 
     def valid(self) -> Iterator[Mutant]:
-        """Objects for the rest to aim at."""
+        """Requests that create the objects which later requests use."""
         for resource in self._resources:
             for name in NAMES[:3]:
                 document = {"metadata": {"name": name}, **VALID.get(resource.kind, {})}
@@ -262,7 +262,7 @@ class Mutator:
         if method in ("GET", "DELETE") and draw.random() < 0.3:
             name = ""
         if method == "DELETE" and resource.kind == "CustomResourceDefinition":
-            name = name or "things.fuzz.example"  # the others are needed
+            name = name or "things.fuzz.example"  # the other parts are required
         path = self._path(resource, name)
         media = draw.choice(PATCHES if method == "PATCH" else BODIES[: 2 if draw.random() < 0.8 else 5])
         if self._rarely():
@@ -362,7 +362,7 @@ class Mutator:
         return document
 
     def _mutate(self, value: Any, node: Node) -> None:
-        """One to three places of the document become something else, by the schema or against it."""
+        """Replace one to three values of the document by values that match the schema or violate it."""
         draw = self._random
         for _ in range(draw.randrange(1, 4)):
             at, schema = value, node
@@ -419,7 +419,7 @@ class Mutator:
         return made
 
     def _value(self, node: Node, depth: int) -> Any:
-        """As the schema has it, mostly; not everything it has."""
+        """A value that mostly matches the schema, with some of its properties."""
         draw = self._random
         if draw.random() < 0.04:
             return self._odd()

@@ -1,6 +1,6 @@
-"""No body ends the hub, fills its memory or keeps it busy: whatever it says, it is refused or kept within bounds.
+"""The hub rejects or bounds hostile request bodies.
 
-None of this looks at a clock. Every one of these once took minutes, gigabytes or the process; now it is answered.
+Each of these bodies once took minutes or gigabytes, or ended the process.
 """
 
 import gzip
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairway.hub.serialization.body import DEPTH, LIMIT, SMALL, SMALL_PROTOBUF, SMALL_VALUES, VALUES
-from security.wire import ADMIN, ALICE, Answer, Place, ask, received, request, send
+from security.wire import ADMIN, ALICE, Answer, Hub, ask, received, request, send
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
 YAML = "application/yaml"
@@ -20,21 +20,21 @@ STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-async def put_up(place: Place, namespace: str, body: bytes, type_: str = "application/json") -> Answer:
-    """Try to create a config map; dry, so that nothing comes between two attempts."""
-    return await ask(place, "POST", MAPS.format(namespace) + "?dryRun=All", body=body, type_=type_)
+async def create_map(hub: Hub, namespace: str, body: bytes, type_: str = "application/json") -> Answer:
+    """Create a ConfigMap with dryRun, so that requests of the same name are independent."""
+    return await ask(hub, "POST", MAPS.format(namespace) + "?dryRun=All", body=body, type_=type_)
 
 
 # Size
 
 
-async def test_large_body_is_rejected_with_413(hub: Place) -> None:
+async def test_large_body_is_rejected_with_413(hub: Hub) -> None:
     large = b'{"metadata":{"name":"x"},"data":{"a":"' + b"x" * (LIMIT + 1) + b'"}}'
-    answer = await put_up(hub, "default", large)
+    answer = await create_map(hub, "default", large)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
 
 
-async def test_large_chunked_body_is_rejected_with_413(hub: Place) -> None:
+async def test_large_chunked_body_is_rejected_with_413(hub: Hub) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -46,7 +46,7 @@ async def test_large_chunked_body_is_rejected_with_413(hub: Place) -> None:
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {LIMIT}")
 
 
-async def test_huge_content_length_is_rejected_before_the_body(embedded: Place) -> None:
+async def test_huge_content_length_is_rejected_before_the_body(embedded: Hub) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -64,7 +64,7 @@ REVIEW = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
 @pytest.mark.parametrize(
     ("type_", "limit"), [("application/json", SMALL), (YAML, SMALL), (PROTOBUF, SMALL_PROTOBUF)]
 )
-async def test_large_review_is_rejected_before_the_body(embedded: Place, type_: str, limit: int) -> None:
+async def test_large_review_is_rejected_before_the_body(embedded: Hub, type_: str, limit: int) -> None:
     """Any user may post one, so the hub answers before the body arrives."""
     head = request(
         "POST",
@@ -76,7 +76,7 @@ async def test_large_review_is_rejected_before_the_body(embedded: Place, type_: 
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {limit}")
 
 
-async def test_forbidden_write_is_rejected_before_the_body(hub: Place) -> None:
+async def test_forbidden_write_is_rejected_before_the_body(hub: Hub) -> None:
     head = request(
         "POST",
         MAPS.format("default"),
@@ -100,12 +100,12 @@ async def test_forbidden_write_is_rejected_before_the_body(hub: Place) -> None:
         (b"{a: &a [1,1,1,1], b: [" + b"*a," * (SMALL_VALUES // 4) + b"1]}", YAML),
     ],
 )
-async def test_review_with_too_many_values_is_rejected(embedded: Place, body: bytes, type_: str) -> None:
+async def test_review_with_too_many_values_is_rejected(embedded: Hub, body: bytes, type_: str) -> None:
     answer = await ask(embedded, "POST", REVIEWS, user=ALICE, body=body, type_=type_)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {SMALL_VALUES} values")
 
 
-async def test_review_within_its_limits_is_answered(embedded: Place) -> None:
+async def test_review_within_its_limits_is_answered(embedded: Hub) -> None:
     attributes = REVIEW["spec"]["resourceAttributes"]
     long = {"spec": {"resourceAttributes": {**attributes, "name": ",[{" * 20_000}}}
     for body in (REVIEW, long):
@@ -113,7 +113,7 @@ async def test_review_within_its_limits_is_answered(embedded: Place) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "gzip, gzip"])
-async def test_compressed_body_is_rejected(hub: Place, encoding: str) -> None:
+async def test_compressed_body_is_rejected(hub: Hub, encoding: str) -> None:
     blanks = b" " * (LIMIT + 1)
     packed = zlib.compress(blanks) if encoding == "deflate" else gzip.compress(blanks)
     answer = await ask(
@@ -122,9 +122,9 @@ async def test_compressed_body_is_rejected(hub: Place, encoding: str) -> None:
     assert answer.code == 400
 
 
-async def test_patches_cannot_grow_an_object_beyond_the_request_limit(hub: Place, room: str) -> None:
-    """Each of many small changes adds to what is there."""
-    target = MAPS.format(room)
+async def test_patches_cannot_grow_an_object_beyond_the_request_limit(hub: Hub, namespace: str) -> None:
+    """Each small patch adds to the object."""
+    target = MAPS.format(namespace)
     assert (await ask(hub, "POST", target, body={"metadata": {"name": "x"}})).code == 201
     codes = []
     for number in range(4):
@@ -142,21 +142,21 @@ def nested(depth: int, opened: bytes = b"[", closed: bytes = b"]") -> bytes:
 
 @pytest.mark.parametrize("depth", [20_000, 1_000_000])
 @pytest.mark.parametrize("opened", [b"[", b'{"a":'])
-async def test_deeply_nested_body_is_rejected(hub: Place, depth: int, opened: bytes) -> None:
+async def test_deeply_nested_body_is_rejected(hub: Hub, depth: int, opened: bytes) -> None:
     closed = b"]" if opened == b"[" else b"}"
     body = nested(depth // len(opened), opened, b"1" + closed)
-    assert (await put_up(hub, "default", body)).code in (400, 413)
+    assert (await create_map(hub, "default", body)).code in (400, 413)
 
 
-async def test_nesting_below_the_limit_and_brackets_in_strings_are_accepted(embedded: Place) -> None:
+async def test_nesting_below_the_limit_and_brackets_in_strings_are_accepted(embedded: Hub) -> None:
     deep = nested(DEPTH - 1)
     texts = b'{"metadata":{"name":"x"},"data":{"a":"' + b"[{" * 100_000 + b'\\"' * 1_000 + b'"}}'
     for body in (deep, texts):
-        assert (await put_up(embedded, "default", body)).code == 201
+        assert (await create_map(embedded, "default", body)).code == 201
 
 
-async def test_unterminated_string_is_rejected_in_one_pass(embedded: Place) -> None:
-    answer = await put_up(embedded, "default", b'{"' + b'\\"[]' * 700_000)
+async def test_unterminated_string_is_rejected_in_one_pass(embedded: Hub) -> None:
+    answer = await create_map(embedded, "default", b'{"' + b'\\"[]' * 700_000)
     assert answer.code == 400
 
 
@@ -170,8 +170,8 @@ async def test_unterminated_string_is_rejected_in_one_pass(embedded: Place) -> N
     ],
     ids=["lists", "numbers", "texts", "labels"],
 )
-async def test_body_with_too_many_values_is_rejected(embedded: Place, body: bytes) -> None:
-    answer = await put_up(embedded, "default", body)
+async def test_body_with_too_many_values_is_rejected(embedded: Hub, body: bytes) -> None:
+    answer = await create_map(embedded, "default", body)
     assert (answer.code, answer.message) == (413, f"Request entity too large: limit is {VALUES} values")
 
 
@@ -196,8 +196,8 @@ async def test_body_with_too_many_values_is_rejected(embedded: Place, body: byte
     ],
     ids=lambda value: str(value[:12]),
 )
-async def test_invalid_json_is_rejected(embedded: Place, value: bytes) -> None:
-    answer = await put_up(embedded, "default", b'{"metadata":{"name":"x"},"x":%s}' % value)
+async def test_invalid_json_is_rejected(embedded: Hub, value: bytes) -> None:
+    answer = await create_map(embedded, "default", b'{"metadata":{"name":"x"},"x":%s}' % value)
     assert answer.code == 400
 
 
@@ -218,22 +218,22 @@ async def test_invalid_json_is_rejected(embedded: Place, value: bytes) -> None:
         ("deletionGracePeriodSeconds", b'"x"'),
     ],
 )
-async def test_metadata_of_a_wrong_type_is_rejected(hub: Place, field: str, value: bytes) -> None:
+async def test_metadata_of_a_wrong_type_is_rejected(hub: Hub, field: str, value: bytes) -> None:
     body = b'{"metadata":{"name":"x","%s":%s}}' % (field.encode(), value)
     if field == "name":
         body = b'{"metadata":{"name":%s}}' % value
-    answer = await put_up(hub, "default", body)
+    answer = await create_map(hub, "default", body)
     assert answer.code == 400
     assert "cannot" in answer.message or "parsing time" in answer.message
 
 
 @pytest.mark.parametrize("name", ["a" * 1_000_000, "a-." * 300_000 + "!", "x\x00y", "../x", "%2e", "é", ""])
-async def test_invalid_name_is_rejected(hub: Place, name: str) -> None:
-    answer = await put_up(hub, "default", json.dumps({"metadata": {"name": name}}).encode())
+async def test_invalid_name_is_rejected(hub: Hub, name: str) -> None:
+    answer = await create_map(hub, "default", json.dumps({"metadata": {"name": name}}).encode())
     assert answer.code == 422
 
 
-async def test_duplicate_keys_are_reported(hub: Place) -> None:
+async def test_duplicate_keys_are_reported(hub: Hub) -> None:
     pairs = b",".join(b'"k%d":"v"' % number for number in range(30_000))
     body = b'{"metadata":{"name":"x"},"data":{"k1":"","k1":"",' + pairs + b"}}"
     answer = await ask(hub, "POST", MAPS.format("default") + "?fieldValidation=Strict&dryRun=All", body=body)
@@ -241,7 +241,7 @@ async def test_duplicate_keys_are_reported(hub: Place) -> None:
     assert 'duplicate field "data.k1"' in answer.message or '"data[k1]"' in answer.message
 
 
-async def test_number_of_reported_unknown_fields_is_limited(hub: Place) -> None:
+async def test_number_of_reported_unknown_fields_is_limited(hub: Hub) -> None:
     unknown = {f"k{number}": 1 for number in range(3_000)}
     answer = await ask(
         hub,
@@ -252,7 +252,7 @@ async def test_number_of_reported_unknown_fields_is_limited(hub: Place) -> None:
     assert (answer.code, answer.message.count("unknown field")) == (400, 100)
 
 
-async def test_number_of_reported_causes_is_limited(embedded: Place) -> None:
+async def test_number_of_reported_causes_is_limited(embedded: Hub) -> None:
     labels = {f"k{number}!": "v" for number in range(20_000)}
     body = {"metadata": {"name": "x", "labels": labels}}
     answer = await ask(embedded, "POST", MAPS.format("default"), body=body)
@@ -283,7 +283,7 @@ async def test_number_of_reported_causes_is_limited(embedded: Place) -> None:
     ],
 )
 async def test_uniqueness_of_many_items_is_checked_in_linear_time(
-    embedded: Place, target: str, body: dict[str, Any]
+    embedded: Hub, target: str, body: dict[str, Any]
 ) -> None:
     body["metadata"] = {"name": "wide", **body.get("metadata", {})}
     answer = await ask(embedded, "POST", f"{target}?dryRun=All", body=body)
@@ -335,8 +335,8 @@ def aliases(levels: int, width: int) -> bytes:
     ],
     ids=lambda value: str(value[:16]) if isinstance(value, bytes) else None,
 )
-async def test_hostile_yaml_is_rejected(embedded: Place, body: bytes, code: int) -> None:
-    answer = await put_up(embedded, "default", body, YAML)
+async def test_hostile_yaml_is_rejected(embedded: Hub, body: bytes, code: int) -> None:
+    answer = await create_map(embedded, "default", body, YAML)
     assert answer.code == code
 
 
@@ -355,8 +355,10 @@ async def test_hostile_yaml_is_rejected(embedded: Place, body: bytes, code: int)
     ],
     ids=lambda text: text[:12],
 )
-async def test_yaml_strings_stay_strings(embedded: Place, text: str) -> None:
-    answer = await put_up(embedded, "default", f"metadata: {{name: x}}\ndata: {{a: {text}}}".encode(), YAML)
+async def test_yaml_strings_stay_strings(embedded: Hub, text: str) -> None:
+    answer = await create_map(
+        embedded, "default", f"metadata: {{name: x}}\ndata: {{a: {text}}}".encode(), YAML
+    )
     assert answer.code == 201
     assert isinstance(answer.document["data"]["a"], str)
 
@@ -377,9 +379,9 @@ async def test_yaml_strings_stay_strings(embedded: Place, text: str) -> None:
     ],
 )
 async def test_yaml_scalars_are_read_as_kubernetes_does(
-    hub: Place, text: str, kept: dict[str, str] | None
+    hub: Hub, text: str, kept: dict[str, str] | None
 ) -> None:
-    answer = await put_up(hub, "default", f"metadata: {{name: x}}\ndata:\n  {text}\n".encode(), YAML)
+    answer = await create_map(hub, "default", f"metadata: {{name: x}}\ndata:\n  {text}\n".encode(), YAML)
     if kept is None:
         assert answer.code == 400
     else:
@@ -416,30 +418,30 @@ def _varint(value: int) -> bytes:
     ],
     ids=range(9),
 )
-async def test_hostile_protobuf_is_rejected(embedded: Place, data: bytes) -> None:
-    assert (await put_up(embedded, "default", b"k8s\x00" + data, PROTOBUF)).code in (400, 422)
+async def test_hostile_protobuf_is_rejected(embedded: Hub, data: bytes) -> None:
+    assert (await create_map(embedded, "default", b"k8s\x00" + data, PROTOBUF)).code in (400, 422)
 
 
-async def test_json_inside_protobuf_with_too_many_values_is_rejected(embedded: Place) -> None:
+async def test_json_inside_protobuf_with_too_many_values_is_rejected(embedded: Hub) -> None:
     """managedFields hold JSON as bytes."""
     inner = field(1, b'{"f:x":' + b'{"f:a":' * 400 + b"{}" + b"}" * 401)
     entry = field(1, b"m") + field(2, b"Update") + field(3, b"v1") + field(6, b"FieldsV1") + field(7, inner)
     body = b"k8s\x00" + field(2, field(1, field(1, b"x") + field(17, entry)))
-    assert (await put_up(embedded, "default", body, PROTOBUF)).code == 400
+    assert (await create_map(embedded, "default", body, PROTOBUF)).code == 400
 
 
 # Patches
 
 
 @pytest.fixture
-async def wide(embedded: Place, cell: str) -> str:
-    """A config map with much in it; its path."""
+async def wide(embedded: Hub, embedded_ns: str) -> str:
+    """The path of a large ConfigMap."""
     body = {
         "metadata": {"name": "wide", "finalizers": [f"a.example/f{n}" for n in range(3_000)]},
         "data": {f"k{n}": "v" for n in range(10_000)},
     }
-    assert (await ask(embedded, "POST", MAPS.format(cell), body=body)).code == 201
-    return MAPS.format(cell) + "/wide"
+    assert (await ask(embedded, "POST", MAPS.format(embedded_ns), body=body)).code == 201
+    return MAPS.format(embedded_ns) + "/wide"
 
 
 @pytest.mark.parametrize(
@@ -465,14 +467,14 @@ async def wide(embedded: Place, cell: str) -> str:
     ],
     ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
 )
-async def test_hostile_json_patch_is_rejected(embedded: Place, wide: str, body: object, code: int) -> None:
+async def test_hostile_json_patch_is_rejected(embedded: Hub, wide: str, body: object, code: int) -> None:
     answer = await ask(embedded, "PATCH", wide, body=body, type_=JSON_PATCH)
     assert answer.code == code
 
 
-async def test_patches_cannot_nest_an_object_beyond_the_limit(embedded: Place, cell: str) -> None:
-    """Each adds to the depth that the one before it left, here of something kept as it is: managedFields."""
-    target = MAPS.format(cell)
+async def test_patches_cannot_nest_an_object_beyond_the_limit(embedded: Hub, embedded_ns: str) -> None:
+    """Each patch adds to the depth of managedFields, which the hub stores unchanged."""
+    target = MAPS.format(embedded_ns)
     entry = {
         "manager": "m",
         "operation": "Update",
@@ -517,17 +519,15 @@ async def test_patches_cannot_nest_an_object_beyond_the_limit(embedded: Place, c
     ],
     ids=lambda value: json.dumps(value)[:40] if not isinstance(value, int) else None,
 )
-async def test_hostile_strategic_patch_is_rejected(
-    embedded: Place, wide: str, body: object, code: int
-) -> None:
-    """A 500 without a reason is how kube-apiserver, too, calls most faults of such a patch; the hub doesn't fail."""
+async def test_hostile_strategic_patch_is_rejected(embedded: Hub, wide: str, body: object, code: int) -> None:
+    """As kube-apiserver, the hub reports most faults of such a patch as a 500 without a reason."""
     answer = await ask(embedded, "PATCH", wide, body=body, type_=STRATEGIC)
     assert answer.code == code
     assert answer.document.get("reason") != "InternalError"
 
 
-async def test_hostile_apply_patch_is_rejected(embedded: Place, cell: str) -> None:
-    target = MAPS.format(cell) + "/x?fieldManager="
+async def test_hostile_apply_patch_is_rejected(embedded: Hub, embedded_ns: str) -> None:
+    target = MAPS.format(embedded_ns) + "/x?fieldManager="
     data = {f"k{number}": "v" for number in range(30_000)}
 
     def body(value: str) -> dict[str, Any]:
@@ -564,9 +564,9 @@ async def test_hostile_apply_patch_is_rejected(embedded: Place, cell: str) -> No
     ids=str,
 )
 async def test_odd_managed_fields_are_rejected_or_ignored(
-    embedded: Place, cell: str, fields: dict[str, Any]
+    embedded: Hub, embedded_ns: str, fields: dict[str, Any]
 ) -> None:
-    target = MAPS.format(cell)
+    target = MAPS.format(embedded_ns)
     entry = {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     body = {"metadata": {"name": "x", "managedFields": [{**entry, "fieldsV1": fields}]}, "data": {"a": "1"}}
     made = await ask(embedded, "POST", target, body=body)
@@ -576,7 +576,7 @@ async def test_odd_managed_fields_are_rejected_or_ignored(
     assert answer.code in (200, 201)
 
 
-# What isn't kept
+# Options, reviews and warnings
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ async def test_odd_managed_fields_are_rejected_or_ignored(
     ids=str,
 )
 async def test_options_and_reviews_of_a_wrong_type_are_rejected(
-    hub: Place, method: str, target: str, body: dict[str, Any]
+    hub: Hub, method: str, target: str, body: dict[str, Any]
 ) -> None:
     answer = await ask(hub, method, target, body=body)
     assert answer.code in (400, 404, 422)
@@ -626,7 +626,7 @@ async def test_options_and_reviews_of_a_wrong_type_are_rejected(
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b"5", b'"x"', b"true", b"", b" ", b"{", b"}"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-async def test_body_that_is_not_an_object_is_rejected(hub: Place, method: str, body: bytes) -> None:
+async def test_body_that_is_not_an_object_is_rejected(hub: Hub, method: str, body: bytes) -> None:
     target = MAPS.format("default") if method == "POST" else MAPS.format("default") + "/x"
     type_ = MERGE if method == "PATCH" else "application/json"
     answer = await ask(hub, method, target, body=body, type_=type_)
@@ -634,7 +634,7 @@ async def test_body_that_is_not_an_object_is_rejected(hub: Place, method: str, b
 
 
 @pytest.mark.parametrize("name", ["a\r\nX-Forged: yes", "a\x00b", "\x7f", "é☃", "x" * 50_000, '"\\'])
-async def test_warning_cannot_inject_a_header(hub: Place, name: str) -> None:
+async def test_warning_cannot_inject_a_header(hub: Hub, name: str) -> None:
     answer = await ask(
         hub, "POST", MAPS.format("default") + "?dryRun=All", body={"metadata": {"name": "x"}, name: 1}
     )
@@ -643,7 +643,7 @@ async def test_warning_cannot_inject_a_header(hub: Place, name: str) -> None:
     assert answer.document["metadata"]["name"] == "x"
 
 
-async def test_size_of_warnings_is_limited(hub: Place) -> None:
+async def test_size_of_warnings_is_limited(hub: Hub) -> None:
     unknown = {f"k{number}": 1 for number in range(5_000)}
     target = MAPS.format("default") + "?dryRun=All"
     sent = request("POST", target, token=hub.tokens[ADMIN], body={"metadata": {"name": "x"}, **unknown})

@@ -1,4 +1,4 @@
-"""Nobody is let in who can't show who they are."""
+"""Authentication rejects missing, malformed and forged credentials."""
 
 import base64
 import ssl
@@ -18,7 +18,7 @@ from security.credentials import (
     read_key,
     signed,
 )
-from security.wire import ADMIN, Answer, Place, ask, request, send
+from security.wire import ADMIN, Answer, Hub, ask, request, send
 
 UNAUTHORIZED = {
     "kind": "Status",
@@ -33,13 +33,13 @@ REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-async def shown(place: Place, *headers: str, target: str = "/api/v1/namespaces") -> Answer:
-    """What nobody gets who shows these headers."""
-    (answer,) = await send(place, request("GET", target, headers=headers))
+async def get_with(hub: Hub, *headers: str, target: str = "/api/v1/namespaces") -> Answer:
+    """Send a request with these headers."""
+    (answer,) = await send(hub, request("GET", target, headers=headers))
     return answer
 
 
-# Nobody
+# Anonymous users
 
 
 @pytest.mark.parametrize(
@@ -70,27 +70,27 @@ async def shown(place: Place, *headers: str, target: str = "/api/v1/namespaces")
         "/HEALTHZ",
     ],
 )
-async def test_anonymous_reads_are_rejected(hub: Place, target: str) -> None:
-    answer = await shown(hub, target=target)
+async def test_anonymous_reads_are_rejected(hub: Hub, target: str) -> None:
+    answer = await get_with(hub, target=target)
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_anonymous_writes_are_rejected(hub: Place, method: str) -> None:
+async def test_anonymous_writes_are_rejected(hub: Hub, method: str) -> None:
     answer = await ask(hub, method, f"{REVIEWS}", user="", body={"spec": {}})
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/livez", "/readyz", "/version"])
-async def test_anonymous_users_can_read_health_endpoints(hub: Place, target: str) -> None:
-    assert (await shown(hub, target=target)).code == 200
+async def test_anonymous_users_can_read_health_endpoints(hub: Hub, target: str) -> None:
+    assert (await get_with(hub, target=target)).code == 200
 
 
-async def test_anonymous_users_cannot_write_to_health_endpoints(hub: Place) -> None:
+async def test_anonymous_users_cannot_write_to_health_endpoints(hub: Hub) -> None:
     assert (await ask(hub, "POST", "/version", user="", body={})).code in (401, 403)
 
 
-# Credentials that are none
+# Malformed credentials
 
 
 @pytest.mark.parametrize(
@@ -118,31 +118,31 @@ async def test_anonymous_users_cannot_write_to_health_endpoints(hub: Place) -> N
         "Impersonate-User: system:admin\r\nImpersonate-Group: system:masters",
     ],
 )
-async def test_malformed_authorization_header_is_rejected(hub: Place, header: str) -> None:
+async def test_malformed_authorization_header_is_rejected(hub: Hub, header: str) -> None:
     token = hub.tokens[ADMIN]
     basic = base64.b64encode(f"{ADMIN}:{token}".encode()).decode()
-    answer = await shown(hub, header.format(token=token, basic=basic))
+    answer = await get_with(hub, header.format(token=token, basic=basic))
     assert answer.code == 401
 
 
 @pytest.mark.parametrize("name", ["token", "access_token", "bearer", "authorization", "id_token"])
-async def test_token_in_the_query_is_ignored(hub: Place, name: str) -> None:
-    answer = await shown(hub, target=f"/api/v1/namespaces?{name}={hub.tokens[ADMIN]}")
+async def test_token_in_the_query_is_ignored(hub: Hub, name: str) -> None:
+    answer = await get_with(hub, target=f"/api/v1/namespaces?{name}={hub.tokens[ADMIN]}")
     assert answer.code == 401
 
 
 @pytest.mark.parametrize("target", ["/healthz", "/version"])
-async def test_wrong_token_is_rejected_on_anonymous_paths(hub: Place, target: str) -> None:
-    assert (await shown(hub, "Authorization: Bearer nope", target=target)).code == 401
+async def test_wrong_token_is_rejected_on_anonymous_paths(hub: Hub, target: str) -> None:
+    assert (await get_with(hub, "Authorization: Bearer nope", target=target)).code == 401
 
 
-async def test_first_of_two_tokens_is_used(hub: Place) -> None:
+async def test_first_of_two_tokens_is_used(hub: Hub) -> None:
     good, bad = f"Authorization: Bearer {hub.tokens[ADMIN]}", "Authorization: Bearer nope"
-    assert (await shown(hub, good, bad)).code == 200
-    assert (await shown(hub, bad, good)).code == 401
+    assert (await get_with(hub, good, bad)).code == 200
+    assert (await get_with(hub, bad, good)).code == 401
 
 
-async def test_token_authenticates_one_request_of_a_connection_only(hub: Place) -> None:
+async def test_token_authenticates_one_request_of_a_connection_only(hub: Hub) -> None:
     first = request("GET", "/api/v1/namespaces", token=hub.tokens[ADMIN], last=False)
     answers = await send(hub, first + request("GET", "/api/v1/namespaces"))
     assert [answer.code for answer in answers] == [200, 401]
@@ -151,39 +151,39 @@ async def test_token_authenticates_one_request_of_a_connection_only(hub: Place) 
 # Tokens of service accounts
 
 
-async def account(place: Place, namespace: str) -> dict[str, Any]:
+async def account(hub: Hub, namespace: str) -> dict[str, Any]:
     answer = await ask(
-        place, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body={"metadata": {"name": "robot"}}
+        hub, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", body={"metadata": {"name": "robot"}}
     )
     assert answer.code == 201, answer
     return answer.document
 
 
-async def own_token(place: Place, namespace: str) -> str:
+async def own_token(hub: Hub, namespace: str) -> str:
     answer = await ask(
-        place, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot/token", body={"spec": {}}
+        hub, "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot/token", body={"spec": {}}
     )
     assert answer.code == 201, answer
     return str(answer.document["status"]["token"])
 
 
-async def knows(place: Place, token: str) -> bool:
-    """Whether the hub takes it for somebody's."""
-    (answer,) = await send(place, request("POST", WHO, token=token, body={}))
+async def accepts(hub: Hub, token: str) -> bool:
+    """Return whether the hub accepts the token."""
+    (answer,) = await send(hub, request("POST", WHO, token=token, body={}))
     assert answer.code in (201, 401), answer
     return answer.code == 201
 
 
-async def until_forgotten(place: Place, token: str) -> None:
-    """A real hub remembers for seconds who a token was for."""
-    while place.kind == "real" and await knows(place, token):
+async def wait_until_rejected(hub: Hub, token: str) -> None:
+    """Wait until the hub rejects the token; a real hub caches reviews for seconds."""
+    while hub.kind == "real" and await accepts(hub, token):
         pass
 
 
-async def test_valid_service_account_token_is_accepted(hub: Place, room: str) -> None:
-    robot = await account(hub, room)
-    assert await knows(hub, await own_token(hub, room))
-    assert await knows(hub, signed(claims_of(room, robot), read_key(hub.account_key)))
+async def test_valid_service_account_token_is_accepted(hub: Hub, namespace: str) -> None:
+    robot = await account(hub, namespace)
+    assert await accepts(hub, await own_token(hub, namespace))
+    assert await accepts(hub, signed(claims_of(namespace, robot), read_key(hub.account_key)))
 
 
 @pytest.mark.parametrize(
@@ -200,30 +200,30 @@ async def test_valid_service_account_token_is_accepted(hub: Place, room: str) ->
     ],
 )
 async def test_token_with_another_algorithm_is_rejected(
-    hub: Place, room: str, header: dict[str, Any]
+    hub: Hub, namespace: str, header: dict[str, Any]
 ) -> None:
-    robot = await account(hub, room)
-    token = signed(claims_of(room, robot), read_key(hub.account_key), header)
-    assert not await knows(hub, token)
-    assert not await knows(hub, token.rpartition(".")[0] + ".")
+    robot = await account(hub, namespace)
+    token = signed(claims_of(namespace, robot), read_key(hub.account_key), header)
+    assert not await accepts(hub, token)
+    assert not await accepts(hub, token.rpartition(".")[0] + ".")
 
 
-async def test_token_signed_with_another_key_is_rejected(hub: Place, room: str) -> None:
-    robot, key = await account(hub, room), new_key()
-    known = decoded((await own_token(hub, room)).partition(".")[0])
+async def test_token_signed_with_another_key_is_rejected(hub: Hub, namespace: str) -> None:
+    robot, key = await account(hub, namespace), new_key()
+    known = decoded((await own_token(hub, namespace)).partition(".")[0])
     numbers = key.public_key().public_numbers()
     own = {"kty": "EC", "crv": "P-256"} | {
         part: encoded(number.to_bytes(32, "big")) for part, number in (("x", numbers.x), ("y", numbers.y))
     }
     for header in (known, {"alg": "ES256"}, {"alg": "ES256", "jwk": own}, {**known, "jku": "https://x/jwks"}):
-        assert not await knows(hub, signed(claims_of(room, robot), key, header)), header
+        assert not await accepts(hub, signed(claims_of(namespace, robot), key, header)), header
 
 
-async def test_signature_of_another_token_is_rejected(hub: Place, room: str) -> None:
-    robot = await account(hub, room)
-    header, _, signature = (await own_token(hub, room)).split(".")
+async def test_signature_of_another_token_is_rejected(hub: Hub, namespace: str) -> None:
+    robot = await account(hub, namespace)
+    header, _, signature = (await own_token(hub, namespace)).split(".")
     mightier = claims_of("kube-system", robot, sub="system:serviceaccount:kube-system:default")
-    assert not await knows(hub, f"{header}.{encoded(mightier)}.{signature}")
+    assert not await accepts(hub, f"{header}.{encoded(mightier)}.{signature}")
 
 
 @pytest.mark.parametrize(
@@ -239,43 +239,45 @@ async def test_signature_of_another_token_is_rejected(hub: Place, room: str) -> 
     ],
     ids=str,
 )
-async def test_token_with_invalid_claims_is_rejected(hub: Place, room: str, changes: dict[str, Any]) -> None:
-    robot = await account(hub, room)
-    token = signed(claims_of(room, robot, **changes), read_key(hub.account_key))
-    assert not await knows(hub, token)
+async def test_token_with_invalid_claims_is_rejected(
+    hub: Hub, namespace: str, changes: dict[str, Any]
+) -> None:
+    robot = await account(hub, namespace)
+    token = signed(claims_of(namespace, robot, **changes), read_key(hub.account_key))
+    assert not await accepts(hub, token)
 
 
 @pytest.mark.parametrize("token", ["a.b.c", "..", "e30.e30.e30", "x" * 20_000, "a" * 15_000 + ".b.c", "{}"])
-async def test_malformed_token_is_rejected(hub: Place, token: str) -> None:
-    assert not await knows(hub, token)
+async def test_malformed_token_is_rejected(hub: Hub, token: str) -> None:
+    assert not await accepts(hub, token)
 
 
-async def test_token_of_a_deleted_account_is_rejected(hub: Place, room: str) -> None:
-    await account(hub, room)
-    token = await own_token(hub, room)
-    assert await knows(hub, token)
-    gone = await ask(hub, "DELETE", f"/api/v1/namespaces/{room}/serviceaccounts/robot")
+async def test_token_of_a_deleted_account_is_rejected(hub: Hub, namespace: str) -> None:
+    await account(hub, namespace)
+    token = await own_token(hub, namespace)
+    assert await accepts(hub, token)
+    gone = await ask(hub, "DELETE", f"/api/v1/namespaces/{namespace}/serviceaccounts/robot")
     assert gone.code == 200
-    await until_forgotten(hub, token)
-    assert not await knows(hub, token)
-    await account(hub, room)
-    assert not await knows(hub, token), "a new account of the same name is another one"
-    assert await knows(hub, await own_token(hub, room))
+    await wait_until_rejected(hub, token)
+    assert not await accepts(hub, token)
+    await account(hub, namespace)
+    assert not await accepts(hub, token), "a new account of the same name is another one"
+    assert await accepts(hub, await own_token(hub, namespace))
 
 
 # Certificates
 
 
-async def let_in(place: Place, certificate: Path) -> bool:
-    """False also when the hub ends the handshake, which is how the embedded one refuses most of these."""
+async def let_in(hub: Hub, certificate: Path) -> bool:
+    """Return whether the hub accepts the certificate. The embedded hub rejects most flawed ones in the handshake."""
     try:
-        answers = await send(place, request("POST", WHO, body={}), certificate=certificate)
+        answers = await send(hub, request("POST", WHO, body={}), certificate=certificate)
     except (ssl.SSLError, ConnectionError):
         return False
     return [answer.code for answer in answers] == [201]
 
 
-async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Hub, tmp_path: Path) -> None:
     assert await let_in(hub, Certificates.of(hub, tmp_path).client())
 
 
@@ -284,29 +286,27 @@ async def test_client_certificate_of_the_hub_authority_is_accepted(hub: Place, t
     [{"start": -2 * HOUR, "end": -HOUR}, {"start": HOUR, "end": 2 * HOUR}, {"purpose": SERVER}],
     ids=["expired", "not yet", "for servers"],
 )
-async def test_flawed_client_certificate_is_rejected(
-    hub: Place, tmp_path: Path, flaw: dict[str, Any]
-) -> None:
+async def test_flawed_client_certificate_is_rejected(hub: Hub, tmp_path: Path, flaw: dict[str, Any]) -> None:
     assert not await let_in(hub, Certificates.of(hub, tmp_path).client(**flaw))
 
 
-async def test_expired_client_certificate_gets_its_own_message(hub: Place, tmp_path: Path) -> None:
+async def test_expired_client_certificate_gets_its_own_message(hub: Hub, tmp_path: Path) -> None:
     certificate = Certificates.of(hub, tmp_path).client(end=-HOUR)
     (answer,) = await send(hub, request("GET", "/api"), certificate=certificate)
     assert (answer.code, answer.document) == (401, UNAUTHORIZED)
 
 
-async def test_client_certificate_of_another_authority_is_rejected(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_of_another_authority_is_rejected(hub: Hub, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
     assert not await let_in(hub, Certificates.stranger(tmp_path, like=ours.certificate).client())
 
 
-async def test_client_certificate_cannot_sign_certificates(hub: Place, tmp_path: Path) -> None:
+async def test_client_certificate_cannot_sign_certificates(hub: Hub, tmp_path: Path) -> None:
     ours = Certificates.of(hub, tmp_path)
     assert not await let_in(hub, ours.below(ours.client("alice", group="")).client("root"))
 
 
-async def test_valid_certificate_beats_an_invalid_token(hub: Place, tmp_path: Path) -> None:
+async def test_valid_certificate_beats_an_invalid_token(hub: Hub, tmp_path: Path) -> None:
     certificate = Certificates.of(hub, tmp_path).client()
     (answer,) = await send(hub, request("GET", "/api", token="nope"), certificate=certificate)
     assert answer.code == 200

@@ -1,4 +1,4 @@
-"""Definitions of resources can't be made to keep the hub busy, nor can what is written by them."""
+"""The hub bounds the work that CRDs, and objects of their kinds, can cause."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairway.hub.schemas import cel_validation
-from security.wire import Answer, Place, ask
+from security.wire import Answer, Hub, ask
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "attacks.example"
@@ -41,10 +41,10 @@ def of_spec(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class Things:
-    """One kind of custom object on the embedded hub."""
+    """A custom resource on the embedded hub."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, hub: Hub) -> None:
+        self._place = hub
         self.plural = f"x{uuid.uuid4().hex[:10]}"
 
     async def define(self, schema: dict[str, Any], **version: Any) -> Answer:
@@ -65,7 +65,7 @@ class Things:
 
 
 @pytest.fixture
-def things(embedded: Place) -> Things:
+def things(embedded: Hub) -> Things:
     return Things(embedded)
 
 
@@ -100,7 +100,7 @@ def doubled(times: int, junctor: str) -> dict[str, Any]:
 async def test_nested_alternatives_are_validated_within_a_budget(
     things: Things, junctor: str, value: int
 ) -> None:
-    """Two to the tenth of them, for each of a thousand items; with each value all of them must be tried."""
+    """1,024 alternatives for each of 1,000 items, where every alternative must be tried."""
     items = {"type": "integer", **doubled(10, junctor)}
     assert (await things.define(of_spec({"type": "array", "items": items}))).code == 201
     answer = await things.write([value] * 1_000)
@@ -131,7 +131,7 @@ async def test_nested_defaults_are_limited(things: Things) -> None:
     answer = await things.define(of_spec(schema))
     assert answer.code in (201, 400, 413, 422)
     if answer.code == 201:
-        # A million of them.
+        # One million defaults.
         assert (await things.write(None)).code in (413, 422)
 
 
@@ -217,7 +217,7 @@ async def test_cel_rule_is_stopped_at_its_cost_limit(things: Things, rule: str) 
 async def test_cel_rules_of_an_object_share_one_budget(
     things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of them is within its own, and all together are what a definition may have."""
+    """Each rule is within its own limit, and all of them are within the limit of the definition."""
     monkeypatch.setattr(cel_validation, "BUDGET", 500_000)
     monkeypatch.setattr(cel_validation, "WORK_BUDGET", 10_000_000)
     near = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, a + b + c >= 0)))"
@@ -243,7 +243,7 @@ async def test_cel_rules_of_an_object_share_one_budget(
     ],
     ids=lambda text: text[:12] + text[-6:],
 )
-async def test_hostile_printer_columns_do_no_harm(embedded: Place, things: Things, path: str) -> None:
+async def test_hostile_printer_columns_do_no_harm(embedded: Hub, things: Things, path: str) -> None:
     columns = [{"name": "a", "type": "string", "jsonPath": path}]
     defined = await things.define(FREE, additionalPrinterColumns=columns)
     assert defined.code in (201, 422)
@@ -261,8 +261,8 @@ async def test_hostile_printer_columns_do_no_harm(embedded: Place, things: Thing
         assert table.document["rows"][0]["cells"][0] == "x"
 
 
-async def test_conversion_webhook_is_never_called(hub: Place) -> None:
-    """A webhook would be a request of the hub's own, to wherever its author says."""
+async def test_conversion_webhook_is_never_called(hub: Hub) -> None:
+    """A webhook would let the author of a CRD choose the target of a request of the hub."""
     plural = f"x{uuid.uuid4().hex[:10]}"
     body = definition(plural, FREE)
     body["spec"]["conversion"] = {
@@ -276,7 +276,7 @@ async def test_conversion_webhook_is_never_called(hub: Place) -> None:
     assert answer.code == 422
 
 
-async def test_many_crds_are_served(embedded: Place) -> None:
+async def test_many_crds_are_served(embedded: Hub) -> None:
     plurals = [f"x{uuid.uuid4().hex[:10]}" for _ in range(120)]
     for plural in plurals:
         made = await ask(embedded, "POST", DEFINITIONS, body=definition(plural, FREE))
@@ -290,8 +290,8 @@ async def test_many_crds_are_served(embedded: Place) -> None:
     assert {answer.code for answer in removed} == {200}
 
 
-async def test_names_of_a_deleted_crd_can_be_reused(hub: Place) -> None:
-    """Whoever takes a name first keeps others from being served, but not for ever."""
+async def test_names_of_a_deleted_crd_can_be_reused(hub: Hub) -> None:
+    """A name conflict ends when the CRD that has the name is deleted."""
     first, second = (f"x{uuid.uuid4().hex[:10]}" for _ in range(2))
     late = definition(second, FREE)
     late["spec"]["names"]["kind"] = first.capitalize()

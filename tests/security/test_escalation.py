@@ -1,4 +1,4 @@
-"""Nobody can make more of the rights they have: not by roles, bindings, accounts, certificates or another's name."""
+"""Users cannot escalate their rights by roles, bindings, accounts, certificates or impersonation."""
 
 import asyncio
 import base64
@@ -10,7 +10,7 @@ import pytest
 
 from security.credentials import decoded, request_for
 from security.grants import GROUP, RBAC, grant, rule
-from security.wire import ADMIN, MALLORY, Answer, Place, ask, request, send
+from security.wire import ADMIN, MALLORY, Answer, Hub, ask, request, send
 
 ANYTHING = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 PATHS = {"verbs": ["get"], "nonResourceURLs": ["*"]}
@@ -20,8 +20,8 @@ NOT_HELD = "is attempting to grant RBAC permissions not currently held"
 
 
 @pytest.fixture
-async def own(hub: Place) -> AsyncIterator[str]:
-    """A name for something that belongs to no namespace, such as rights that end with the test."""
+async def own(hub: Hub) -> AsyncIterator[str]:
+    """A unique name for cluster-scoped objects, which are deleted after the test."""
     name = f"x-{uuid.uuid4().hex[:8]}"
     yield name
     for part in ("clusterrolebindings", "clusterroles"):
@@ -38,10 +38,10 @@ def binding(name: str, role: str, kind: str = "ClusterRole") -> dict[str, Any]:
     }
 
 
-async def may(place: Place, verb: str, resource: str, namespace: str) -> bool:
+async def may(hub: Hub, verb: str, resource: str, namespace: str) -> bool:
     attributes = {"verb": verb, "resource": resource, "namespace": namespace}
     answer = await ask(
-        place,
+        hub,
         "POST",
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         body={"spec": {"user": MALLORY, "resourceAttributes": attributes}},
@@ -54,15 +54,15 @@ async def may(place: Place, verb: str, resource: str, namespace: str) -> bool:
 
 @pytest.mark.parametrize("rules", [[ANYTHING], [rule("get", "secrets")], [rule("list", "configmaps")]])
 async def test_role_with_more_rights_than_its_author_is_rejected(
-    hub: Place, room: str, rules: list[dict[str, Any]]
+    hub: Hub, namespace: str, rules: list[dict[str, Any]]
 ) -> None:
     await grant(
         hub,
-        room,
+        namespace,
         rule("create update patch get", "roles rolebindings", group=GROUP),
         rule("get", "configmaps"),
     )
-    roles = f"{RBAC}/namespaces/{room}/roles"
+    roles = f"{RBAC}/namespaces/{namespace}/roles"
     role = {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": {"name": "more"}, "rules": rules}
     own = f"{roles}/granted"
     add = [{"op": "add", "path": "/rules/-", "value": rules[0]}]
@@ -82,9 +82,9 @@ async def test_role_with_more_rights_than_its_author_is_rejected(
     assert held.code == 201
 
 
-async def test_binding_to_more_rights_than_its_author_has_is_rejected(hub: Place, room: str) -> None:
-    await grant(hub, room, rule("create update patch", "rolebindings", group=GROUP))
-    bindings = f"{RBAC}/namespaces/{room}/rolebindings"
+async def test_binding_to_more_rights_than_its_author_has_is_rejected(hub: Hub, namespace: str) -> None:
+    await grant(hub, namespace, rule("create update patch", "rolebindings", group=GROUP))
+    bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
     made = [
         await ask(hub, "POST", bindings, user=MALLORY, body=binding("more", "cluster-admin")),
         await ask(hub, "PUT", f"{bindings}/more", user=MALLORY, body=binding("more", "system:node")),
@@ -95,15 +95,15 @@ async def test_binding_to_more_rights_than_its_author_has_is_rejected(hub: Place
         hub, "POST", f"{RBAC}/clusterrolebindings", user=MALLORY, body=binding("more", "granted")
     )
     assert everywhere.code == 403
-    # A binding can't be pointed at another role, and more subjects are more of the same.
+    # roleRef is immutable, and further subjects get rights that the author lacks.
     elsewhere = {"roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"}}
     moved = await ask(hub, "PATCH", f"{bindings}/more", user=MALLORY, body=elsewhere, type_=MERGE)
     assert moved.code in (403, 422)
 
 
-async def test_adding_a_subject_to_a_binding_of_more_rights_is_rejected(hub: Place, room: str) -> None:
-    await grant(hub, room, rule("update patch", "rolebindings", group=GROUP))
-    bindings = f"{RBAC}/namespaces/{room}/rolebindings"
+async def test_adding_a_subject_to_a_binding_of_more_rights_is_rejected(hub: Hub, namespace: str) -> None:
+    await grant(hub, namespace, rule("update patch", "rolebindings", group=GROUP))
+    bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
     others = {**binding("others", "cluster-admin"), "subjects": []}
     assert (await ask(hub, "POST", bindings, body=others)).code == 201
     joined = {"subjects": [{"kind": "User", "name": MALLORY, "apiGroup": GROUP}]}
@@ -113,17 +113,25 @@ async def test_adding_a_subject_to_a_binding_of_more_rights_is_rejected(hub: Pla
 
 
 @pytest.mark.parametrize(("verb", "part"), [("escalate", "roles"), ("bind", "clusterroles")])
-async def test_only_escalate_and_bind_allow_escalation(hub: Place, room: str, verb: str, part: str) -> None:
-    await grant(hub, room, rule("create", "roles rolebindings", group=GROUP), rule(verb, part, group=GROUP))
+async def test_only_escalate_and_bind_allow_escalation(
+    hub: Hub, namespace: str, verb: str, part: str
+) -> None:
+    await grant(
+        hub, namespace, rule("create", "roles rolebindings", group=GROUP), rule(verb, part, group=GROUP)
+    )
     role = {"metadata": {"name": "more"}, "rules": [rule("get", "secrets")]}
-    made = await ask(hub, "POST", f"{RBAC}/namespaces/{room}/roles", user=MALLORY, body=role)
+    made = await ask(hub, "POST", f"{RBAC}/namespaces/{namespace}/roles", user=MALLORY, body=role)
     bound = await ask(
-        hub, "POST", f"{RBAC}/namespaces/{room}/rolebindings", user=MALLORY, body=binding("b", "system:node")
+        hub,
+        "POST",
+        f"{RBAC}/namespaces/{namespace}/rolebindings",
+        user=MALLORY,
+        body=binding("b", "system:node"),
     )
     assert [made.code, bound.code] == ([201, 403] if verb == "escalate" else [403, 201])
 
 
-async def test_aggregated_role_cannot_escalate(hub: Place, own: str) -> None:
+async def test_aggregated_role_cannot_escalate(hub: Hub, own: str) -> None:
     await grant(hub, "", rule("create update patch", "clusterroles", group=GROUP), name=own)
     labels = {f"{GROUP}/aggregate-to-view": "true"}
     gathered = {"metadata": {"name": f"{own}-part", "labels": labels}, "rules": [ANYTHING, PATHS]}
@@ -138,22 +146,22 @@ async def test_aggregated_role_cannot_escalate(hub: Place, own: str) -> None:
     assert grown.code == 403
 
 
-async def test_rights_end_when_the_binding_is_deleted(hub: Place, room: str) -> None:
-    await grant(hub, room, rule("get", "configmaps"))
-    target = f"/api/v1/namespaces/{room}/configmaps/x"
+async def test_rights_end_when_the_binding_is_deleted(hub: Hub, namespace: str) -> None:
+    await grant(hub, namespace, rule("get", "configmaps"))
+    target = f"/api/v1/namespaces/{namespace}/configmaps/x"
     assert (await ask(hub, "GET", target, user=MALLORY)).code == 404
-    assert (await ask(hub, "DELETE", f"{RBAC}/namespaces/{room}/rolebindings/granted")).code == 200
-    while hub.kind == "real" and await may(hub, "get", "configmaps", room):
+    assert (await ask(hub, "DELETE", f"{RBAC}/namespaces/{namespace}/rolebindings/granted")).code == 200
+    while hub.kind == "real" and await may(hub, "get", "configmaps", namespace):
         await asyncio.sleep(0)
     assert (await ask(hub, "GET", target, user=MALLORY)).code == 403
 
 
-# Another's name
+# Impersonation
 
 
-async def acting(place: Place, *headers: str, user: str = MALLORY) -> Answer:
-    sent = request("GET", "/api/v1/namespaces", token=place.tokens[user], headers=headers)
-    (answer,) = await send(place, sent)
+async def acting(hub: Hub, *headers: str, user: str = MALLORY) -> Answer:
+    sent = request("GET", "/api/v1/namespaces", token=hub.tokens[user], headers=headers)
+    (answer,) = await send(hub, sent)
     return answer
 
 
@@ -172,7 +180,7 @@ async def acting(place: Place, *headers: str, user: str = MALLORY) -> Answer:
     ],
 )
 async def test_impersonation_without_the_right_is_rejected(
-    hub: Place, own: str, headers: tuple[str, ...]
+    hub: Hub, own: str, headers: tuple[str, ...]
 ) -> None:
     await grant(
         hub,
@@ -187,13 +195,13 @@ async def test_impersonation_without_the_right_is_rejected(
     assert 'User "mallory" cannot impersonate' in answer.message
 
 
-async def test_impersonated_request_has_only_the_impersonated_rights(hub: Place, own: str) -> None:
+async def test_impersonated_request_has_only_the_impersonated_rights(hub: Hub, own: str) -> None:
     await grant(hub, "", rule("impersonate", "users", "bob"), rule("list", "namespaces"), name=own)
     answer = await acting(hub, "Impersonate-User: bob")
     assert (answer.code, 'User "bob" cannot list' in answer.message) == (403, True)
 
 
-async def test_impersonation_of_groups_without_a_user_is_rejected(hub: Place) -> None:
+async def test_impersonation_of_groups_without_a_user_is_rejected(hub: Hub) -> None:
     answer = await acting(hub, "Impersonate-Group: system:masters", user=ADMIN)
     assert answer.code == 400
     assert "without impersonating a user name" in answer.message
@@ -202,17 +210,17 @@ async def test_impersonation_of_groups_without_a_user_is_rejected(hub: Place) ->
 # Service accounts
 
 
-async def test_token_request_needs_its_own_right(hub: Place, room: str) -> None:
-    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
-    await grant(hub, room, rule("get list create update patch", "serviceaccounts"))
+async def test_token_request_needs_its_own_right(hub: Hub, namespace: str) -> None:
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await grant(hub, namespace, rule("get list create update patch", "serviceaccounts"))
     assert (await ask(hub, "POST", accounts, body={"metadata": {"name": "mighty"}})).code == 201
     answer = await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={"spec": {}})
     assert answer.code == 403
 
 
-async def test_token_right_is_limited_to_the_named_account(hub: Place, room: str) -> None:
-    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
-    await grant(hub, room, rule("create", "serviceaccounts/token", "mine"))
+async def test_token_right_is_limited_to_the_named_account(hub: Hub, namespace: str) -> None:
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await grant(hub, namespace, rule("create", "serviceaccounts/token", "mine"))
     for name in ("mine", "mighty"):
         assert (await ask(hub, "POST", accounts, body={"metadata": {"name": name}})).code == 201
     mine = await ask(hub, "POST", f"{accounts}/mine/token", user=MALLORY, body={"spec": {}})
@@ -223,22 +231,22 @@ async def test_token_right_is_limited_to_the_named_account(hub: Place, room: str
     assert (await ask(hub, "POST", f"{accounts}/mighty/token", user=MALLORY, body={})).code == 403
 
 
-async def test_token_secret_is_always_for_an_account_of_its_own_namespace(hub: Place, room: str) -> None:
-    """Who may make secrets where they are may have tokens of accounts there, and of none elsewhere."""
-    await grant(hub, room, rule("create get", "secrets"))
-    secrets = f"/api/v1/namespaces/{room}/secrets"
-    accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
+async def test_token_secret_is_always_for_an_account_of_its_own_namespace(hub: Hub, namespace: str) -> None:
+    """A right to create Secrets gives access to tokens of accounts in that namespace only."""
+    await grant(hub, namespace, rule("create get", "secrets"))
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     assert (await ask(hub, "POST", accounts, body={"metadata": {"name": "robot"}})).code == 201
     note = {"kubernetes.io/service-account.name": "robot", "kubernetes.io/service-account.namespace": "x"}
     secret = {
-        "metadata": {"name": "mine", "namespace": room, "annotations": note},
+        "metadata": {"name": "mine", "namespace": namespace, "annotations": note},
         "type": "kubernetes.io/service-account-token",
     }
     assert (await ask(hub, "POST", secrets, user=MALLORY, body=secret)).code == 201
     while not (found := (await ask(hub, "GET", f"{secrets}/mine", user=MALLORY)).document.get("data")):
         await asyncio.sleep(0.02)
     claims = decoded(base64.b64decode(found["token"]).decode().split(".")[1])
-    assert claims["sub"] == f"system:serviceaccount:{room}:robot"
+    assert claims["sub"] == f"system:serviceaccount:{namespace}:robot"
 
 
 # Certificates
@@ -254,13 +262,13 @@ def asked(name: str, group: str, *, signer: str = CLIENTS) -> dict[str, Any]:
     }
 
 
-async def test_csr_for_system_masters_is_rejected(hub: Place, own: str) -> None:
+async def test_csr_for_system_masters_is_rejected(hub: Hub, own: str) -> None:
     await grant(hub, "", rule("create", "certificatesigningrequests", group="certificates.k8s.io"), name=own)
     for user in (MALLORY, ADMIN):
         answer = await ask(hub, "POST", REQUESTS, user=user, body=asked(own, "system:masters"))
         assert answer.code == 403
         assert "system:masters group is not allowed" in answer.message
-    # Whoever asks isn't who they say they are.
+    # The hub sets the user of the request, whatever the body contains.
     body = asked(own, "friends")
     body["spec"] |= {"username": ADMIN, "groups": ["system:masters"], "uid": "0"}
     answer = await ask(hub, "POST", REQUESTS, user=MALLORY, body=body)
@@ -269,7 +277,7 @@ async def test_csr_for_system_masters_is_rejected(hub: Place, own: str) -> None:
     assert "system:masters" not in answer.document["spec"]["groups"]
 
 
-async def test_csr_approval_needs_a_right_to_the_signer(hub: Place, own: str) -> None:
+async def test_csr_approval_needs_a_right_to_the_signer(hub: Hub, own: str) -> None:
     await grant(
         hub,
         "",

@@ -1,6 +1,6 @@
-"""Thousands of watches that wait: each costs little, all are told, and the hub serves everybody else meanwhile.
+"""Thousands of idle watches use little memory, get their events and do not block other requests.
 
-FAIRWAY_WATCHES=9000 makes it as many; mind the limit of open files, here and in the hub.
+FAIRWAY_WATCHES=9000 opens that many; the limit of open files must allow it.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from cli.hub_process import served
-from security.hubs import place_of, write_tokens
-from security.wire import ADMIN, Place, ask, connect, request
+from security.hubs import target_of, write_tokens
+from security.wire import ADMIN, Hub, ask, connect, request
 
 WATCHES = int(os.environ.get("FAIRWAY_WATCHES", "300"))
 MAX_EACH = 160 * 1024
-"""Bytes. Some 50 KiB are usual, most of it TLS; asyncio's own buffers alone would be 256 KiB."""
+"""Bytes per watch. About 50 KiB is usual, mostly TLS; asyncio's default buffers alone would use 256 KiB."""
 AT_ONCE = 50
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -29,13 +29,13 @@ def resident(pid: int) -> int:
     raise LookupError(pid)
 
 
-async def open_watches(place: Place, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def open_watches(target: Hub, count: int) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     turns = asyncio.Semaphore(AT_ONCE)
-    sent = request("GET", f"{MAPS}?watch=1&fieldSelector=metadata.name%3Dnews", token=place.tokens[ADMIN])
+    sent = request("GET", f"{MAPS}?watch=1&fieldSelector=metadata.name%3Dnews", token=target.tokens[ADMIN])
 
     async def one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with turns:
-            reader, writer = await connect(place, limit=4096)
+            reader, writer = await connect(target, limit=4096)
             writer.write(sent)
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK"), head
@@ -46,23 +46,23 @@ async def open_watches(place: Place, count: int) -> list[tuple[asyncio.StreamRea
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the hub's memory")
 async def test_idle_watches_use_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 16 * 1024)  # ours count as well
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 16 * 1024)  # includes the clients of this test
     data = tmp_path / "data"
     tokens = write_tokens(tmp_path)
     with served(tmp_path, "--data", data, "--token-file", tokens, "--no-crds") as hub:
-        place = place_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
-        assert (await ask(place, "GET", MAPS)).code == 200
+        target = target_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
+        assert (await ask(target, "GET", MAPS)).code == 200
         before = resident(hub.process.pid)
-        watches = await open_watches(place, WATCHES)
+        watches = await open_watches(target, WATCHES)
         each = (resident(hub.process.pid) - before) / WATCHES
         assert each < MAX_EACH
-        assert (await ask(place, "GET", MAPS)).code == 200
-        made = await ask(place, "POST", MAPS, body={"metadata": {"name": "news"}, "data": {"a": "b"}})
+        assert (await ask(target, "GET", MAPS)).code == 200
+        made = await ask(target, "POST", MAPS, body={"metadata": {"name": "news"}, "data": {"a": "b"}})
         assert made.code == 201
         told = await asyncio.gather(*(reader.readuntil(b'"ADDED"') for reader, _ in watches))
         assert len(told) == WATCHES
         for _, writer in watches:
             writer.transport.abort()
-        while b"apiserver_longrunning_requests 0.0" not in (await ask(place, "GET", "/metrics")).body:
+        while b"apiserver_longrunning_requests 0.0" not in (await ask(target, "GET", "/metrics")).body:
             pass
         assert hub.errors.read_text() == ""

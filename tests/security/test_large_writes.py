@@ -1,20 +1,20 @@
-"""Large writes are computed in slices. What other requests write between two of them is never lost."""
+"""The hub computes large writes in slices, and loses no write of another request between two slices."""
 
 import asyncio
 
 import pytest
 
 from fairway.hub import slicing
-from security.wire import Place, ask
+from security.wire import Hub, ask
 
 MERGE = "application/merge-patch+json"
 
 
 async def test_large_patch_keeps_concurrent_writes(
-    hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slicing, "SLICE", 0.0)
-    maps = f"/api/v1/namespaces/{room}/configmaps"
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     assert (await ask(hub, "POST", maps, body={"metadata": {"name": "x"}})).code == 201
     large = {"data": {f"key-{number}": "x" * 40 for number in range(2000)}}
 
@@ -30,10 +30,10 @@ async def test_large_patch_keeps_concurrent_writes(
 
 
 async def test_concurrent_large_creates_of_one_name_make_one_object(
-    hub: Place, room: str, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slicing, "SLICE", 0.0)
-    maps = f"/api/v1/namespaces/{room}/configmaps"
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     large = {"metadata": {"name": "x"}, "data": {f"key-{number}": "x" * 40 for number in range(2000)}}
     answers = await asyncio.gather(*(ask(hub, "POST", maps, body=large) for _ in range(4)))
     assert sorted(each.code for each in answers) == [201, 409, 409, 409]

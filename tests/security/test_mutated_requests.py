@@ -1,4 +1,4 @@
-"""No request, however wrong, is more than the hub can answer."""
+"""The hub answers every mutated request and continues to serve."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from fairway.testing.hub import embedded_hub
 from security.mutations import Mutant, Mutator
 
 REQUESTS = int(os.environ.get("FAIRWAY_FUZZ", "400"))
-"""More of them try more."""
+"""Number of requests; raise it to search longer."""
 SEED = int(os.environ.get("FAIRWAY_SEED", "0" if os.environ.get("CI") else SystemRandom().randrange(10**9)))
 ANSWERED_SECONDS = 120.0
 INTERNAL = "InternalError"
@@ -43,7 +43,7 @@ async def answer(session: aiohttp.ClientSession, url: str, mutant: Mutant) -> tu
 
 
 def failed(code: int, document: Any) -> bool:
-    """Some refusals of kube-apiserver are a 500; they say why and have no reason. A failure of the hub has one."""
+    """Return whether the hub failed. Some rejections are a 500 in kube-apiserver, too, but without a reason."""
     return code >= 500 and (not isinstance(document, dict) or document.get("reason") == INTERNAL)
 
 

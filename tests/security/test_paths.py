@@ -1,21 +1,21 @@
-"""One path, one meaning: what is allowed is what is done, however the path is written."""
+"""Authorization and request handling interpret a path in the same way, however it is spelled."""
 
 from typing import Any
 
 import pytest
 
 from security.grants import grant, rule
-from security.wire import ALICE, MALLORY, Place, ask, request, send
+from security.wire import ALICE, MALLORY, Hub, ask, request, send
 
 WORD = "a-secret-of-others"
 
 
-async def others(place: Place) -> str:
-    """A secret where Alice has no rights; its namespace."""
+async def others(hub: Hub) -> str:
+    """The namespace of a Secret that Alice may not read."""
     name = "theirs"
-    await ask(place, "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
+    await ask(hub, "POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     secret = {"metadata": {"name": "s"}, "stringData": {"word": WORD}}
-    await ask(place, "POST", f"/api/v1/namespaces/{name}/secrets", body=secret)
+    await ask(hub, "POST", f"/api/v1/namespaces/{name}/secrets", body=secret)
     return name
 
 
@@ -57,12 +57,12 @@ TARGETS = (
 )
 
 
-async def test_no_spelling_of_a_path_bypasses_authorization(hub: Place, room: str) -> None:
+async def test_no_spelling_of_a_path_bypasses_authorization(hub: Hub, namespace: str) -> None:
     theirs = await others(hub)
-    await grant(hub, room, rule("*", "*"), rule("*", "*", group="*"))
+    await grant(hub, namespace, rule("*", "*"), rule("*", "*", group="*"))
     bypasses = []
     for target in TARGETS:
-        path = target.format(mine=room, theirs=theirs)
+        path = target.format(mine=namespace, theirs=theirs)
         answers = await send(hub, request("GET", path, token=hub.tokens[ALICE]))
         leaks = any(WORD.encode() in answer.body for answer in answers)
         if leaks or answers[0].code not in (400, 403, 404):
@@ -94,23 +94,23 @@ async def test_no_spelling_of_a_path_bypasses_authorization(hub: Place, room: st
         ("/version/", 200),
     ],
 )
-async def test_odd_paths_get_the_same_answer_from_both_hubs(hub: Place, target: str, code: int) -> None:
+async def test_odd_paths_get_the_same_answer_from_both_hubs(hub: Hub, target: str, code: int) -> None:
     assert (await ask(hub, "GET", target)).code == code
 
 
-async def test_too_long_path_is_rejected(embedded: Place) -> None:
+async def test_too_long_path_is_rejected(embedded: Hub) -> None:
     answer = await ask(embedded, "GET", "/api/v1/namespaces/default/pods/" + "a" * 100_000)
     assert (answer.code, answer.body) == (400, b"Bad Request\n")
 
 
-# The body beside the path
+# Body and path that disagree
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
-async def test_body_with_another_namespace_is_rejected(hub: Place, room: str, method: str) -> None:
+async def test_body_with_another_namespace_is_rejected(hub: Hub, namespace: str, method: str) -> None:
     theirs = await others(hub)
-    await grant(hub, room, rule("*", "configmaps"))
-    maps = f"/api/v1/namespaces/{room}/configmaps"
+    await grant(hub, namespace, rule("*", "configmaps"))
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     body: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -125,9 +125,9 @@ async def test_body_with_another_namespace_is_rejected(hub: Place, room: str, me
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_body_with_another_name_is_rejected(hub: Place, room: str, method: str) -> None:
-    await grant(hub, room, rule("create update patch get", "configmaps", "mine"))
-    maps = f"/api/v1/namespaces/{room}/configmaps"
+async def test_body_with_another_name_is_rejected(hub: Hub, namespace: str, method: str) -> None:
+    await grant(hub, namespace, rule("create update patch get", "configmaps", "mine"))
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     for name in ("mine", "theirs"):
         made = await ask(hub, "POST", maps, body={"metadata": {"name": name}, "data": {"a": "1"}})
         assert made.code == 201
@@ -145,27 +145,27 @@ async def test_body_with_another_name_is_rejected(hub: Place, room: str, method:
     assert found["data"] == {"a": "1"}
 
 
-async def test_create_right_with_a_resource_name_allows_no_create(hub: Place, room: str) -> None:
-    """Nobody knows the name of what is created before it is read, so such a right is none."""
-    await grant(hub, room, rule("create", "configmaps", "mine"))
-    maps = f"/api/v1/namespaces/{room}/configmaps"
+async def test_create_right_with_a_resource_name_allows_no_create(hub: Hub, namespace: str) -> None:
+    """Authorization runs before the body is read, so the name is not known."""
+    await grant(hub, namespace, rule("create", "configmaps", "mine"))
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
     for metadata in ({"name": "mine"}, {"generateName": "mine"}, {"name": "theirs"}, {}):
         answer = await ask(hub, "POST", maps, user=ALICE, body={"metadata": metadata})
         assert answer.code == 403, metadata
 
 
-async def test_body_of_another_kind_is_rejected(hub: Place, room: str) -> None:
-    await grant(hub, room, rule("create", "configmaps"))
+async def test_body_of_another_kind_is_rejected(hub: Hub, namespace: str) -> None:
+    await grant(hub, namespace, rule("create", "configmaps"))
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}}
-    answer = await ask(hub, "POST", f"/api/v1/namespaces/{room}/configmaps", user=ALICE, body=secret)
+    answer = await ask(hub, "POST", f"/api/v1/namespaces/{namespace}/configmaps", user=ALICE, body=secret)
     assert answer.code == 400
-    assert (await ask(hub, "GET", f"/api/v1/namespaces/{room}/secrets/s")).code == 404
+    assert (await ask(hub, "GET", f"/api/v1/namespaces/{namespace}/secrets/s")).code == 404
 
 
-async def test_continue_token_is_bound_to_its_list(hub: Place, room: str) -> None:
-    """A token of one list is no way into another."""
+async def test_continue_token_is_bound_to_its_list(hub: Hub, namespace: str) -> None:
+    """A continue token of one list gives no access to another."""
     theirs = await others(hub)
-    await grant(hub, room, rule("list", "configmaps secrets"))
+    await grant(hub, namespace, rule("list", "configmaps secrets"))
     for name in ("a", "b"):
         body = {"metadata": {"name": name}}
         assert (await ask(hub, "POST", f"/api/v1/namespaces/{theirs}/configmaps", body=body)).code in (
@@ -176,9 +176,9 @@ async def test_continue_token_is_bound_to_its_list(hub: Place, room: str) -> Non
     token = page.document["metadata"]["continue"]
     for part in ("configmaps", "secrets"):
         answer = await ask(
-            hub, "GET", f"/api/v1/namespaces/{room}/{part}?limit=500&continue={token}", user=ALICE
+            hub, "GET", f"/api/v1/namespaces/{namespace}/{part}?limit=500&continue={token}", user=ALICE
         )
         found = answer.document.get("items") or []
-        assert {item["metadata"]["namespace"] for item in found} <= {room}
+        assert {item["metadata"]["namespace"] for item in found} <= {namespace}
         assert WORD.encode() not in answer.body
     assert (await ask(hub, "GET", f"/api/v1/configmaps?continue={token}", user=MALLORY)).code == 403

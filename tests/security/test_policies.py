@@ -1,4 +1,4 @@
-"""Admission policies: what they refuse is refused, in the same words on every hub, whatever way it is written."""
+"""Admission policies apply to every kind of write, with the same messages on both hubs."""
 
 import asyncio
 import uuid
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from security.grants import grant, rule
-from security.wire import ADMIN, MALLORY, Answer, Place, ask
+from security.wire import ADMIN, MALLORY, Answer, Hub, ask
 
 GROUP = "admissionregistration.k8s.io"
 BASE = f"/apis/{GROUP}/v1"
@@ -40,8 +40,8 @@ Force = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-async def force(hub: Place, room: str) -> AsyncIterator[Force]:
-    """Puts a policy into force in the room, and tells its name, which is also its binding's."""
+async def force(hub: Hub, namespace: str) -> AsyncIterator[Force]:
+    """Creates a policy with a binding of the same name, waits until it is enforced, and returns the name."""
     made: list[str] = []
 
     async def force(
@@ -50,7 +50,7 @@ async def force(hub: Place, room: str) -> AsyncIterator[Force]:
         name = f"p-{uuid.uuid4().hex[:8]}"
         binding = {"policyName": name, "validationActions": ["Deny"], **more.pop("binding", {})}
         match = {
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": room}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             "resourceRules": [MAPS, *(rules or ())],
         }
         spec = {"matchConstraints": match, "validations": [PROBE, *validations], **more}
@@ -58,30 +58,30 @@ async def force(hub: Place, room: str) -> AsyncIterator[Force]:
         for path, body in ((POLICIES, spec), (BINDINGS, binding)):
             answer = await ask(hub, "POST", path, body={"metadata": {"name": name}, "spec": body})
             assert answer.code == 201, answer
-        # A real hub takes a moment to notice.
+        # A real hub enforces a new policy after a delay.
         probe = {"metadata": {"name": "probe", "labels": {"probe": "yes"}}, "data": {"size": "1"}}
         async with asyncio.timeout(DEADLINE):
             while True:
-                answer = await ask(hub, "POST", f"{maps(room)}?dryRun=All", body=probe)
+                answer = await ask(hub, "POST", f"{maps(namespace)}?dryRun=All", body=probe)
                 words = answer.body.decode() + answer.headers.get("warning", "")
                 if f"binding '{name}'" in words and ": probe" in words:
                     return name
 
     yield force
-    for name in made:  # by then a test may have deleted it itself
+    for name in made:  # the test may have deleted it
         for path in (BINDINGS, POLICIES):
             await ask(hub, "DELETE", f"{path}/{name}")
 
 
-def maps(room: str) -> str:
-    return f"/api/v1/namespaces/{room}/configmaps"
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
 def boat(name: str = "boat", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def told(policy: str, message: str) -> str:
+def denial(policy: str, message: str) -> str:
     return f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {message}"
 
 
@@ -126,12 +126,12 @@ def told(policy: str, message: str) -> str:
     ],
 )
 async def test_denial_names_policy_and_reason(
-    hub: Place, room: str, force: Force, validation: dict[str, Any], code: int, reason: str, message: str
+    hub: Hub, namespace: str, force: Force, validation: dict[str, Any], code: int, reason: str, message: str
 ) -> None:
     half = [{"name": "half", "expression": "1 / (object.data.size == '2' ? 0 : 1)"}]
     name = await force(validation, variables=half)
-    answer = await ask(hub, "POST", maps(room), body=boat(size="2"))
-    expected = told(name, message)
+    answer = await ask(hub, "POST", maps(namespace), body=boat(size="2"))
+    expected = denial(name, message)
     assert answer.document == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -145,7 +145,7 @@ async def test_denial_names_policy_and_reason(
     assert answer.code == code
 
 
-async def test_policy_applies_to_every_kind_of_write(hub: Place, room: str, force: Force) -> None:
+async def test_policy_applies_to_every_kind_of_write(hub: Hub, namespace: str, force: Force) -> None:
     await force(
         {"expression": "request.operation != 'DELETE' || oldObject.data.size != '3'", "message": "gone"},
         {"expression": "object == null || object.data.size in ['1', '3']", "message": "size"},
@@ -154,7 +154,7 @@ async def test_policy_applies_to_every_kind_of_write(hub: Place, room: str, forc
             "message": "idle",
         },
     )
-    path, base = f"{maps(room)}/boat", maps(room)
+    path, base = f"{maps(namespace)}/boat", maps(namespace)
     refused = [
         await ask(hub, "POST", base, body=boat(size="2")),
         await ask(hub, "POST", f"{base}?dryRun=All", body=boat(size="2")),
@@ -186,8 +186,8 @@ async def test_policy_applies_to_every_kind_of_write(hub: Place, room: str, forc
         assert answer.code == 200, answer
 
 
-async def test_policy_sees_request_attributes(hub: Place, room: str, force: Force) -> None:
-    """All of it in one message."""
+async def test_policy_sees_request_attributes(hub: Hub, namespace: str, force: Force) -> None:
+    """The message expression joins all attributes."""
     spoken = (
         "[request.operation, request.kind.kind, request.resource.resource, request.requestResource.version, "
         "request.name, request.namespace, request.userInfo.username, string(request.dryRun), "
@@ -196,16 +196,16 @@ async def test_policy_sees_request_attributes(hub: Place, room: str, force: Forc
         "namespaceObject.status.phase, string('system:authenticated' in request.userInfo.groups)].join('|')"
     )
     await force({"expression": "false", "messageExpression": spoken})
-    answer = await ask(hub, "POST", f"{maps(room)}?dryRun=All", body=boat())
+    answer = await ask(hub, "POST", f"{maps(namespace)}?dryRun=All", body=boat())
     known = answer.message.partition("denied request: ")[2].split("|")
     assert known == [
-        "CREATE", "ConfigMap", "configmaps", "v1", "boat", room, ADMIN, "true", "false", "CreateOptions", "ConfigMap",
-        "v1", "true", room, "Active", "true",
+        "CREATE", "ConfigMap", "configmaps", "v1", "boat", namespace, ADMIN, "true", "false", "CreateOptions",
+        "ConfigMap", "v1", "true", namespace, "Active", "true",
     ]  # fmt: skip
 
 
-async def test_policy_matches_subresources_separately(hub: Place, room: str, force: Force) -> None:
-    """A policy about scales sees scales; one about deployments isn't asked about them."""
+async def test_policy_matches_subresources_separately(hub: Hub, namespace: str, force: Force) -> None:
+    """A policy for deployments/scale gets Scale objects, and one for deployments does not."""
     both = [
         {
             "apiGroups": ["apps"],
@@ -227,7 +227,7 @@ async def test_policy_matches_subresources_separately(hub: Place, room: str, for
         "spec": {"containers": [{"name": "web", "image": "web"}]},
     }
     spec = {"replicas": 0, "selector": labels, "template": template}
-    path = f"/apis/apps/v1/namespaces/{room}/deployments"
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     made = await ask(hub, "POST", path, body={"metadata": {"name": "web"}, "spec": spec})
     assert made.code == 201
     scaled = await ask(hub, "PATCH", f"{path}/web/scale", body={"spec": {"replicas": 3}}, type_=MERGE)
@@ -239,7 +239,7 @@ async def test_policy_matches_subresources_separately(hub: Place, room: str, for
     ).code == 200
 
 
-async def test_policy_applies_to_pod_bindings_and_evictions(hub: Place, room: str, force: Force) -> None:
+async def test_policy_applies_to_pod_bindings_and_evictions(hub: Hub, namespace: str, force: Force) -> None:
     parts = [
         {
             "apiGroups": [""],
@@ -256,7 +256,7 @@ async def test_policy_applies_to_pod_bindings_and_evictions(hub: Place, room: st
         },
         rules=parts,
     )
-    base = f"/api/v1/namespaces/{room}"
+    base = f"/api/v1/namespaces/{namespace}"
     await ask(hub, "POST", f"{base}/serviceaccounts", body={"metadata": {"name": "sailor"}})
     pod = {
         "metadata": {"name": "web"},
@@ -277,21 +277,23 @@ async def test_policy_applies_to_pod_bindings_and_evictions(hub: Place, room: st
     assert [
         (each.message.partition(" is ")[0], each.message.partition("request: ")[2]) for each in answers
     ] == [
-        ('pods "web"', f"binding Binding v1 {room}/web"),
-        ('pods "web"', f"eviction Eviction policy/v1 {room}/web"),
-        ('serviceaccounts "sailor"', f"token TokenRequest authentication.k8s.io/v1 {room}/sailor"),
+        ('pods "web"', f"binding Binding v1 {namespace}/web"),
+        ('pods "web"', f"eviction Eviction policy/v1 {namespace}/web"),
+        ('serviceaccounts "sailor"', f"token TokenRequest authentication.k8s.io/v1 {namespace}/sailor"),
     ]
     elsewhere = "/api/v1/namespaces/default/serviceaccounts"
-    other = f"sailor-{room}"
+    other = f"sailor-{namespace}"
     await ask(hub, "POST", elsewhere, body={"metadata": {"name": other}})
     assert (await ask(hub, "POST", f"{elsewhere}/{other}/token", body={"spec": {}})).code == 201
     await ask(hub, "DELETE", f"{elsewhere}/{other}")
 
 
 async def test_match_conditions_and_authorizer_checks_are_evaluated(
-    hub: Place, room: str, force: Force
+    hub: Hub, namespace: str, force: Force
 ) -> None:
-    await grant(hub, room, rule("create", "configmaps"), rule("sail", "boats", "gull", group="sea.example"))
+    await grant(
+        hub, namespace, rule("create", "configmaps"), rule("sail", "boats", "gull", group="sea.example")
+    )
     await force(
         {
             "expression": "authorizer.group('sea.example').resource('boats').namespace(request.namespace)"
@@ -307,31 +309,31 @@ async def test_match_conditions_and_authorizer_checks_are_evaluated(
             }
         ],
     )
-    allowed = await ask(hub, "POST", maps(room), user=MALLORY, body=boat("gull"))
+    allowed = await ask(hub, "POST", maps(namespace), user=MALLORY, body=boat("gull"))
     assert allowed.code == 201, allowed
-    refused = await ask(hub, "POST", maps(room), user=MALLORY, body=boat("tern"))
+    refused = await ask(hub, "POST", maps(namespace), user=MALLORY, body=boat("tern"))
     assert (refused.code, refused.message.partition("request: ")[2]) == (403, "no right to tern")
-    assert (await ask(hub, "POST", maps(room), body=boat("tern"))).code == 201
+    assert (await ask(hub, "POST", maps(namespace), body=boat("tern"))).code == 201
 
 
 @pytest.mark.parametrize(
     ("failing", "code"), [({"failurePolicy": "Ignore"}, 201), ({"failurePolicy": "Fail"}, 422)]
 )
 async def test_failing_policy_follows_its_failure_policy(
-    hub: Place, room: str, force: Force, failing: dict[str, Any], code: int
+    hub: Hub, namespace: str, force: Force, failing: dict[str, Any], code: int
 ) -> None:
     await force(
         {"expression": "object.data.length == '1'"}, {"expression": "object.data.width == '1'"}, **failing
     )
-    assert (await ask(hub, "POST", maps(room), body=boat(size="1"))).code == code
+    assert (await ask(hub, "POST", maps(namespace), body=boat(size="1"))).code == code
 
 
-async def test_policy_is_evaluated_with_each_parameter_object(hub: Place, room: str, force: Force) -> None:
+async def test_policy_is_evaluated_with_each_parameter_object(hub: Hub, namespace: str, force: Force) -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     limits = await ask(
         hub,
         "POST",
-        maps(room),
+        maps(namespace),
         body={"metadata": {"name": "limits", "labels": {"limits": "yes"}}, "data": {"size": "2"}},
     )
     assert limits.code == 201
@@ -341,14 +343,14 @@ async def test_policy_is_evaluated_with_each_parameter_object(hub: Place, room: 
     }
     reference = {"name": "limits", "parameterNotFoundAction": "Deny"}
     name = await force(tall, paramKind=kind, binding={"paramRef": reference})
-    assert (await ask(hub, "POST", maps(room), body=boat("small", size="2"))).code == 201
-    refused = await ask(hub, "POST", maps(room), body=boat("large", size="3"))
-    assert refused.message.endswith(told(name, "ConfigMap limits"))
-    # What there is nothing of is as the binding says.
+    assert (await ask(hub, "POST", maps(namespace), body=boat("small", size="2"))).code == 201
+    refused = await ask(hub, "POST", maps(namespace), body=boat("large", size="3"))
+    assert refused.message.endswith(denial(name, "ConfigMap limits"))
+    # Without parameters, the binding's parameterNotFoundAction decides.
     body = {"spec": {"paramRef": {"name": None, "selector": {"matchLabels": {"limits": "none"}}}}}
     changed = await ask(hub, "PATCH", f"{BINDINGS}/{name}", body=body, type_=MERGE)
     assert changed.code == 200, changed
-    none = told(
+    none = denial(
         name,
         "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
     )
@@ -356,17 +358,19 @@ async def test_policy_is_evaluated_with_each_parameter_object(hub: Place, room: 
         while (
             none
             not in (
-                missing := await ask(hub, "POST", f"{maps(room)}?dryRun=All", body=boat("large", size="3"))
+                missing := await ask(
+                    hub, "POST", f"{maps(namespace)}?dryRun=All", body=boat("large", size="3")
+                )
             ).body.decode()
         ):
             pass
     assert (missing.code, missing.document["reason"]) == (422, "Invalid")
 
 
-async def test_warn_action_returns_a_warning(hub: Place, room: str, force: Force) -> None:
+async def test_warn_action_returns_a_warning(hub: Hub, namespace: str, force: Force) -> None:
     binding = {"validationActions": ["Warn", "Audit"]}
     name = await force({"expression": "object.data.size == '1'", "message": "small?"}, binding=binding)
-    answer = await ask(hub, "POST", maps(room), body=boat(size="2"))
+    answer = await ask(hub, "POST", maps(namespace), body=boat(size="2"))
     warning = f"Validation failed for ValidatingAdmissionPolicy '{name}' with binding '{name}': small?"
     assert (answer.code, answer.headers["warning"]) == (201, f'299 - "{warning}"')
 
@@ -489,7 +493,7 @@ async def test_warn_action_returns_a_warning(hub: Place, room: str, force: Force
     ],
 )
 async def test_invalid_policy_is_rejected(
-    hub: Place, spec: dict[str, Any], causes: list[tuple[str, str]]
+    hub: Hub, spec: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     answer = await ask(hub, "POST", POLICIES, body={"metadata": {"name": "bad"}, "spec": spec})
     assert (answer.code, causes_of(answer)) == (422, causes)
@@ -544,13 +548,13 @@ def causes_of(answer: Answer) -> list[tuple[str, str]]:
     ],
 )
 async def test_invalid_policy_binding_is_rejected(
-    hub: Place, spec: dict[str, Any], causes: list[tuple[str, str]]
+    hub: Hub, spec: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     answer = await ask(hub, "POST", BINDINGS, body={"metadata": {"name": "bad"}, "spec": spec})
     assert (answer.code, causes_of(answer)) == (422, causes)
 
 
-async def test_policy_defaults_are_set(hub: Place) -> None:
+async def test_policy_defaults_are_set(hub: Hub) -> None:
     rules = [{**MAPS, "operations": ["CREATE"]}]
     spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "true"}]}
     bound = {"policyName": "no-such", "validationActions": ["Deny"], "matchResources": {}}
@@ -574,7 +578,7 @@ async def test_policy_defaults_are_set(hub: Place) -> None:
     ]
 
 
-async def test_applied_policy_status_changes_only_the_status(hub: Place, room: str, force: Force) -> None:
+async def test_applied_policy_status_changes_only_the_status(hub: Hub, namespace: str, force: Force) -> None:
     name = await force()
     checked = {
         "apiVersion": f"{GROUP}/v1",
@@ -590,17 +594,17 @@ async def test_applied_policy_status_changes_only_the_status(hub: Place, room: s
     assert answer.document["metadata"]["generation"] == 1
 
 
-async def test_policy_author_needs_read_access_to_parameters(hub: Place, room: str) -> None:
-    """A policy can tell in its refusals what is in its parameters."""
+async def test_policy_author_needs_read_access_to_parameters(hub: Hub, namespace: str) -> None:
+    """A policy could disclose its parameters in messages."""
     policies = "validatingadmissionpolicies validatingadmissionpolicybindings"
-    await grant(hub, "", rule("create delete", policies, group=GROUP), name=f"policies-{room}")
+    await grant(hub, "", rule("create delete", policies, group=GROUP), name=f"policies-{namespace}")
     kind = {"apiVersion": "v1", "kind": "Secret"}
     spec = {
         "paramKind": kind,
         "matchConstraints": {"resourceRules": [MAPS]},
         "validations": [{"expression": "true"}],
     }
-    name = f"leak-{room}"
+    name = f"leak-{namespace}"
     body = {"metadata": {"name": name}, "spec": spec}
     refused = await ask(hub, "POST", POLICIES, user=MALLORY, body=body)
     assert refused.code == 422
@@ -627,7 +631,7 @@ async def test_policy_author_needs_read_access_to_parameters(hub: Place, room: s
         assert (await ask(hub, "DELETE", f"{path}/{name}", user=MALLORY)).code == 200
 
 
-async def test_policies_do_not_apply_to_policies(hub: Place, room: str, force: Force) -> None:
+async def test_policies_do_not_apply_to_policies(hub: Hub, namespace: str, force: Force) -> None:
     everything = [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]
     name = await force(
         {"expression": f"request.resource.group != '{GROUP}'", "message": "mine"}, rules=everything

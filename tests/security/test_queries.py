@@ -1,4 +1,4 @@
-"""What stands in a query is a number, a name or a selector of that query's own, or it is refused."""
+"""The hub rejects invalid query parameters."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairway.hub.serving import reads
-from security.wire import Place, ask
+from security.wire import Hub, ask
 
 SPACES = "/api/v1/namespaces"
 
@@ -48,7 +48,7 @@ def token(**parts: Any) -> str:
     ],
     ids=lambda text: text[:40],
 )
-async def test_invalid_query_parameters_are_rejected(hub: Place, query: str, words: str) -> None:
+async def test_invalid_query_parameters_are_rejected(hub: Hub, query: str, words: str) -> None:
     answer = await ask(hub, "GET", f"{SPACES}?{query}")
     assert answer.code == 400
     assert words in answer.message
@@ -68,7 +68,7 @@ async def test_invalid_query_parameters_are_rejected(hub: Place, query: str, wor
     ],
 )
 async def test_forged_continue_token_is_rejected(
-    hub: Place, query: str, code: int, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, query: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "_AHEAD_SECONDS", 0.1)
     answer = await ask(hub, "GET", f"{SPACES}?{query}")
@@ -78,28 +78,28 @@ async def test_forged_continue_token_is_rejected(
 
 
 @pytest.mark.parametrize("term", ["!z{}", "z{}!=x", "z{} notin (x)"])
-async def test_selector_with_many_terms_is_evaluated(embedded: Place, cell: str, term: str) -> None:
+async def test_selector_with_many_terms_is_evaluated(embedded: Hub, embedded_ns: str, term: str) -> None:
     for number in range(20):
         body = {"metadata": {"name": f"c{number}"}}
-        made = await ask(embedded, "POST", f"{SPACES}/{cell}/configmaps", body=body)
+        made = await ask(embedded, "POST", f"{SPACES}/{embedded_ns}/configmaps", body=body)
         assert made.code == 201
     selector = ",".join(term.format(number) for number in range(500)).replace(" ", "%20")
-    answer = await ask(embedded, "GET", f"{SPACES}/{cell}/configmaps?labelSelector={selector}")
+    answer = await ask(embedded, "GET", f"{SPACES}/{embedded_ns}/configmaps?labelSelector={selector}")
     assert len(answer.document["items"]) >= 20
-    page = await ask(embedded, "GET", f"{SPACES}/{cell}/configmaps?limit=3&labelSelector={selector}")
+    page = await ask(embedded, "GET", f"{SPACES}/{embedded_ns}/configmaps?limit=3&labelSelector={selector}")
     assert len(page.document["items"]) == 3
     assert page.document["metadata"]["continue"]
 
 
-async def test_paged_list_with_a_selector_returns_each_object_once(embedded: Place, cell: str) -> None:
+async def test_paged_list_with_a_selector_returns_each_object_once(embedded: Hub, embedded_ns: str) -> None:
     for number in range(12):
         labels = {"odd": str(number % 2)}
         body = {"metadata": {"name": f"c{number:02}", "labels": labels}}
-        assert (await ask(embedded, "POST", f"{SPACES}/{cell}/secrets", body=body)).code == 201
+        assert (await ask(embedded, "POST", f"{SPACES}/{embedded_ns}/secrets", body=body)).code == 201
     seen: list[str] = []
     more = ""
     while True:
-        target = f"{SPACES}/{cell}/secrets?limit=2&labelSelector=odd%3D1{more}"
+        target = f"{SPACES}/{embedded_ns}/secrets?limit=2&labelSelector=odd%3D1{more}"
         page = (await ask(embedded, "GET", target)).document
         seen += [item["metadata"]["name"] for item in page["items"]]
         if not page["metadata"].get("continue"):
@@ -122,9 +122,9 @@ async def test_paged_list_with_a_selector_returns_each_object_once(embedded: Pla
     ids=lambda text: text[:24],
 )
 async def test_invalid_options_are_rejected_before_the_write(
-    hub: Place, room: str, method: str, query: str
+    hub: Hub, namespace: str, method: str, query: str
 ) -> None:
-    target = f"{SPACES}/{room}/configmaps"
+    target = f"{SPACES}/{namespace}/configmaps"
     if method == "DELETE":
         made = await ask(hub, "POST", target, body={"metadata": {"name": "x"}})
         assert made.code == 201
@@ -133,5 +133,5 @@ async def test_invalid_options_are_rejected_before_the_write(
     else:
         answer = await ask(hub, method, f"{target}?{query}", body={"metadata": {"name": "x"}})
         kept = (await ask(hub, "GET", f"{target}/x")).code == 404
-    # Some options mean nothing to some verbs; then they are as good as absent.
+    # Options that a verb does not have are ignored.
     assert answer.code in (400, 422) if kept else answer.code in (200, 201)

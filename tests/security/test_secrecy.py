@@ -1,4 +1,4 @@
-"""Secrets stay where they belong: not in logs, audit, metrics, health, refusals or files that others can read."""
+"""Secrets do not appear in logs, audit, metrics, health endpoints, error messages or readable files."""
 
 import asyncio
 import base64
@@ -17,8 +17,8 @@ from fairway.hub.serving.nonresource import WITHHELD
 from fairway.hub.storage.store import Store
 from fairway.hub.writing.writer import Writer
 from security.credentials import request_for
-from security.hubs import TOKENS, place_of, started, write_tokens
-from security.wire import ADMIN, ALICE, Place, ask, request, send
+from security.hubs import TOKENS, started, target_of, write_tokens
+from security.wire import ADMIN, ALICE, Hub, ask, request, send
 
 WORD = "correct-horse-battery-staple"
 CODED = base64.b64encode(WORD.encode()).decode()
@@ -28,7 +28,7 @@ ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 
 
 class Heard(logging.Handler):
-    """Every word that is logged, at whatever level, with exceptions and their text."""
+    """Collects all log messages of all levels, with their exceptions."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -55,33 +55,33 @@ def heard() -> Iterator[Heard]:
 
 
 @pytest.fixture
-def attentive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Heard) -> Iterator[Place]:
-    """A hub that writes its audit log without delay, and all of whose words are heard."""
+def attentive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Heard) -> Iterator[Hub]:
+    """A hub that flushes its audit log after each entry, with its log messages."""
     monkeypatch.setattr(audit, "FLUSH_SECONDS", 0.01)
-    with started(tmp_path) as place:
-        yield place
+    with started(tmp_path) as hub:
+        yield hub
 
 
-def audited(place: Place) -> list[dict[str, Any]]:
-    path = place.folder.parent / "audit.log"
-    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # the last one may be half written
+def audited(hub: Hub) -> list[dict[str, Any]]:
+    path = hub.folder.parent / "audit.log"
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]  # the last line may be incomplete
     return [json.loads(line) for line in lines]
 
 
-async def audited_until(place: Place, agent: str) -> list[dict[str, Any]]:
-    """Once what was done by this agent is written, with all that came before it."""
-    await ask(place, "GET", "/api", headers=[f"User-Agent: {agent}"])
-    while not any(line["userAgent"] == agent for line in audited(place)):
+async def audited_until(hub: Hub, agent: str) -> list[dict[str, Any]]:
+    """Wait until the audit log has the last request of this user agent."""
+    await ask(hub, "GET", "/api", headers=[f"User-Agent: {agent}"])
+    while not any(line["userAgent"] == agent for line in audited(hub)):
         await asyncio.sleep(0.01)
-    return audited(place)
+    return audited(hub)
 
 
-async def stir(place: Place) -> list[str]:
-    """Do everything that secrets take part in, well and badly; what must not be seen of it."""
-    while (await ask(place, "GET", ACCOUNT)).code != 200:
-        pass  # the hub serves before it has made all accounts
+async def send_secrets(hub: Hub) -> list[str]:
+    """Send valid and invalid requests that contain secrets, and return the secret values."""
+    while (await ask(hub, "GET", ACCOUNT)).code != 200:
+        pass  # the hub serves before it has created all accounts
     account_token = await ask(
-        place, "POST", f"{ACCOUNT}/token", body={"spec": {"audiences": [f"https://{WORD}"]}}
+        hub, "POST", f"{ACCOUNT}/token", body={"spec": {"audiences": [f"https://{WORD}"]}}
     )
     assert account_token.code == 201
     token = str(account_token.document["status"]["token"])
@@ -107,19 +107,19 @@ async def stir(place: Place) -> list[str]:
         ),
         ("DELETE", f"{SECRETS}/s", {"preconditions": {"uid": WORD}}),
     ):
-        await ask(place, method, target, body=body)
+        await ask(hub, method, target, body=body)
     for header in (
         f"Authorization: Bearer {WORD}",
         f"Authorization: Basic {CODED}",
         f"Authorization: Bearer {token}x",
         f"Authorization: Bearer {WORD}\x01",
     ):
-        await send(place, request("GET", "/api", headers=[header]))
-    await send(place, b"GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + WORD.encode() + b"\n\n\r\n")
+        await send(hub, request("GET", "/api", headers=[header]))
+    await send(hub, b"GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + WORD.encode() + b"\n\n\r\n")
     return [WORD, CODED, token, *token.split(".")[1:], *TOKENS.values()]
 
 
-async def test_audit_log_has_policy_annotations(attentive: Place) -> None:
+async def test_audit_log_has_policy_annotations(attentive: Hub) -> None:
     rules = [
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     ]
@@ -140,8 +140,8 @@ async def test_audit_log_has_policy_annotations(attentive: Place) -> None:
     assert noted == [{"note/size": "1", "validation.policy.admission.k8s.io/validation_failure": failure}]
 
 
-async def test_secrets_are_not_logged(attentive: Place, heard: Heard) -> None:
-    hidden = await stir(attentive)
+async def test_secrets_are_not_logged(attentive: Hub, heard: Heard) -> None:
+    hidden = await send_secrets(attentive)
     lines = await audited_until(attentive, "the-end")
     assert len(lines) > 15
     everything = heard.text + json.dumps(lines)
@@ -152,7 +152,7 @@ async def test_secrets_are_not_logged(attentive: Place, heard: Heard) -> None:
 
 
 async def test_secrets_are_not_logged_when_the_hub_fails(
-    attentive: Place, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    attentive: Hub, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **parts: object) -> None:
         raise LookupError(f"{WORD} {parts}")
@@ -163,7 +163,7 @@ async def test_secrets_are_not_logged_when_the_hub_fails(
     )
     assert (answer.code, answer.document["reason"]) == (500, "InternalError")
     assert WORD not in answer.message
-    # Whoever looks for it finds it: when, where and what, but not the words.
+    # The log has the location and the type of the failure, but not its message.
     told = next(line for line in heard.lines if answer.headers["audit-id"] in line)
     assert "LookupError" in told
     assert "in fail" in told
@@ -176,16 +176,16 @@ async def test_secrets_are_not_logged_when_the_hub_fails(
 async def test_secrets_are_not_logged_by_the_command(tmp_path: Path) -> None:
     data, tokens = tmp_path / "data", write_tokens(tmp_path)
     with served(tmp_path, "--data", data, "--token-file", tokens, "--no-crds", "--verbose") as hub:
-        place = place_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
-        hidden = await stir(place)
+        target = target_of(hub.url, authority=data / "pki" / "ca.crt", data=data)
+        hidden = await send_secrets(target)
         hub.stop()
         told = hub.errors.read_text() + (data / "audit.log").read_text()
     assert [word for word in hidden if word in told] == []
 
 
-async def test_rejections_do_not_quote_secret_values(hub: Place, room: str) -> None:
-    """A fault in one part of a secret says nothing of the others."""
-    target = f"/api/v1/namespaces/{room}/secrets"
+async def test_rejections_do_not_quote_secret_values(hub: Hub, namespace: str) -> None:
+    """An error about one key of a Secret does not disclose the values of others."""
+    target = f"/api/v1/namespaces/{namespace}/secrets"
     for body in (
         {"metadata": {"name": "s"}, "data": {"good": CODED, "bad!": CODED}},
         {"metadata": {"name": "s"}, "type": "kubernetes.io/tls", "data": {"w": CODED}},
@@ -205,7 +205,7 @@ async def test_rejections_do_not_quote_secret_values(hub: Place, room: str) -> N
     ["\xff\xfe", "x\xffy", "{forged}", "a" * 20_000, "\\n\\u000a"],
     ids=["bytes", "mixed", "json", "long", "escapes"],
 )
-async def test_every_request_is_audited(attentive: Place, agent: str) -> None:
+async def test_every_request_is_audited(attentive: Hub, agent: str) -> None:
     forged = json.dumps({"kind": "Event", "verb": "forged", "user": {"username": "innocent"}})
     sent = request(
         "POST",
@@ -215,7 +215,7 @@ async def test_every_request_is_audited(attentive: Place, agent: str) -> None:
     )
     line = f"User-Agent: {agent.replace('{forged}', forged)}\r\n".encode("latin-1")
     (answer,) = await send(attentive, sent.replace(b"Connection:", line + b"Connection:"))
-    assert answer.code == 422  # because of its manager
+    assert answer.code == 422  # rejected because of its field manager
     lines = await audited_until(attentive, "the-end")
     (about,) = [each for each in lines if each["auditID"] == answer.headers["audit-id"]]
     assert (about["verb"], about["user"]["username"]) == ("create", ADMIN)
@@ -224,7 +224,7 @@ async def test_every_request_is_audited(attentive: Place, agent: str) -> None:
     assert not any(each["verb"] == "forged" for each in lines)
 
 
-async def test_path_cannot_forge_audit_lines(attentive: Place, heard: Heard) -> None:
+async def test_path_cannot_forge_audit_lines(attentive: Hub, heard: Heard) -> None:
     for target in (
         "/api/v1/namespaces/a%0d%0a%7B%22verb%22:%22forged%22%7D/secrets",
         "/%0aERROR%20everything%20is%20lost",
@@ -235,7 +235,7 @@ async def test_path_cannot_forge_audit_lines(attentive: Place, heard: Heard) -> 
     assert not any(line.startswith("ERROR everything") for line in heard.text.splitlines())
 
 
-async def test_impersonation_is_audited(attentive: Place) -> None:
+async def test_impersonation_is_audited(attentive: Hub) -> None:
     headers = ["Impersonate-User: bob", "Impersonate-Group: x", "User-Agent: actor"]
     await ask(attentive, "GET", "/api", headers=headers)
     lines = await audited_until(attentive, "the-end")
@@ -253,8 +253,8 @@ def labelled(text: str) -> set[str]:
     }
 
 
-async def test_invented_names_create_no_metric_series(embedded: Place) -> None:
-    """Whatever is made up by somebody must not be kept, let alone for each time."""
+async def test_invented_names_create_no_metric_series(embedded: Hub) -> None:
+    """Names that clients invent must not accumulate as metric labels."""
 
     async def everything() -> set[str]:
         return labelled((await ask(embedded, "GET", "/metrics")).body.decode())
@@ -284,7 +284,7 @@ async def test_invented_names_create_no_metric_series(embedded: Place) -> None:
 
 
 async def test_readiness_details_are_hidden_from_anonymous_users(
-    attentive: Place, monkeypatch: pytest.MonkeyPatch
+    attentive: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Store, "read_only", f"{attentive.folder}/hub.db: disk I/O error")
     for user, told in (("", WITHHELD), (ADMIN, "disk I/O error")):
@@ -297,7 +297,7 @@ async def test_readiness_details_are_hidden_from_anonymous_users(
 # Files
 
 
-async def test_data_files_are_private(attentive: Place) -> None:
+async def test_data_files_are_private(attentive: Hub) -> None:
     await audited_until(attentive, "the-end")
     data = attentive.folder.parent
     assert {path.name for path in data.iterdir()} >= {"hub.db", "audit.log", "pki"}
@@ -310,8 +310,8 @@ async def test_data_files_are_private_in_a_shared_folder(tmp_path: Path) -> None
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     data.chmod(0o777)
-    with started(tmp_path) as place:
-        await ask(place, "POST", SECRETS, body={"metadata": {"name": "s"}, "stringData": {"w": WORD}})
+    with started(tmp_path) as hub:
+        await ask(hub, "POST", SECRETS, body={"metadata": {"name": "s"}, "stringData": {"w": WORD}})
         for path in data.rglob("*"):
             if path.is_file():
                 assert (path, stat.S_IMODE(path.stat().st_mode)) == (path, 0o600)

@@ -1,8 +1,7 @@
-"""Clients that are slow, silent or greedy are cut off or waited for at their own expense; the others are served.
+"""Slow, silent and greedy clients are disconnected, and do not delay others.
 
-The limits are those of the hub, made short, so that the tests needn't wait. None of them measures how long it took.
-A machine may be slower than any limit: short are only those under test, and only while nobody comes who should not
-feel them; long are those that would end what a test needs to last.
+The tests shorten only the limit under test, and only while no other client could exceed it on a slow machine; they
+raise limits that would end a connection that a test needs.
 """
 
 import asyncio
@@ -18,12 +17,12 @@ import pytest
 
 from fairway.hub.serving import connection, server, traffic
 from security.hubs import started
-from security.wire import ADMIN, ALICE, Place, ask, connect, parsed, request
+from security.wire import ADMIN, ALICE, Hub, ask, connect, parsed, request
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 MAPS = "/api/v1/namespaces/default/configmaps"
 SLIM = "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Asks for an answer that is small, whatever the object."""
+"""Header that requests a small response."""
 SHORT, LONG = 0.3, 3600.0
 HANDSHAKE = (server, "HANDSHAKE_SECONDS")
 HEADER = (connection, "HEADER_SECONDS")
@@ -42,25 +41,25 @@ def limited(seconds: float, *limits: tuple[ModuleType, str]) -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    """A hub of the test's own."""
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """An embedded hub for one test."""
     with started(tmp_path) as made:
         yield made
 
 
-async def metric(place: Place, name: str) -> float:
-    text = (await ask(place, "GET", "/metrics")).body.decode()
+async def metric(hub: Hub, name: str) -> float:
+    text = (await ask(hub, "GET", "/metrics")).body.decode()
     return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(f"{name} ")))
 
 
-async def left_alone(place: Place) -> None:
-    """Returns once the hub has no connection but the one that asks."""
-    while await metric(place, "fairway_hub_connections") > 1:
+async def wait_for_no_connections(hub: Hub) -> None:
+    """Wait until the hub has no other connection than the one that reads the metric."""
+    while await metric(hub, "fairway_hub_connections") > 1:
         await asyncio.sleep(0.02)
 
 
 async def drip(writer: asyncio.StreamWriter, data: bytes) -> None:
-    """One byte after another, until the other side has enough."""
+    """Send single bytes until the hub closes the connection."""
     try:
         for byte in data:
             writer.write(bytes([byte]))
@@ -70,8 +69,8 @@ async def drip(writer: asyncio.StreamWriter, data: bytes) -> None:
         pass
 
 
-async def told(reader: asyncio.StreamReader) -> bytes:
-    """Everything until the end, whether that is a proper one or not."""
+async def read_to_end(reader: asyncio.StreamReader) -> bytes:
+    """Read until the connection is closed or reset."""
     pieces = bytearray()
     try:
         while piece := await reader.read(2**16):
@@ -82,11 +81,11 @@ async def told(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def unread(place: Place, sent: bytes) -> AsyncIterator[socket.socket]:
-    """A client that asks and never reads, with as little room for answers as the system allows."""
-    raw = socket.create_connection((place.host, place.port))
+async def unread(hub: Hub, sent: bytes) -> AsyncIterator[socket.socket]:
+    """A client that sends requests and reads no response, with the smallest receive buffer."""
+    raw = socket.create_connection((hub.host, hub.port))
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    secure = await asyncio.to_thread(place.tls().wrap_socket, raw, server_hostname=place.host)
+    secure = await asyncio.to_thread(hub.tls().wrap_socket, raw, server_hostname=hub.host)
     try:
         secure.sendall(sent)
         yield secure
@@ -94,10 +93,10 @@ async def unread(place: Place, sent: bytes) -> AsyncIterator[socket.socket]:
         secure.close()
 
 
-async def filled(place: Place, *, objects: int, size: int) -> None:
+async def filled(hub: Hub, *, objects: int, size: int) -> None:
     body = {"a": "x" * size}
     for number in range(objects):
-        made = await ask(place, "POST", MAPS, body={"metadata": {"name": f"c{number}"}, "data": body})
+        made = await ask(hub, "POST", MAPS, body={"metadata": {"name": f"c{number}"}, "data": body})
         assert made.code == 201
 
 
@@ -105,73 +104,73 @@ async def filled(place: Place, *, objects: int, size: int) -> None:
 
 
 async def test_unfinished_tls_handshake_is_ended(tmp_path: Path) -> None:
-    with limited(SHORT, HANDSHAKE), started(tmp_path) as place:
+    with limited(SHORT, HANDSHAKE), started(tmp_path) as hub:
         for sent in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 20):
-            reader, writer = await asyncio.open_connection(place.host, place.port)
+            reader, writer = await asyncio.open_connection(hub.host, hub.port)
             writer.write(sent)
-            assert await told(reader) == b""
+            assert await read_to_end(reader) == b""
             writer.close()
 
 
-async def test_slow_request_head_is_cut_off(place: Place) -> None:
+async def test_slow_request_head_is_cut_off(hub: Hub) -> None:
     with limited(SHORT, HEADER):
-        reader, writer = await connect(place)
+        reader, writer = await connect(hub)
         dripping = asyncio.create_task(drip(writer, b"GET /version HTTP/1.1\r\nX: " + b"a" * 10_000))
-        assert await told(reader) == b""
+        assert await read_to_end(reader) == b""
         await dripping
         writer.transport.abort()
 
 
-async def test_connection_without_a_request_is_cut_off(place: Place) -> None:
+async def test_connection_without_a_request_is_cut_off(hub: Hub) -> None:
     with limited(SHORT, HEADER):
-        reader, writer = await connect(place)
-        assert await told(reader) == b""
+        reader, writer = await connect(hub)
+        assert await read_to_end(reader) == b""
         writer.transport.abort()
 
 
-async def test_slow_second_request_head_is_cut_off(place: Place) -> None:
-    reader, writer = await connect(place)
-    writer.write(request("HEAD", "/version", token=place.tokens[ADMIN], last=False))
+async def test_slow_second_request_head_is_cut_off(hub: Hub) -> None:
+    reader, writer = await connect(hub)
+    writer.write(request("HEAD", "/version", token=hub.tokens[ADMIN], last=False))
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
     with limited(SHORT, HEADER):
         writer.write(b"GET /vers")
-        assert await told(reader) == b""
+        assert await read_to_end(reader) == b""
     writer.transport.abort()
 
 
-async def test_slow_body_is_answered_with_408(place: Place) -> None:
-    reader, writer = await connect(place)
+async def test_slow_body_is_answered_with_408(hub: Hub) -> None:
+    reader, writer = await connect(hub)
     head = request(
         "POST",
         REVIEWS,
-        token=place.tokens[ALICE],
+        token=hub.tokens[ALICE],
         headers=["Content-Type: application/json", "Content-Length: 60000"],
     )
     with limited(SHORT, BODY):
         writer.write(head)
         dripping = asyncio.create_task(drip(writer, b"{" + b" " * 10_000))
-        (answer,) = parsed(await told(reader))
+        (answer,) = parsed(await read_to_end(reader))
     assert (answer.code, answer.document["reason"]) == (408, "Timeout")
     dripping.cancel()
     writer.transport.abort()
 
 
 async def test_incomplete_bodies_delay_no_other_write(tmp_path: Path) -> None:
-    with limited(LONG, BODY), started(tmp_path) as place:
+    with limited(LONG, BODY), started(tmp_path) as hub:
         head = request(
             "POST",
             REVIEWS,
-            token=place.tokens[ALICE],
+            token=hub.tokens[ALICE],
             headers=["Content-Type: application/json", "Content-Length: 1000"],
         )
         slow = []
         for _ in range(50):
-            _, writer = await connect(place)
+            _, writer = await connect(hub)
             writer.write(head + b"{")
             slow.append(writer)
-        while await metric(place, "apiserver_current_inflight_requests") < len(slow):
+        while await metric(hub, "apiserver_current_inflight_requests") < len(slow):
             await asyncio.sleep(0.01)
-        made = await ask(place, "POST", MAPS, body={"metadata": {"generateName": "x"}})
+        made = await ask(hub, "POST", MAPS, body={"metadata": {"generateName": "x"}})
         assert made.code == 201
         for writer in slow:
             writer.transport.abort()
@@ -180,53 +179,53 @@ async def test_incomplete_bodies_delay_no_other_write(tmp_path: Path) -> None:
 async def test_sum_of_held_bodies_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = traffic.Traffic(bodies=300_000)
     monkeypatch.setattr(server, "Traffic", lambda: made)
-    with limited(LONG, BODY), started(tmp_path) as place:
+    with limited(LONG, BODY), started(tmp_path) as hub:
         head = request(
             "POST",
             MAPS,
-            token=place.tokens[ADMIN],
+            token=hub.tokens[ADMIN],
             headers=["Content-Type: application/json", "Content-Length: 1000000"],
         )
-        reader, writer = await connect(place)
+        reader, writer = await connect(hub)
         writer.write(head + b" " * 200_000)
         await writer.drain()
         while made.bodies.bytes < 200_000:
-            # Whoever comes last is refused: the second may only begin when the first is there.
+            # The last one is rejected, so the second starts after the first arrived.
             await asyncio.sleep(0.01)
-        refused = await ask(place, "POST", MAPS, body=b" " * 200_000)
+        refused = await ask(hub, "POST", MAPS, body=b" " * 200_000)
         assert refused.code == 429
-        small = await ask(place, "POST", MAPS, body={"metadata": {"name": "small"}})
+        small = await ask(hub, "POST", MAPS, body={"metadata": {"name": "small"}})
         assert small.code == 201
         writer.transport.abort()
-        await told(reader)
+        await read_to_end(reader)
         while made.bodies.bytes:
             await asyncio.sleep(0.01)
-        assert (await ask(place, "POST", MAPS, body=b"{}" + b" " * 200_000)).code != 429
+        assert (await ask(hub, "POST", MAPS, body=b"{}" + b" " * 200_000)).code != 429
 
 
 # Slow to read
 
 
-async def test_unread_list_is_dropped(place: Place) -> None:
-    await filled(place, objects=40, size=200_000)
+async def test_unread_list_is_dropped(hub: Hub) -> None:
+    await filled(hub, objects=40, size=200_000)
     with limited(SHORT, STALLED):
-        async with unread(place, request("GET", MAPS, token=place.tokens[ADMIN])):
-            await left_alone(place)
-    answer = await ask(place, "GET", f"{MAPS}/c1")
+        async with unread(hub, request("GET", MAPS, token=hub.tokens[ADMIN])):
+            await wait_for_no_connections(hub)
+    answer = await ask(hub, "GET", f"{MAPS}/c1")
     assert answer.code == 200
 
 
-async def test_unread_watch_is_dropped(place: Place) -> None:
-    await filled(place, objects=1, size=10)
+async def test_unread_watch_is_dropped(hub: Hub) -> None:
+    await filled(hub, objects=1, size=10)
     with limited(SHORT, STALLED):
-        async with unread(place, request("GET", f"{MAPS}?watch=1", token=place.tokens[ADMIN])):
-            while await metric(place, "apiserver_longrunning_requests") < 1:
+        async with unread(hub, request("GET", f"{MAPS}?watch=1", token=hub.tokens[ADMIN])):
+            while await metric(hub, "apiserver_longrunning_requests") < 1:
                 await asyncio.sleep(0.01)
             number = 0
-            while await metric(place, "apiserver_longrunning_requests") > 0:
+            while await metric(hub, "apiserver_longrunning_requests") > 0:
                 number += 1
                 changed = await ask(
-                    place,
+                    hub,
                     "PATCH",
                     f"{MAPS}/c0",
                     body={"data": {"a": "x" * 200_000, "b": str(number)}},
@@ -234,38 +233,38 @@ async def test_unread_watch_is_dropped(place: Place) -> None:
                     headers=[SLIM],
                 )
                 assert changed.code == 200
-            await left_alone(place)
+            await wait_for_no_connections(hub)
 
 
-async def test_connection_with_unread_responses_is_dropped(place: Place) -> None:
-    await filled(place, objects=2, size=200_000)
-    one = request("GET", f"{MAPS}/c1", token=place.tokens[ADMIN], last=False)
+async def test_connection_with_unread_responses_is_dropped(hub: Hub) -> None:
+    await filled(hub, objects=2, size=200_000)
+    one = request("GET", f"{MAPS}/c1", token=hub.tokens[ADMIN], last=False)
     with limited(SHORT, STALLED):
-        async with unread(place, one * 60):
-            await left_alone(place)
+        async with unread(hub, one * 60):
+            await wait_for_no_connections(hub)
 
 
 async def test_sum_of_unread_responses_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = traffic.Traffic(answers=10_000_000)
     monkeypatch.setattr(server, "Traffic", lambda: made)
-    with limited(LONG, STALLED, ANSWER), started(tmp_path) as place:
-        await filled(place, objects=30, size=200_000)
-        sent = request("GET", MAPS, token=place.tokens[ADMIN])
-        async with unread(place, sent):
+    with limited(LONG, STALLED, ANSWER), started(tmp_path) as hub:
+        await filled(hub, objects=30, size=200_000)
+        sent = request("GET", MAPS, token=hub.tokens[ADMIN])
+        async with unread(hub, sent):
             while not made.answers.bytes:
-                # Here, too, whoever comes last is refused.
+                # The last one is rejected.
                 await asyncio.sleep(0.01)
-            assert (await ask(place, "GET", MAPS)).code == 429
-            assert (await ask(place, "GET", f"{MAPS}/c1")).code == 200
-            assert (await ask(place, "GET", f"{MAPS}?limit=3")).code == 200
+            assert (await ask(hub, "GET", MAPS)).code == 429
+            assert (await ask(hub, "GET", f"{MAPS}/c1")).code == 200
+            assert (await ask(hub, "GET", f"{MAPS}?limit=3")).code == 200
         while made.answers.bytes:
             await asyncio.sleep(0.01)
-        assert (await ask(place, "GET", MAPS)).code == 200
+        assert (await ask(hub, "GET", MAPS)).code == 200
 
 
-async def test_initial_events_of_a_watch_are_sent_in_pieces(embedded: Place, cell: str) -> None:
-    """Nothing is lost between them, nor told twice."""
-    maps = f"/api/v1/namespaces/{cell}/configmaps"
+async def test_initial_events_of_a_watch_are_sent_in_pieces(embedded: Hub, embedded_ns: str) -> None:
+    """Each event is sent exactly once."""
+    maps = f"/api/v1/namespaces/{embedded_ns}/configmaps"
     names = [f"c{number:03}" for number in range(60)]
     for name in names:
         body = {"metadata": {"name": name}, "data": {"a": "x" * 10_000}}
@@ -286,55 +285,55 @@ async def test_initial_events_of_a_watch_are_sent_in_pieces(embedded: Place, cel
     assert [name for name in seen if name.startswith("c")] == names
 
 
-# Many
+# Many connections
 
 
-async def test_idle_connection_is_closed(place: Place) -> None:
+async def test_idle_connection_is_closed(hub: Hub) -> None:
     for more in (b"", b"GET /vers"):
         answer = b""
         while not answer:
-            # A machine that takes too long over its first request is taken for an idle one: then it comes again.
+            # On a slow machine the connection may count as idle before its first request: then retry.
             with limited(SHORT, IDLE):
-                reader, writer = await connect(place)
-                writer.write(request("GET", "/version", token=place.tokens[ADMIN], last=False) + more)
-                answer = await told(reader)
+                reader, writer = await connect(hub)
+                writer.write(request("GET", "/version", token=hub.tokens[ADMIN], last=False) + more)
+                answer = await read_to_end(reader)
                 writer.transport.abort()
         (version,) = parsed(answer)
         assert version.code == 200
     with limited(SHORT, HEADER, IDLE):
-        idle = [await connect(place) for _ in range(200)]
-    assert (await ask(place, "GET", MAPS)).code == 200
+        idle = [await connect(hub) for _ in range(200)]
+    assert (await ask(hub, "GET", MAPS)).code == 200
     for reader, writer in idle:
-        assert await told(reader) == b""
+        assert await read_to_end(reader) == b""
         writer.transport.abort()
-    await left_alone(place)
+    await wait_for_no_connections(hub)
 
 
 async def test_connections_beyond_the_limit_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CONNECTIONS", 30)
-    with started(tmp_path) as place:
+    with started(tmp_path) as hub:
         kept = []
         for _ in range(30):
-            reader, writer = await connect(place)
+            reader, writer = await connect(hub)
             writer.write(request("GET", "/version", last=False))
             assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 200 OK\r\n"
             kept.append(writer)
-        late, other = await connect(place)
+        late, other = await connect(hub)
         other.write(request("GET", "/version"))
-        assert await told(late) == b""
+        assert await read_to_end(late) == b""
         for each in (*kept, other):
             each.transport.abort()
 
 
 async def test_a_client_that_leaves_unanswered_requests_does_not_fill_the_log(
-    place: Place, caplog: pytest.LogCaptureFixture
+    hub: Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
     for leave in (asyncio.StreamWriter.close, lambda writer: writer.transport.abort()):
-        reader, writer = await connect(place)
+        reader, writer = await connect(hub)
         writer.write(request("GET", "/version", last=False) * 500)
         await reader.readline()
         leave(writer)
-        await left_alone(place)
+        await wait_for_no_connections(hub)
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []

@@ -1,4 +1,4 @@
-"""The hub speaks TLS, and no older one than is safe."""
+"""The hub accepts only current versions and ciphers of TLS."""
 
 import asyncio
 import ssl
@@ -6,20 +6,20 @@ import warnings
 
 import pytest
 
-from security.wire import Place, request
+from security.wire import Hub, request
 
 
-async def handshake(place: Place, context: ssl.SSLContext) -> ssl.SSLObject:
-    _, writer = await asyncio.open_connection(place.host, place.port, ssl=context, server_hostname=place.host)
+async def handshake(hub: Hub, context: ssl.SSLContext) -> ssl.SSLObject:
+    _, writer = await asyncio.open_connection(hub.host, hub.port, ssl=context, server_hostname=hub.host)
     secured: ssl.SSLObject = writer.get_extra_info("ssl_object")
     writer.transport.abort()
     return secured
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
-async def test_old_tls_versions_are_rejected(hub: Place, version: ssl.TLSVersion) -> None:
+async def test_old_tls_versions_are_rejected(hub: Hub, version: ssl.TLSVersion) -> None:
     context = hub.tls()
-    with warnings.catch_warnings(action="ignore"):  # Python itself advises against them
+    with warnings.catch_warnings(action="ignore"):  # Python warns about old versions
         context.minimum_version = context.maximum_version = version
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -27,7 +27,7 @@ async def test_old_tls_versions_are_rejected(hub: Place, version: ssl.TLSVersion
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_new_tls_versions_are_accepted(hub: Place, version: ssl.TLSVersion) -> None:
+async def test_new_tls_versions_are_accepted(hub: Hub, version: ssl.TLSVersion) -> None:
     context = hub.tls()
     context.minimum_version = context.maximum_version = version
     secured = await handshake(hub, context)
@@ -38,7 +38,7 @@ async def test_new_tls_versions_are_accepted(hub: Place, version: ssl.TLSVersion
 
 
 @pytest.mark.parametrize("ciphers", ["NULL:@SECLEVEL=0", "aNULL:@SECLEVEL=0"])
-async def test_weak_ciphers_are_rejected(embedded: Place, ciphers: str) -> None:
+async def test_weak_ciphers_are_rejected(embedded: Hub, ciphers: str) -> None:
     context = embedded.tls()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -49,7 +49,7 @@ async def test_weak_ciphers_are_rejected(embedded: Place, ciphers: str) -> None:
         await handshake(embedded, context)
 
 
-async def test_plain_http_gets_no_answer(embedded: Place) -> None:
+async def test_plain_http_gets_no_answer(embedded: Hub) -> None:
     reader, writer = await asyncio.open_connection(embedded.host, embedded.port)
     writer.write(request("GET", "/version"))
     try:
@@ -60,8 +60,8 @@ async def test_plain_http_gets_no_answer(embedded: Place) -> None:
     writer.close()
 
 
-async def test_clients_reject_a_hub_of_another_authority(embedded: Place) -> None:
-    """Its certificate is no other's, and for no other name."""
+async def test_clients_reject_a_hub_of_another_authority(embedded: Hub) -> None:
+    """The clients verify the CA and the host name."""
     with pytest.raises(ssl.SSLCertVerificationError):
         await handshake(embedded, ssl.create_default_context())
     with pytest.raises(ssl.SSLCertVerificationError):

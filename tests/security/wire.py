@@ -1,4 +1,4 @@
-"""Requests as bytes, over TLS, to whatever hub: what no client library would send, and what it would hide."""
+"""Send raw requests over TLS that no client library would send, and parse the responses."""
 
 import asyncio
 import json
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 ADMIN, ALICE, MALLORY = "admin", "alice", "mallory"
-"""Who may do everything, and two who may do nothing that isn't everybody's or given to them by a test."""
+"""An administrator, and two users without rights except those that a test grants."""
 USERS = {ADMIN: ("system:masters",), ALICE: (), MALLORY: ()}
 JSON = "application/json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """A hub under attack. ``kind`` is for what a test can only know of one of them."""
+class Hub:
+    """A hub under test. ``kind`` is ``embedded`` or ``real``."""
 
     kind: str
     host: str
@@ -24,9 +24,9 @@ class Place:
     authority: Path
     tokens: Mapping[str, str]
     folder: Path
-    """Where it keeps its keys."""
+    """Folder of its keys."""
     account_key: Path
-    """What it signs tokens of service accounts with."""
+    """Signing key of service account tokens."""
 
     def tls(self, certificate: Path | None = None) -> ssl.SSLContext:
         """``certificate`` is a PEM file with its key."""
@@ -63,7 +63,7 @@ def request(
     headers: Iterable[str] = (),
     last: bool = True,
 ) -> bytes:
-    """``body``: bytes are sent as they are, anything else as JSON. ``last``: the connection ends with the answer."""
+    """``body``: bytes are sent unchanged, other values as JSON. ``last``: the hub closes the connection afterwards."""
     lines = [f"{method} {target} HTTP/1.1", "Host: hub"]
     if last:
         lines.append("Connection: close")
@@ -77,20 +77,20 @@ def request(
 
 
 async def connect(
-    place: Place, *, certificate: Path | None = None, limit: int = 2**16
+    hub: Hub, *, certificate: Path | None = None, limit: int = 2**16
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection(
-        place.host, place.port, ssl=place.tls(certificate), server_hostname=place.host, limit=limit
+        hub.host, hub.port, ssl=hub.tls(certificate), server_hostname=hub.host, limit=limit
     )
 
 
-async def send(place: Place, data: bytes, *, certificate: Path | None = None) -> list[Answer]:
-    return parsed(await received(place, data, certificate=certificate))
+async def send(hub: Hub, data: bytes, *, certificate: Path | None = None) -> list[Answer]:
+    return parsed(await received(hub, data, certificate=certificate))
 
 
-async def received(place: Place, data: bytes, *, certificate: Path | None = None) -> bytes:
-    """Everything the hub answers until it closes the connection, which it may do before all is sent."""
-    reader, writer = await connect(place, certificate=certificate)
+async def received(hub: Hub, data: bytes, *, certificate: Path | None = None) -> bytes:
+    """Return all bytes until the hub closes the connection, which may happen before all data is sent."""
+    reader, writer = await connect(hub, certificate=certificate)
     try:
         writer.write(data)
         sending = asyncio.ensure_future(writer.drain())
@@ -107,10 +107,10 @@ async def received(place: Place, data: bytes, *, certificate: Path | None = None
         writer.transport.abort()
 
 
-async def ask(place: Place, method: str, target: str, *, user: str = ADMIN, **parts: Any) -> Answer:
-    """One request of a user, or of nobody."""
-    token = place.tokens[user] if user else ""
-    answers = await send(place, request(method, target, token=token, **parts))
+async def ask(hub: Hub, method: str, target: str, *, user: str = ADMIN, **parts: Any) -> Answer:
+    """Send one request as the user; an empty user is anonymous."""
+    token = hub.tokens[user] if user else ""
+    answers = await send(hub, request(method, target, token=token, **parts))
     assert len(answers) == 1, answers
     return answers[0]
 
