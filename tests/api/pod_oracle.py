@@ -1,4 +1,4 @@
-"""The rule for a pod's requests once more, resource by resource and with fractions, straight from its description."""
+"""An independent implementation of a pod's effective requests, per resource and with fractions."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ NOTHING = Fraction(0)
 
 
 def requests_of(pod: Document) -> dict[str, int]:
-    """Without resources that come to nothing."""
+    """Omits resources whose request is zero."""
     amounts = {name: _request(pod, name) for name in _named(pod)}
     rounded = {name: math.ceil(amount * (1000 if name == "cpu" else 1)) for name, amount in amounts.items()}
     return {name: amount for name, amount in rounded.items() if amount}
 
 
 def _named(value: Any) -> set[str]:
-    """Every key and every name anywhere: among them is every resource."""
+    """All keys and names of the document, which include all resources."""
     if isinstance(value, Mapping):
         return set(value).union(*map(_named, value.values()), {str(value.get("name", ""))})
     return set().union(*map(_named, value)) if isinstance(value, list) else set()
@@ -85,7 +85,7 @@ def _containers(pod: Document, name: str) -> Fraction:
 
 
 def _peak(pod: Document, of: Callable[[Document], Fraction]) -> Fraction:
-    """The most that runs at any one time: while each init container starts, and afterwards."""
+    """The maximum over time: during each init container, and afterwards."""
     spec = pod.get("spec", {})
     moments = []
     sidecars = NOTHING

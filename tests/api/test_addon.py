@@ -1,4 +1,4 @@
-"""The kinds of add-ons: what a hub fills in, what is refused in a file, and what survives a round trip."""
+"""Kinds of add-ons: defaults, validation of files, and round trips."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ def test_add_on_defaults_are_applied() -> None:
 
 
 def test_empty_install_namespace_is_not_defaulted() -> None:
-    """It means: where the template says."""
+    """An empty namespace means the one in the template."""
     given = document("AddOnDeploymentConfig", agentInstallNamespace="")
     config = decode(apply_defaults(given, AddOnDeploymentConfig))
     assert isinstance(config, AddOnDeploymentConfig)

@@ -1,4 +1,4 @@
-"""What CEL sees of a cluster, against what Go's converter makes of OCM's type (API 1.3.0, apimachinery 0.36.3)."""
+"""A cluster as CEL sees it, compared with the output of Go's converter (OCM API 1.3.0, apimachinery 0.36.3)."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generated CRDs against the ones OCM publishes (open-cluster-management.io/api 1.3), field by field."""
+"""The generated CRDs, compared field by field with those that OCM publishes (open-cluster-management.io/api 1.3)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ ALLOWED = {
 
 
 def without_descriptions(value: Any) -> Any:
-    """A property may be called description; only the texts of schemas are dropped."""
+    """Drop descriptions of schemas, but not properties with that name."""
     if isinstance(value, dict):
         return {
             key: without_descriptions(child)

@@ -1,4 +1,4 @@
-"""Certificate requests, read as whoever signs them reads them."""
+"""Certificate requests are read as the signer reads them."""
 
 import base64
 import warnings

@@ -1,4 +1,4 @@
-"""Pods and nodes as they come from an API server, with all they have that nobody here needs."""
+"""Pods and nodes as an API server returns them, with fields that Fairway does not use."""
 
 import msgspec
 

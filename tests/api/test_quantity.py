@@ -1,4 +1,4 @@
-"""Quantities against answers recorded from Kubernetes (apimachinery 0.36.3), and against exact arithmetic."""
+"""Quantities, compared with recorded results of Kubernetes (apimachinery 0.36.3) and with exact arithmetic."""
 
 import json
 import math
@@ -51,7 +51,7 @@ def test_quantity_matches_golden_value(row: dict[str, Any]) -> None:
     quantity = parsed(row["text"])
     assert (quantity is not None) is row["valid"]
     if quantity is not None:
-        wanted = float(row["float"])  # large ones are written without a point
+        wanted = float(row["float"])  # large quantities have no decimal point
         assert quantity.approximate() == wanted
         assert quantity_float(row["text"]) == wanted
 
@@ -128,7 +128,7 @@ def numbers(*, digits: int, exponent: int) -> st.SearchStrategy[str]:
 
 
 def in_billionths(text: str) -> int:
-    """By exact arithmetic, rounded away from zero."""
+    """Computed exactly and rounded away from zero."""
     number, exponent = text.lstrip("-").split("e")
     whole, _, fraction = number.partition(".")
     power = int(exponent) - len(fraction) + 9
@@ -187,7 +187,7 @@ def largest_allocation(operation: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("text", EXTREME, ids=lambda text: text[:30])
 def test_huge_quantity_exponents_are_never_expanded(text: str) -> None:
-    """10^99999 alone takes 41 kB."""
+    """10^99999 alone would take 41 kB."""
     others = [Quantity.parse(each) for each in EXTREME]
 
     def operate() -> None:

@@ -1,4 +1,4 @@
-"""What is left of an object parts of which cannot be read, and what counts in their place."""
+"""Objects with unreadable fields, and the values that replace those fields."""
 
 import json
 from collections.abc import Iterator
@@ -123,7 +123,7 @@ JUNK: tuple[Any, ...] = (
 
 
 def read(struct: type[Struct], document: dict[str, Any]) -> Any:
-    """As a codec does."""
+    """Decode as the codec of the client does."""
     raw = json.dumps(document).encode()
     try:
         return msgspec.json.decode(raw, type=struct)
@@ -168,7 +168,7 @@ def test_unreadable_status_does_not_affect_metadata_and_spec(
         try:
             document = replaced(document, path, junk)
         except (KeyError, IndexError, TypeError):
-            continue  # an earlier change removed the place
+            continue  # an earlier change removed this path
     honest, found = read(struct, DOCUMENTS[struct]), read(struct, document)
     for field in honest.metadata.__struct_fields__:
         assert getattr(found.metadata, field) == getattr(honest.metadata, field)
@@ -180,7 +180,7 @@ def test_unreadable_status_does_not_affect_metadata_and_spec(
 def test_salvaged_object_survives_a_round_trip(
     change: tuple[type[Struct], tuple[str | int, ...], Any],
 ) -> None:
-    """So whatever counts in place of a field is valid, and can be written back by a controller."""
+    """The replacements are valid, so that a controller can write the object back."""
     struct, path, junk = change
     found = read(struct, replaced(DOCUMENTS[struct], path, junk))
     written = encode(found)
@@ -228,7 +228,7 @@ def test_unreadable_field_counts_as_the_safest_value(
     (unreadable,) = unreadable_fields(found)
     value: Any = found
     for key in keys:
-        # A dropped item makes room for the next one.
+        # A dropped item does not count against the limit.
         key = -1 if isinstance(key, int) and expected in ("Other", "AWS", -7, "b") else key
         value = value[key] if isinstance(key, int) else getattr(value, key)
     assert value == expected
@@ -258,7 +258,7 @@ def test_number_without_fraction_is_an_integer() -> None:
 def test_more_unreadable_fields_than_the_limit_drop_the_list_that_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So the work on one object is bounded, however many fields its writer made unreadable."""
+    """Bounds the work on one object, whatever number of fields its writer made unreadable."""
     reads = 0
     read_one = salvage._Node.read
 

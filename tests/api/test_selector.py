@@ -1,4 +1,4 @@
-"""Selectors against answers recorded from Kubernetes (apimachinery 0.36.3), and against the plain meaning."""
+"""Selectors, compared with recorded results of Kubernetes (apimachinery 0.36.3) and with a simple implementation."""
 
 import json
 from pathlib import Path

@@ -121,7 +121,7 @@ BAD: list[tuple[dict[str, Any], type[Struct], str, str, str]] = [
         Placement,
         "spec.prioritizerPolicy.configurations[0].scoreCoordinate",
         MISSING,
-        "add it: which score is meant",
+        "add it: the score to use",
     ),
     (
         placement(prioritizerPolicy={"configurations": [{"scoreCoordinate": {}, "weight": 11}]}),

@@ -187,7 +187,7 @@ class TestWriting:
     async def test_a_typed_object_is_not_written_back(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         typed: Any = await client.get(MANAGED_CLUSTERS, "a")
-        with pytest.raises(TypeError, match="fields Fairway does not know would be lost"):
+        with pytest.raises(TypeError, match="unknown fields would be lost"):
             await client.update(MANAGED_CLUSTERS, "a", typed)
 
     @pytest.mark.parametrize(

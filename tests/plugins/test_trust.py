@@ -103,9 +103,9 @@ def test_missing_score_policy_of_calculator_is_case_insensitive() -> None:
 @pytest.mark.parametrize(
     ("annotations", "words"),
     [
-        ({MISSING_SCORE: "best"}, ("'best' is none of zero, worst and exclude",)),
-        ({MISSING_SCORE: ""}, ("'' is none of zero, worst and exclude",)),
-        ({MISSING_SCORE: "Worst"}, ("'Worst' is none of zero, worst and exclude",)),
+        ({MISSING_SCORE: "best"}, ("'best' must be zero, worst or exclude",)),
+        ({MISSING_SCORE: ""}, ("'' must be zero, worst or exclude",)),
+        ({MISSING_SCORE: "Worst"}, ("'Worst' must be zero, worst or exclude",)),
         (
             {MISSING_SCORE: "default/=worst"},
             ("'default/=worst' names no score: write resource/score=worst, or Calculator=worst",),
@@ -116,7 +116,7 @@ def test_missing_score_policy_of_calculator_is_case_insensitive() -> None:
         ),
         (
             {MISSING_SCORE: "zero,worst"},
-            ("'worst' is said after something else was said of the same",),
+            ("'worst' is a duplicate setting",),
         ),
         ({EXPIRED_SCORES: "gone"}, ("'gone' is neither absent nor present",)),
     ],

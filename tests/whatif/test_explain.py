@@ -186,7 +186,7 @@ def test_advice_for_every_unsatisfied_reason() -> None:
         "namespace ns1 is bound to sets that do not exist (gone): create them; sets are prod"
     )
     (empty,) = advised(*BOUND)
-    assert empty.remedy == "there is no ManagedCluster at all: give the clusters too"
+    assert empty.remedy == "the input has no ManagedCluster: add the clusters"
     (empty,) = advised(builders.cluster_set("other"), builders.binding("other"), cluster)
     assert empty.remedy == advice.FILL
     (unmatched,) = advised(
@@ -276,7 +276,7 @@ def test_advice_about_annotations_on_scores() -> None:
     assert told("wurst") == [
         ("AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN),
         (
-            "annotation fairway.dev/missing-score: 'wurst' is none of zero, worst and exclude, so it has no effect",
+            "annotation fairway.dev/missing-score: 'wurst' must be zero, worst or exclude, so it has no effect",
             advice.CORRECT,
         ),
     ]

@@ -40,8 +40,10 @@ class ConfigGroupResource(Struct, frozen=True, kw_only=True, gc=False, omit_defa
 
 
 class ConfigReferent(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    namespace: Annotated[str, Field("Its namespace; empty for a cluster-wide kind.")] = ""
-    name: Annotated[str, Field("Its name.", required=True, min_length=1)] = field(default_factory=str)
+    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
+    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
+        default_factory=str
+    )
 
 
 class AddOnConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -51,27 +53,31 @@ class AddOnConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     resource: Annotated[
         str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
     ] = field(default_factory=str)
-    namespace: Annotated[str, Field("Its namespace; empty for a cluster-wide kind.")] = ""
-    name: Annotated[str, Field("Its name.", required=True, min_length=1)] = field(default_factory=str)
+    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
+    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
+        default_factory=str
+    )
 
 
 class ConfigSpecHash(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    namespace: Annotated[str, Field("Its namespace; empty for a cluster-wide kind.")] = ""
-    name: Annotated[str, Field("Its name.", required=True, min_length=1)] = field(default_factory=str)
-    specHash: Annotated[str, Field("Hash of the spec it had.")] = ""
+    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
+    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
+        default_factory=str
+    )
+    specHash: Annotated[str, Field("Hash of its spec.")] = ""
 
 
 class AddOnMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    displayName: Annotated[str, Field("Name for people.")] = ""
-    description: Annotated[str, Field("What it does, for people.")] = ""
+    displayName: Annotated[str, Field("Display name.")] = ""
+    description: Annotated[str, Field("Description of the add-on.")] = ""
 
 
 class ConfigCoordinates(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The deprecated way to name a configuration; ignored."""
 
-    crdName: Annotated[str, Field("Name of the definition of the configuration's kind.")] = ""
+    crdName: Annotated[str, Field("Name of the CustomResourceDefinition of the configuration.")] = ""
     crName: Annotated[str, Field("Name of the configuration.")] = ""
-    lastObservedGeneration: Annotated[Int64, Field("Generation that was last seen.")] = 0
+    lastObservedGeneration: Annotated[Int64, Field("Last observed generation.")] = 0
 
 
 class SupportedConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -79,7 +85,7 @@ class SupportedConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     resource: Annotated[
         str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
     ] = field(default_factory=str)
-    defaultConfig: Annotated[ConfigReferent | None, Field("Used wherever no other is named.")] = None
+    defaultConfig: Annotated[ConfigReferent | None, Field("Default configuration.")] = None
 
 
 class MandatoryDecisionGroup(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -89,47 +95,53 @@ class MandatoryDecisionGroup(Struct, frozen=True, kw_only=True, gc=False, omit_d
 
 class RolloutAll(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     minSuccessTime: Annotated[
-        str, Field("How long a success must last before the next one is begun.", default="0")
+        str, Field("Minimum time for which a cluster must succeed before the rollout continues.", default="0")
     ] = ""
     progressDeadline: Annotated[
-        str, Field("How long a cluster may take.", default="None", pattern=_DEADLINE)
+        str, Field("Maximum time until a cluster counts as failed.", default="None", pattern=_DEADLINE)
     ] = ""
-    maxFailures: Annotated[Share | None, Field("How many may fail before the rollout stops.", default=0)] = (
-        None
-    )
+    maxFailures: Annotated[
+        Share | None,
+        Field("Number or percentage of clusters that may fail before the rollout stops.", default=0),
+    ] = None
 
 
 class RolloutPerGroup(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     minSuccessTime: Annotated[
-        str, Field("How long a success must last before the next one is begun.", default="0")
+        str, Field("Minimum time for which a cluster must succeed before the rollout continues.", default="0")
     ] = ""
     progressDeadline: Annotated[
-        str, Field("How long a cluster may take.", default="None", pattern=_DEADLINE)
+        str, Field("Maximum time until a cluster counts as failed.", default="None", pattern=_DEADLINE)
     ] = ""
-    maxFailures: Annotated[Share | None, Field("How many may fail before the rollout stops.", default=0)] = (
-        None
-    )
+    maxFailures: Annotated[
+        Share | None,
+        Field("Number or percentage of clusters that may fail before the rollout stops.", default=0),
+    ] = None
     mandatoryDecisionGroups: Annotated[
-        tuple[MandatoryDecisionGroup, ...], Field("Groups that must succeed before all others.")
+        tuple[MandatoryDecisionGroup, ...], Field("Decision groups that are rolled out first.")
     ] = ()
 
 
 class RolloutProgressive(RolloutPerGroup, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    maxConcurrency: Annotated[Share | None, Field("How many clusters at a time.")] = None
+    maxConcurrency: Annotated[
+        Share | None, Field("Number or percentage of clusters that are rolled out concurrently.")
+    ] = None
 
 
 class RolloutStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     type: Annotated[
         str,
         Field(
-            "How a change reaches the clusters.",
+            "Rollout strategy.",
             default=ROLLOUT_ALL,
             enum=(ROLLOUT_ALL, ROLLOUT_PROGRESSIVE, ROLLOUT_PER_GROUP),
         ),
     ] = ""
-    all: Annotated[RolloutAll | None, Field("All at once.")] = None
-    progressive: Annotated[RolloutProgressive | None, Field("Some at a time.")] = None
-    progressivePerGroup: Annotated[RolloutPerGroup | None, Field("One decision group at a time.")] = None
+    all: Annotated[RolloutAll | None, Field("Options of the strategy All.")] = None
+    progressive: Annotated[RolloutProgressive | None, Field("Options of the strategy Progressive.")] = None
+    progressivePerGroup: Annotated[
+        RolloutPerGroup | None, Field("Options of the strategy ProgressivePerGroup.")
+    ] = None
 
 
 class PlacementStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -140,10 +152,10 @@ class PlacementStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
         default_factory=str
     )
     configs: Annotated[
-        tuple[AddOnConfig, ...], Field("Configurations for the clusters this Placement chooses.")
+        tuple[AddOnConfig, ...], Field("Configurations for the clusters that this Placement selects.")
     ] = ()
     rolloutStrategy: Annotated[
-        RolloutStrategy, Field("How a change reaches these clusters.", default={"type": ROLLOUT_ALL})
+        RolloutStrategy, Field("Rollout strategy of these clusters.", default={"type": ROLLOUT_ALL})
     ] = RolloutStrategy()
 
 
@@ -151,7 +163,7 @@ class InstallStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     type: Annotated[
         str,
         Field(
-            "Who decides on which clusters it is installed: users, or Placements.",
+            "Whether users (Manual) or Placements select the clusters on which the add-on is installed.",
             default=MANUAL,
             enum=(MANUAL, PLACEMENTS),
         ),
@@ -159,7 +171,7 @@ class InstallStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     placements: Annotated[
         tuple[PlacementStrategy, ...],
         Field(
-            "The Placements, if those decide. Where several choose a cluster, the first one counts.",
+            "Placements of the type Placements. If several select a cluster, the first one applies.",
             list_type="map",
             map_keys=("namespace", "name"),
         ),
@@ -167,16 +179,18 @@ class InstallStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
 
 class ClusterManagementAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    addOnMeta: Annotated[AddOnMeta, Field("For people.")] = AddOnMeta()
+    addOnMeta: Annotated[AddOnMeta, Field("Display name and description.")] = AddOnMeta()
     addOnConfiguration: Annotated[ConfigCoordinates | None, Field("Deprecated; use supportedConfigs.")] = None
     supportedConfigs: Annotated[
         tuple[SupportedConfig, ...],
         Field(
-            "Kinds of configuration the add-on understands.", list_type="map", map_keys=("group", "resource")
+            "Kinds of configuration that the add-on supports.",
+            list_type="map",
+            map_keys=("group", "resource"),
         ),
     ] = ()
     installStrategy: Annotated[
-        InstallStrategy, Field("On which clusters it is installed.", default={"type": MANUAL})
+        InstallStrategy, Field("Clusters on which the add-on is installed.", default={"type": MANUAL})
     ] = InstallStrategy()
 
 
@@ -185,12 +199,16 @@ class DefaultConfigReference(Struct, frozen=True, kw_only=True, gc=False, omit_d
     resource: Annotated[
         str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
     ] = field(default_factory=str)
-    desiredConfig: Annotated[ConfigSpecHash | None, Field("What it should be.")] = None
+    desiredConfig: Annotated[ConfigSpecHash | None, Field("Desired configuration.")] = None
 
 
 class InstallConfigReference(DefaultConfigReference, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    lastKnownGoodConfig: Annotated[ConfigSpecHash | None, Field("What last worked everywhere.")] = None
-    lastAppliedConfig: Annotated[ConfigSpecHash | None, Field("What was last applied everywhere.")] = None
+    lastKnownGoodConfig: Annotated[
+        ConfigSpecHash | None, Field("Configuration of the last complete rollout.")
+    ] = None
+    lastAppliedConfig: Annotated[
+        ConfigSpecHash | None, Field("Configuration that was last applied to all clusters.")
+    ] = None
 
 
 class InstallProgression(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -201,17 +219,17 @@ class InstallProgression(Struct, frozen=True, kw_only=True, gc=False, omit_defau
         default_factory=str
     )
     configReferences: Annotated[
-        tuple[InstallConfigReference, ...], Field("Configurations and how far they got.")
+        tuple[InstallConfigReference, ...], Field("Configurations and the progress of their rollout.")
     ] = ()
     conditions: Conditions = ()
 
 
 class ClusterManagementAddOnStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     defaultconfigReferences: Annotated[
-        tuple[DefaultConfigReference, ...], Field("The default configurations.")
+        tuple[DefaultConfigReference, ...], Field("Default configurations.")
     ] = ()
     installProgressions: Annotated[
-        tuple[InstallProgression, ...], Field("How far the installation got, by Placement.")
+        tuple[InstallProgression, ...], Field("Progress of the installation, by Placement.")
     ] = ()
 
 
@@ -221,10 +239,12 @@ class ClusterManagementAddOn(Struct, frozen=True, kw_only=True, gc=False, omit_d
     apiVersion: str = f"{ADD_ON_GROUP}/v1alpha1"
     kind: str = "ClusterManagementAddOn"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[
-        ClusterManagementAddOnSpec, Field("What it is, and where it is wanted.", required=True)
-    ] = ClusterManagementAddOnSpec()
-    status: Annotated[ClusterManagementAddOnStatus, Field("How far it got.")] = ClusterManagementAddOnStatus()
+    spec: Annotated[ClusterManagementAddOnSpec, Field("Desired state of the add-on.", required=True)] = (
+        ClusterManagementAddOnSpec()
+    )
+    status: Annotated[ClusterManagementAddOnStatus, Field("Observed state of the add-on.")] = (
+        ClusterManagementAddOnStatus()
+    )
 
 
 class ManagedClusterAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -238,7 +258,7 @@ class ManagedClusterAddOnSpec(Struct, frozen=True, kw_only=True, gc=False, omit_
         ),
     ] = ""
     configs: Annotated[
-        tuple[AddOnConfig, ...], Field("Configurations for this cluster, before those of the add-on.")
+        tuple[AddOnConfig, ...], Field("Configurations for this cluster, which override those of the add-on.")
     ] = ()
 
 
@@ -249,18 +269,20 @@ class ConfigReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     resource: Annotated[
         str, Field("Plural name of the configuration's kind.", required=True, min_length=1)
     ] = field(default_factory=str)
-    namespace: Annotated[str, Field("Its namespace; empty for a cluster-wide kind.")] = ""
-    name: Annotated[str, Field("Its name.", required=True, min_length=1)] = field(default_factory=str)
-    lastObservedGeneration: Annotated[Int64, Field("Generation that was last seen.")] = 0
-    desiredConfig: Annotated[ConfigSpecHash | None, Field("What it should be.")] = None
-    lastAppliedConfig: Annotated[ConfigSpecHash | None, Field("What was last applied.")] = None
+    namespace: Annotated[str, Field("Namespace of the configuration; empty for a cluster-scoped kind.")] = ""
+    name: Annotated[str, Field("Name of the configuration.", required=True, min_length=1)] = field(
+        default_factory=str
+    )
+    lastObservedGeneration: Annotated[Int64, Field("Last observed generation.")] = 0
+    desiredConfig: Annotated[ConfigSpecHash | None, Field("Desired configuration.")] = None
+    lastAppliedConfig: Annotated[ConfigSpecHash | None, Field("Last applied configuration.")] = None
 
 
 class RegistrationSubject(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    user: Annotated[str, Field("The user the agent is on the hub.")] = ""
-    groups: Annotated[tuple[str, ...], Field("The groups it is in.")] = ()
+    user: Annotated[str, Field("User name of the agent on the hub.")] = ""
+    groups: Annotated[tuple[str, ...], Field("Groups of the user.")] = ()
     organizationUnit: Annotated[
-        tuple[str, ...], Field("Organisational units in its certificate, for signers that ask for them.")
+        tuple[str, ...], Field("Organisational units in the certificate, for custom signers.")
     ] = ()
 
 
@@ -268,14 +290,14 @@ class RegistrationConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defau
     signerName: Annotated[
         str,
         Field(
-            "Who signs the certificate of the agent.",
+            "Signer of the agent's certificate.",
             required=True,
             min_length=5,
             max_length=571,
             pattern=SIGNER_NAME,
         ),
     ] = field(default_factory=str)
-    subject: Annotated[RegistrationSubject, Field("Who the certificate says the agent is.")] = (
+    subject: Annotated[RegistrationSubject, Field("Subject of the agent's certificate.")] = (
         RegistrationSubject()
     )
 
@@ -284,7 +306,7 @@ class HealthCheck(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     mode: Annotated[
         str,
         Field(
-            "By what the health of the agent is judged.",
+            "How the health of the agent is determined.",
             default=LEASE_HEALTH,
             enum=(LEASE_HEALTH, CUSTOMIZED_HEALTH),
         ),
@@ -301,24 +323,26 @@ class AddOnObjectReference(Struct, frozen=True, kw_only=True, gc=False, omit_def
 class ManagedClusterAddOnStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: Conditions = ()
     relatedObjects: Annotated[
-        tuple[AddOnObjectReference, ...], Field("Objects that belong to the add-on, on the hub.")
+        tuple[AddOnObjectReference, ...], Field("Objects on the hub that are related to the add-on.")
     ] = ()
-    addOnMeta: Annotated[AddOnMeta | None, Field("For people.")] = None
+    addOnMeta: Annotated[AddOnMeta | None, Field("Display name and description.")] = None
     addOnConfiguration: Annotated[ConfigCoordinates | None, Field("Deprecated; use configReferences.")] = None
     supportedConfigs: Annotated[
         tuple[ConfigGroupResource, ...],
         Field(
-            "Kinds of configuration the add-on understands.", list_type="map", map_keys=("group", "resource")
+            "Kinds of configuration that the add-on supports.",
+            list_type="map",
+            map_keys=("group", "resource"),
         ),
     ] = ()
     configReferences: Annotated[
-        tuple[ConfigReference, ...], Field("Configurations in use, and which state of them.")
+        tuple[ConfigReference, ...], Field("Configurations in use, with their desired and applied versions.")
     ] = ()
     namespace: Annotated[str, Field("Namespace of the agent on the managed cluster.")] = ""
     registrations: Annotated[
-        tuple[RegistrationConfig, ...], Field("The identities the agent gets on the hub.")
+        tuple[RegistrationConfig, ...], Field("Identities of the agent on the hub.")
     ] = ()
-    healthCheck: Annotated[HealthCheck | None, Field("How the health of the agent is judged.")] = None
+    healthCheck: Annotated[HealthCheck | None, Field("How the health of the agent is determined.")] = None
     kubeClientDriver: Annotated[
         str, Field("How the agent gets its credentials for the hub.", enum=("csr", "token"))
     ] = ""
@@ -330,7 +354,7 @@ class ManagedClusterAddOn(Struct, frozen=True, kw_only=True, gc=False, omit_defa
     apiVersion: str = f"{ADD_ON_GROUP}/v1alpha1"
     kind: str = "ManagedClusterAddOn"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[ManagedClusterAddOnSpec, Field("What is wanted.", required=True)] = (
+    spec: Annotated[ManagedClusterAddOnSpec, Field("Desired state.", required=True)] = (
         ManagedClusterAddOnSpec()
     )
-    status: Annotated[ManagedClusterAddOnStatus, Field("What is known.")] = ManagedClusterAddOnStatus()
+    status: Annotated[ManagedClusterAddOnStatus, Field("Observed state.")] = ManagedClusterAddOnStatus()

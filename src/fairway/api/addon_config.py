@@ -16,7 +16,7 @@ class CustomizedVariable(Struct, frozen=True, kw_only=True, gc=False, omit_defau
     name: Annotated[
         str, Field("Name of the variable.", required=True, max_length=255, pattern=VARIABLE_NAME)
     ] = field(default_factory=str)
-    value: Annotated[str, Field("What stands for it.", max_length=1024)] = ""
+    value: Annotated[str, Field("Value of the variable.", max_length=1024)] = ""
 
 
 class PodToleration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -28,22 +28,24 @@ class PodToleration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 
 class NodePlacement(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    nodeSelector: Annotated[dict[str, str], Field("Labels of the nodes for the agent.")] = field(
+    nodeSelector: Annotated[dict[str, str], Field("Labels of the nodes on which the agent may run.")] = field(
         default_factory=dict
     )
-    tolerations: Annotated[tuple[PodToleration, ...], Field("Taints of nodes the agent tolerates.")] = ()
+    tolerations: Annotated[tuple[PodToleration, ...], Field("Taints of nodes that the agent tolerates.")] = ()
 
 
 class ImageMirror(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    mirror: Annotated[str, Field("Where the images are.", required=True)] = field(default_factory=str)
-    source: Annotated[str, Field("What their names begin with; empty for any registry.")] = ""
+    mirror: Annotated[str, Field("Registry that replaces the source.", required=True)] = field(
+        default_factory=str
+    )
+    source: Annotated[str, Field("Prefix of the image names to replace; empty matches every registry.")] = ""
 
 
 class ProxyConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     httpProxy: Annotated[str, Field("Proxy for HTTP.")] = ""
     httpsProxy: Annotated[str, Field("Proxy for HTTPS.")] = ""
     caBundle: Annotated[bytes, Field("CA certificates of the proxy.")] = b""
-    noProxy: Annotated[str, Field("Hosts that are asked directly, with commas between.")] = ""
+    noProxy: Annotated[str, Field("Comma-separated hosts that are not reached through the proxy.")] = ""
 
 
 class ResourceClaim(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -52,10 +54,11 @@ class ResourceClaim(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 
 class ContainerResources(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    limits: Annotated[dict[str, QuantityText], Field("Most it may use.")] = field(default_factory=dict)
-    requests: Annotated[dict[str, QuantityText], Field("What is kept for it.")] = field(default_factory=dict)
+    limits: Annotated[dict[str, QuantityText], Field("Maximum amounts.")] = field(default_factory=dict)
+    requests: Annotated[dict[str, QuantityText], Field("Requested amounts.")] = field(default_factory=dict)
     claims: Annotated[
-        tuple[ResourceClaim, ...], Field("Claims it uses.", list_type="map", map_keys=("name",))
+        tuple[ResourceClaim, ...],
+        Field("Resource claims of the container.", list_type="map", map_keys=("name",)),
     ] = ()
 
 
@@ -63,10 +66,10 @@ class ContainerResourceRequirements(Struct, frozen=True, kw_only=True, gc=False,
     containerID: Annotated[
         str,
         Field(
-            "Which containers: kind:name:container, each part a name or *.", required=True, pattern=_CONTAINER
+            "Containers, as kind:name:container; each part is a name or *.", required=True, pattern=_CONTAINER
         ),
     ] = field(default_factory=str)
-    resources: Annotated[ContainerResources, Field("What they get.", required=True)] = field(
+    resources: Annotated[ContainerResources, Field("Resources of these containers.", required=True)] = field(
         default_factory=ContainerResources
     )
 
@@ -76,13 +79,15 @@ class AddOnDeploymentConfigSpec(Struct, frozen=True, kw_only=True, gc=False, omi
         tuple[CustomizedVariable, ...],
         Field("Variables for the add-on's template.", list_type="map", map_keys=("name",)),
     ] = ()
-    nodePlacement: Annotated[NodePlacement, Field("On which nodes the agent runs.")] = NodePlacement()
-    registries: Annotated[tuple[ImageMirror, ...], Field("Where images come from instead.")] = ()
-    proxyConfig: Annotated[ProxyConfig, Field("How the agent reaches the hub.")] = ProxyConfig()
+    nodePlacement: Annotated[NodePlacement, Field("Nodes on which the agent runs.")] = NodePlacement()
+    registries: Annotated[tuple[ImageMirror, ...], Field("Registries that replace those of the images.")] = ()
+    proxyConfig: Annotated[ProxyConfig, Field("Proxy through which the agent connects to the hub.")] = (
+        ProxyConfig()
+    )
     agentInstallNamespace: Annotated[
         str | None,
         Field(
-            "Namespace of the agent; empty for the one its template says.",
+            "Namespace of the agent; empty for that of its template.",
             default=INSTALL_NAMESPACE,
             max_length=63,
             pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
@@ -92,7 +97,9 @@ class AddOnDeploymentConfigSpec(Struct, frozen=True, kw_only=True, gc=False, omi
     resourceRequirements: Annotated[
         tuple[ContainerResourceRequirements, ...],
         Field(
-            "What containers get; of several that fit, the last.", list_type="map", map_keys=("containerID",)
+            "Resources of containers; the last matching entry applies.",
+            list_type="map",
+            map_keys=("containerID",),
         ),
     ] = ()
 
@@ -101,6 +108,6 @@ class AddOnDeploymentConfig(Struct, frozen=True, kw_only=True, gc=False, omit_de
     apiVersion: str = f"{ADD_ON_GROUP}/v1alpha1"
     kind: str = "AddOnDeploymentConfig"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[AddOnDeploymentConfigSpec, Field("How agents are deployed.", required=True)] = (
+    spec: Annotated[AddOnDeploymentConfigSpec, Field("Deployment options of agents.", required=True)] = (
         AddOnDeploymentConfigSpec()
     )

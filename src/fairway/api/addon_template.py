@@ -41,7 +41,7 @@ class HubPermission(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     type: Annotated[
         str,
         Field(
-            "Where it is granted: in the namespace of the agent's cluster, or in one namespace for all.",
+            "Where the role is granted: in the namespace of the agent's cluster, or in one namespace for all.",
             required=True,
             enum=(CURRENT_CLUSTER, SINGLE_NAMESPACE),
         ),
@@ -51,7 +51,7 @@ class HubPermission(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 
 class KubeClientRegistration(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    hubPermissions: Annotated[tuple[HubPermission, ...], Field("What the agent may do on the hub.")] = ()
+    hubPermissions: Annotated[tuple[HubPermission, ...], Field("Permissions of the agent on the hub.")] = ()
 
 
 class SigningCA(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -63,14 +63,14 @@ class CustomSignerRegistration(Struct, frozen=True, kw_only=True, gc=False, omit
     signerName: Annotated[
         str,
         Field(
-            "Who signs the certificate of the agent.",
+            "Signer of the agent's certificate.",
             required=True,
             min_length=5,
             max_length=571,
             pattern=SIGNER_NAME,
         ),
     ] = field(default_factory=str)
-    subject: Annotated[RegistrationSubject | None, Field("Who the certificate says the agent is.")] = None
+    subject: Annotated[RegistrationSubject | None, Field("Subject of the agent's certificate.")] = None
     signingCA: Annotated[SigningCA, Field("The Secret with the signer's CA.", required=True)] = field(
         default_factory=SigningCA
     )
@@ -80,7 +80,7 @@ class TemplateRegistration(Struct, frozen=True, kw_only=True, gc=False, omit_def
     type: Annotated[
         str,
         Field(
-            "For the API of the hub, or for something else that trusts another signer.",
+            "Whether the certificate is for the API of the hub, or for a server that trusts a custom signer.",
             required=True,
             enum=(KUBE_CLIENT, CUSTOM_SIGNER),
         ),
@@ -92,10 +92,11 @@ class TemplateRegistration(Struct, frozen=True, kw_only=True, gc=False, omit_def
 class AddOnTemplateSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     addonName: Annotated[str, Field("Name of the add-on.", required=True)] = field(default_factory=str)
     agentSpec: Annotated[
-        ManifestWorkSpec, Field("What is applied on managed clusters; {{NAME}} is a variable.", required=True)
+        ManifestWorkSpec,
+        Field("Manifests that are applied to managed clusters; {{NAME}} is a variable.", required=True),
     ] = field(default_factory=ManifestWorkSpec)
     registration: Annotated[
-        tuple[TemplateRegistration, ...], Field("The identities the agent gets on the hub.")
+        tuple[TemplateRegistration, ...], Field("Identities of the agent on the hub.")
     ] = ()
 
 

@@ -55,7 +55,9 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1), Field(format="int64")]
 Time = Annotated[datetime, Meta(tz=True)]
 QuantityText = Annotated[str | int | float, Field(quantity=True)]
 """A quantity as written: a string, or a JSON number. `fairway.api.quantity` parses it."""
-Manifest = Annotated[dict[str, Any], Field("A Kubernetes object of any kind, as it is.", embedded=True)]
+Manifest = Annotated[
+    dict[str, Any], Field("A Kubernetes object of any kind, stored unchanged.", embedded=True)
+]
 
 
 def no_items() -> tuple[Any, ...]:

@@ -81,17 +81,19 @@ class ClusterSetManagedNamespaceStatus(Struct, frozen=True, kw_only=True, gc=Fal
 class ManagedClusterStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: Annotated[
         tuple[Condition, ...] | None,
-        Field("What is known about the state of this object.", list_type="map", map_keys=("type",)),
+        Field("Conditions of the object.", list_type="map", map_keys=("type",)),
     ] = None
     """None and empty differ: CEL sees ``null`` and ``[]``."""
-    capacity: Annotated[dict[str, QuantityText], Field("What all nodes have, by resource.")] = field(
+    capacity: Annotated[dict[str, QuantityText], Field("Total capacity of all nodes, by resource.")] = field(
         default_factory=dict
     )
     allocatable: Annotated[
-        dict[str, QuantityText], Field("What all nodes can give to workloads, by resource.")
+        dict[str, QuantityText], Field("Amounts of all nodes that workloads can use, by resource.")
     ] = field(default_factory=dict)
     version: Annotated[ClusterVersion, Field("Versions the cluster runs.")] = ClusterVersion()
-    clusterClaims: Annotated[tuple[ClusterClaim, ...], Field("What the cluster says about itself.")] = ()
+    clusterClaims: Annotated[
+        tuple[ClusterClaim, ...], Field("Claims that the agent of the cluster reports.")
+    ] = ()
     managedNamespaces: Annotated[
         tuple[ClusterSetManagedNamespaceStatus, ...],
         Field(

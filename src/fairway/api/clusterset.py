@@ -11,7 +11,7 @@ from fairway.api.selector import LabelSelector
 EXCLUSIVE_LABEL: Final = "ExclusiveClusterSetLabel"
 LABEL_SELECTOR: Final = "LabelSelector"
 
-PlainConditions = Annotated[tuple[Condition, ...], Field("What is known about the state of this object.")]
+PlainConditions = Annotated[tuple[Condition, ...], Field("Conditions of the object.")]
 """The set CRDs do not declare their conditions a list-map."""
 
 
@@ -61,7 +61,7 @@ class ManagedClusterSet(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[
         ManagedClusterSetSpec,
-        Field("What the set consists of.", default={"clusterSelector": {"selectorType": EXCLUSIVE_LABEL}}),
+        Field("Members of the set.", default={"clusterSelector": {"selectorType": EXCLUSIVE_LABEL}}),
     ] = ManagedClusterSetSpec()
     status: Annotated[ManagedClusterSetStatus, Field("Observed state of the set.")] = (
         ManagedClusterSetStatus()

@@ -19,9 +19,7 @@ class ObjectReference(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     name: str = ""
     uid: str = ""
     resourceVersion: str = ""
-    fieldPath: Annotated[
-        str, Field("The part of the object that is meant, such as spec.containers{web}.")
-    ] = ""
+    fieldPath: Annotated[str, Field("Part of the object, such as spec.containers{web}.")] = ""
 
 
 class EventSource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -30,7 +28,7 @@ class EventSource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
 
 class EventSeries(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    count: Annotated[Int32, Field("How often, the first time included; at least 2.")] = 0
+    count: Annotated[Int32, Field("Number of occurrences, including the first; at least 2.")] = 0
     lastObservedTime: MicroTime = ""
 
 

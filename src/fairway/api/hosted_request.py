@@ -250,7 +250,7 @@ class HostingRejection(Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 class HostedClusterRequestStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    observedGeneration: Annotated[Int64, Field("The generation that this status is about.", minimum=0)] = 0
+    observedGeneration: Annotated[Int64, Field("The generation that this status describes.", minimum=0)] = 0
     phase: Annotated[
         str,
         Field(

@@ -74,7 +74,7 @@ KINDS: Final[Mapping[tuple[str, str], type[Struct]]] = MappingProxyType(
 """Return the type of a version and kind. ``decode`` upgrades older versions."""
 
 NO_KIND: Final = "names no kind"
-UNKNOWN_KIND: Final = "is of a kind Fairway does not know"
+UNKNOWN_KIND: Final = "is of an unknown kind"
 NOT_JSON: Final = "is not JSON"
 WRONG_SHAPE: Final = "does not have the shape of its kind"
 

@@ -19,9 +19,9 @@ class LeaseSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     ] = 0
     acquireTime: Annotated[MicroTime, Field("When the holder took it, by its own clock.")] = ""
     renewTime: Annotated[MicroTime, Field("When the holder last renewed it, by its own clock.")] = ""
-    leaseTransitions: Annotated[Int32, Field("How often it has changed hands.")] = 0
-    strategy: Annotated[str, Field("How a holder is picked by coordinated election.")] = ""
-    preferredHolder: Annotated[str, Field("To whom the holder should hand it over.")] = ""
+    leaseTransitions: Annotated[Int32, Field("Number of changes of the holder.")] = 0
+    strategy: Annotated[str, Field("Strategy of coordinated leader election.")] = ""
+    preferredHolder: Annotated[str, Field("Candidate to which the holder should hand over the lease.")] = ""
 
 
 class Lease(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -115,7 +115,7 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     type: Annotated[
         str,
         Field(
-            "What this condition is about, in CamelCase or as prefix/CamelCase.",
+            "Type of the condition, in CamelCase or as prefix/CamelCase.",
             required=True,
             max_length=316,
             pattern=LABEL_KEY,
@@ -132,7 +132,7 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
     reason: Annotated[
         str,
         Field(
-            "Why, as one CamelCase word for programs.",
+            "Reason of the last transition, as one CamelCase word.",
             required=True,
             min_length=1,
             max_length=1024,
@@ -140,13 +140,14 @@ class Condition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True)
         ),
     ] = field(default_factory=str)
     message: Annotated[
-        str, Field("Why, in words for people. May be empty.", required=True, max_length=32768)
+        str,
+        Field("Details of the last transition for people. May be empty.", required=True, max_length=32768),
     ] = field(default_factory=str)
 
 
 Conditions = Annotated[
     tuple[Condition, ...],
-    Field("What is known about the state of this object.", list_type="map", map_keys=("type",)),
+    Field("Conditions of the object.", list_type="map", map_keys=("type",)),
 ]
 
 

@@ -77,14 +77,14 @@ class AddOnScore(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 class ScoreCoordinate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     type: Annotated[
         str,
-        Field("Where the score comes from.", required=True, default=BUILT_IN, enum=(BUILT_IN, ADD_ON)),
+        Field("Source of the score.", required=True, default=BUILT_IN, enum=(BUILT_IN, ADD_ON)),
     ] = ""
     builtIn: Annotated[str, Field("Name of a built-in prioritizer, for the type BuiltIn.")] = ""
     addOn: Annotated[AddOnScore | None, Field("The published score, for the type AddOn.")] = None
 
 
 class PrioritizerConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    scoreCoordinate: Annotated[ScoreCoordinate | None, Field("Which score is meant.", required=True)] = None
+    scoreCoordinate: Annotated[ScoreCoordinate | None, Field("The score to use.", required=True)] = None
     weight: Annotated[
         Int32,
         Field(

@@ -34,7 +34,7 @@ class PredicateV1Alpha1(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
 
 class PrioritizerConfigV1Alpha1(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: Annotated[str, Field("Name of a built-in prioritizer; scoreCoordinate wins over it.")] = ""
-    scoreCoordinate: Annotated[ScoreCoordinate | None, Field("Which score is meant.")] = None
+    scoreCoordinate: Annotated[ScoreCoordinate | None, Field("The score to use.")] = None
     weight: Annotated[Int32, Field("How much the score counts.", default=1, minimum=-10, maximum=10)] = 0
 
     def upgrade(self) -> PrioritizerConfig:

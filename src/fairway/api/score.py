@@ -43,7 +43,7 @@ class ManagedClusterScoreCondition(Condition, frozen=True, kw_only=True, gc=Fals
 class ManagedClusterScoreStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     conditions: Annotated[
         tuple[ManagedClusterScoreCondition, ...],
-        Field("What is known about the score.", required=True, list_type="map", map_keys=("type",)),
+        Field("Conditions of the score.", required=True, list_type="map", map_keys=("type",)),
     ] = field(default_factory=no_items)
     score: Annotated[Int64, Field("The score of the cluster; higher is better.")] = 0
 

@@ -30,7 +30,7 @@ class SelectorError(ValueError):
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    key: Annotated[str, Field("The key the requirement is about.", required=True)] = field(
+    key: Annotated[str, Field("The key that the requirement applies to.", required=True)] = field(
         default_factory=str
     )
     operator: Annotated[str, Field("In, NotIn, Exists or DoesNotExist.", required=True)] = field(

@@ -53,7 +53,8 @@ class ResourceIdentifier(Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
 class SelectivelyOrphans(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     orphaningRules: Annotated[
-        tuple[ResourceIdentifier, ...], Field("Objects that stay when the work or their manifest goes.")
+        tuple[ResourceIdentifier, ...],
+        Field("Objects that are kept when the work or their manifest is deleted."),
     ] = ()
 
 
@@ -61,40 +62,40 @@ class DeleteOption(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     propagationPolicy: Annotated[
         str,
         Field(
-            "What becomes of the objects when the work is deleted.",
+            "What happens to the objects when the work is deleted.",
             default=FOREGROUND,
             enum=(FOREGROUND, ORPHAN, SELECTIVELY_ORPHAN),
         ),
     ] = ""
     selectivelyOrphans: Annotated[
-        SelectivelyOrphans | None, Field("What stays, with the policy SelectivelyOrphan.")
+        SelectivelyOrphans | None, Field("Objects that are kept, for the policy SelectivelyOrphan.")
     ] = None
     ttlSecondsAfterFinished: Annotated[
         Int64 | None,
-        Field("Seconds after which a Complete work is deleted; never when absent."),
+        Field("Seconds after which a Complete work is deleted; if absent, it is kept."),
     ] = None
 
 
 class JsonPath(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: Annotated[str, Field("Name of the reported value.", required=True)] = field(default_factory=str)
-    version: Annotated[str, Field("API version the path is made for; any when empty.")] = ""
-    path: Annotated[
-        str, Field("Where below status the value is, in Kubernetes' JSONPath.", required=True)
-    ] = field(default_factory=str)
+    version: Annotated[str, Field("API version that the path applies to; empty means any.")] = ""
+    path: Annotated[str, Field("JSONPath of the value below status.", required=True)] = field(
+        default_factory=str
+    )
 
 
 class FeedbackRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     type: Annotated[
         str,
         Field(
-            "Whether the usual values of the kind are reported, or those the paths lead to.",
+            "Whether well-known values of the kind or the values of the paths are reported.",
             required=True,
             enum=(WELL_KNOWN_STATUS, JSON_PATHS),
         ),
     ] = field(default_factory=str)
     jsonPaths: Annotated[
         tuple[JsonPath, ...],
-        Field("What is reported, with the type JSONPaths.", list_type="map", map_keys=("name",)),
+        Field("Reported values, for the type JSONPaths.", list_type="map", map_keys=("name",)),
     ] = ()
 
 
@@ -102,7 +103,7 @@ class IgnoreField(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     condition: Annotated[
         str,
         Field(
-            "When the fields are left alone: once the object is there, or once someone changed them there.",
+            "When the fields are ignored: once the object exists, or once another client has changed them.",
             required=True,
             default=ON_SPOKE_PRESENT,
             enum=(ON_SPOKE_PRESENT, ON_SPOKE_CHANGE),
@@ -114,9 +115,9 @@ class IgnoreField(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
 
 
 class ServerSideApply(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    force: Annotated[bool, Field("Take over fields that belong to other managers.")] = False
+    force: Annotated[bool, Field("Take over fields of other managers.")] = False
     fieldManager: Annotated[
-        str, Field("Who owns the applied fields.", default="work-agent", pattern="^work-agent")
+        str, Field("Field manager of the applied fields.", default="work-agent", pattern="^work-agent")
     ] = ""
     ignoreFields: Annotated[
         tuple[IgnoreField, ...],
@@ -128,13 +129,13 @@ class UpdateStrategy(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     type: Annotated[
         str,
         Field(
-            "How an object that already exists is brought in line with its manifest.",
+            "How an existing object is updated.",
             required=True,
             default=UPDATE,
             enum=(UPDATE, CREATE_ONLY, SERVER_SIDE_APPLY, READ_ONLY),
         ),
     ] = field(default_factory=str)
-    serverSideApply: Annotated[ServerSideApply | None, Field("Details of the strategy ServerSideApply.")] = (
+    serverSideApply: Annotated[ServerSideApply | None, Field("Options of the strategy ServerSideApply.")] = (
         None
     )
 
@@ -146,27 +147,29 @@ class ConditionRule(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     type: Annotated[
         str,
         Field(
-            "Whether the kind's usual rules decide, or the expressions.",
+            "Whether well-known rules of the kind or the expressions are evaluated.",
             required=True,
             enum=(WELL_KNOWN_CONDITIONS, CEL),
         ),
     ] = field(default_factory=str)
-    celExpressions: Annotated[tuple[str, ...], Field("All must hold, with the type CEL.")] = ()
+    celExpressions: Annotated[
+        tuple[str, ...], Field("Expressions for the type CEL, all of which must be true.")
+    ] = ()
     message: Annotated[str, Field("Message of the condition.")] = ""
     messageExpression: Annotated[
-        str, Field("Makes the message, in CEL; sees object and result, and wins over message.")
+        str, Field("CEL expression for the message, over object and result; takes precedence over message.")
     ] = ""
 
 
 class ManifestConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    resourceIdentifier: Annotated[ResourceIdentifier, Field("The manifest this is about.", required=True)] = (
-        field(default_factory=ResourceIdentifier)
-    )
-    feedbackRules: Annotated[tuple[FeedbackRule, ...], Field("Which parts of its status are reported.")] = ()
+    resourceIdentifier: Annotated[
+        ResourceIdentifier, Field("The manifest that these options apply to.", required=True)
+    ] = field(default_factory=ResourceIdentifier)
+    feedbackRules: Annotated[tuple[FeedbackRule, ...], Field("Values of its status that are reported.")] = ()
     feedbackScrapeType: Annotated[
-        str, Field("How changes of the status are noticed.", default="Poll", enum=("Poll", "Watch"))
+        str, Field("Whether the status is polled or watched.", default="Poll", enum=("Poll", "Watch"))
     ] = ""
-    updateStrategy: Annotated[UpdateStrategy | None, Field("How it is updated; Update when absent.")] = None
+    updateStrategy: Annotated[UpdateStrategy | None, Field("Update strategy; Update if absent.")] = None
     conditionRules: Annotated[
         tuple[
             Annotated[
@@ -182,7 +185,7 @@ class ManifestConfig(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
             ],
             ...,
         ],
-        Field("Conditions that are set by rules.", list_type="map", map_keys=("condition",)),
+        Field("Rules that set conditions.", list_type="map", map_keys=("condition",)),
     ] = ()
 
 
@@ -209,28 +212,28 @@ class ExecutorSubject(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
 
 class Executor(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    subject: Annotated[ExecutorSubject | None, Field("Whose rights on the managed cluster must suffice.")] = (
+    subject: Annotated[
+        ExecutorSubject | None, Field("Subject whose rights on the managed cluster are required.")
+    ] = None
+
+
+class Workload(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    manifests: Annotated[tuple[Manifest, ...], Field("Objects to apply.")] = ()
+
+
+class ManifestWorkSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    workload: Annotated[Workload, Field("Manifests for the managed cluster.")] = Workload()
+    deleteOption: Annotated[
+        DeleteOption | None, Field("What happens to the objects when the work is deleted.")
+    ] = None
+    manifestConfigs: Annotated[tuple[ManifestConfig, ...], Field("Options by manifest.")] = ()
+    executor: Annotated[Executor | None, Field("Identity with whose rights the manifests are applied.")] = (
         None
     )
 
 
-class Workload(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    manifests: Annotated[tuple[Manifest, ...], Field("The objects, as they are to be applied.")] = ()
-
-
-class ManifestWorkSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    workload: Annotated[Workload, Field("What is wanted on the managed cluster.")] = Workload()
-    deleteOption: Annotated[
-        DeleteOption | None, Field("What becomes of the objects when the work is deleted.")
-    ] = None
-    manifestConfigs: Annotated[
-        tuple[ManifestConfig, ...], Field("What is wanted beyond applying, by manifest.")
-    ] = ()
-    executor: Annotated[Executor | None, Field("In whose name the manifests are applied.")] = None
-
-
 class ManifestResourceMeta(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    ordinal: Annotated[Int32, Field("Place of the manifest in the work, from 0.", required=True)] = field(
+    ordinal: Annotated[Int32, Field("Index of the manifest in the work.", required=True)] = field(
         default_factory=int
     )
     group: Annotated[str, Field(_GROUP)] = ""
@@ -245,14 +248,14 @@ class FieldValue(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
     type: Annotated[
         str,
         Field(
-            "Which of the other fields holds the value.",
+            "Type of the value, which selects one of the other fields.",
             required=True,
             enum=("Integer", "String", "Boolean", "JsonRaw"),
         ),
     ] = field(default_factory=str)
-    integer: Annotated[Int64 | None, Field("A whole number.")] = None
-    string: Annotated[str | None, Field("A text.")] = None
-    boolean: Annotated[bool | None, Field("True or false.")] = None
+    integer: Annotated[Int64 | None, Field("An integer.")] = None
+    string: Annotated[str | None, Field("A string.")] = None
+    boolean: Annotated[bool | None, Field("A boolean.")] = None
     jsonRaw: Annotated[str | None, Field("A list or an object, in JSON.", max_length=1024)] = None
 
 
@@ -268,18 +271,18 @@ class StatusFeedback(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class ManifestCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    resourceMeta: Annotated[ManifestResourceMeta, Field("Which manifest.", required=True)] = field(
+    resourceMeta: Annotated[ManifestResourceMeta, Field("The manifest's resource.", required=True)] = field(
         default_factory=ManifestResourceMeta
     )
-    statusFeedback: Annotated[StatusFeedback | None, Field("What was asked for of its status.")] = None
+    statusFeedback: Annotated[StatusFeedback | None, Field("Reported values of its status.")] = None
     conditions: Annotated[
         tuple[Condition, ...],
-        Field("What is known about the object.", required=True, list_type="map", map_keys=("type",)),
+        Field("Conditions of the object.", required=True, list_type="map", map_keys=("type",)),
     ] = field(default_factory=no_items)
 
 
 class ManifestResourceStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    manifests: Annotated[tuple[ManifestCondition, ...], Field("In the order of the work.")] = ()
+    manifests: Annotated[tuple[ManifestCondition, ...], Field("Manifests in the order of the work.")] = ()
 
 
 class ManifestWorkStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -295,8 +298,8 @@ class ManifestWork(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     apiVersion: str = "work.open-cluster-management.io/v1"
     kind: str = "ManifestWork"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[ManifestWorkSpec, Field("What is wanted.")] = ManifestWorkSpec()
-    status: Annotated[ManifestWorkStatus, Field("What came of it.")] = ManifestWorkStatus()
+    spec: Annotated[ManifestWorkSpec, Field("Desired state.")] = ManifestWorkSpec()
+    status: Annotated[ManifestWorkStatus, Field("Observed state.")] = ManifestWorkStatus()
 
 
 class AppliedResource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -310,7 +313,7 @@ class AppliedResource(Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
 class AppliedManifestWorkSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     hubHash: Annotated[str, Field("Hash of the hub's address.", required=True)] = field(default_factory=str)
-    agentID: Annotated[str, Field("Which work agent is in charge.")] = ""
+    agentID: Annotated[str, Field("Work agent that manages the work.")] = ""
     manifestWorkName: Annotated[str, Field("Name of the ManifestWork on the hub.", required=True)] = field(
         default_factory=str
     )
@@ -320,7 +323,7 @@ class AppliedManifestWorkStatus(Struct, frozen=True, kw_only=True, gc=False, omi
     appliedResources: Annotated[
         tuple[AppliedResource, ...], Field("The objects that were applied for the work.")
     ] = ()
-    evictionStartTime: Annotated[Time | None, Field("Since when the work has been missing on the hub.")] = (
+    evictionStartTime: Annotated[Time | None, Field("Time since which the work is missing on the hub.")] = (
         None
     )
 
@@ -331,5 +334,7 @@ class AppliedManifestWork(Struct, frozen=True, kw_only=True, gc=False, omit_defa
     apiVersion: str = "work.open-cluster-management.io/v1"
     kind: str = "AppliedManifestWork"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[AppliedManifestWorkSpec, Field("Which work it stands for.")] = AppliedManifestWorkSpec()
-    status: Annotated[AppliedManifestWorkStatus, Field("What was applied.")] = AppliedManifestWorkStatus()
+    spec: Annotated[AppliedManifestWorkSpec, Field("The work that it belongs to.")] = (
+        AppliedManifestWorkSpec()
+    )
+    status: Annotated[AppliedManifestWorkStatus, Field("Applied objects.")] = AppliedManifestWorkStatus()

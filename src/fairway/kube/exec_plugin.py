@@ -71,7 +71,7 @@ class ExecSpec(Struct, frozen=True, kw_only=True):
         """Raise ConfigError for an invalid configuration."""
         remedies = {"place": place, "field": f"{field}.exec"}
         if not self.command:
-            raise ConfigError(NO_COMMAND, **remedies, remedy="say which program to run")
+            raise ConfigError(NO_COMMAND, **remedies, remedy="set the program to run")
         if self.api_version not in VERSIONS:
             message = UNKNOWN_VERSION.format(given=self.api_version)
             raise ConfigError(message, **remedies, remedy=f"write one of {', '.join(VERSIONS)}")

@@ -38,7 +38,7 @@ JSON: Final = "application/json"
 PAGE: Final = 500
 
 TYPED_UPDATE: Final = (
-    "a typed {name} must not be written back: fields Fairway does not know would be lost; "
+    "a typed {name} must not be written back: unknown fields would be lost; "
     "patch it, or update with a mapping"
 )
 FORCE_APPLIES: Final = "force is only valid for an apply patch"

@@ -365,7 +365,7 @@ class _Lost(aiohttp.ClientError):
 def why_of(error: aiohttp.ClientError | OSError) -> str:
     """Describe the failure for users; aiohttp's text for a truncated response is about HTTP encodings."""
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "what was announced did not all come"
+        return "the response ended early"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientProxyConnectionError):

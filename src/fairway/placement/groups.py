@@ -22,7 +22,7 @@ _NUMBER = re.compile(
 
 MOST = 1000
 TOO_MANY = (
-    "spec.decisionStrategy.groupStrategy.decisionGroups has {count} entries, of which each is asked about every "
+    "spec.decisionStrategy.groupStrategy.decisionGroups has {count} entries, each of which is evaluated for every "
     "chosen cluster; write at most {most}"
 )
 NOT_A_PERCENTAGE = "{value} invalid type: string is not a percentage"

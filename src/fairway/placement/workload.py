@@ -37,7 +37,7 @@ WRONG_MODE = "incorrect prioritizer policy mode: {mode}"
 COORDINATE_NEEDED = "scoreCoordinate field is required"
 ADDON_NEEDED = "addOn should not be empty"
 TOO_MANY = (
-    "spec.prioritizerPolicy.configurations has {count} entries, of which each is asked about every cluster; "
+    "spec.prioritizerPolicy.configurations has {count} entries, each of which is evaluated for every cluster; "
     "write at most {most}"
 )
 MOST_PRIORITIZERS = 1000

@@ -36,7 +36,9 @@ from fairway.plugins.work_budget import (
 NAME = "Predicate"
 
 MOST = 1000
-TOO_MANY = "spec.{path} has {count} entries, of which each is asked about every cluster; write at most {most}"
+TOO_MANY = (
+    "spec.{path} has {count} entries, each of which is evaluated for every cluster; write at most {most}"
+)
 _EXPRESSIONS = "predicates[*].requiredClusterSelector.celSelector.celExpressions"
 
 

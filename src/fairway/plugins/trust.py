@@ -30,9 +30,9 @@ EXPIRED_SCORES: Final = "fairway.dev/expired-scores"
 ABSENT: Final = "absent"
 PRESENT: Final = "present"
 
-WRONG_POLICY: Final = "{text!r} is none of zero, worst and exclude"
+WRONG_POLICY: Final = "{text!r} must be zero, worst or exclude"
 WRONG_SCORE: Final = "{text!r} names no score: write resource/score=worst, or Calculator=worst"
-TWICE: Final = "{text!r} is said after something else was said of the same"
+TWICE: Final = "{text!r} is a duplicate setting"
 WRONG_EXPIRED: Final = "{text!r} is neither absent nor present"
 NO_EFFECT: Final = "annotation {annotation}: {words}, so it has no effect"
 

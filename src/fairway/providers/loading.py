@@ -34,7 +34,7 @@ NO_PROVIDER: Final = (
     "{place} has no provider; put @provider(...) above a function, or write a class of Provider"
 )
 UNFINISHED: Final = "{place}:{name} has no method {missing}"
-SEVERAL: Final = "{place} has several providers: {names}; say which one, as in {example}"
+SEVERAL: Final = "{place} has several providers: {names}; name one, as in {example}"
 NOT_A_PROVIDER: Final = "{place}:{name} is {kind}, not a provider"
 BARE_FUNCTION: Final = (
     "{place}:{name} is a function, not a provider: put @provider(...) above it, "

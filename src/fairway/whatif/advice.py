@@ -35,7 +35,7 @@ CREATE_BOUND: Final = (
     "namespace {namespace} is bound to sets that do not exist ({missing}): create them; {sets}"
 )
 FILL: Final = f"add clusters to a set, for example by the label {CLUSTER_SET_LABEL}=SET"
-NO_CLUSTERS: Final = "there is no ManagedCluster at all: give the clusters too"
+NO_CLUSTERS: Final = "the input has no ManagedCluster: add the clusters"
 SEE: Final = "fairway explain -f … placement {name} lists the rejected clusters with the reasons"
 WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"

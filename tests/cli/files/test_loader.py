@@ -165,7 +165,7 @@ def test_unquoted_label_that_is_not_text_is_rejected(tmp_path: Path, written: st
     found = problem(tmp_path, CLUSTER.replace("{a: b}", f"{{a: {written}}}"))
     assert (found.path, found.line) == ("metadata.labels[a]", 5)
     assert found.remedy == (
-        f'YAML reads the unquoted {written} as {kind}; write "{written}" in quotes if text is meant'
+        f'YAML reads the unquoted {written} as {kind}; write "{written}" in quotes if it is text'
     )
 
 

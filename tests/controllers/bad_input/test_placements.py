@@ -171,7 +171,7 @@ async def test_placement_with_too_many_prioritizers_is_misconfigured(world: Worl
     await asks(world, prioritizerPolicy=prioritizers(10_000))
     await blamed(
         world,
-        ":spec.prioritizerPolicy.configurations has 10000 entries, of which each is asked about every cluster; "
+        ":spec.prioritizerPolicy.configurations has 10000 entries, each of which is evaluated for every cluster; "
         f"write at most {MOST_PRIORITIZERS}",
     )
 
@@ -216,7 +216,7 @@ MANY: dict[str, dict[str, Any]] = {
 
 
 MANY_WORDS = {
-    "predicates": "Predicate:spec.predicates has 3000 entries, of which each is asked about every cluster",
+    "predicates": "Predicate:spec.predicates has 3000 entries, each of which is evaluated for every cluster",
     "expressions": "Predicate:spec.predicates[*].requiredClusterSelector.celSelector.celExpressions has 5000 entries",
     "groups": ":spec.decisionStrategy.groupStrategy.decisionGroups has 3000 entries",
 }

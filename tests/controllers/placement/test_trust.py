@@ -85,7 +85,7 @@ async def test_a_value_that_means_nothing_is_told_on_the_placement(manager: Mana
         "False",
         "Succeedconfigured",
         "Placement configurations check pass; "
-        "annotation fairway.dev/missing-score: 'wrost' is none of zero, worst and exclude, so it has no effect; "
+        "annotation fairway.dev/missing-score: 'wrost' must be zero, worst or exclude, so it has no effect; "
         "annotation fairway.dev/expired-scores: 'gone' is neither absent nor present, so it has no effect",
     )
     body = {"metadata": {"annotations": {MISSING_SCORE: "worst", EXPIRED_SCORES: None}}}

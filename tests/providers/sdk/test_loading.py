@@ -126,7 +126,7 @@ def test_options_for_plain_provider_are_rejected(file: Path) -> None:
     ("source", "name", "words"),
     [
         ("", "", "queue_provider.py has no provider; put @provider"),
-        (TWO, "", r"has several providers: age, queue; say which one, as in .*queue_provider.py:age"),
+        (TWO, "", r"has several providers: age, queue; name one, as in .*queue_provider.py:age"),
         ("x = 1\ndef f(:\n", "", r"queue_provider.py:2: invalid Python: invalid syntax"),
         ("x = 1\n\n1 / 0\n", "", r"queue_provider.py:3: running it failed: ZeroDivisionError"),
         ("import sys\nsys.exit(4)\n", "", r"queue_provider.py:2: running it failed: SystemExit: 4"),

@@ -47,7 +47,7 @@ DUPLICATE: Final = "is defined twice, first at {first}"
 DUPLICATE_REMEDY: Final = "remove one of the two"
 NO_CLUSTER: Final = "has no metadata.namespace"
 NO_CLUSTER_REMEDY: Final = "set it to the name of the score's cluster"
-QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if text is meant'
+QUOTE_REMEDY: Final = 'YAML reads the unquoted {plain} as {kind}; write "{plain}" in quotes if it is text'
 
 UNREADABLE: Final = "fairway: {place}: {subject}: cannot decode, ignored: {fields}"
 MORE_UNREADABLE: Final = "fairway: {count:,} more objects with fields that cannot be decoded"

@@ -14,13 +14,13 @@ from fairway.kube.log_throttle import LogThrottle
 
 log: Final = logging.getLogger(__name__)
 
-MESSAGE: Final = "the agent of cluster {cluster} asks for add-on {add_on}"
+MESSAGE: Final = "requested by the agent of add-on {add_on} on cluster {cluster}"
 NOT_APPROVED: Final = "certificate request %s of add-on %s on cluster %s is not approved: %s"
 
 NOT_ACCEPTED: Final = "the cluster is not accepted"
 NO_ADD_ON: Final = "the cluster does not have the add-on"
-NO_TEMPLATE: Final = "it is not known what the add-on is made of"
-NOT_REGISTERED: Final = "the add-on asks for no access to the hub"
+NO_TEMPLATE: Final = "the template of the add-on is unknown"
+NOT_REGISTERED: Final = "the add-on does not request access to the hub"
 
 
 class AddOnApprover:

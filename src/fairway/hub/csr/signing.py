@@ -186,7 +186,7 @@ def _issue(
             end=end,
         )
     except (ValueError, TypeError) as fault:
-        raise RequestFault("a certificate can't be made of this request") from fault
+        raise RequestFault("cannot issue a certificate for this request") from fault
 
 
 _FLAGS: Final = tuple(dict.fromkeys(_KEY_USAGES.values()))

@@ -32,7 +32,7 @@ ESCALATION: Final = (
     "{error}"
 )
 ESCALATION_REMEDY: Final = "grant the service account what it is to hand on, and the agent to impersonate it"
-CANNOT_ASK: Final = "whether the executor {account} may do it cannot be asked: {error}"
+CANNOT_ASK: Final = "cannot check the rights of executor {account}: {error}"
 CANNOT_ASK_REMEDY: Final = "grant the work agent to create subjectaccessreviews, or leave the executor out"
 
 _RBAC: Final = "rbac.authorization.k8s.io"
