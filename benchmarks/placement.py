@@ -35,7 +35,7 @@ from fairway.clusters.decisions import Holding
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.fleet.instant import to_micros
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.testing import builders
 from fairway.whatif import synthetic
 
@@ -87,12 +87,12 @@ def placement(number: int, dice: random.Random, *, wanted: int | None = 10, cel:
 
 def place(fleet: Fleet, wanted: Placement, *, whole_fleet: bool = True) -> int:
     workload = PlacementWorkload(wanted)
-    outcome = cycle.run(fleet.snapshot(), workload, workload.profile, now=NOW, whole_fleet=whole_fleet)
+    outcome = cycle.run(fleet.snapshot(), workload, default_profile(), now=NOW, whole_fleet=whole_fleet)
     return len(outcome.selected)
 
 
 def remember(memory: Memory, fleet: Fleet, workload: PlacementWorkload) -> int:
-    return len(memory.run(fleet.snapshot(), workload, workload.profile, now=NOW).selected)
+    return len(memory.run(fleet.snapshot(), workload, default_profile(), now=NOW).selected)
 
 
 class Bench:
@@ -152,7 +152,7 @@ class Bench:
         """Measure upsert and cycle separately; the table shows the cycle."""
         memory = Memory()
         workload = PlacementWorkload(placement(0, self.dice))
-        memory.run(self.fleet.snapshot(), workload, workload.profile, now=NOW)
+        memory.run(self.fleet.snapshot(), workload, default_profile(), now=NOW)
         upserts: list[float] = []
         cycles: list[float] = []
         for _ in range(rounds):

@@ -12,7 +12,7 @@ import forked
 from fairway.engine import cycle
 from fairway.engine.points import Weighted
 from fairway.engine.profile import assemble
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload
 from fairway.testing.builders import cluster, placement
 from fairway.whatif.world import World
 

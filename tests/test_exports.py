@@ -125,7 +125,7 @@ EXPORTS = {
     ],
     "nodes": ["NodeFleet", "NodeSnapshot"],
     "observe": ["logs", "meters", "provider_meters", "traces"],
-    "placement": ["PlacementWorkload", "profile_of"],
+    "placement": ["PlacementWorkload", "default_profile", "placement_registry"],
     "testing": ["background", "builders", "hub", "plugin"],
     "whatif": ["World"],
     "whatif.synthetic": ["BASE_TIME", "NAMESPACES", "generate"],

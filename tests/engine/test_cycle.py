@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from engine.toys import Admit, Points, Prepared, Refuse, Work, fleet_of, name_of
+from engine.toys import Admit, Points, Policy, Prepared, Refuse, Work, fleet_of, name_of
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Amounts, Context, Extent, Raw, Scores, Weighted
@@ -126,15 +126,38 @@ def test_score_error_ends_the_cycle(status: Status) -> None:
     assert later.seen == []
 
 
-def test_refused_profile_filters_but_does_not_score() -> None:
+def test_workload_that_cannot_be_scored_is_filtered() -> None:
     prepared = Prepared({})
+    refusing = Policy({}, refusal=misconfigured("no"))
     profile = assemble(
-        name="toy", filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),), refusal=misconfigured("no")
+        name="toy", prioritizer=refusing, filters=(Refuse(["a"]),), scores=(Weighted(prepared, 1),)
     )
     outcome = run(profile)
     assert outcome.status == misconfigured("no")
     assert stages(outcome) == [("Refuse", list("bcd"))]
     assert prepared.seen == []
+
+
+def test_prioritize_selects_the_scores_of_each_workload() -> None:
+    one, two = Points({"a": 1, "b": 2}, "One"), Points({"a": 5, "b": 1}, "Two")
+    profile = assemble(
+        name="toy",
+        prioritizer=Policy({"second": {"Two": 2}}),
+        scores=(Weighted(one, 1),),
+        registered={"One": one, "Two": two},
+    )
+    snapshot = fleet_of("a", "b").snapshot()
+    first = cycle.run(snapshot, Work(name="first"), profile, now=0)
+    second = cycle.run(snapshot, Work(name="second"), profile, now=0)
+    assert first.totals_by_name() == {"a": 1, "b": 2}
+    assert second.totals_by_name() == {"a": 10, "b": 2}
+
+
+def test_calls_of_a_prioritization_are_prepared_once() -> None:
+    profile = assemble(name="toy", prioritizer=Policy({}), scores=(Weighted(Points({}), 1),))
+    snapshot = fleet_of("a").snapshot()
+    first = cycle.run(snapshot, Work(), profile, now=0).plugins.scores
+    assert cycle.run(snapshot, Work(), profile, now=0).plugins.scores is first
 
 
 def warn(word: str) -> Status:

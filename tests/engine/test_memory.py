@@ -17,7 +17,7 @@ from fairway.engine.ranking import TOTAL_BOUND
 from fairway.engine.status import OK, SKIPPED, Code, Status, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import SECOND
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.testing.builders import (
     addon,
     binding,
@@ -63,8 +63,8 @@ class Cycles:
 
     def run(self) -> list[str]:
         snapshot = self.world.fleet.snapshot()
-        found = self.memory.run(snapshot, self.workload, self.workload.profile, now=self.now)
-        fresh = cycle.run(snapshot, self.workload, self.workload.profile, now=self.now)
+        found = self.memory.run(snapshot, self.workload, default_profile(), now=self.now)
+        fresh = cycle.run(snapshot, self.workload, default_profile(), now=self.now)
         assert found.selected == fresh.selected
         assert found.status == fresh.status
         assert found.totals_by_name() == fresh.totals_by_name()
@@ -169,7 +169,7 @@ def test_warnings_of_changed_rows_are_followed() -> None:
     world.put(score("c004", {"cpu": 100}, valid_until=NOW - timedelta(seconds=5)))
     cycles.run()
     snapshot = world.fleet.snapshot()
-    found = cycles.memory.run(snapshot, cycles.workload, cycles.workload.profile, now=cycles.now)
+    found = cycles.memory.run(snapshot, cycles.workload, default_profile(), now=cycles.now)
     assert found.status.code is Code.WARNING
     assert found.status.message == "AddOnPlacementScores c002/default c004/default expired"
     world.put(score("c002", {"cpu": 1}))
@@ -184,10 +184,10 @@ def test_memory_of_outcomes_is_bounded() -> None:
     for name in ("a", "b", "c"):
         workload = PlacementWorkload(placement(name, spec=PlacementSpec(numberOfClusters=1)))
         for _ in range(2):
-            memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+            memory.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS)
     assert memory.followed == 3
     first = PlacementWorkload(placement("a", spec=PlacementSpec(numberOfClusters=1)))
-    memory.run(world.fleet.snapshot(), first, first.profile, now=NOW_MICROS)
+    memory.run(world.fleet.snapshot(), first, default_profile(), now=NOW_MICROS)
     assert memory.followed == 3
 
 
@@ -323,11 +323,11 @@ def test_the_best_rows_in_order_count_as_memory() -> None:
     workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))
     for at in range(250):
         world.put(cluster(f"c{at:03d}"))
-        memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+        memory.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS)
     assert memory.followed == 249
     assert memory.size > 250 * 64
     other = PlacementWorkload(placement("p2", spec=PlacementSpec(numberOfClusters=250)))
-    memory.run(world.fleet.snapshot(), other, other.profile, now=NOW_MICROS)
+    memory.run(world.fleet.snapshot(), other, default_profile(), now=NOW_MICROS)
     assert memory.size < 60_000
     memory.forget("ns1", "p1")
     memory.forget("ns1", "p2")
@@ -340,7 +340,7 @@ def test_outcome_that_outgrows_the_memory_limit_is_dropped() -> None:
     workload = PlacementWorkload(placement("p1", spec=PlacementSpec(numberOfClusters=250)))
     for at in range(250):
         world.put(cluster(f"c{at:03d}"))
-        memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+        memory.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS)
         assert memory.size <= 20_000
     assert 0 < memory.followed < 249
 
@@ -385,7 +385,7 @@ def test_full_memory_drops_the_workload_that_was_not_used_for_longest() -> None:
 
     def follows(workload: PlacementWorkload) -> bool:
         before = memory.followed
-        memory.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+        memory.run(snapshot, workload, default_profile(), now=NOW_MICROS)
         return memory.followed > before
 
     follows(works[0])
@@ -435,8 +435,8 @@ def test_cycle_of_an_earlier_snapshot_is_not_mistaken_for_the_present() -> None:
     world.put(score("c005", {"cpu": 100}))
     world.fleet.delete_cluster("c019")
     for snapshot in (earlier, world.fleet.snapshot(), earlier):
-        found = memory.run(snapshot, workload, workload.profile, now=NOW_MICROS)
-        assert found.selected == cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS).selected
+        found = memory.run(snapshot, workload, default_profile(), now=NOW_MICROS)
+        assert found.selected == cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS).selected
 
 
 def test_change_that_the_journal_forgot_starts_over() -> None:

@@ -31,13 +31,16 @@ from fairway.plugins.calculator import Calculator
 from fairway.plugins.clustersets import ClusterSets
 from fairway.plugins.missing_score import MissingScore
 from fairway.plugins.predicate import Predicate
+from fairway.plugins.prioritizer_policy import PrioritizerPolicy
+from fairway.plugins.spread import Spread
 from fairway.plugins.taints import TaintToleration
 
 
-def test_extension_points_are_those_of_kube_scheduler_and_choose_in_order() -> None:
+def test_extension_points_are_those_of_kube_scheduler_and_of_fairway_in_order() -> None:
     assert list(EXTENSION_POINTS) == [
         "PreEnqueue",
         "QueueSort",
+        "Prioritize",
         "PreFilter",
         "Filter",
         "PostFilter",
@@ -156,7 +159,15 @@ class WholeFleet(Timeless):
         (Allocatable, {"Score", "FleetScore", "NormalizeScore", "Reader"}),
         (AddOnScore, {"PreScore", "Cautious", "Score", "FleetScore", "Reader", "Remarks"}),
         (Calculator, {"PreScore", "Score", "FleetScore", "NormalizeScore", "Reader", "Remarks"}),
-        (MissingScore, {"Filter", "FleetFilter", "CautiousFilter", "Reader"}),
+        (MissingScore, {"PreFilter", "RowPreFilter", "Filter", "FleetFilter", "CautiousFilter", "Reader"}),
+        (
+            Spread,
+            {
+                *("PreFilter", "RowPreFilter", "Filter", "FleetFilter"),
+                *("Choose", "ChoiceExplainer", "Reader"),
+            },
+        ),
+        (PrioritizerPolicy, {"Prioritize"}),
         (object, set()),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",

@@ -10,7 +10,7 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import Context
 from fairway.engine.profile import assemble
 from fairway.engine.status import OK, Code, Status, failed, unschedulable
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload
 from fairway.testing.builders import cluster, placement
 from fairway.whatif.world import World
 

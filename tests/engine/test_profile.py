@@ -189,8 +189,8 @@ def test_weight_0_means_1_and_the_order_of_the_spec_counts() -> None:
         ),
         (
             {"Filters": ()},
-            "profile toy: there is no extension point Filters; write one of PreEnqueue, QueueSort, PreFilter, Filter, "
-            "PostFilter, PreScore, Score, Choose, Reserve, Permit, PreBind, Bind, PostBind",
+            "profile toy: there is no extension point Filters; write one of PreEnqueue, QueueSort, Prioritize, "
+            "PreFilter, Filter, PostFilter, PreScore, Score, Choose, Reserve, Permit, PreBind, Bind, PostBind",
             "",
         ),
         (

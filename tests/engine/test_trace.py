@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.toys import Admit, Points, Refuse, Work, fleet_of
+from engine.toys import Admit, Points, Policy, Refuse, Work, fleet_of
 from fairway.engine import cycle
 from fairway.engine.points import Context, Scores, Weighted
 from fairway.engine.profile import Profile, assemble
@@ -78,7 +78,11 @@ def test_trace_of_unknown_host_raises() -> None:
 
 
 def test_trace_of_ended_cycle_has_its_message_for_every_host() -> None:
-    profile = assemble(name="toy", filters=(Refuse(["e"]),), refusal=misconfigured("no sense", plugin="P"))
+    profile = assemble(
+        name="toy",
+        filters=(Refuse(["e"]),),
+        prioritizer=Policy({}, refusal=misconfigured("no sense", plugin="P")),
+    )
     found = traced(profile)
     assert found.host("a") == HostTrace(host="a", rejected_by="P", reason="no sense")
     assert found.host("e") == HostTrace(host="e", rejected_by="Refuse", reason="e is refused")

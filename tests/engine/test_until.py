@@ -9,7 +9,7 @@ from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.engine.points import NEVER_CHANGES
 from fairway.fleet.instant import to_micros
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.testing import builders as make
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ def by_score(number: int | None) -> PlacementWorkload:
 def test_outcome_without_expiry_has_no_until() -> None:
     workload = by_score(1)
     assert (
-        cycle.run(fleet().snapshot(), workload, workload.profile, now=to_micros(NOW)).until == NEVER_CHANGES
+        cycle.run(fleet().snapshot(), workload, default_profile(), now=to_micros(NOW)).until == NEVER_CHANGES
     )
 
 
@@ -44,16 +44,16 @@ def test_outcome_until_is_first_score_expiry_of_feasible_clusters() -> None:
         made.upsert_score(make.score(name, {"free": 1}, valid_until=NOW + timedelta(seconds=seconds)))
     for number in (1, None):
         workload = by_score(number)
-        outcome = cycle.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
+        outcome = cycle.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
         assert outcome.until == to_micros(NOW + timedelta(seconds=20)) + 1
 
 
 def test_followed_outcome_has_until() -> None:
     made, memory, workload = fleet(), Memory(), by_score(1)
     made.upsert_score(make.score("c0", {"free": 1}, valid_until=NOW + timedelta(seconds=30)))
-    memory.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
+    memory.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
     made.upsert_score(make.score("c1", {"free": 2}, valid_until=NOW + timedelta(seconds=10)))
-    outcome = memory.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
+    outcome = memory.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
     assert memory.followed == 1
     assert outcome.until == to_micros(NOW + timedelta(seconds=10)) + 1
 
@@ -65,7 +65,7 @@ def test_outcome_until_is_toleration_expiry() -> None:
     )
     spec = PlacementSpec(tolerations=(Toleration(key="k", operator="Exists", tolerationSeconds=60),))
     workload = PlacementWorkload(make.placement(spec=spec))
-    outcome = cycle.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
+    outcome = cycle.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
     assert outcome.until == to_micros(NOW + timedelta(seconds=55))
 
 
@@ -74,7 +74,7 @@ def test_memory_returns_feasible_hosts() -> None:
     made.upsert_cluster(make.cluster("elsewhere", member_of="other"))
     row_of = made.snapshot().hosts.row_of
     assert memory.considers("ns1", "p1", [row_of["elsewhere"]]), "nothing is known before the first cycle"
-    memory.run(made.snapshot(), workload, workload.profile, now=to_micros(NOW))
+    memory.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
     assert memory.considers("ns1", "p1", [row_of["c2"]])
     assert not memory.considers("ns1", "p1", [row_of["elsewhere"]])
     assert memory.considers("ns1", "p1", [row_of["elsewhere"], row_of["c2"]])

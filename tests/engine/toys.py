@@ -1,12 +1,12 @@
 """Small plugins and a small workload for tests of the engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fairway.clusters import Fleet
-from fairway.engine.points import Context
+from fairway.engine.points import Context, Prioritization, Scorers, Weighted
 from fairway.engine.status import OK, Status, unschedulable
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -88,6 +88,24 @@ class Prepared(Points):
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
         self.seen.append([name_of(context, row) for row in rows.tolist()])
         return self.status
+
+
+@dataclass(eq=False)
+class Policy:
+    """A Prioritize that gives registered Score plugins these weights, by workload."""
+
+    weights: Mapping[str, Mapping[str, int]]
+    refusal: Status | None = None
+    name: str = "Policy"
+    kept: dict[str, Prioritization] = field(default_factory=dict)
+
+    def prioritize(self, context: Context, scorers: Scorers, /) -> Prioritization:
+        workload = context.workload.name
+        if workload not in self.kept:
+            weights = self.weights.get(workload, {})
+            scores = tuple(Weighted(scorers.registered[name], weight) for name, weight in weights.items())
+            self.kept[workload] = Prioritization(scores=scores or scorers.defaults, refusal=self.refusal)
+        return self.kept[workload]
 
 
 def rows(*numbers: int) -> Rows:

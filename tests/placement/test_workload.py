@@ -13,8 +13,11 @@ from fairway.api.placement import (
     SpreadConstraint,
     SpreadPolicy,
 )
-from fairway.engine.status import Code
-from fairway.placement.workload import ADDON_NEEDED, COORDINATE_NEEDED, PlacementWorkload, profile_of
+from fairway.engine.forms import ScoreCalls
+from fairway.engine.points import Context
+from fairway.engine.status import Code, Status
+from fairway.placement import PlacementWorkload, default_profile
+from fairway.plugins.prioritizer_policy import ADDON_NEEDED, COORDINATE_NEEDED
 from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
 from fairway.whatif.world import World
 from plugins.scene import KEY, look, selected
@@ -25,9 +28,14 @@ DEFAULTS = [("Balance", 1), ("Steady", 1)]
 
 
 def weights(given: PrioritizerPolicy | None) -> list[tuple[str, int]]:
-    profile = profile_of(placement(spec=PlacementSpec(prioritizerPolicy=given)))
-    assert profile.refusal is None
-    return [(each.plugin.name, each.weight) for each in profile.scores]
+    scores, refusal = prioritize(given)
+    assert refusal is None
+    return [(each.plugin.name, each.weight) for each in scores]
+
+
+def prioritize(given: PrioritizerPolicy | None) -> tuple[tuple[ScoreCalls, ...], Status | None]:
+    workload = PlacementWorkload(placement(spec=PlacementSpec(prioritizerPolicy=given)))
+    return default_profile().prioritize(Context(World().fleet.snapshot(), workload, NOW_MICROS))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +150,7 @@ def test_prioritizer_with_weight_zero_is_not_checked(idle: PrioritizerConfig) ->
 
 
 def test_a_missing_coordinate_is_a_mistake_even_with_weight_zero() -> None:
-    refusal = profile_of(placement(spec=PlacementSpec(prioritizerPolicy=policy(PrioritizerConfig())))).refusal
+    _, refusal = prioritize(policy(PrioritizerConfig()))
     assert refusal is not None
     assert refusal.message == COORDINATE_NEEDED
 
@@ -190,15 +198,15 @@ def test_placement_ranks_by_weighted_sum() -> None:
     assert found.outcome.selected == ["c1", "c2"]
 
 
-def test_profile_has_ordered_filters_and_optional_spread() -> None:
-    plain = profile_of(placement())
+def test_filters_are_ordered_and_spread_filters_only_with_a_hard_constraint() -> None:
+    plain = look(cluster("c1")).outcome.plugins
     assert [each.plugin.name for each in plain.pre_filters] == ["ClusterSets"]
     assert [each.plugin.name for each in plain.filters] == ["Predicate", "TaintToleration"]
-    for when, filters in (("ScheduleAnyway", 2), ("DoNotSchedule", 3)):
+    for when, hard in (("ScheduleAnyway", []), ("DoNotSchedule", ["Spread"])):
         constraint = SpreadConstraint(topologyKey="region", topologyKeyType="Label", whenUnsatisfiable=when)
         spec = PlacementSpec(spreadPolicy=SpreadPolicy(spreadConstraints=(constraint,)))
-        profile = profile_of(placement(spec=spec))
-        assert len(profile.filters) == filters
+        found = look(cluster("c1"), spec=spec).outcome.plugins.filters
+        assert [each.plugin.name for each in found] == ["Predicate", "TaintToleration", *hard]
 
 
 DISABLE = "cluster.open-cluster-management.io/experimental-scheduling-disable"

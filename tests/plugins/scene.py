@@ -4,6 +4,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
+from fairway.placement import default_profile
 from fairway.placement.verdict import Verdict
 from fairway.testing.builders import binding, cluster_set, placement
 from fairway.whatif.world import World
@@ -22,7 +23,7 @@ def look(*objects: object, spec: PlacementSpec | None = None, now: Micros = NOW_
     world = hub(*objects, spec=spec)
     found = world.look(KEY, now=now)
     workload = world.workload(KEY)
-    slow = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now, whole_fleet=False)
+    slow = cycle.run(world.fleet.snapshot(), workload, default_profile(), now=now, whole_fleet=False)
     assert (slow.selected, slow.status) == (found.outcome.selected, found.outcome.status)
     assert slow.totals_by_name() == found.outcome.totals_by_name()
     return found

@@ -116,7 +116,7 @@ def test_balance_counts_follow_decisions_and_clusters() -> None:
 
 
 def test_balance_basis_is_the_maximum_of_other_placements() -> None:
-    mine = Balance(owner=("ns1", "p1"))
+    mine = Balance()
     assert mine.basis(look(*THREE).outcome.context) == 0
     others, own = decision("d", ["c1", "c1"], placement="p2"), decision("e", ["c2"] * 5, placement="p1")
     assert mine.basis(look(*THREE, others, own).outcome.context) == 2

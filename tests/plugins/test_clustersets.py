@@ -13,8 +13,8 @@ from fairway.plugins.clustersets import (
     NOT_A_MEMBER,
     NOT_BOUND,
     NOT_IN_WANTED,
-    ClusterSets,
     Found,
+    find_sets,
 )
 from fairway.testing.builders import (
     binding,
@@ -140,7 +140,7 @@ def test_eligible_sets_are_sorted_by_bound_and_requested() -> None:
     world = World(
         [cluster_set("b"), cluster_set("a"), cluster_set("c"), binding("b"), binding("a"), binding("gone")]
     )
-    found = ClusterSets(namespace="ns1", wanted=("c", "b")).found(world.fleet.snapshot())
+    found = find_sets(world.fleet.snapshot(), "ns1", ("c", "b"))
     assert found == Found(bound=("a", "b"), eligible=("b",))
 
 

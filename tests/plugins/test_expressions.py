@@ -13,7 +13,7 @@ from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.memory import Memory
 from fairway.fleet import bitmap
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.plugins import expressions
 from fairway.plugins.expressions import ExpressionError, Expressions
 from fairway.plugins.work_budget import WorkBudget
@@ -175,7 +175,7 @@ def test_changed_read_changes_expression_result(text: str) -> None:
     for version, expected in ((dev, []), (prod, ["c1"]), (dev, []), (prod, ["c1"])):
         world.put(version)
         assert world.look(KEY, now=NOW_MICROS).outcome.selected == expected
-        remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS)
+        remembered = memory.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS)
         assert remembered.selected == expected
 
 
@@ -284,8 +284,8 @@ def test_cached_expression_results_equal_fresh_ones(steps: list[list[object]], t
         for thing in things:
             world.put(thing)
         snapshot = world.fleet.snapshot()
-        kept = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
-        asked = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
+        kept = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)
+        asked = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS, whole_fleet=False)
         assert kept.selected == asked.selected
 
 

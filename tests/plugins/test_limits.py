@@ -7,9 +7,10 @@ from fairway.clusters import Fleet
 from fairway.engine import cycle
 from fairway.engine.outcome import REASON_LENGTH, Outcome
 from fairway.engine.status import Code
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.placement.groups import divide
-from fairway.placement.workload import MOST_PRIORITIZERS, PlacementWorkload
 from fairway.plugins.expressions import ExpressionError, Expressions, _Programs, compiled
+from fairway.plugins.prioritizer_policy import MOST_PRIORITIZERS
 from fairway.plugins.work_budget import (
     CLUSTER_WORK,
     COMPILE_WORK,
@@ -38,7 +39,7 @@ def fleet(clusters: int) -> Fleet:
 
 
 def place(made: Fleet, workload: PlacementWorkload) -> Outcome:
-    return cycle.run(made.snapshot(), workload, workload.profile, now=0)
+    return cycle.run(made.snapshot(), workload, default_profile(), now=0)
 
 
 def with_cel(*expressions: str) -> PlacementWorkload:
@@ -99,7 +100,7 @@ class TestExpressions:
 
     def test_cycle_per_host_is_misconfigured_by_the_same_expression(self) -> None:
         made, workload = fleet(1), with_cel(TOO_COSTLY)
-        single = cycle.run(made.snapshot(), workload, workload.profile, now=0, whole_fleet=False).status
+        single = cycle.run(made.snapshot(), workload, default_profile(), now=0, whole_fleet=False).status
         assert (single.code, single.message) == (Code.MISCONFIGURED, place(made, workload).status.message)
 
     def test_evaluation_of_one_cluster_is_charged_to_the_budget(self) -> None:

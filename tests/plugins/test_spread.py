@@ -7,8 +7,9 @@ from msgspec import structs
 
 from fairway.api.placement import PlacementSpec, SpreadConstraint, SpreadPolicy
 from fairway.engine.trace import NONE_WANTED, Trace
-from fairway.plugins.spread import NAME, PASSED_OVER, TAKEN_LAST, Constraint, Spread, Tally
-from fairway.testing.builders import addon, cluster, policy, predicate, score, selector
+from fairway.placement import PlacementWorkload
+from fairway.plugins.spread import NAME, PASSED_OVER, TAKEN_LAST, Constraint, Tally, spread_constraints
+from fairway.testing.builders import addon, cluster, placement, policy, predicate, score, selector
 from plugins.scene import look, refusal, selected, trace
 
 HARD = "DoNotSchedule"
@@ -330,17 +331,16 @@ def test_spread_selection_equals_exhaustive_selection(
         cluster(f"c{place:02d}", labels={f"k{at}": str(code) for at, code in enumerate(topology) if code})
         for place, topology in enumerate(topologies)
     ]
-    plugin = Spread(constraints=constraints)
-    hard = [at for at, each in enumerate(plugin.constraints) if each.hard]
+    spec = spread(*constraints, wanted=wanted)
+    derived = spread_constraints(PlacementWorkload(placement(spec=spec)))
+    hard = [at for at, each in enumerate(derived) if each.hard]
     feasible = [place for place, each in enumerate(topologies) if all(each[at] for at in hard)]
     expected = one_by_one(
         [topologies[place] for place in feasible],
-        plugin.constraints,
+        derived,
         len(fleet) if wanted is None else wanted,
     )
-    assert selected(*fleet, spec=spread(*constraints, wanted=wanted)) == [
-        f"c{feasible[at]:02d}" for at in expected
-    ]
+    assert selected(*fleet, spec=spec) == [f"c{feasible[at]:02d}" for at in expected]
 
 
 @pytest.mark.parametrize("when", [HARD, SOFT])

@@ -10,7 +10,15 @@ from fairway.engine import cycle
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
 from fairway.fleet.instant import SECOND
-from fairway.plugins.taints import KEY_NEEDED, NAME, VALUE_UNWANTED, TaintToleration, matches
+from fairway.placement import default_profile
+from fairway.plugins.taints import (
+    KEY_NEEDED,
+    NAME,
+    VALUE_UNWANTED,
+    PlacementTolerations,
+    TaintToleration,
+    matches,
+)
 from fairway.testing.builders import cluster, decision
 from plugins.scene import KEY, hub, look, refusal
 from strategies import NOW, NOW_MICROS
@@ -235,7 +243,7 @@ def test_taint_of_decided_cluster_outside_the_sets_sets_wake_time() -> None:
 
 
 def test_until_is_the_earliest_toleration_expiry() -> None:
-    plugin = TaintToleration(tolerations=TEN.tolerations, owner=("ns1", "p1"))
+    plugin = TaintToleration()
     context = look(*AGES, cluster("free"), spec=TEN).outcome.context
     row_of = context.snapshot.hosts.row_of
 
@@ -306,14 +314,12 @@ def test_unused_taint_combinations_are_removed_from_cache() -> None:
     """Taint values are arbitrary, such as the time of an incident."""
     world = hub(cluster("c1"), spec=tolerating(EXISTS))
     workload = world.workload(KEY)
-    plugin = workload.profile.filters[1].plugin
-    assert isinstance(plugin, TaintToleration)
     for incident in range(300):
         world.put(cluster("c1", taints=[taint(value=str(incident))]))
-        assert cycle.run(world.fleet.snapshot(), workload, workload.profile, now=NOW_MICROS).selected == [
+        assert cycle.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS).selected == [
             "c1"
         ]
-    assert plugin.remembered < 100
+    assert len(workload.derive(PlacementTolerations).verdicts) < 100
 
 
 def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:

@@ -16,8 +16,8 @@ from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.status import Code
 from fairway.engine.trace import Trace
 from fairway.fleet.instant import SECOND, to_micros
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.placement.verdict import Verdict
-from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score
 from fairway.plugins.trust import (
     EXPIRED_SCORES,
@@ -245,7 +245,7 @@ def test_exclude_policy_applies_to_calculator() -> None:
 def test_exclude_policy_ignores_scores_without_weight() -> None:
     found = seen(says="exclude", spec=by(addon("free", 0), builtin("ResourceAllocatableCPU")))
     assert len(found.outcome.selected) == 3
-    assert [each.plugin.name for each in found.outcome.profile.filters] == ["Predicate", "TaintToleration"]
+    assert [each.plugin.name for each in found.outcome.plugins.filters] == ["Predicate", "TaintToleration"]
 
 
 # Expiry
@@ -266,8 +266,8 @@ def test_excluding_placement_is_followed_until_expiry(says: str) -> None:
     workload, memory = world.workload(KEY), Memory()
 
     def run(now: int) -> list[str]:
-        found = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
-        fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        found = memory.run(world.fleet.snapshot(), workload, default_profile(), now=now)
+        fresh = cycle.run(world.fleet.snapshot(), workload, default_profile(), now=now)
         assert (found.selected, found.status, found.until) == (fresh.selected, fresh.status, fresh.until)
         return found.selected
 
@@ -322,7 +322,7 @@ def chosen(*scores: object, says: str = "absent", cel: str = HAS_FREE, now: date
     spec = PlacementSpec(predicates=(predicate(cel=[cel]),))
     world = hub(*THREE, *scores, spec=spec, annotations={EXPIRED_SCORES: says})
     workload, micros = world.workload(KEY), to_micros(now)
-    slow = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=micros, whole_fleet=False)
+    slow = cycle.run(world.fleet.snapshot(), workload, default_profile(), now=micros, whole_fleet=False)
     found = world.look(KEY, now=micros)
     assert slow.selected == found.outcome.selected
     return found
@@ -381,7 +381,7 @@ def test_expression_results_are_cached_by_hidden_scores() -> None:
     memory = Memory()
 
     def run(now: datetime) -> list[str]:
-        return memory.run(world.fleet.snapshot(), workload, workload.profile, now=to_micros(now)).selected
+        return memory.run(world.fleet.snapshot(), workload, default_profile(), now=to_micros(now)).selected
 
     assert run(NOW) == ["c1", "c2"]
     assert run(SOON) == ["c1", "c2"]

@@ -22,7 +22,7 @@ from fairway.engine.trace import Trace
 from fairway.fleet.hosts import FIRST_CAPACITY
 from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Journal
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.plugins.expressions import Expressions, Scores
 from fairway.plugins.trust import EXPIRED_SCORES, MISSING_SCORE
 from fairway.testing import builders
@@ -109,8 +109,8 @@ def test_whole_fleet_form_agrees_with_per_host_form(
     for each in debited:
         apply_to(world, each)
     snapshot = world.fleet.snapshot()
-    fast = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
-    slow = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS, whole_fleet=False)
+    fast = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)
+    slow = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS, whole_fleet=False)
     assert seen(fast) == seen(slow)
 
 
@@ -119,11 +119,11 @@ def test_whole_fleet_form_agrees_with_per_host_form(
 def test_asking_for_the_trace_changes_nothing_and_agrees(objects: list[object], placement: Placement) -> None:
     workload = PlacementWorkload(placement)
     snapshot = World(objects).fleet.snapshot()
-    untraced = seen(cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS))
-    outcome = cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)
+    untraced = seen(cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS))
+    outcome = cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)
     traces = list(Trace(outcome))
     assert seen(outcome) == untraced
-    assert seen(cycle.run(snapshot, workload, workload.profile, now=NOW_MICROS)) == untraced
+    assert seen(cycle.run(snapshot, workload, default_profile(), now=NOW_MICROS)) == untraced
 
     assert sorted(each.host for each in traces) == sorted(snapshot.hosts.row_of)
     assert [each.host for each in traces if each.selected] == outcome.selected
@@ -224,13 +224,13 @@ def test_remembered_cycles_agree_with_fresh_ones(
     workload = PlacementWorkload(placement)
     memory = Memory()
     now = NOW_MICROS
-    memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+    memory.run(world.fleet.snapshot(), workload, default_profile(), now=now)
     for things, seconds in steps:
         for thing in things:
             apply_to(world, thing)
         now += seconds * SECOND
-        remembered = memory.run(world.fleet.snapshot(), workload, workload.profile, now=now)
-        fresh = cycle.run(world.fleet.snapshot(), workload, workload.profile, now=now)
+        remembered = memory.run(world.fleet.snapshot(), workload, default_profile(), now=now)
+        fresh = cycle.run(world.fleet.snapshot(), workload, default_profile(), now=now)
         assert seen(remembered) == seen(fresh)
 
 
@@ -373,7 +373,7 @@ class HubMachine(RuleBasedStateMachine):
     def keep(self) -> None:
         """What was said of the fleet as it is, to be read when it is no more. Some of it is worked out only then."""
         for workload in self.workloads:
-            found = self.memory.run(self.fleet.snapshot(), workload, workload.profile, now=self.now)
+            found = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
             self.kept = [*self.kept[-3:], (found, self.fresh(workload))]
 
     @rule()
@@ -393,14 +393,14 @@ class HubMachine(RuleBasedStateMachine):
     @invariant()
     def remembered_is_as_fresh(self) -> None:
         for workload in self.workloads:
-            found = self.memory.run(self.fleet.snapshot(), workload, workload.profile, now=self.now)
+            found = self.memory.run(self.fleet.snapshot(), workload, default_profile(), now=self.now)
             assert seen(found) == self.fresh(workload)
 
     def fresh(self, workload: PlacementWorkload) -> dict[str, Any]:
         """What a cycle says of a fleet that has no past."""
         fleet = Fleet()
         fill(fleet, list(self.model.values()))
-        return seen(cycle.run(fleet.snapshot(), workload, workload.profile, now=self.now))
+        return seen(cycle.run(fleet.snapshot(), workload, default_profile(), now=self.now))
 
 
 def fill(fleet: Fleet, objects: list[Any]) -> None:

@@ -69,7 +69,8 @@ class AlikeMemory:
         found = [find_form(each.plugin, Signer) for each in calls]
         signers = tuple(each for each in found if each is not None)
         # The profile is kept, so that its id is not used again.
-        entry = (profile, signers if len(signers) == len(found) else None)
+        alike = profile.prioritizer is None and len(signers) == len(found)
+        entry = (profile, signers if alike else None)
         self._signers[id(profile)] = entry
         return entry
 

@@ -121,8 +121,8 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         relief = post_filter(context, profile, plugins)
         if relief.aborts:
             return ended(relief)
-    if profile.refusal is not None:
-        return ended(profile.refusal)
+    if plugins.refusal is not None:
+        return ended(plugins.refusal)
     rows = bitmap.rows_of(survivors)
     for each in profile.pre_scores:
         status = each.pre_score(context, rows)
@@ -180,6 +180,7 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
     UnschedulableAndUnresolvable rejects it at once.
     """
     final, rejected = OK, OK
+    scoring = profile.prioritize(context)
     eligible = context.snapshot.live
     applied: list[PreFilterCalls] = []
     admitted: list[Bits | None] = []
@@ -188,13 +189,13 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
         status, bits = each.plugin.pre_filter(context)
         if status is not OK:
             if status.aborts:
-                return status, eligible, _plugins(profile, applied, admitted, skipped)
+                return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.code in _STOPS:
                 words = WRONG_PRE_FILTER.format(
                     plugin=each.plugin.name, code=status.code.value, reasons=status.message
                 )
                 status = failed(words, plugin=each.plugin.name)
-                return status, eligible, _plugins(profile, applied, admitted, skipped)
+                return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.code is Code.SKIP:
                 skipped.add(id(each.plugin))
                 continue
@@ -209,17 +210,22 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
         if bits is not None:
             eligible = eligible & bits
     if rejected.rejects:
-        return rejected, context.snapshot.none(), _plugins(profile, applied, admitted, skipped)
-    return final, eligible, _plugins(profile, applied, admitted, skipped)
+        return rejected, context.snapshot.none(), _plugins(profile, scoring, applied, admitted, skipped)
+    return final, eligible, _plugins(profile, scoring, applied, admitted, skipped)
 
 
 def _plugins(
-    profile: Profile, applied: list[PreFilterCalls], admitted: list[Bits | None], skipped: set[int]
+    profile: Profile,
+    scoring: tuple[tuple[ScoreCalls, ...], Status | None],
+    applied: list[PreFilterCalls],
+    admitted: list[Bits | None],
+    skipped: set[int],
 ) -> CyclePlugins:
     filters = profile.filters
     if skipped:
         filters = tuple(each for each in filters if id(each.plugin) not in skipped)
-    return CyclePlugins(tuple(applied), tuple(admitted), filters, profile.scores)
+    scores, refusal = scoring
+    return CyclePlugins(tuple(applied), tuple(admitted), filters, scores, refusal)
 
 
 def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits) -> Rows:

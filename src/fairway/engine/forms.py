@@ -31,6 +31,7 @@ from fairway.engine.points import (
     Waker,
     Weighted,
 )
+from fairway.engine.status import Status
 from fairway.fleet.bitmap import Bits
 
 _FORMS: tuple[type[Any], ...] = (
@@ -166,6 +167,8 @@ class CyclePlugins:
     """The rows that each PreFilter plugin returned."""
     filters: tuple[FilterCalls, ...]
     scores: tuple[ScoreCalls, ...]
+    refusal: Status | None = None
+    """Why the workload cannot be scored."""
 
     @property
     def readers(self) -> tuple[Reader | None, ...]:

@@ -13,6 +13,7 @@ from fairway.engine.points import (
     Cautious,
     CautiousFilter,
     Context,
+    CycleWorkload,
     Extent,
     NormalizeScore,
     PreScore,
@@ -75,6 +76,7 @@ class Memo:
     """The last cycle of a workload."""
 
     profile: Profile
+    workload: CycleWorkload
     plugins: CyclePlugins
     readers: tuple[Reader, ...]
     chooser: ChooseCalls
@@ -148,6 +150,7 @@ def remember(outcome: Outcome) -> Memo | None:
     keys[details.rows] = ranking.keys_of(details.totals, ranks)
     return Memo(
         profile=profile,
+        workload=context.workload,
         plugins=plugins,
         readers=readers,
         chooser=chooser,

@@ -35,11 +35,14 @@ class Memory:
     def run(
         self, snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros
     ) -> Outcome:
-        """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet."""
+        """Return the same as ``cycle.run``, faster. All snapshots must be of the same fleet.
+
+        A workload whose spec changed must not be equal to the one before.
+        """
         key = (workload.namespace, workload.name)
         memo = self._memos.get(key)
         if memo is not None:
-            if memo.profile is profile:
+            if memo.profile is profile and memo.workload == workload:
                 followed = follow_memo(memo, snapshot, workload, now=now)
                 if followed is not None:
                     self.followed += 1

@@ -288,6 +288,37 @@ class Weighted:
     """The score of hosts for which the plugin has none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scorers:
+    """The Score plugins that a profile can use."""
+
+    defaults: tuple[Weighted, ...] = ()
+    """Those that the profile enables, with their weights."""
+    registered: Mapping[str, Score] = field(default_factory=dict)
+    """All Score plugins of the profile's registry, by name."""
+    unusable: Mapping[str, str] = field(default_factory=dict)
+    """Why a registered Score plugin cannot be created, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Prioritization:
+    """The Score plugins of one workload, with their weights."""
+
+    scores: tuple[Weighted, ...] = ()
+    refusal: Status | None = None
+    """Why the workload cannot be scored. Reported once filters have run, before any score is computed."""
+
+
+@runtime_checkable
+class Prioritize(Plugin, Protocol):
+    def prioritize(self, context: Context, scorers: Scorers, /) -> Prioritization:
+        """Return which plugins score the workload. It must depend on the workload only.
+
+        Called first in a cycle. Without such a plugin, the profile's own Score plugins score every workload. Return
+        the same object for the same workload: the engine prepares the calls of each object once.
+        """
+
+
 @runtime_checkable
 class Choose(Plugin, Protocol):
     def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows | None:
@@ -357,6 +388,7 @@ EXTENSION_POINTS: Mapping[str, type[Any]] = {
     for point in (
         PreEnqueue,
         QueueSort,
+        Prioritize,
         PreFilter,
         Filter,
         PostFilter,

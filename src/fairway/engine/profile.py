@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from fairway.engine.choice import BestHosts
-from fairway.engine.errors import ProfileError
+from fairway.engine.errors import PluginArgsError, ProfileError
 from fairway.engine.forms import (
     ChooseCalls,
     FilterCalls,
@@ -26,6 +27,7 @@ from fairway.engine.points import (
     EXTENSION_POINTS,
     Bind,
     Choose,
+    Context,
     Filter,
     Permit,
     Plugin,
@@ -35,8 +37,12 @@ from fairway.engine.points import (
     PreEnqueue,
     PreFilter,
     PreScore,
+    Prioritization,
+    Prioritize,
     QueueSort,
     Reserve,
+    Score,
+    Scorers,
     Weighted,
 )
 from fairway.engine.registry import Registry
@@ -52,6 +58,10 @@ NO_POINT: Final = (
 ENABLED_TWICE: Final = "profile {profile}: plugin {plugin} is enabled twice at {point}: remove one of the two"
 SEVERAL_SORTS: Final = (
     "profile {profile}: {plugins} are enabled at QueueSort, and a queue has one order: keep one of them"
+)
+SEVERAL_PRIORITIZERS: Final = (
+    "profile {profile}: {plugins} are enabled at Prioritize, and one plugin selects the scores: "
+    "keep one of them"
 )
 COMES_WITH_SCORE: Final = (
     "profile {profile}: plugin {plugin} cannot be enabled at NormalizeScore, which comes with Score"
@@ -109,6 +119,9 @@ class Profile:
     pre_enqueues: tuple[PreEnqueue, ...]
     queue_sort: QueueSort | None
     """None for the default order of the queue."""
+    prioritizer: Prioritize | None
+    """None if ``scores`` score every workload."""
+    scorers: Scorers
     pre_filters: tuple[PreFilterCalls, ...]
     filters: tuple[FilterCalls, ...]
     post_filters: tuple[PostFilter, ...]
@@ -116,8 +129,7 @@ class Profile:
     pre_scores: tuple[PreScore, ...]
     """Those without a Score; the others are called just before their Score."""
     scores: tuple[ScoreCalls, ...]
-    refusal: Status | None
-    """Why this workload cannot be scored. Reported once filters have run, before any score is computed."""
+    """The Score plugins that the profile enables."""
     choosers: tuple[ChooseCalls, ...]
     """The first that does not leave the choice to the next one decides; the last one is BestHosts."""
     reserves: tuple[Reserve, ...]
@@ -125,6 +137,23 @@ class Profile:
     pre_binds: tuple[PreBind, ...]
     binds: tuple[Bind, ...]
     post_binds: tuple[PostBind, ...]
+    skipped: frozenset[str] = frozenset()
+    """Plugins that ``without`` removed."""
+    _prepared: WeakKeyDictionary[Prioritization, tuple[ScoreCalls, ...]] = field(
+        default_factory=WeakKeyDictionary
+    )
+
+    def prioritize(self, context: Context) -> tuple[tuple[ScoreCalls, ...], Status | None]:
+        """Return the calls that score a workload, and why it cannot be scored."""
+        if self.prioritizer is None:
+            return self.scores, None
+        found = self.prioritizer.prioritize(context, self.scorers)
+        calls = self._prepared.get(found)
+        if calls is None:
+            calls = self._prepared[found] = tuple(map(score_calls, found.scores))
+        if self.skipped:
+            calls = tuple(each for each in calls if each.plugin.name not in self.skipped)
+        return calls, found.refusal
 
 
 def assemble(
@@ -133,12 +162,14 @@ def assemble(
     on_fault: OnFault = OnFault.FAIL,
     pre_enqueues: Sequence[PreEnqueue] = (),
     queue_sort: QueueSort | None = None,
+    prioritizer: Prioritize | None = None,
     pre_filters: Sequence[PreFilter] = (),
     filters: Sequence[Filter] = (),
     post_filters: Sequence[PostFilter] = (),
     pre_scores: Sequence[PreScore] | None = None,
     scores: Sequence[Weighted] = (),
-    refusal: Status | None = None,
+    registered: Mapping[str, Score] | None = None,
+    unusable: Mapping[str, str] | None = None,
     choosers: Sequence[Choose] = (),
     reserves: Sequence[Reserve] = (),
     permits: Sequence[Permit] = (),
@@ -146,7 +177,11 @@ def assemble(
     binds: Sequence[Bind] = (),
     post_binds: Sequence[PostBind] = (),
 ) -> Profile:
-    """Create a profile of these plugins. ``pre_scores`` None enables the PreScore of each Score plugin."""
+    """Create a profile of these plugins. ``pre_scores`` None enables the PreScore of each Score plugin.
+
+    ``registered`` are the Score plugins among which ``prioritizer`` may select, ``unusable`` those that could not be
+    created, with the reason.
+    """
     scoring = {id(each.plugin) for each in scores}
     prepared = None if pre_scores is None else {id(each) for each in pre_scores}
     return Profile(
@@ -154,6 +189,8 @@ def assemble(
         on_fault=on_fault,
         pre_enqueues=tuple(pre_enqueues),
         queue_sort=queue_sort,
+        prioritizer=prioritizer,
+        scorers=Scorers(defaults=tuple(scores), registered=registered or {}, unusable=unusable or {}),
         pre_filters=tuple(map(pre_filter_calls, pre_filters)),
         filters=tuple(map(filter_calls, filters)),
         post_filters=tuple(post_filters),
@@ -161,7 +198,6 @@ def assemble(
         scores=tuple(
             score_calls(each, prepares=prepared is None or id(each.plugin) in prepared) for each in scores
         ),
-        refusal=refusal,
         choosers=tuple(map(choose_calls, (*choosers, BestHosts()))),
         reserves=tuple(reserves),
         permits=tuple(permits),
@@ -183,11 +219,22 @@ def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
     def at(point: str) -> list[Any]:
         return [instances[name] for name, _ in spec.points.get(point, ())]
 
+    registered: dict[str, Any] = {}
+    unusable: dict[str, str] = {}
+    if at("Prioritize"):
+        for name in registry.names():
+            if "Score" not in points_of(registry.kind(name)):
+                continue
+            try:
+                registered[name] = instances.get(name) or registry.build(name, spec.args.get(name))
+            except PluginArgsError as error:
+                unusable[name] = str(error)
     return assemble(
         name=spec.name,
         on_fault=spec.on_fault,
         pre_enqueues=at("PreEnqueue"),
         queue_sort=next(iter(at("QueueSort")), None),
+        prioritizer=next(iter(at("Prioritize")), None),
         pre_filters=at("PreFilter"),
         filters=at("Filter"),
         post_filters=at("PostFilter"),
@@ -196,6 +243,8 @@ def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
             Weighted(instances[name], weight or DEFAULT_WEIGHT)
             for name, weight in spec.points.get("Score", ())
         ],
+        registered=registered,
+        unusable=unusable,
         choosers=at("Choose"),
         reserves=at("Reserve"),
         permits=at("Permit"),
@@ -207,8 +256,11 @@ def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
 
 def without(profile: Profile, name: str) -> Profile:
     """Return the profile without one plugin at the points of the scheduling cycle."""
+    prioritizer = profile.prioritizer
     return replace(
         profile,
+        skipped=profile.skipped | {name},
+        prioritizer=None if prioritizer is not None and prioritizer.name == name else prioritizer,
         pre_filters=tuple(each for each in profile.pre_filters if each.plugin.name != name),
         filters=tuple(each for each in profile.filters if each.plugin.name != name),
         post_filters=tuple(each for each in profile.post_filters if each.name != name),
@@ -220,10 +272,10 @@ def without(profile: Profile, name: str) -> Profile:
 
 def plugins_of(profile: Profile) -> tuple[Plugin, ...]:
     """Return the plugins of a profile, each once, in the order in which they are first called."""
-    sort: Iterable[Plugin] = () if profile.queue_sort is None else (profile.queue_sort,)
+    single = (profile.queue_sort, profile.prioritizer)
     found: Iterable[Plugin] = (
         *profile.pre_enqueues,
-        *sort,
+        *(each for each in single if each is not None),
         *(each.plugin for each in profile.pre_filters),
         *(each.plugin for each in profile.filters),
         *profile.post_filters,
@@ -256,7 +308,8 @@ def _check(spec: ProfileSpec, registry: Registry) -> None:
             _check_plugin(spec, registry, point=point, name=name, seen=seen)
     for name in spec.args:
         registry.kind(name)
-    _check_sort(spec)
+    _check_single(spec, "QueueSort", SEVERAL_SORTS)
+    _check_single(spec, "Prioritize", SEVERAL_PRIORITIZERS)
     _check_weights(spec)
 
 
@@ -277,11 +330,11 @@ def _check_plugin(spec: ProfileSpec, registry: Registry, *, point: str, name: st
         )
 
 
-def _check_sort(spec: ProfileSpec) -> None:
-    sorts = [name for name, _ in spec.points.get("QueueSort", ())]
-    if len(sorts) > 1:
-        words = SEVERAL_SORTS.format(profile=spec.name, plugins=" and ".join(sorts))
-        raise ProfileError(words, plugin=sorts[1], point="QueueSort")
+def _check_single(spec: ProfileSpec, point: str, words: str) -> None:
+    names = [name for name, _ in spec.points.get(point, ())]
+    if len(names) > 1:
+        message = words.format(profile=spec.name, plugins=" and ".join(names))
+        raise ProfileError(message, plugin=names[1], point=point)
 
 
 def _check_weights(spec: ProfileSpec) -> None:

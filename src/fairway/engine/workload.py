@@ -5,9 +5,9 @@ by name and uid. A recreated object has another uid and inherits nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from fairway.api.quantity import Notation, Quantity
 from fairway.fleet.instant import Micros
@@ -78,6 +78,10 @@ class Workload(Generic[SpecT_co]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "demand", checked_resources(self.demand))
+
+    def with_spec(self, spec: Any) -> "Workload[Any]":
+        """Return the workload with an equal copy of its spec."""
+        return replace(self, spec=spec)
 
     @property
     def namespace(self) -> str:

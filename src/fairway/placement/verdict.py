@@ -9,13 +9,14 @@ from fairway.api.placement import SORT_BY_SCORE, DecisionGroupStatus
 from fairway.clusters.snapshot import ClusterSnapshot
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
+from fairway.engine.profile import Profile
 from fairway.engine.status import Code, Status, failed
 from fairway.fleet.instant import Micros
 from fairway.placement.conditions import misconfigured_condition, satisfied_condition
 from fairway.placement.groups import divide
 from fairway.placement.pages import Page, paginate
-from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import clustersets
+from fairway.plugins.placement_workload import PlacementWorkload
 
 LABEL_LENGTH = 63
 NAME_TOO_LONG = (
@@ -46,8 +47,10 @@ class Verdict:
         return len(self.outcome.selected_rows)
 
 
-def reach(snapshot: ClusterSnapshot, workload: PlacementWorkload, *, now: Micros) -> Verdict:
-    return conclude(cycle.run(snapshot, workload, workload.profile, now=now), workload)
+def reach(
+    snapshot: ClusterSnapshot, workload: PlacementWorkload, profile: Profile, *, now: Micros
+) -> Verdict:
+    return conclude(cycle.run(snapshot, workload, profile, now=now), workload)
 
 
 def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:

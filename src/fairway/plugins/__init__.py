@@ -1,8 +1,9 @@
-"""Plugins of the scheduling framework, one per file. ``fairway.placement`` decides which Placement gets which.
+"""Plugins of the scheduling framework, one per file. ``fairway.placement.profile`` has the profile of Placements.
 
 - Filters: ``clustersets``, ``predicate`` (label, claim and CEL selectors; ``expressions``), ``taints``,
   ``missing_score``.
 - Scores: ``balance``, ``steady``, ``allocatable``, ``addon_score``, ``calculator``, ``taint_preference``. Selection:
   ``spread``.
+- ``prioritizer_policy`` selects the Scores of a Placement, which the plugins see as a ``placement_workload``.
 - ``trust`` reads the annotations on missing and expired scores; ``work_budget`` limits the work of expressions.
 """

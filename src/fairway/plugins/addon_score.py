@@ -38,6 +38,7 @@ class AddOnScore(Timeless):
         self.name = f"AddOn/{resource}/{score}"
         self.resource, self.score_name = resource, score
         self._column = (cells.SCORE, resource, score)
+        self.missing = missing
         self._worst = missing is Missing.WORST
         self._debit_column = (cells.DEBIT, resource, score) if debits else None
 

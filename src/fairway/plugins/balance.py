@@ -5,10 +5,11 @@ from functools import lru_cache
 import numpy as np
 
 from fairway.clusters import cells
-from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
+from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, Status
 from fairway.fleet.bitmap import Rows
+from fairway.plugins.placement_workload import placement_of
 
 NAME = "Balance"
 
@@ -16,48 +17,47 @@ NAME = "Balance"
 class Balance(Timeless):
     name = NAME
 
-    def __init__(self, *, owner: tuple[str, str]) -> None:
-        self._owner = owner
-
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
-        context.state.write(NAME, self._most(clusters_of(context.snapshot)))
+        context.state.write(NAME, _most(context))
         return OK
 
     def score(self, context: Context, row: int, /) -> int:
         snapshot = clusters_of(context.snapshot)
-        own = snapshot.decisions.counted(self._owner).get(snapshot.hosts.names[row], 0)
+        own = snapshot.decisions.counted(placement_of(context).owner).get(snapshot.hosts.names[row], 0)
         return score_of(
             int(snapshot.counts(cells.DECISIONS).values[row]) - own, context.state.read(NAME, int)
         )
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
-        return Raw(_table(context.state.read(NAME, int))[self._counts(clusters_of(context.snapshot))[rows]])
+        return Raw(_table(context.state.read(NAME, int))[_counts(context)[rows]])
 
-    def reads(self, _context: Context, /) -> Reads:
-        return Reads(
-            cells=frozenset({cells.DECISIONS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)})
-        )
+    def reads(self, context: Context, /) -> Reads:
+        owner = placement_of(context).owner
+        return Reads(cells=frozenset({cells.DECISIONS}), shared=frozenset({(cells.OWN_DECISIONS, *owner)}))
 
     def basis(self, context: Context, /) -> object:
-        return self._most(clusters_of(context.snapshot))
+        return _most(context)
 
-    def _counts(self, snapshot: ClusterSnapshot) -> Scores:
-        """Return how often decisions of other placements name each host."""
-        counts = snapshot.counts(cells.DECISIONS).values
-        held = snapshot.held(self._owner)
-        if len(held):
-            counts = counts.copy()
-            np.subtract.at(counts, held, 1)
-        return counts
 
-    def _most(self, snapshot: ClusterSnapshot) -> int:
-        """Return the highest count of any name in decisions of other placements, host or not."""
-        most = int(self._counts(snapshot).max(initial=0))
-        outsiders = snapshot.decisions.outsiders
-        if not outsiders:
-            return most
-        mine = snapshot.decisions.counted(self._owner)
-        return max(most, *(count - mine.get(name, 0) for name, count in outsiders.items()))
+def _counts(context: Context) -> Scores:
+    """Return how often decisions of other placements name each host."""
+    snapshot = clusters_of(context.snapshot)
+    counts = snapshot.counts(cells.DECISIONS).values
+    held = snapshot.held(placement_of(context).owner)
+    if len(held):
+        counts = counts.copy()
+        np.subtract.at(counts, held, 1)
+    return counts
+
+
+def _most(context: Context) -> int:
+    """Return the highest count of any name in decisions of other placements, host or not."""
+    most = int(_counts(context).max(initial=0))
+    decisions = clusters_of(context.snapshot).decisions
+    if not decisions.outsiders:
+        return most
+    mine = decisions.counted(placement_of(context).owner)
+    return max(most, *(count - mine.get(name, 0) for name, count in decisions.outsiders.items()))
 
 
 @lru_cache(maxsize=256)

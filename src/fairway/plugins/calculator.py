@@ -22,7 +22,7 @@ LOWEST, HIGHEST = -100, 100
 class Calculator(Timeless):
     def __init__(self, *, name: str, missing: Missing = Missing.ZERO) -> None:
         self.name = name
-        self._missing = missing
+        self.missing = missing
         self._column = (cells.CALCULATOR, name.lower())
 
     def pre_score(self, context: Context, _rows: Rows, /) -> Status:
@@ -43,7 +43,7 @@ class Calculator(Timeless):
     def remark(self, context: Context, row: int, /) -> str:
         if context.snapshot.score_column(self._column).present[row]:
             return ""
-        words = COUNTS_WORST if self._missing is Missing.WORST else COUNTS_ZERO
+        words = COUNTS_WORST if self.missing is Missing.WORST else COUNTS_ZERO
         return words.format(why=NO_CALCULATOR.format(calculator=self.name))
 
     def knows(self, context: Context, rows: Rows, /) -> Mask:

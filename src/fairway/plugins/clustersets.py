@@ -1,6 +1,6 @@
 """ClusterSets: restricts a placement to the clusters of the ManagedClusterSets that are bound to its namespace."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fairway.clusters import cells
@@ -11,6 +11,7 @@ from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.fleet import selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import MEMBERSHIP, Key
+from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
 NAME = "ClusterSets"
 
@@ -43,22 +44,20 @@ class Found:
     """The bound sets that the placement names."""
 
 
+def find_sets(snapshot: ClusterSnapshot, namespace: str, wanted: Collection[str]) -> Found:
+    """``wanted`` are the sets that a placement in the namespace names; empty for all bound ones."""
+    bound = [name for name in snapshot.bindings.get(namespace, ()) if name in snapshot.sets]
+    bound.sort()
+    eligible = [name for name in bound if name in wanted] if wanted else bound
+    return Found(bound=tuple(bound), eligible=tuple(eligible))
+
+
 class ClusterSets(Timeless):
     name = NAME
 
-    def __init__(self, *, namespace: str, wanted: tuple[str, ...]) -> None:
-        self._namespace = namespace
-        self._wanted = frozenset(wanted)
-
-    def found(self, snapshot: ClusterSnapshot) -> Found:
-        bound = [name for name in snapshot.bindings.get(self._namespace, ()) if name in snapshot.sets]
-        bound.sort()
-        eligible = [name for name in bound if name in self._wanted] if self._wanted else bound
-        return Found(bound=tuple(bound), eligible=tuple(eligible))
-
     def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
         snapshot = clusters_of(context.snapshot)
-        found = self.found(snapshot)
+        found = _found(context)
         context.state.write(NAME, found)
         members = snapshot.none()
         for name in found.eligible:
@@ -71,9 +70,9 @@ class ClusterSets(Timeless):
     def admits(self, context: Context, row: int, /) -> Status:
         snapshot = clusters_of(context.snapshot)
         cluster = snapshot.cluster(row)
-        eligible = self.found(snapshot).eligible
+        eligible = _found(context).eligible
         if not eligible:
-            return unschedulable(self._unusable(snapshot), plugin=NAME)
+            return unschedulable(_unusable(context), plugin=NAME)
         for name in eligible:
             each = snapshot.sets[name]
             if each.error is not None:
@@ -82,32 +81,43 @@ class ClusterSets(Timeless):
                 if cluster.metadata.deletionTimestamp is not None:
                     return unschedulable(BEING_DELETED, plugin=NAME)
                 return OK
-        words = NOT_IN_WANTED if self._wanted else NOT_A_MEMBER
+        words = NOT_IN_WANTED if placement_of(context).placement.spec.clusterSets else NOT_A_MEMBER
         return unschedulable(words.format(sets=", ".join(eligible)), plugin=NAME)
 
-    def _unusable(self, snapshot: ClusterSnapshot) -> str:
-        """Describe why no set is eligible."""
-        bound = self.found(snapshot).bound
-        if bound:
-            return NOT_WANTED.format(
-                wanted=_listed(sorted(self._wanted)), namespace=self._namespace, bound=_listed(bound)
-            )
-        bindings = snapshot.bindings.get(self._namespace)
-        if bindings:
-            return BOUND_TO_NONE.format(namespace=self._namespace, sets=_listed(sorted(bindings)))
-        return NOT_BOUND.format(namespace=self._namespace)
-
     def reads(self, context: Context, /) -> Reads:
-        snapshot = clusters_of(context.snapshot)
-        bindings = snapshot.bindings.get(self._namespace, frozenset())
+        snapshot, namespace = clusters_of(context.snapshot), context.workload.namespace
+        bindings = snapshot.bindings.get(namespace, frozenset())
         keys: set[Key] = {cells.DELETING, MEMBERSHIP}
         for name in bindings:
             each = snapshot.sets.get(name)
             if each is not None:
                 keys.update(cells.label(requirement.key) for requirement in each.selector.requirements)
-        shared: set[Key] = {(cells.BINDINGS, self._namespace)}
+        shared: set[Key] = {(cells.BINDINGS, namespace)}
         shared.update((cells.SETS, name) for name in bindings)
         return Reads(cells=frozenset(keys), shared=frozenset(shared))
+
+
+def _found(context: Context) -> Found:
+    workload = placement_of(context)
+    wanted = workload.derive(_wanted)
+    return find_sets(clusters_of(context.snapshot), workload.owner[0], wanted)
+
+
+def _wanted(workload: PlacementWorkload) -> frozenset[str]:
+    return frozenset(workload.placement.spec.clusterSets)
+
+
+def _unusable(context: Context) -> str:
+    """Describe why no set is eligible."""
+    snapshot, namespace = clusters_of(context.snapshot), context.workload.namespace
+    bound = _found(context).bound
+    if bound:
+        wanted = _listed(sorted(placement_of(context).derive(_wanted)))
+        return NOT_WANTED.format(wanted=wanted, namespace=namespace, bound=_listed(bound))
+    bindings = snapshot.bindings.get(namespace)
+    if bindings:
+        return BOUND_TO_NONE.format(namespace=namespace, sets=_listed(sorted(bindings)))
+    return NOT_BOUND.format(namespace=namespace)
 
 
 def _listed(names: Sequence[str]) -> str:

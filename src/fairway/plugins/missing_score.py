@@ -1,19 +1,23 @@
 """MissingScore: rejects clusters without a valid score, for placements with the annotation value ``exclude``."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
 from fairway.clusters import cells
-from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
-from fairway.engine.status import OK, Status, unschedulable, warning
+from fairway.engine.points import NEVER_CHANGES, Context, Prioritization, Reads, Timeless, Weighted
+from fairway.engine.status import OK, SKIPPED, Status, unschedulable, warning
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
 from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
-from fairway.plugins import trust
-from fairway.plugins.trust import MISSING_SCORE, NO_CALCULATOR
+from fairway.plugins import prioritizer_policy, trust
+from fairway.plugins.addon_score import AddOnScore
+from fairway.plugins.calculator import Calculator
+from fairway.plugins.placement_workload import placement_of
+from fairway.plugins.trust import MISSING_SCORE, NO_CALCULATOR, Missing
 
 NAME: Final = "MissingScore"
 KEPT_OUT: Final = f"{{why}}, and by annotation {MISSING_SCORE} such clusters are excluded"
@@ -105,11 +109,22 @@ class Calculated:
 class MissingScore(Timeless):
     name = NAME
 
-    def __init__(self, *, wanted: tuple[Wanted, ...]) -> None:
-        self.wanted = wanted
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        """Skip the filter if the placement requires no score."""
+        if not placement_of(context).trust.excludes:
+            return SKIPPED, None
+        found = context.state.find(prioritizer_policy.NAME, Prioritization)
+        wanted = () if found is None else tuple(dict.fromkeys(_required(found.scores)))
+        if not wanted:
+            return SKIPPED, None
+        context.state.write(NAME, wanted)
+        return OK, None
+
+    def admits(self, _context: Context, _row: int, /) -> Status:
+        return OK
 
     def filter(self, context: Context, row: int, /) -> Status:
-        for each in self.wanted:
+        for each in wanted_scores(context):
             why = each.why_not(context, row)
             if why:
                 return unschedulable(KEPT_OUT.format(why=why), plugin=NAME)
@@ -118,7 +133,7 @@ class MissingScore(Timeless):
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         rows = bitmap.rows_of(candidates)
         known = np.ones(len(rows), dtype=np.bool_)
-        for each in self.wanted:
+        for each in wanted_scores(context):
             known &= each.present(context, rows)
             known &= ~each.lapsed(context, rows)
         return OK, candidates if known.all() else bitmap.from_rows(rows[known], context.snapshot.capacity)
@@ -130,7 +145,7 @@ class MissingScore(Timeless):
         """
         there = np.ones(len(rows), dtype=np.bool_)
         late = np.zeros(len(rows), dtype=np.bool_)
-        for each in self.wanted:
+        for each in wanted_scores(context):
             there &= each.present(context, rows)
             late |= each.lapsed(context, rows)
         return rows[there & late]
@@ -140,15 +155,29 @@ class MissingScore(Timeless):
             names = context.snapshot.hosts.names
             scores = {
                 f"{names[row]}/{each.resource}"
-                for each in self.wanted
+                for each in wanted_scores(context)
                 for row in rows[each.lapsed(context, rows)].tolist()
             }
             return EXPIRED.format(scores=" ".join(sorted(scores)))
 
         return warning(words, plugin=NAME) if len(rows) else OK
 
-    def reads(self, _context: Context, /) -> Reads:
-        return Reads(cells=frozenset(key for each in self.wanted for key in each.reads))
+    def reads(self, context: Context, /) -> Reads:
+        return Reads(cells=frozenset(key for each in wanted_scores(context) for key in each.reads))
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
-        return min((each.until(context, rows) for each in self.wanted), default=NEVER_CHANGES)
+        return min((each.until(context, rows) for each in wanted_scores(context)), default=NEVER_CHANGES)
+
+
+def wanted_scores(context: Context) -> tuple[Wanted, ...]:
+    """Return the scores that a cluster must have to be feasible."""
+    return context.state.find(NAME, tuple) or ()
+
+
+def _required(scores: Iterable[Weighted]) -> Iterator[Wanted]:
+    for each in scores:
+        plugin = each.plugin
+        if isinstance(plugin, AddOnScore) and plugin.missing is Missing.EXCLUDE:
+            yield AddOn(plugin.resource, plugin.score_name)
+        elif isinstance(plugin, Calculator) and plugin.missing is Missing.EXCLUDE:
+            yield Calculated(plugin.name)

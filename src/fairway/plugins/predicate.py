@@ -22,11 +22,11 @@ from fairway.plugins.expressions import (
     compiled,
     is_compiled,
 )
+from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 from fairway.plugins.work_budget import (
     ALL_TOO_COSTLY,
     COMPILE_ESTIMATE,
     PLACEMENT_COMPILE_WORK,
-    Pace,
     Paused,
     TooCostly,
     WorkBudget,
@@ -79,54 +79,59 @@ class Compiled:
         return self.expressions.holds(snapshot, bits, budget, now=now)
 
 
-class Predicate(Timeless):
-    """With ``pace`` the work of expressions is done in slices: compiling and evaluating raise Paused."""
+class PlacementPredicates:
+    """The predicates of one placement, compiled on demand.
 
-    name = NAME
+    With a limited ``pace`` the work of expressions is done in slices: compiling and evaluating raise Paused, and the
+    next attempt continues.
+    """
 
-    def __init__(
-        self,
-        *,
-        predicates: Sequence[ClusterPredicate],
-        hides_expired: bool = False,
-        pace: Pace | None = None,
-    ) -> None:
-        self._hides_expired = hides_expired
-        self._pace = pace or Pace()
+    def __init__(self, workload: PlacementWorkload) -> None:
+        predicates = workload.placement.spec.predicates
+        self.hides_expired = workload.trust.hides_expired
+        self.pace = workload.pace
+        self.budget: WorkBudget | None = None
+        """State of a paused cycle."""
         self._pending = list(reversed(predicates))
         self._compiled: list[Compiled] = []
         self._compile_work = 0
-        self._budget: WorkBudget | None = None
-        """State of a paused cycle."""
         self._refusal: Status | None = None
         expressions = sum(len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates)
         for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, expressions)):
             if count > MOST:
-                self._refuse(TOO_MANY.format(path=path, count=count, most=MOST))
+                self.refuse(TOO_MANY.format(path=path, count=count, most=MOST))
                 return
 
     @property
-    def compiled(self) -> tuple[Compiled, ...]:
+    def compiled(self) -> Sequence[Compiled]:
         """Return all predicates; none if one of them is invalid. Raise Paused."""
-        self._compile()
-        return tuple(self._compiled)
+        if self._pending:
+            self._compile()
+        return self._compiled
 
     @property
     def refusal(self) -> Status | None:
-        self._compile()
+        if self._pending:
+            self._compile()
         return self._refusal
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> Status:
+        """Cache an error: evaluating again with every change would cost the same again."""
         self._refusal = misconfigured(reason, plugin=NAME)
         self._compiled.clear()
         self._pending.clear()
+        return self._refusal
+
+    def hiding(self, now: Micros) -> Micros | None:
+        """Return the time that expressions use to hide scores."""
+        return now if self.hides_expired else None
 
     def _compile(self) -> None:
         while self._pending:
             try:
                 self._compiled.append(self._compile_one(self._pending[-1]))
             except (SelectorError, ExpressionError, TooCostly) as error:
-                self._refuse(str(error))
+                self.refuse(str(error))
                 return
             self._pending.pop()
 
@@ -142,76 +147,79 @@ class Predicate(Timeless):
         work = self._compile_work
         for text in texts:
             known = is_compiled(text)
-            if not known and not self._pace.affords(COMPILE_ESTIMATE * len(text)):
+            if not known and not self.pace.affords(COMPILE_ESTIMATE * len(text)):
                 raise Paused(NO_ROWS, NO_ANSWERS)
             taken = compiled(text).compile_work
             work += taken
             if not known:
-                self._pace.spend(taken)
+                self.pace.spend(taken)
             if work > PLACEMENT_COMPILE_WORK:
                 raise TooCostly(ALL_TOO_COSTLY.format(limit=PLACEMENT_COMPILE_WORK, text=shortened(text)))
         self._compile_work = work
         return Compiled(labels=labels, claims=claims, expressions=Expressions(texts))
 
+
+class Predicate(Timeless):
+    name = NAME
+
     def filter(self, context: Context, row: int, /) -> Status:
-        if self.refusal is not None:
-            return self.refusal
-        now = self.hiding(context.now)
-        snapshot, found = clusters_of(context.snapshot), self.compiled
-        budget = WorkBudget(1, self._pace)
+        asked = placement_of(context).derive(PlacementPredicates)
+        if asked.refusal is not None:
+            return asked.refusal
+        found = asked.compiled
+        if not found:
+            return OK
+        now, snapshot = asked.hiding(context.now), clusters_of(context.snapshot)
+        budget = WorkBudget(1, asked.pace)
         try:
-            if not found or any(each.matches(snapshot, row, budget, now=now) for each in found):
+            if any(each.matches(snapshot, row, budget, now=now) for each in found):
                 return OK
         except TooCostly as error:
-            self._refuse(str(error))
-            return self._refusal or OK
+            return asked.refuse(str(error))
         return Status(
             code=Code.UNSCHEDULABLE, reasons=lambda: (_objections(found, snapshot, row, now),), plugin=NAME
         )
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        if self.refusal is not None:
-            return (self.refusal if candidates.any() else OK), candidates
-        found = self.compiled
+        asked = placement_of(context).derive(PlacementPredicates)
+        if asked.refusal is not None:
+            return (asked.refusal if candidates.any() else OK), candidates
+        found = asked.compiled
         if not found:
             return OK, candidates
-        budget = self._budget or WorkBudget(bitmap.count(candidates), self._pace)
-        now, snapshot = self.hiding(context.now), clusters_of(context.snapshot)
+        budget = asked.budget or WorkBudget(bitmap.count(candidates), asked.pace)
+        now, snapshot = asked.hiding(context.now), clusters_of(context.snapshot)
         try:
             passed = found[0].select(snapshot, candidates, budget, now=now)
             for each in found[1:]:
                 passed = passed | each.select(snapshot, candidates & ~passed, budget, now=now)
         except Paused:
-            self._budget = budget
+            asked.budget = budget
             raise
         except TooCostly as error:
-            # Cached: evaluating again with every change would cost the same again.
-            self._refuse(str(error))
-            return self._refusal or OK, candidates
-        self._budget = None
+            return asked.refuse(str(error)), candidates
+        asked.budget = None
         return OK, passed
 
-    def hiding(self, now: Micros) -> Micros | None:
-        """Return the time that expressions use to hide scores."""
-        return now if self._hides_expired else None
-
     def until(self, context: Context, rows: Rows, /) -> Micros:
-        if not self._hides_expired:
+        asked = placement_of(context).derive(PlacementPredicates)
+        if not asked.hides_expired:
             return NEVER_CHANGES
         # A rejected cluster cannot start to match because a score expires: reading it is an error, which does not
         # match, and where the rest of the expression absorbs an error it would absorb any value.
         snapshot = clusters_of(context.snapshot)
-        names = {name for each in self.compiled for name in each.expressions.resources(snapshot)}
+        names = {name for each in asked.compiled for name in each.expressions.resources(snapshot)}
         moments = (trust.lapses(snapshot, name, rows, now=context.now) for name in names)
         return min(moments, default=NEVER_CHANGES)
 
     def reads(self, context: Context, /) -> Reads:
         keys: set[Key] = {MEMBERSHIP}
-        for each in self.compiled:
+        anything = False
+        for each in placement_of(context).derive(PlacementPredicates).compiled:
             keys.update(cells.label(requirement.key) for requirement in each.labels.requirements)
             keys.update(cells.claim(requirement.key) for requirement in each.claims.requirements)
             keys.update(each.expressions.reads or ())
-        anything = any(not each.expressions.can_follow(context.snapshot) for each in self.compiled)
+            anything = anything or not each.expressions.can_follow(context.snapshot)
         return Reads(cells=frozenset(keys), anything=anything)
 
 

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM, SpreadConstraint
+from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM
 from fairway.clusters import cells
 from fairway.engine import ranking
 from fairway.engine.points import Context, Reads, Scores, Timeless
-from fairway.engine.status import OK, Status, unschedulable
+from fairway.engine.status import OK, SKIPPED, Status, unschedulable
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import CodeColumn, Key
 from fairway.fleet.snapshot import Snapshot
+from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
 NAME = "Spread"
 NO_TOPOLOGY = "has no {kind} {key}, over which the placement must be spread"
@@ -49,55 +50,72 @@ class Constraint:
         return self.column[1]
 
 
+Constraints = tuple[Constraint, ...]
+
+
+def spread_constraints(workload: PlacementWorkload) -> Constraints:
+    return tuple(
+        Constraint(
+            column=(
+                cells.CLAIM if each.topologyKeyType == TOPOLOGY_CLAIM else cells.LABEL,
+                each.topologyKey,
+            ),
+            most=max(1, each.maxSkew),
+            hard=each.whenUnsatisfiable == DO_NOT_SCHEDULE,
+        )
+        for each in workload.placement.spec.spreadPolicy.spreadConstraints
+    )
+
+
+def is_hard(constraints: Constraints) -> bool:
+    """Return whether clusters without a topology are rejected."""
+    return any(each.hard for each in constraints)
+
+
+def _constraints(context: Context) -> Constraints:
+    return placement_of(context).derive(spread_constraints)
+
+
 class Spread(Timeless):
     """Rejects clusters without the topology of a hard constraint, and selects."""
 
     name = NAME
 
-    def __init__(self, *, constraints: Sequence[SpreadConstraint]) -> None:
-        self.constraints = tuple(
-            Constraint(
-                column=(
-                    cells.CLAIM if each.topologyKeyType == TOPOLOGY_CLAIM else cells.LABEL,
-                    each.topologyKey,
-                ),
-                most=max(1, each.maxSkew),
-                hard=each.whenUnsatisfiable == DO_NOT_SCHEDULE,
-            )
-            for each in constraints
-        )
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        """Skip the filter without a hard constraint."""
+        return (OK if is_hard(_constraints(context)) else SKIPPED), None
 
-    @property
-    def hard(self) -> bool:
-        return any(each.hard for each in self.constraints)
+    def admits(self, _context: Context, _row: int, /) -> Status:
+        return OK
 
     def filter(self, context: Context, row: int, /) -> Status:
-        for each in self.constraints:
+        for each in _constraints(context):
             if each.hard and not context.snapshot.codes(each.column).codes[row]:
                 return unschedulable(NO_TOPOLOGY.format(kind=each.kind, key=each.key), plugin=NAME)
         return OK
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        for each in self.constraints:
+        for each in _constraints(context):
             if each.hard:
                 candidates = candidates & ~context.snapshot.codes(each.column).bitmap(0)
         return OK, candidates
 
-    def reads(self, _context: Context, /) -> Reads:
-        return Reads(cells=frozenset(each.column for each in self.constraints))
+    def reads(self, context: Context, /) -> Reads:
+        return Reads(cells=frozenset(each.column for each in _constraints(context)))
 
     def choose(self, context: Context, rows: Rows, totals: Scores, /) -> Rows | None:
         """Return the selected rows, best first; None without constraints."""
-        if not self.constraints:
+        constraints = _constraints(context)
+        if not constraints:
             return None
         snapshot = context.snapshot
         wanted = len(rows) if context.workload.wanted is None else min(context.workload.wanted, len(rows))
         if wanted <= 0:
             return rows[:0]
         ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
-        if wanted == len(rows) and not self.hard:
+        if wanted == len(rows) and not is_hard(constraints):
             return ordered
-        queue = _Queue(self.constraints, _pools(snapshot, self.constraints, ordered))
+        queue = _Queue(constraints, _pools(snapshot, constraints, ordered))
         taken: list[int] = []
         while len(taken) < wanted and (row := queue.take()) is not None:
             taken.append(row)
@@ -108,70 +126,75 @@ class Spread(Timeless):
     ) -> Callable[[int], str | None]:
         """Explain which constraint kept a feasible row out; None for a row that ranks below all chosen ones."""
         wanted = len(rows) if context.workload.wanted is None else context.workload.wanted
+        constraints = _constraints(context)
         if len(chosen) < min(wanted, len(rows)):
-            return self._excess(context, chosen, rows)
-        return self._preference(context, chosen, rows, totals).get
+            return _excess(context.snapshot, constraints, chosen, rows)
+        return _preference(context.snapshot, constraints, chosen, rows, totals).get
 
-    def _preference(self, context: Context, chosen: Rows, rows: Rows, totals: Scores) -> dict[int, str]:
-        """Repeat the choice, and record what kept a row out when the first row of a lower rank was taken."""
-        snapshot = context.snapshot
-        ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
-        columns = [snapshot.codes(each.column) for each in self.constraints]
-        taken = np.isin(ordered, chosen)
-        left = deque(np.flatnonzero(~taken).tolist())
-        queue = _Queue(self.constraints, _pools(snapshot, self.constraints, ordered))
-        words: dict[int, str] = {}
-        for _ in range(len(chosen)):
-            pool = queue.next()
-            if pool is None or pool.place is None:
-                break
-            preferred = queue.broken(pool.topology)
-            while left and left[0] < pool.place:
-                row = int(ordered[left.popleft()])
-                topology = tuple(int(column.codes[row]) for column in columns)
-                at = self._objection(queue.broken(topology), preferred)
-                words[row] = self._passed_over(at, columns[at], topology[at])
-            queue.take()
-        return words
 
-    def _objection(self, broken: tuple[bool, ...], preferred: tuple[bool, ...]) -> int:
-        """Return the constraint that decided between the two."""
-        hard = (at for at, each in enumerate(self.constraints) if each.hard and broken[at])
-        first = next(hard, None)
-        if first is not None:
-            return first
-        return next(
-            at for at, (mine, theirs) in enumerate(zip(broken, preferred, strict=True)) if mine > theirs
-        )
+def _preference(
+    snapshot: Snapshot[Any], constraints: Constraints, chosen: Rows, rows: Rows, totals: Scores
+) -> dict[int, str]:
+    """Repeat the choice, and record what kept a row out when the first row of a lower rank was taken."""
+    ordered = ranking.best(rows, totals, snapshot.hosts.rank[rows], wanted=None)
+    columns = [snapshot.codes(each.column) for each in constraints]
+    taken = np.isin(ordered, chosen)
+    left = deque(np.flatnonzero(~taken).tolist())
+    queue = _Queue(constraints, _pools(snapshot, constraints, ordered))
+    words: dict[int, str] = {}
+    for _ in range(len(chosen)):
+        pool = queue.next()
+        if pool is None or pool.place is None:
+            break
+        preferred = queue.broken(pool.topology)
+        while left and left[0] < pool.place:
+            row = int(ordered[left.popleft()])
+            topology = tuple(int(column.codes[row]) for column in columns)
+            at = _objection(constraints, queue.broken(topology), preferred)
+            words[row] = _passed_over(constraints[at], columns[at], topology[at])
+        queue.take()
+    return words
 
-    def _passed_over(self, at: int, column: CodeColumn, code: int) -> str:
-        each = self.constraints[at]
-        if not code:
-            return TAKEN_LAST.format(kind=each.kind, key=each.key)
-        return PASSED_OVER.format(kind=each.kind, key=each.key, value=column.values[code], most=each.most)
 
-    def _excess(self, context: Context, chosen: Rows, rows: Rows) -> Callable[[int], str | None]:
-        """Explain which hard constraint one more row would break, where fewer are chosen than wanted."""
-        counted: list[tuple[Constraint, CodeColumn, dict[int, int], int]] = []
-        for each in self.constraints:
-            if each.hard:
-                column = context.snapshot.codes(each.column)
-                counts = dict.fromkeys(np.unique(column.codes[rows]).tolist(), 0)
-                for code in column.codes[chosen].tolist():
-                    counts[code] += 1
-                counted.append((each, column, counts, min(counts.values(), default=0)))
+def _objection(constraints: Constraints, broken: tuple[bool, ...], preferred: tuple[bool, ...]) -> int:
+    """Return the constraint that decided between the two."""
+    hard = (at for at, each in enumerate(constraints) if each.hard and broken[at])
+    first = next(hard, None)
+    if first is not None:
+        return first
+    return next(at for at, (mine, theirs) in enumerate(zip(broken, preferred, strict=True)) if mine > theirs)
 
-        def objection(row: int) -> str | None:
-            for each, column, counts, lowest in counted:
-                mine = int(column.codes[row])
-                skew = counts[mine] + 1 - lowest
-                if skew > each.most:
-                    return TOO_UNEVEN.format(
-                        kind=each.kind, key=each.key, value=column.values[mine], skew=skew, most=each.most
-                    )
-            return None
 
-        return objection
+def _passed_over(each: Constraint, column: CodeColumn, code: int) -> str:
+    if not code:
+        return TAKEN_LAST.format(kind=each.kind, key=each.key)
+    return PASSED_OVER.format(kind=each.kind, key=each.key, value=column.values[code], most=each.most)
+
+
+def _excess(
+    snapshot: Snapshot[Any], constraints: Constraints, chosen: Rows, rows: Rows
+) -> Callable[[int], str | None]:
+    """Explain which hard constraint one more row would break, where fewer are chosen than wanted."""
+    counted: list[tuple[Constraint, CodeColumn, dict[int, int], int]] = []
+    for each in constraints:
+        if each.hard:
+            column = snapshot.codes(each.column)
+            counts = dict.fromkeys(np.unique(column.codes[rows]).tolist(), 0)
+            for code in column.codes[chosen].tolist():
+                counts[code] += 1
+            counted.append((each, column, counts, min(counts.values(), default=0)))
+
+    def objection(row: int) -> str | None:
+        for each, column, counts, lowest in counted:
+            mine = int(column.codes[row])
+            skew = counts[mine] + 1 - lowest
+            if skew > each.most:
+                return TOO_UNEVEN.format(
+                    kind=each.kind, key=each.key, value=column.values[mine], skew=skew, most=each.most
+                )
+        return None
+
+    return objection
 
 
 class _Pool:

@@ -6,6 +6,7 @@ from fairway.clusters import cells
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Context, Raw, Reads, Timeless
 from fairway.fleet.bitmap import Rows
+from fairway.plugins.placement_workload import placement_of
 
 NAME = "Steady"
 INCUMBENT = 100
@@ -14,22 +15,19 @@ INCUMBENT = 100
 class Steady(Timeless):
     name = NAME
 
-    def __init__(self, *, owner: tuple[str, str]) -> None:
-        self._owner = owner
-
     def score(self, context: Context, row: int, /) -> int:
         snapshot = clusters_of(context.snapshot)
-        held = snapshot.decisions.counted(self._owner)
+        held = snapshot.decisions.counted(placement_of(context).owner)
         return INCUMBENT if snapshot.hosts.names[row] in held else 0
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         snapshot = clusters_of(context.snapshot)
         scores = np.zeros(len(rows), dtype=np.int64)
-        held = snapshot.held(self._owner)
+        held = snapshot.held(placement_of(context).owner)
         if len(held) and len(rows):
             at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
             scores[at[rows[at] == held]] = INCUMBENT
         return Raw(scores)
 
-    def reads(self, _context: Context, /) -> Reads:
-        return Reads(shared=frozenset({(cells.OWN_DECISIONS, *self._owner)}))
+    def reads(self, context: Context, /) -> Reads:
+        return Reads(shared=frozenset({(cells.OWN_DECISIONS, *placement_of(context).owner)}))

@@ -15,6 +15,7 @@ from fairway.clusters.cells import Shape
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
 from fairway.fleet.bitmap import Rows
+from fairway.plugins.placement_workload import placement_of
 from fairway.plugins.taints import matches
 
 NAME = "TaintPreference"
@@ -25,17 +26,16 @@ class TaintPreference(Timeless):
 
     name = NAME
 
-    def __init__(self, *, tolerations: Sequence[Toleration]) -> None:
-        self._tolerations = tuple(tolerations)
-
     def score(self, context: Context, row: int, /) -> int:
-        return self._unwanted(cells.shape_of(clusters_of(context.snapshot).cluster(row).spec.taints))
+        tolerations = placement_of(context).placement.spec.tolerations
+        return _unwanted(cells.shape_of(clusters_of(context.snapshot).cluster(row).spec.taints), tolerations)
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        tolerations = placement_of(context).placement.spec.tolerations
         column = context.snapshot.codes(cells.TAINTS)
         table = np.zeros(len(column.values), dtype=np.int64)
         for value, code in column.items():
-            table[code] = self._unwanted(cast("Shape", value))
+            table[code] = _unwanted(cast("Shape", value), tolerations)
         return Raw(table[column.codes[rows]])
 
     def normalize(self, raw: float, extent: Extent, /) -> int:
@@ -49,13 +49,13 @@ class TaintPreference(Timeless):
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({cells.TAINTS}))
 
-    def _unwanted(self, shape: Shape) -> int:
-        """Ignore tolerations that expire: a preference does not end at an instant."""
-        return sum(
-            effect == PREFER_NO_SELECT
-            and not any(
-                each.tolerationSeconds is None and matches(each, key, value, effect)
-                for each in self._tolerations
-            )
-            for key, value, effect in shape
+
+def _unwanted(shape: Shape, tolerations: Sequence[Toleration]) -> int:
+    """Ignore tolerations that expire: a preference does not end at an instant."""
+    return sum(
+        effect == PREFER_NO_SELECT
+        and not any(
+            each.tolerationSeconds is None and matches(each, key, value, effect) for each in tolerations
         )
+        for key, value, effect in shape
+    )

@@ -24,6 +24,7 @@ from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
+from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
 NAME = "TaintToleration"
 
@@ -55,99 +56,26 @@ _VERDICTS = {
 }
 
 
-class TaintToleration(Timeless):
-    name = NAME
+class PlacementTolerations:
+    """The tolerations of one placement, and its verdicts on taint shapes."""
 
-    def __init__(self, *, tolerations: Sequence[Toleration], owner: tuple[str, str]) -> None:
-        self._tolerations = tuple(tolerations)
-        self._owner = owner
-        self._refusal = _refusal(self._tolerations)
-        self._timed = any(each.tolerationSeconds is not None for each in self._tolerations)
-        self._verdicts: dict[Shape, _Verdict] = {}
+    def __init__(self, workload: PlacementWorkload) -> None:
+        self.owner = workload.owner
+        self.tolerations = workload.placement.spec.tolerations
+        self.refusal = _refusal(self.tolerations)
+        self.timed = any(each.tolerationSeconds is not None for each in self.tolerations)
+        self.verdicts: dict[Shape, _Verdict] = {}
 
-    def filter(self, context: Context, row: int, /) -> Status:
-        if self._refusal is not None:
-            return self._refusal
-        snapshot = clusters_of(context.snapshot)
-        cluster = snapshot.cluster(row)
-        taints = cluster.spec.taints
-        if not taints:
-            return OK
-        decided = cluster.metadata.name in snapshot.decisions.counted(self._owner)
-        for taint in taints:
-            reason = self._objection(taint, decided=decided, now=context.now)
-            if reason is not None:
-                return unschedulable(reason, plugin=NAME)
-        return OK
+    def judge(self, shape: Shape) -> _Verdict:
+        verdict = self.verdicts.get(shape)
+        if verdict is None:
+            verdict = self.verdicts[shape] = self._judge(shape)
+        return verdict
 
-    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
-        if not candidates.any():
-            return OK, candidates
-        if self._refusal is not None:
-            return self._refusal, candidates
-        snapshot = clusters_of(context.snapshot)
-        column = snapshot.codes(cells.TAINTS)
-        shapes = column.items()
-        if len(self._verdicts) > 2 * len(shapes) + SPARE_VERDICTS:
-            self._verdicts.clear()
-        untolerated: list[int] = []
-        timed: list[int] = []
-        if_new = False
-        for value, code in shapes:
-            shape = cast("Shape", value)
-            verdict = self._verdicts.get(shape)
-            if verdict is None:
-                verdict = self._verdicts[shape] = self._judge(shape)
-            if_new = if_new or verdict.if_new
-            if not verdict.tolerated:
-                untolerated.append(code)
-            elif verdict.timed:
-                timed.append(code)
-        passed = candidates
-        if untolerated:
-            passed = passed & ~column.bitmap_of(untolerated)
-        if timed:
-            passed = passed & ~self._late(context, candidates & column.bitmap_of(timed))
-        if if_new and passed is not candidates:
-            for row in snapshot.held(self._owner).tolist():
-                if bitmap.test(candidates, row) and not bitmap.test(passed, row):
-                    bitmap.put(passed, row, not self.filter(context, row).rejects)
-        return OK, passed
-
-    @property
-    def remembered(self) -> int:
-        """Number of cached verdicts."""
-        return len(self._verdicts)
-
-    def wake(self, context: Context, /) -> Micros | None:
-        """Return when the first toleration that keeps a cluster in the decision expires."""
-        if not self._timed:
-            return None
-        soonest: Micros | None = None
-        snapshot = clusters_of(context.snapshot)
-        for row in snapshot.held(self._owner).tolist():
-            deadlines = self._deadlines(snapshot.cluster(row), decided=True, now=context.now)
-            if deadlines:
-                soonest = min(deadlines) if soonest is None else min(soonest, *deadlines)
-        return soonest
-
-    def reads(self, _context: Context, /) -> Reads:
-        return Reads(cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *self._owner)}))
-
-    def until(self, context: Context, rows: Rows, /) -> Micros:
-        if not self._timed or self._refusal is not None:
-            return NEVER_CHANGES
-        snapshot = clusters_of(context.snapshot)
-        tainted = rows[
-            snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
-        ]
-        soonest = NEVER_CHANGES
-        held = snapshot.decisions.counted(self._owner)
-        for row in tainted.tolist():
-            cluster = snapshot.cluster(row)
-            deadlines = self._deadlines(cluster, decided=cluster.metadata.name in held, now=context.now)
-            soonest = min(soonest, *deadlines) if deadlines else soonest
-        return soonest
+    def forget_unused(self, shapes: int) -> None:
+        """Limit the cached verdicts, where clusters have so many shapes."""
+        if len(self.verdicts) > 2 * shapes + SPARE_VERDICTS:
+            self.verdicts.clear()
 
     def _judge(self, shape: Shape) -> _Verdict:
         tolerated, timed, if_new = True, False, False
@@ -155,7 +83,7 @@ class TaintToleration(Timeless):
             if effect == PREFER_NO_SELECT:
                 continue
             if_new = if_new or effect == NO_SELECT_IF_NEW
-            for each in self._tolerations:
+            for each in self.tolerations:
                 if matches(each, key, value, effect):
                     timed = timed or each.tolerationSeconds is not None
                     break
@@ -163,29 +91,19 @@ class TaintToleration(Timeless):
                 tolerated = False
         return _VERDICTS[tolerated, timed and tolerated, if_new]
 
-    def _late(self, context: Context, candidates: Bits) -> Bits:
-        """Return the rows with a relevant expired toleration."""
-        snapshot = clusters_of(context.snapshot)
-        late = [
-            row
-            for row in bitmap.rows_of(candidates).tolist()
-            if not all(self._tolerates(taint, now=context.now) for taint in snapshot.cluster(row).spec.taints)
-        ]
-        return bitmap.from_rows(np.array(late, dtype=np.int64), snapshot.capacity)
-
-    def _tolerates(self, taint: Taint, *, now: Micros) -> bool:
+    def tolerates(self, taint: Taint, *, now: Micros) -> bool:
         """Return whether the taint is tolerated on a cluster that is not in the decision."""
         return taint.effect == PREFER_NO_SELECT or any(
             (each.tolerationSeconds is None or now < _deadline(taint, each.tolerationSeconds))
             and matches(each, taint.key, taint.value, taint.effect)
-            for each in self._tolerations
+            for each in self.tolerations
         )
 
-    def _objection(self, taint: Taint, *, decided: bool, now: Micros) -> str | None:
+    def objection(self, taint: Taint, *, decided: bool, now: Micros) -> str | None:
         if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
             return None
         expired: Toleration | None = None
-        for each in self._tolerations:
+        for each in self.tolerations:
             if not matches(each, taint.key, taint.value, taint.effect):
                 continue
             if each.tolerationSeconds is None or now < _deadline(taint, each.tolerationSeconds):
@@ -197,13 +115,13 @@ class TaintToleration(Timeless):
             )
         return UNTOLERATED.format(taint=describe(taint))
 
-    def _deadlines(self, cluster: ManagedCluster, *, decided: bool, now: Micros) -> list[Micros]:
+    def deadlines(self, cluster: ManagedCluster, *, decided: bool, now: Micros) -> list[Micros]:
         """Return the expiries of the used tolerations; empty if the cluster is not tolerated or nothing expires."""
         deadlines: list[Micros] = []
         for taint in cluster.spec.taints:
             if taint.effect == PREFER_NO_SELECT or (taint.effect == NO_SELECT_IF_NEW and decided):
                 continue
-            for each in self._tolerations:
+            for each in self.tolerations:
                 if not matches(each, taint.key, taint.value, taint.effect):
                     continue
                 if each.tolerationSeconds is None:
@@ -215,6 +133,101 @@ class TaintToleration(Timeless):
             else:
                 return []
         return deadlines
+
+
+class TaintToleration(Timeless):
+    name = NAME
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        asked = placement_of(context).derive(PlacementTolerations)
+        if asked.refusal is not None:
+            return asked.refusal
+        snapshot = clusters_of(context.snapshot)
+        cluster = snapshot.cluster(row)
+        taints = cluster.spec.taints
+        if not taints:
+            return OK
+        decided = cluster.metadata.name in snapshot.decisions.counted(asked.owner)
+        for taint in taints:
+            reason = asked.objection(taint, decided=decided, now=context.now)
+            if reason is not None:
+                return unschedulable(reason, plugin=NAME)
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        if not candidates.any():
+            return OK, candidates
+        asked = placement_of(context).derive(PlacementTolerations)
+        if asked.refusal is not None:
+            return asked.refusal, candidates
+        snapshot = clusters_of(context.snapshot)
+        column = snapshot.codes(cells.TAINTS)
+        shapes = column.items()
+        asked.forget_unused(len(shapes))
+        untolerated: list[int] = []
+        timed: list[int] = []
+        if_new = False
+        for value, code in shapes:
+            verdict = asked.judge(cast("Shape", value))
+            if_new = if_new or verdict.if_new
+            if not verdict.tolerated:
+                untolerated.append(code)
+            elif verdict.timed:
+                timed.append(code)
+        passed = candidates
+        if untolerated:
+            passed = passed & ~column.bitmap_of(untolerated)
+        if timed:
+            passed = passed & ~_late(context, asked, candidates & column.bitmap_of(timed))
+        if if_new and passed is not candidates:
+            for row in snapshot.held(asked.owner).tolist():
+                if bitmap.test(candidates, row) and not bitmap.test(passed, row):
+                    bitmap.put(passed, row, not self.filter(context, row).rejects)
+        return OK, passed
+
+    def wake(self, context: Context, /) -> Micros | None:
+        """Return when the first toleration that keeps a cluster in the decision expires."""
+        asked = placement_of(context).derive(PlacementTolerations)
+        if not asked.timed:
+            return None
+        soonest: Micros | None = None
+        snapshot = clusters_of(context.snapshot)
+        for row in snapshot.held(asked.owner).tolist():
+            deadlines = asked.deadlines(snapshot.cluster(row), decided=True, now=context.now)
+            if deadlines:
+                soonest = min(deadlines) if soonest is None else min(soonest, *deadlines)
+        return soonest
+
+    def reads(self, context: Context, /) -> Reads:
+        owner = placement_of(context).owner
+        return Reads(cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *owner)}))
+
+    def until(self, context: Context, rows: Rows, /) -> Micros:
+        asked = placement_of(context).derive(PlacementTolerations)
+        if not asked.timed or asked.refusal is not None:
+            return NEVER_CHANGES
+        snapshot = clusters_of(context.snapshot)
+        tainted = rows[
+            snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
+        ]
+        soonest = NEVER_CHANGES
+        held = snapshot.decisions.counted(asked.owner)
+        for row in tainted.tolist():
+            cluster = snapshot.cluster(row)
+            deadlines = asked.deadlines(cluster, decided=cluster.metadata.name in held, now=context.now)
+            soonest = min(soonest, *deadlines) if deadlines else soonest
+        return soonest
+
+
+def _late(context: Context, asked: PlacementTolerations, candidates: Bits) -> Bits:
+    """Return the rows with a relevant expired toleration."""
+    snapshot = clusters_of(context.snapshot)
+    late = [
+        row
+        for row in bitmap.rows_of(candidates).tolist()
+        if not all(asked.tolerates(taint, now=context.now) for taint in snapshot.cluster(row).spec.taints)
+    ]
+    return bitmap.from_rows(np.array(late, dtype=np.int64), snapshot.capacity)
 
 
 def matches(toleration: Toleration, key: str, value: str, effect: str) -> bool:

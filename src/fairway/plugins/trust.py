@@ -84,6 +84,11 @@ class Trust:
     """Change of scores, by (resource, score), that one decision is expected to cause."""
     faults: tuple[Fault, ...] = ()
 
+    @property
+    def excludes(self) -> bool:
+        """Whether a cluster without a valid score may be excluded."""
+        return self.default is Missing.EXCLUDE or Missing.EXCLUDE in self.by_score.values()
+
     def addon(self, resource: str, score: str) -> Missing:
         return self.by_score.get(f"{resource}/{score}", self.default)
 

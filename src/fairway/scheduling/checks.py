@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairway.engine.points import Amounts, Raw, Reads, Scores
+from fairway.engine.forms import points_of
+from fairway.engine.points import Amounts, Prioritization, Raw, Reads, Scores, Weighted
 from fairway.engine.status import Status
 from fairway.fleet.bitmap import Bits, Mask, Rows
 
@@ -145,6 +146,22 @@ def check_type(result: object, kind: Any, expected: str) -> Any:
 
 def check_reads(result: object) -> Reads:
     found: Reads = check_type(result, Reads, "Reads")
+    return found
+
+
+def check_prioritization(result: object) -> Prioritization:
+    found: Prioritization = check_type(result, Prioritization, "a Prioritization")
+    for each in found.scores:
+        if (
+            not isinstance(each, Weighted)
+            or not isinstance(each.weight, int)
+            or not isinstance(each.missing, int)
+        ):
+            raise Nonsense(each, "Weighted plugins with whole weights")
+        if "Score" not in points_of(type(each.plugin)):
+            raise Nonsense(each.plugin, "Score plugins")
+    if not isinstance(found.refusal, Status | None):
+        raise Nonsense(found.refusal, "a Status, or None")
     return found
 
 

@@ -22,6 +22,7 @@ MULTI_POINT: Final = "multiPoint"
 POINT_FIELDS: Final[Mapping[str, str]] = {
     "preEnqueue": "PreEnqueue",
     "queueSort": "QueueSort",
+    "prioritize": "Prioritize",
     "preFilter": "PreFilter",
     "filter": "Filter",
     "postFilter": "PostFilter",

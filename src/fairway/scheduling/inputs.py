@@ -97,7 +97,7 @@ class Inputs:
             self._copy = copy.deepcopy(workload.spec)
             self._spec = workload.spec
             self._print = _fingerprint(self._copy)
-        return replace(workload, spec=self._copy)
+        return workload.with_spec(self._copy)
 
 
 _WITH_SPEC: Final = (Context, CommitContext, Workload)

@@ -20,6 +20,7 @@ from fairway.scheduling.checks import (
     check_normalized,
     check_passed,
     check_permit,
+    check_prioritization,
     check_raw,
     check_reads,
     check_rows,
@@ -86,6 +87,7 @@ _POINTS: Final[Mapping[str, tuple[str, Callable[..., Any], Callable[..., Any] | 
     "pre_enqueue": ("PreEnqueue", _status, None),
     "gate_reads": ("PreEnqueue", lambda result, _workload: check_reads(result), lambda _workload: EVERYTHING),
     "sort_key": ("QueueSort", _sort_key, None),
+    "prioritize": ("Prioritize", lambda result, *_args: check_prioritization(result), None),
     "pre_filter": (
         "PreFilter",
         lambda result, context: check_eligible(result, live=context.snapshot.live),

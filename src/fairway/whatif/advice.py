@@ -9,9 +9,9 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
 from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.status import Code, Status
-from fairway.placement import conditions, workload
+from fairway.placement import conditions
 from fairway.placement.verdict import LABEL_LENGTH, Verdict
-from fairway.plugins import clustersets, missing_score, predicate, taints
+from fairway.plugins import clustersets, missing_score, predicate, prioritizer_policy, taints
 from fairway.plugins.addon_score import EXPIRED
 from fairway.plugins.trust import trust_of
 
@@ -130,9 +130,9 @@ def misconfigured_field(status: Status) -> str:
     if status.plugin == taints.NAME:
         return TOLERATIONS
     about_scores = (
-        workload.WRONG_MODE.split("{", 1)[0],
-        workload.COORDINATE_NEEDED,
-        workload.ADDON_NEEDED,
+        prioritizer_policy.WRONG_MODE.split("{", 1)[0],
+        prioritizer_policy.COORDINATE_NEEDED,
+        prioritizer_policy.ADDON_NEEDED,
         "incorrect builtin prioritizer",
     )
     return PRIORITIZERS if status.message.startswith(about_scores) else GROUPS

@@ -18,16 +18,16 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.trace import Trace
 from fairway.fleet.bitmap import Mask
 from fairway.fleet.column import Key as ColumnKey
-from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import clustersets, missing_score, predicate, spread, taints
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES, Allocatable
 from fairway.plugins.calculator import Calculator
-from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.clustersets import find_sets
 from fairway.plugins.expressions import Expressions
-from fairway.plugins.missing_score import AddOn, MissingScore
-from fairway.plugins.predicate import Predicate
-from fairway.plugins.spread import Spread
+from fairway.plugins.missing_score import AddOn, wanted_scores
+from fairway.plugins.placement_workload import PlacementWorkload
+from fairway.plugins.predicate import PlacementPredicates
+from fairway.plugins.spread import spread_constraints
 from fairway.plugins.taint_preference import TaintPreference
 from fairway.plugins.trust import Missing
 from fairway.whatif.edits import (
@@ -121,10 +121,7 @@ class _BarrierFinder:
         snapshot, labels = self._snapshot, self._source.metadata.labels
         bound = snapshot.bindings.get(self._workload.namespace, frozenset())
         wanted = frozenset(self._spec.clusterSets)
-        plugin = next(
-            each.plugin for each in self._outcome.plugins.pre_filters if isinstance(each.plugin, ClusterSets)
-        )
-        eligible = frozenset(plugin.found(snapshot).eligible)
+        eligible = frozenset(find_sets(snapshot, self._workload.namespace, wanted).eligible)
         mine = [
             name
             for name, each in sorted(snapshot.sets.items())
@@ -148,10 +145,8 @@ class _BarrierFinder:
 
     def predicates(self) -> Iterator[Edit]:
         """Yield edits for the first mismatch of each predicate."""
-        plugin = next(
-            each.plugin for each in self._outcome.plugins.filters if isinstance(each.plugin, Predicate)
-        )
-        for source, compiled in zip(self._spec.predicates, plugin.compiled, strict=True):
+        found = self._workload.derive(PlacementPredicates).compiled
+        for source, compiled in zip(self._spec.predicates, found, strict=True):
             if not compiled.labels.matches(self._source.metadata.labels):
                 yield from self._selected_by(compiled.labels, cells.LABEL)
             elif not compiled.claims.matches(cells.claims_of(self._source)):
@@ -213,7 +208,7 @@ class _BarrierFinder:
 
         A cluster keeps its topology, because its location cannot be changed.
         """
-        for each in Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints:
+        for each in self._workload.derive(spread_constraints):
             codes = self._snapshot.codes(each.column)
             if codes.value(self._row):
                 continue
@@ -236,10 +231,8 @@ class _BarrierFinder:
         weights: dict[str, int] = {}
         for each in self._outcome.plugins.scores:
             weights[each.plugin.name] = weights.get(each.plugin.name, 0) + each.weight
-        plugin = next(
-            each.plugin for each in self._outcome.plugins.filters if isinstance(each.plugin, MissingScore)
-        )
-        wanted = next(each for each in plugin.wanted if each.why_not(self._outcome.context, self._row))
+        context = self._outcome.context
+        wanted = next(each for each in wanted_scores(context) if each.why_not(context, self._row))
         edit: NumericEdit
         if isinstance(wanted, AddOn):
             name = f"AddOn/{wanted.resource}/{wanted.score}"
@@ -285,7 +278,7 @@ class _BarrierFinder:
         """
         place = int(better.sum())
         rows = self._outcome.details.rows
-        constraints = Spread(constraints=self._spec.spreadPolicy.spreadConstraints).constraints
+        constraints = self._workload.derive(spread_constraints)
         if not constraints:
             return (place + 1,)
         columns = [self._snapshot.codes(each.column).codes for each in constraints]

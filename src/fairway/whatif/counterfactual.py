@@ -170,7 +170,7 @@ class _Search:
 
     def _run(self) -> Outcome:
         workload = self._world.workload(self._key)
-        return cycle.run(self._world.fleet.snapshot(), workload, workload.profile, now=self._now)
+        return cycle.run(self._world.fleet.snapshot(), workload, self._world.profile, now=self._now)
 
     def _is_selected(self, outcome: Outcome) -> bool:
         row = outcome.snapshot.hosts.row_of[self._cluster]

@@ -8,13 +8,14 @@ from fairway.api.decision import PlacementDecision, PlacementDecisionStatus
 from fairway.api.placement import Placement
 from fairway.clusters import Fleet
 from fairway.clusters import objects as fleet_objects
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import Micros, from_micros
-from fairway.placement import verdict
+from fairway.placement import default_profile, verdict
 from fairway.placement.debits import rebuild_debits
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, make_plan, owner_of
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owners_of
 from fairway.placement.verdict import Verdict
-from fairway.placement.workload import PlacementWorkload
+from fairway.plugins.placement_workload import PlacementWorkload
 
 Key = tuple[str, str]
 """(namespace, name)"""
@@ -23,8 +24,9 @@ Key = tuple[str, str]
 class World:
     """A fleet with its placements and decisions. Objects have no versions and are not validated."""
 
-    def __init__(self, objects: Iterable[object] = ()) -> None:
+    def __init__(self, objects: Iterable[object] = (), *, profile: Profile | None = None) -> None:
         self.fleet = Fleet()
+        self.profile = profile or default_profile()
         self.placements: dict[Key, Placement] = {}
         self._decisions: dict[str, dict[str, PlacementDecision]] = {}
         """By namespace, then name."""
@@ -69,7 +71,7 @@ class World:
         """Decide a placement without writing."""
         workload = self.workload(key)
         self._rebuild_debits(now)
-        return verdict.reach(self.fleet.snapshot(), workload, now=now)
+        return verdict.reach(self.fleet.snapshot(), workload, self.profile, now=now)
 
     def _rebuild_debits(self, now: Micros) -> None:
         if self._debited:

@@ -10,7 +10,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.api.selector import LabelSelector, LabelSelectorRequirement
 from fairway.controllers.manager import Manager
 from fairway.kube import PLACEMENTS, Invalid
-from fairway.placement.workload import MOST_PRIORITIZERS
+from fairway.plugins.prioritizer_policy import MOST_PRIORITIZERS
 from fairway.plugins.work_budget import EXPRESSION_WORK, FLEET_WORK, shortened
 from fairway.testing import builders
 

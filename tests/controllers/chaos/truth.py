@@ -60,7 +60,7 @@ def found_in(objects: Sequence[Any], *, now: datetime) -> Iterator[str]:
         if not world.workload(key).idle:
             own = {each.metadata.name: each for each in decisions if _is_of(key, each)}
             verdict = world.look(key, now=to_micros(now))
-            balanced = any(each.plugin.name == BALANCE for each in world.workload(key).profile.scores)
+            balanced = any(each.plugin.name == BALANCE for each in verdict.outcome.plugins.scores)
             for text in _wrong(placement, verdict, own, balanced=balanced):
                 yield f"placement {'/'.join(key)}: {text}"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fairway.controllers.placement.record import InflightWrite, PlacementRecord
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload
 from fairway.testing import builders
 
 

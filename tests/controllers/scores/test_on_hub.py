@@ -27,7 +27,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import EVENTS, Api
 from fairway.observe.meters import Meters
-from fairway.placement.workload import BUILT_INS
+from fairway.plugins.prioritizer_policy import BUILT_INS
 from rigs.waiting import fresh, gone, until
 
 RESOURCE = "usage"

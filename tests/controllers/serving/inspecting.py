@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fairway.api.placement import Placement
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
-from fairway.placement.workload import PlacementWorkload
+from fairway.placement import PlacementWorkload, default_profile
 from fairway.whatif.world import World
 
 NOW = 1_772_366_400_000_000
@@ -30,7 +30,7 @@ class Fleet:
         self.seen.append(placement)
         self._fail()
         workload = PlacementWorkload(placement)
-        return cycle.run(self.world.fleet.snapshot(), workload, workload.profile, now=NOW)
+        return cycle.run(self.world.fleet.snapshot(), workload, default_profile(), now=NOW)
 
     def _fail(self) -> None:
         if self.fault is not None:

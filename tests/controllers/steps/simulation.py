@@ -47,11 +47,11 @@ from fairway.kube import (
     TransportError,
 )
 from fairway.observe.meters import Meters
+from fairway.placement import PlacementWorkload
 from fairway.placement.reconcile_plan import KEEP, ON_MISCONFIGURATION, ReconcilePlan, rate_of
 from fairway.placement.steps import Delete, Fill
 from fairway.placement.unscored import unscored_condition
 from fairway.placement.verdict import Verdict
-from fairway.placement.workload import PlacementWorkload
 from fairway.testing import builders
 from fairway.whatif.world import World
 from rigs.fake_hub import Call, FakeHub, refused

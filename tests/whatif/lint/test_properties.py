@@ -148,9 +148,9 @@ def chosen(fleet: list[object], source: Placement) -> list[str]:
 
 def passing(fleet: list[object], *only: ClusterPredicate) -> list[str]:
     """Return the clusters that pass the Predicate filter, evaluated one by one."""
-    world = World([*fleet, placement()])
+    world = World([*fleet, placement(predicates=only)])
     context = Context(snapshot=world.fleet.snapshot(), workload=world.workload(KEY), now=NOW)
-    plugin = Predicate(predicates=only)
+    plugin = Predicate()
     rows = bitmap.rows_of(context.snapshot.live).tolist()
     return [context.snapshot.hosts.names[row] for row in rows if not plugin.filter(context, row).rejects]
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from fairway.api.placement import Placement
 from fairway.engine.dependencies import Dependencies
-from fairway.placement.workload import PlacementWorkload
+from fairway.plugins.placement_workload import PlacementWorkload
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from fairway.controllers.placement.queue import Owner as Key
 from fairway.controllers.placement.state import PlacementState
 from fairway.engine.outcome import Outcome
 from fairway.kube import Clock
-from fairway.placement.workload import PlacementWorkload
+from fairway.plugins.placement_workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)

@@ -31,6 +31,7 @@ from fairway.engine.dependencies import Event
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import to_micros
 from fairway.fleet.journal import NOTHING, Change
 from fairway.kube import (
@@ -49,11 +50,11 @@ from fairway.kube import (
     Updated,
 )
 from fairway.observe.meters import Meters
-from fairway.placement import verdict
+from fairway.placement import default_profile, verdict
 from fairway.placement.debits import rebuild_debits
 from fairway.placement.dependencies import dependencies_of
 from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
-from fairway.placement.workload import PlacementWorkload
+from fairway.plugins.placement_workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
 log: Final = logging.getLogger(__name__)
@@ -77,10 +78,12 @@ class PlacementState:
         queue: PlacementQueue,
         *,
         meters: Meters,
+        profile: Profile | None = None,
         shard: Shard | None = None,
         lost: Callable[[Owner], None] = lambda _: None,
     ) -> None:
         self.fleet = Fleet()
+        self.profile = profile or default_profile()
         self.records: dict[Owner, PlacementRecord] = {}
         self._queue, self._lost_one = queue, lost
         self._meters = meters
@@ -285,7 +288,7 @@ class PlacementState:
         placement, workload = record.placement, record.workload
         workload.pace.allow(work, overdraws=False)
         began, followed = time.perf_counter(), self._memory.followed
-        outcome = self._memory.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+        outcome = self._memory.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         if not on:
@@ -327,7 +330,7 @@ class PlacementState:
         workload = record.workload
         workload.pace.allow(work)
         try:
-            cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+            cycle.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
         except Paused:
             return False
         return True
@@ -335,7 +338,7 @@ class PlacementState:
     def inspect(self, workload: PlacementWorkload, *, now: datetime, work: int | None = None) -> Outcome:
         """Run a cycle for any placement, without changing anything. Raises Paused like ``look``."""
         workload.pace.allow(work)
-        return cycle.run(self.fleet.snapshot(), workload, workload.profile, now=to_micros(now))
+        return cycle.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
 
     def find(self, namespace: str, name: str) -> Placement | None:
         record = self.records.get((namespace, name))

@@ -52,7 +52,7 @@ from fairway.kube import (
     Updated,
 )
 from fairway.observe.meters import Meters
-from fairway.placement.workload import built_in_named_like
+from fairway.plugins.prioritizer_policy import built_in_named_like
 
 log: Final = logging.getLogger(__name__)
 

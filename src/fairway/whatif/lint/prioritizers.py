@@ -18,9 +18,15 @@ from fairway.api.placement import (
 from fairway.api.selector import quote
 from fairway.clusters import cells
 from fairway.fleet import bitmap
-from fairway.placement.workload import ADDON_NEEDED, BUILT_INS, COORDINATE_NEEDED, DEFAULTS, WRONG_MODE
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import RATIOS, UNKNOWN
+from fairway.plugins.prioritizer_policy import (
+    ADDON_NEEDED,
+    BUILT_INS,
+    COORDINATE_NEEDED,
+    DEFAULTS,
+    WRONG_MODE,
+)
 from fairway.plugins.spread import NAME as SPREAD
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE

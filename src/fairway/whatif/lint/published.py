@@ -11,8 +11,8 @@ from fairway.api.score import AddOnPlacementScore, managed_cluster_score_name
 from fairway.api.selector import quote
 from fairway.clusters.scores import calculator_of, expiry
 from fairway.fleet.instant import SECOND, Micros, from_micros
-from fairway.placement.workload import built_in_named_like
 from fairway.plugins.calculator import HIGHEST, LOWEST
+from fairway.plugins.prioritizer_policy import built_in_named_like
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some

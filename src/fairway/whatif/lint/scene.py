@@ -19,8 +19,8 @@ from fairway.engine.points import Context
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.instant import Micros
-from fairway.placement.workload import PlacementWorkload
 from fairway.plugins import missing_score, predicate
+from fairway.plugins.placement_workload import PlacementWorkload
 from fairway.whatif.world import World
 
 _Object = TypeVar("_Object")
@@ -81,8 +81,7 @@ class Scene:
 
     def _drain(self, placement: Placement) -> Pool:
         context = self.context(placement)
-        profile = self.workload(placement).profile
-        status, eligible, plugins = cycle.pre_filter(context, profile)
+        status, eligible, plugins = cycle.pre_filter(context, self.world.profile)
         if status.aborts:
             eligible = self.snapshot.none()
         matching = candidates = survivors = eligible

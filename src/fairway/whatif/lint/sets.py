@@ -9,7 +9,7 @@ from fairway.api.placement import Placement
 from fairway.api.selector import quote
 from fairway.clusters import cells
 from fairway.fleet import bitmap, selection
-from fairway.plugins.clustersets import ClusterSets
+from fairway.plugins.clustersets import find_sets
 from fairway.whatif.lint.finding import Finding, error, info, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -72,7 +72,7 @@ def check(scene: Scene) -> Iterator[Finding]:
 def _placement(scene: Scene, placement: Placement) -> Iterator[Finding]:
     namespace = placement.metadata.namespace
     wanted = placement.spec.clusterSets
-    found = ClusterSets(namespace=namespace, wanted=wanted).found(scene.snapshot)
+    found = find_sets(scene.snapshot, namespace, wanted)
     if not found.bound:
         yield NO_BINDING.at(
             placement,

@@ -7,7 +7,7 @@ from fairway.api.placement import Placement
 from fairway.api.selector import quote
 from fairway.engine import cycle
 from fairway.fleet import bitmap
-from fairway.plugins.spread import Spread
+from fairway.plugins.spread import is_hard, spread_constraints
 from fairway.whatif.lint.finding import Finding, warning
 from fairway.whatif.lint.scene import Scene
 from fairway.whatif.lint.words import count, guess, some
@@ -36,7 +36,7 @@ def _keys(scene: Scene, placement: Placement) -> Iterator[Finding]:
     matching = scene.pool(placement).matching
     if not bitmap.any_of(matching):
         return
-    for at, each in enumerate(Spread(constraints=placement.spec.spreadPolicy.spreadConstraints).constraints):
+    for at, each in enumerate(scene.workload(placement).derive(spread_constraints)):
         if bitmap.any_of(matching & ~scene.snapshot.codes(each.column).bitmap(0)):
             continue
         effect = "no cluster can be selected" if each.hard else "the constraint spreads nothing"
@@ -50,11 +50,10 @@ def _keys(scene: Scene, placement: Placement) -> Iterator[Finding]:
 
 def _room(scene: Scene, placement: Placement) -> Iterator[Finding]:
     workload = scene.workload(placement)
-    spread = Spread(constraints=placement.spec.spreadPolicy.spreadConstraints)
     pool = scene.pool(placement)
-    if not spread.hard or not bitmap.any_of(pool.surviving):
+    if not is_hard(workload.derive(spread_constraints)) or not bitmap.any_of(pool.surviving):
         return
-    outcome = cycle.run(scene.snapshot, workload, workload.profile, now=scene.now)
+    outcome = cycle.run(scene.snapshot, workload, scene.world.profile, now=scene.now)
     if outcome.status.aborts:
         return
     possible = len(outcome.details.rows)

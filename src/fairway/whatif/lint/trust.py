@@ -1,6 +1,6 @@
 """Score annotations without effect, and expressions that trust expired or missing scores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from fairway.api.placement import Placement
@@ -9,6 +9,7 @@ from fairway.cel import CompileError
 from fairway.cel.parser import parse
 from fairway.cel.source import Source
 from fairway.cel.syntax import Call, Comprehension, Expr, Literal, Select, children
+from fairway.engine.forms import ScoreCalls
 from fairway.fleet import bitmap
 from fairway.plugins import trust
 from fairway.plugins.addon_score import AddOnScore
@@ -66,9 +67,10 @@ def _expressions(placement: Placement) -> Iterator[tuple[str, str]]:
 def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
     workload = scene.workload(placement)
     said, path = workload.trust, f"metadata.annotations[{MISSING_SCORE}]"
-    if workload.profile.refusal is not None:
+    scores, refusal = scene.world.profile.prioritize(scene.context(placement))
+    if refusal is not None:
         return
-    weighed = set(_weighed(scene, placement))
+    weighed = set(_weighed(scores))
     for name in sorted(set(said.by_score) - {each if "/" in each else each.lower() for each in weighed}):
         yield MISSING_UNUSED.at(
             placement,
@@ -87,11 +89,14 @@ def _missing(scene: Scene, placement: Placement) -> Iterator[Finding]:
 
 def _debits(scene: Scene, placement: Placement) -> Iterator[Finding]:
     workload = scene.workload(placement)
-    if not workload.trust.debits or workload.profile.refusal is not None:
+    if not workload.trust.debits:
+        return
+    scores, refusal = scene.world.profile.prioritize(scene.context(placement))
+    if refusal is not None:
         return
     path = f"metadata.annotations[{SCORE_DEBITS}]"
     weights: dict[str, int] = {}
-    for each in workload.profile.scores:
+    for each in scores:
         if isinstance(each.plugin, AddOnScore):
             name = f"{each.plugin.resource}/{each.plugin.score_name}"
             weights[name] = weights.get(name, 0) + each.weight
@@ -113,8 +118,8 @@ def _debits(scene: Scene, placement: Placement) -> Iterator[Finding]:
             )
 
 
-def _weighed(scene: Scene, placement: Placement) -> Iterator[str]:
-    for each in scene.workload(placement).profile.scores:
+def _weighed(scores: Iterable[ScoreCalls]) -> Iterator[str]:
+    for each in scores:
         if isinstance(each.plugin, AddOnScore):
             yield f"{each.plugin.resource}/{each.plugin.score_name}"
         elif isinstance(each.plugin, Calculator):
