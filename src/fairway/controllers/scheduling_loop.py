@@ -75,6 +75,10 @@ class SchedulingLoop:
     def put(self, workload: Workload[Any]) -> None:
         self._changed(self._scheduler.put(workload, now=self._now()))
 
+    def adopt(self, workload: Workload[Any], hosts: tuple[HostKey, ...]) -> None:
+        """Add a workload that an earlier leader reserved these hosts for."""
+        self._changed(self._scheduler.adopt(workload, hosts, now=self._now()))
+
     def delete(self, key: WorkloadKey) -> None:
         self._changed(self._scheduler.delete(key, now=self._now()))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
-from fairway.engine.commit import LATE_BIND, CommitMachine, CommitPlugins, perform
+from fairway.engine.commit import LATE_BIND, CommitMachine, CommitPlugins, Phase, perform
 from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, Nominate
 from fairway.engine.dependencies import Event
 from fairway.engine.fault import Fault, raised
@@ -19,9 +19,10 @@ from fairway.engine.outcome import Outcome
 from fairway.engine.points import NOMINATION, CommitContext, Nomination, PreEnqueue, QueueSort, Reads
 from fairway.engine.profile import Profile
 from fairway.engine.queue import FLUSH_AFTER, Backoff, Rejection, SchedulingQueue, rejections_of
+from fairway.engine.queue.heap import Heap
 from fairway.engine.status import Code
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
-from fairway.fleet.instant import Micros
+from fairway.fleet.instant import SECOND, Micros
 from fairway.fleet.snapshot import Snapshot
 
 UNKNOWN_PROFILE: Final = "profile {name!r} does not exist; write one of {known}"
@@ -29,7 +30,10 @@ SEVERAL_SORTS: Final = (
     "profiles {profiles} have different QueueSort plugins, and a queue has one order: "
     "enable the same one in each"
 )
+STILL_RUNNING: Final = "PostBind of the last attempt is still running"
 MOST_FAULTS: Final = 1000
+STALE_FOR: Final[Micros] = 60 * SECOND
+"""How long the watch may show a workload as it was before this scheduler bound it."""
 
 
 class Scheduler:
@@ -56,8 +60,10 @@ class Scheduler:
         }
         self._profile_name, self._host_key = profile_name, host_key
         self._committing: dict[WorkloadKey, CommitMachine] = {}
-        self._unobserved: set[WorkloadKey] = set()
-        """Bound by this scheduler, while the watch may still show them without a host."""
+        self._unobserved: dict[WorkloadKey, Workload[Any] | None] = {}
+        """Bound by this scheduler, but not observed yet, with the newest update since: probably an older version."""
+        self._stale_until: Heap[WorkloadKey] = Heap()
+        """When such an update counts as true: the workload lost its host before it was observed."""
         self._memory = AlikeMemory()
         self._faults: deque[Fault] = deque(maxlen=MOST_FAULTS)
         sort = _common_sort(self._profiles.values())
@@ -70,11 +76,13 @@ class Scheduler:
     def put(self, workload: Workload[Any], *, now: Micros) -> list[ForCaller]:
         """Add or update a workload that is not bound.
 
-        If it changed while its commit waits, or was recreated, the commit is abandoned. A workload that this scheduler
-        bound is ignored until ``observed`` or ``delete``: the watch shows an older version.
+        If it changed while its commit waits, or was recreated, the commit is abandoned. An update of a workload that
+        this scheduler bound has no effect for a minute, unless ``observed`` comes before: the watch shows an older
+        version.
         """
         key = workload.key
         if key in self._unobserved:
+            self._unobserved[key] = workload
             return []
         current = self.queue.find_key(key.namespace, key.name)
         rest: list[ForCaller] = []
@@ -87,9 +95,24 @@ class Scheduler:
             rest += self._perform(key, machine.abandon(key), now=now)
         return rest
 
+    def adopt(self, workload: Workload[Any], hosts: tuple[HostKey, ...], *, now: Micros) -> list[ForCaller]:
+        """Add a workload that is not bound, but that an earlier leader reserved these hosts for.
+
+        Its Bind may be under way, so that its place is kept until the hub shows the result, or the request can no
+        longer take effect. The reservations must be in the ledger already.
+        """
+        profile, key = self._profile(workload), workload.key
+        self.queue.put(workload, now=now)
+        if isinstance(profile, Rejection):
+            return []  # the room stays reserved until the profile exists again
+        self.queue.pop(now=now, key=key)
+        machine = self._committing[key] = self._machines[profile.name]
+        context = CommitContext(workload=workload, hosts=hosts, started=now)
+        return self._perform(key, machine.adopt(context, now=now), now=now)
+
     def delete(self, key: WorkloadKey, *, now: Micros) -> list[ForCaller]:
         """Forget a deleted workload. What it had reserved is free again at once."""
-        self._unobserved.discard(key)
+        self._observe(key)
         machine = self._committing.get(key)
         rest = [] if machine is None else self._perform(key, machine.delete(key), now=now)
         self.queue.delete(key)
@@ -119,7 +142,7 @@ class Scheduler:
             return None
         key = workload.key
         if key in self._committing:
-            self.queue.done(key)
+            self._hold(key, now=now)
             return None, []
         profile = self._profile(workload)
         if isinstance(profile, Rejection):
@@ -139,6 +162,14 @@ class Scheduler:
         else:
             self.queue.fail(key, f"{outcome.status.plugin}: {outcome.status.message}", now=now)
         return outcome, self._nominations(workload, outcome)
+
+    def _hold(self, key: WorkloadKey, *, now: Micros) -> None:
+        """Keep a workload out of the queue while it is being committed."""
+        commit = self._committing[key].find(key)
+        if commit is not None and commit.phase is Phase.POST_BIND:
+            self.queue.fail(key, STILL_RUNNING, now=now)
+        else:
+            self.queue.bind(key)
 
     def preview(self, workload: Workload[Any], snapshot: Snapshot[Any], *, now: Micros) -> Outcome | None:
         """Return what a cycle of this workload would decide, and change nothing; None if its profile does not exist."""
@@ -199,7 +230,7 @@ class Scheduler:
 
     def observed(self, key: WorkloadKey, hosts: tuple[HostKey, ...], *, now: Micros) -> list[ForCaller]:
         """Report that the hub shows the workload as bound."""
-        self._unobserved.discard(key)
+        self._observe(key)
         if key not in self._committing:
             self.queue.done(key)
             return []
@@ -217,6 +248,11 @@ class Scheduler:
     def advance(self, *, now: Micros) -> list[ForCaller]:
         """End the waits and back-offs that are over."""
         rest: list[ForCaller] = []
+        while (first := self._stale_until.peek()) is not None and first[0][0] <= now:
+            workload = self._unobserved.pop(first[1])
+            self._stale_until.pop()
+            if workload is not None:
+                rest += self.put(workload, now=now)
         for machine in self._machines.values():
             rest += perform(self.queue, machine.advance(now=now), now=now)
         self._forget_ended()
@@ -224,7 +260,12 @@ class Scheduler:
         return rest
 
     def next_deadline(self) -> Micros | None:
-        deadlines = [self.queue.next_deadline(), *(each.next_deadline() for each in self._machines.values())]
+        stale = self._stale_until.peek()
+        deadlines = [
+            None if stale is None else stale[0][0],
+            self.queue.next_deadline(),
+            *(each.next_deadline() for each in self._machines.values()),
+        ]
         return min((each for each in deadlines if each is not None), default=None)
 
     def take_faults(self) -> list[Fault]:
@@ -245,8 +286,14 @@ class Scheduler:
         machine = self._committing[key]
         if not machine.assumed(key):
             del self._committing[key]
-        self._unobserved.update(each.key for each in instructions if isinstance(each, Bound))
+        if any(isinstance(each, Bound) for each in instructions):
+            self._unobserved[key] = None
+            self._stale_until.push(key, (now + STALE_FOR,))
         return perform(self.queue, instructions, now=now)
+
+    def _observe(self, key: WorkloadKey) -> None:
+        self._unobserved.pop(key, None)
+        self._stale_until.discard(key)
 
     def _forget_ended(self) -> None:
         for key in [key for key, machine in self._committing.items() if not machine.assumed(key)]:

@@ -35,7 +35,7 @@ LATE_BIND: Final[Micros] = 60 * SECOND
 """How long a Bind request whose reply was lost may still take effect: kube-apiserver ends requests after this time."""
 
 TIMED_OUT: Final = "timed out after waiting {seconds} seconds"
-NOT_BOUND: Final = "the hub does not show the workload as bound after {plugin} raised"
+NOT_BOUND: Final = "the hub does not show the workload as bound by {plugin}"
 ALL_SKIPPED: Final = "every Bind plugin skipped the workload"
 ALREADY_STARTED: Final = "{key} is already being committed"
 
@@ -133,6 +133,18 @@ class CommitMachine:
             self._deadlines.push(commit.key, (min(commit.waits.values()),))
             return self._activations(commit)
         return [*self._activations(commit), *self._begin_binding(commit, now)]
+
+    def adopt(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
+        """Take over a commit of an earlier leader, whose reservation was persisted and whose Bind may be under way.
+
+        The workload is read back as after a Bind with an unknown result.
+        """
+        commit = Commit(context, since=now)
+        if commit.key in self._commits:
+            raise ValueError(ALREADY_STARTED.format(key=commit.key))
+        self._commits[commit.key] = commit
+        commit.plugin = self._plugins.binds[0].name
+        return [BeginBinding(commit.key), *self._read_back(commit)]
 
     def allow(self, key: WorkloadKey, plugin: str, *, now: Micros) -> list[Instruction]:
         """Approve on behalf of a Permit plugin; the last approval starts binding."""
