@@ -22,7 +22,7 @@ async def delete(collection: Collection, path: str = "", body: Any = None) -> tu
 
 
 @pytest.mark.parametrize("path", ["/there", ""])
-async def test_what_is_no_order_deletes_nothing(collection: Collection, path: str) -> None:
+async def test_invalid_delete_options_delete_nothing(collection: Collection, path: str) -> None:
     there = await collection.create("there")
     version = there["apiVersion"]
     scheme = 'in scheme "pkg/runtime/scheme.go:111"'
@@ -61,7 +61,7 @@ async def test_dry_run_deletes_nothing(collection: Collection, body: Any) -> Non
     assert await collection.get("there") == there
 
 
-async def test_as_many_as_asked(collection: Collection) -> None:
+async def test_deletecollection_honours_limit(collection: Collection) -> None:
     for index in range(4):
         await collection.create(f"n{index}", odd=str(index % 2))
     code, answer = await delete(collection, "?limit=1")
@@ -78,7 +78,7 @@ async def test_as_many_as_asked(collection: Collection) -> None:
     assert (await delete(collection))[1]["items"] == []
 
 
-async def test_what_is_held_stays_marked(collection: Collection) -> None:
+async def test_deletecollection_marks_objects_with_finalizers(collection: Collection) -> None:
     await collection.create("free")
     await collection.create("held")
     await collection.merge("held", {"metadata": {"finalizers": ["suite.fairway.dev/wait"]}})

@@ -22,13 +22,13 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "exchanges.jsonl.gz"
 SCRIPTS = [*COMMON_SCRIPTS, *WRITE_SCRIPTS]
 
 
-async def test_the_recording_is_of_these_scripts() -> None:
+async def test_recorded_exchanges_match_the_scripts() -> None:
     known = recorded(_lines())
     assert {script.name: len(script.calls) for script in SCRIPTS} == {k: len(v) for k, v in known.items()}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name.replace(" ", "-"))
-async def test_answers_are_those_of_kubernetes(
+async def test_responses_match_those_of_kubernetes(
     hub: Suite, script: Script, namespace: str, request: pytest.FixtureRequest
 ) -> None:
     url, trust, token = context(hub.kubeconfig)

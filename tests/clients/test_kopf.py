@@ -73,7 +73,7 @@ async def status(fleet: Collection, name: str, *keys: str) -> dict[str, Any]:
     return found
 
 
-async def test_what_is_new_is_handled(fleet: Collection, room: str) -> None:
+async def test_kopf_create_handlers_run(fleet: Collection, room: str) -> None:
     made = await fleet.create("kon-tiki")
     told = await status(fleet, "kon-tiki", "aboard", "launch")
     assert (told["launch"], told["aboard"]) == ({"papers": "papers-of-kon-tiki"}, 1)
@@ -87,7 +87,7 @@ async def test_what_is_new_is_handled(fleet: Collection, room: str) -> None:
     assert "kopf.zalando.org/last-handled-configuration" in found["metadata"]["annotations"]
 
 
-async def test_failures_are_tried_again(fleet: Collection) -> None:
+async def test_kopf_retries_failed_handlers(fleet: Collection) -> None:
     await fleet.create("raft")
     assert (await status(fleet, "raft", "attempts"))["attempts"] == 3
 
@@ -115,7 +115,7 @@ async def test_kopf_changes_are_handled(fleet: Collection) -> None:
     assert told["sailed"] == [["change", "home", "callao"]]
 
 
-async def test_deletion_is_handled_before_it_happens(fleet: Collection, room: str) -> None:
+async def test_kopf_delete_handlers_run_before_the_deletion(fleet: Collection, room: str) -> None:
     await fleet.create("kon-tiki")
     await status(fleet, "kon-tiki", "aboard", "launch")
     marked = await fleet.delete("kon-tiki")
@@ -145,7 +145,7 @@ async def test_kopf_events_and_indices(fleet: Collection, room: str) -> None:
     await until(fleet.talk, maps.path, "asked", answered)
 
 
-async def test_kinds_that_come_later(harbour: Process, talk: Talk, room: str) -> None:
+async def test_kopf_finds_crds_created_later(harbour: Process, talk: Talk, room: str) -> None:
     group = "operators.suite.fairway.dev"
     definition = {
         **custom.DEFINITION,

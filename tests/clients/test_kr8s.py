@@ -141,7 +141,7 @@ async def test_kr8s_watch(api: Any, boats: None, boat: Any) -> None:
     assert told == [("ADDED", "there"), ("ADDED", "later"), ("DELETED", "there")]
 
 
-async def test_waiting_for_a_condition(api: Any, boats: None, boat: Any) -> None:
+async def test_kr8s_waits_for_a_condition(api: Any, boats: None, boat: Any) -> None:
     made = await boat(custom.boat("kon-tiki"), api=api)
     await made.create()
     await made.patch({"status": {"phase": "ashore"}}, subresource="status")

@@ -76,7 +76,7 @@ async def test_lightkube_object_lifecycle(client: Any) -> None:
         await client.get(ConfigMap, "buoy")
 
 
-async def test_namespaces_and_the_synchronous_client(hub: Suite, room: str) -> None:
+async def test_lightkube_synchronous_client(hub: Suite, room: str) -> None:
     def act() -> list[str]:
         config = KubeConfig.from_file(str(hub.kubeconfig))
         with Client(config=config, namespace=room, timeout=PATIENT) as client:

@@ -41,7 +41,7 @@ def complete(listing: dict[str, Any]) -> bool:
     return bool(listing["metadata"] == expected)
 
 
-async def test_the_past_can_be_listed(collection: Collection) -> None:
+async def test_list_at_an_exact_resource_version(collection: Collection) -> None:
     last = await filled(collection, 3)
     await collection.delete("n1")
     await collection.label("n0", tide="high")
@@ -53,7 +53,7 @@ async def test_the_past_can_be_listed(collection: Collection) -> None:
 
 
 @pytest.mark.parametrize("match", ["&resourceVersionMatch=NotOlderThan", ""])
-async def test_what_is_newer_than_asked_will_do(collection: Collection, match: str) -> None:
+async def test_list_not_older_than_a_resource_version(collection: Collection, match: str) -> None:
     first = await collection.create("first")
     second = await collection.create("second")
     listing = await collection.listing(f"resourceVersion={version(second)}{match}")
@@ -65,7 +65,7 @@ async def test_what_is_newer_than_asked_will_do(collection: Collection, match: s
 
 
 @pytest.mark.parametrize("query", ["resourceVersion=0", "resourceVersion=0&limit=1"])
-async def test_anything_will_do(collection: Collection, query: str) -> None:
+async def test_list_at_resource_version_zero(collection: Collection, query: str) -> None:
     """Version 0 may be answered from a cache, which gives everything at once."""
     await filled(collection, 2)
     await collection.listing()  # as new as can be, and so is the cache
@@ -88,7 +88,7 @@ async def test_list_in_pages(collection: Collection) -> None:
     assert version(first) == version(second) == version(third)
 
 
-async def test_pages_of_any_size(collection: Collection) -> None:
+async def test_list_pages_of_any_size(collection: Collection) -> None:
     await filled(collection, 4)
     first = await collection.listing("limit=1")
     rest = await collection.listing(f"continue={first['metadata']['continue']}")
@@ -96,7 +96,7 @@ async def test_pages_of_any_size(collection: Collection) -> None:
     assert complete(await collection.listing("limit=4"))
 
 
-async def test_pages_show_one_moment(collection: Collection) -> None:
+async def test_list_pages_show_one_resource_version(collection: Collection) -> None:
     await filled(collection, 4)
     first = await collection.listing("limit=2")
     await collection.delete("n3")
@@ -109,7 +109,7 @@ async def test_pages_show_one_moment(collection: Collection) -> None:
     assert await collection.names() == ["n0", "n1", "n2", "n21"]
 
 
-async def test_pages_of_the_past(collection: Collection) -> None:
+async def test_list_pages_at_an_exact_resource_version(collection: Collection) -> None:
     last = await filled(collection, 3)
     await collection.delete("n2")
     query = f"resourceVersion={version(last)}&resourceVersionMatch=Exact&limit=2"
@@ -118,7 +118,7 @@ async def test_pages_of_the_past(collection: Collection) -> None:
     assert (names(first), names(rest)) == (["n0", "n1"], ["n2"])
 
 
-async def test_pages_of_selected_objects(collection: Collection) -> None:
+async def test_list_pages_with_a_selector(collection: Collection) -> None:
     for index in range(6):
         await collection.create(f"n{index}", odd=str(index % 2))
     first = await collection.listing("limit=2&labelSelector=odd%3D1")
@@ -129,7 +129,7 @@ async def test_pages_of_selected_objects(collection: Collection) -> None:
     assert complete(rest)
 
 
-async def test_pages_over_all_namespaces(collection: Collection, room: str) -> None:
+async def test_list_pages_over_all_namespaces(collection: Collection, room: str) -> None:
     for index in range(3):
         await collection.create(f"n{index}", room=room)
     everywhere = collection.path.replace(f"/namespaces/{room}", "")
@@ -144,13 +144,15 @@ async def test_pages_over_all_namespaces(collection: Collection, room: str) -> N
     ("path", "more"),
     [("/api/v1/namespaces", "&resourceVersionMatch=Exact"), (f"/apis/{custom.API_VERSION}/boats", "")],
 )
-async def test_the_future_is_not_known(boats: None, talk: Talk, path: str, more: str) -> None:
+async def test_list_at_a_future_resource_version_is_rejected(
+    boats: None, talk: Talk, path: str, more: str
+) -> None:
     code, answer = await talk.call("GET", f"{path}?resourceVersion={FUTURE}{more}")
     assert (code, answer["reason"], answer["details"]) == (504, "Timeout", TOO_LARGE)
     assert answer["message"].removeprefix(TOO_LARGE_WORDS).isdecimal()
 
 
-async def test_nor_does_a_watch_begin_there(talk: Talk) -> None:
+async def test_watch_from_a_future_resource_version_is_rejected(talk: Talk) -> None:
     query = {**INITIAL, "resourceVersion": str(FUTURE)}
     async with watching(talk, "/api/v1/namespaces", **query) as stream:
         (event,) = await stream.rest()
@@ -174,7 +176,7 @@ async def test_broken_continue_token_is_rejected(collection: Collection) -> None
     )
 
 
-async def test_a_token_has_its_own_version(collection: Collection) -> None:
+async def test_continue_token_excludes_a_resource_version(collection: Collection) -> None:
     await filled(collection, 2)
     token = (await collection.listing("limit=1"))["metadata"]["continue"]
     assert await refused(collection, f"continue={token}&resourceVersion=7") == (
@@ -197,14 +199,16 @@ async def test_watch_with_contradictory_options_is_rejected(collection: Collecti
 
 
 @pytest.mark.parametrize("number", ["abc", "-1"])
-async def test_a_watch_from_no_version(collection: Collection, number: str) -> None:
+async def test_watch_from_an_invalid_resource_version_is_rejected(
+    collection: Collection, number: str
+) -> None:
     message = (
         f'resourceVersion: Invalid value: "{number}": strconv.ParseUint: parsing "{number}": invalid syntax'
     )
     assert await refused(collection, f"watch=true&resourceVersion={number}") == (500, None, message)
 
 
-async def test_a_watch_is_never_yaml(collection: Collection) -> None:
+async def test_watch_is_not_available_as_yaml(collection: Collection) -> None:
     async with collection.talk.open(f"{collection.path}?watch=true", accept="application/yaml") as answer:
         assert answer.status == 406
         assert answer.headers["Content-Type"] == "application/yaml"

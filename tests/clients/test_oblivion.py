@@ -68,7 +68,7 @@ def altered(token: str, **parts: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(held).encode()).decode().rstrip("=")
 
 
-async def test_a_watch_from_forgotten_times_ends_with_an_error(fleet: Collection) -> None:
+async def test_watch_from_a_compacted_version_ends_with_410(fleet: Collection) -> None:
     async with watching(fleet.talk, fleet.path, resourceVersion="1") as stream:
         (event,) = await stream.rest()
     assert stream.status == 200
@@ -87,7 +87,7 @@ async def test_a_watch_from_forgotten_times_ends_with_an_error(fleet: Collection
     }
 
 
-async def test_a_list_of_forgotten_times(fleet: Collection) -> None:
+async def test_list_at_a_compacted_version_returns_410(fleet: Collection) -> None:
     code, answer = await fleet.talk.call("GET", f"{fleet.path}?resourceVersion=1&resourceVersionMatch=Exact")
     assert code == 410
     assert answer == {
@@ -101,7 +101,7 @@ async def test_a_list_of_forgotten_times(fleet: Collection) -> None:
     }
 
 
-async def test_pages_whose_moment_is_forgotten_go_on_with_what_is_there(fleet: Collection) -> None:
+async def test_expired_continue_token_offers_an_inconsistent_continuation(fleet: Collection) -> None:
     first = await fleet.listing("limit=2")
     old = altered(first["metadata"]["continue"], rv=1)
     code, answer = await fleet.talk.call("GET", f"{fleet.path}?limit=2&continue={old}")

@@ -49,7 +49,7 @@ def leases(api: Any) -> Any:
     return client.CoordinationV1Api(api)
 
 
-def test_one_leads_and_another_takes_over(api: Any, leases: Any, room: str) -> None:
+def test_official_leader_election_hands_over(api: Any, leases: Any, room: str) -> None:
     first = Candidate(api, namespace=room, name="first").start()
     assert first.leads.wait(DEADLINE)
     lease = leases.read_namespaced_lease("helm", room)

@@ -67,7 +67,7 @@ def test_official_machines_kubelet_reports(core: Any, room: str) -> None:
     assert [p.metadata.name for p in running] == ["p"]
 
 
-def test_a_bound_pod_is_deleted_gracefully(core: Any, room: str) -> None:
+def test_bound_pod_is_deleted_gracefully(core: Any, room: str) -> None:
     core.create_namespaced_pod(room, pod("p"))
     bind(core, room, "p", "node-1")
     asked = datetime.now(UTC)
@@ -81,7 +81,7 @@ def test_a_bound_pod_is_deleted_gracefully(core: Any, room: str) -> None:
         core.read_namespaced_pod("p", room)
 
 
-def test_pods_cannot_be_rewritten(core: Any, room: str) -> None:
+def test_pod_spec_is_immutable(core: Any, room: str) -> None:
     core.create_namespaced_pod(room, pod("p"))
     with pytest.raises(client.ApiException, match="pod updates may not change fields other than") as caught:
         core.patch_namespaced_pod("p", room, {"spec": {"hostNetwork": True}}, _content_type=MERGE)

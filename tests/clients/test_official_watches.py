@@ -34,7 +34,7 @@ def told(core: Any, namespace: str, count: int, **query: Any) -> tuple[list[tupl
     return events, watcher.resource_version
 
 
-def test_a_stream_is_resumed(core: Any, room: str) -> None:
+def test_official_watch_is_resumed(core: Any, room: str) -> None:
     selected = {"label_selector": "sea"}
     core.create_namespaced_config_map(room, config_map("a", labels={"sea": "north"}))
     first, version = told(core, room, 1, **selected)

@@ -185,7 +185,7 @@ async def remove(collection: Collection, name: str, propagation: str) -> None:
     assert code == 200, answer
 
 
-async def test_every_namespace_gets_its_account_and_authority(
+async def test_every_namespace_gets_a_service_account_and_the_ca(
     talk: Talk, maps: Collection, room: str
 ) -> None:
     accounts = f"/api/v1/namespaces/{room}/serviceaccounts"
@@ -198,7 +198,7 @@ async def test_every_namespace_gets_its_account_and_authority(
     await until(talk, maps.path, "kube-root-ca.crt", lambda found: found["data"] == published["data"])
 
 
-async def test_a_namespace_goes_once_it_is_empty(
+async def test_terminating_namespace_is_removed_once_empty(
     talk: Talk, maps: Collection, fleet: Collection, room: str
 ) -> None:
     await maps.create("buoy")
@@ -225,7 +225,7 @@ async def test_a_namespace_goes_once_it_is_empty(
     await until_gone(talk, "/api/v1/namespaces", room)
 
 
-async def test_dependents_go_after_their_owner(maps: Collection, fleet: Collection) -> None:
+async def test_dependents_are_deleted_in_the_background(maps: Collection, fleet: Collection) -> None:
     owner = await maps.create("owner")
     await owned(maps, "child", owner)
     boat = await owned(fleet, "child", owner)
@@ -235,7 +235,7 @@ async def test_dependents_go_after_their_owner(maps: Collection, fleet: Collecti
         await until_gone(collection.talk, collection.path, name)
 
 
-async def test_dependents_go_before_their_owner(maps: Collection, fleet: Collection) -> None:
+async def test_dependents_are_deleted_in_the_foreground(maps: Collection, fleet: Collection) -> None:
     owner = await fleet.create("owner")
     await owned(maps, "child", owner)
     await maps.merge("child", {"metadata": {"finalizers": ["suite.fairway.dev/wait"]}})
@@ -247,7 +247,7 @@ async def test_dependents_go_before_their_owner(maps: Collection, fleet: Collect
     await until_gone(fleet.talk, fleet.path, "owner")
 
 
-async def test_dependents_stay_without_their_owner(maps: Collection, fleet: Collection) -> None:
+async def test_orphaned_dependents_stay(maps: Collection, fleet: Collection) -> None:
     owner = await maps.create("owner")
     await owned(fleet, "child", owner)
     await caught_up(fleet, owner)
@@ -267,7 +267,7 @@ def stray(owner: dict[str, Any]) -> dict[str, Any]:
     return {**owner, "metadata": {"name": "ghost", "uid": "00000000-0000-0000-0000-000000000000"}}
 
 
-async def test_nobody_belongs_to_an_owner_that_never_was(maps: Collection) -> None:
+async def test_dependent_of_a_nonexistent_owner_is_collected(maps: Collection) -> None:
     owner = await maps.create("owner")
     await maps.create("child")
     await owned(maps, "stray", stray(owner))
@@ -275,7 +275,7 @@ async def test_nobody_belongs_to_an_owner_that_never_was(maps: Collection) -> No
     assert await maps.get("child")
 
 
-async def test_tokens_for_secrets(bare: Bare, talk: Talk, room: str) -> None:
+async def test_token_secrets_get_tokens_from_controllers(bare: Bare, talk: Talk, room: str) -> None:
     """Signed by the controller with the hub's key, so the hub believes them."""
     await until(talk, f"/api/v1/namespaces/{room}/serviceaccounts", "default", lambda _: True)
     secrets = f"/api/v1/namespaces/{room}/secrets"
@@ -293,7 +293,9 @@ async def test_tokens_for_secrets(bare: Bare, talk: Talk, room: str) -> None:
     assert review["status"]["userInfo"]["username"] == f"system:serviceaccount:{room}:default"
 
 
-async def test_another_takes_over(managers: tuple[Process, Process], talk: Talk, room: str) -> None:
+async def test_second_controller_manager_takes_over(
+    managers: tuple[Process, Process], talk: Talk, room: str
+) -> None:
     first, _ = managers
     _, before = await talk.call("GET", f"{LEASE}/{CONTROLLER_MANAGER}")
     if first.alive:
@@ -307,7 +309,7 @@ async def test_another_takes_over(managers: tuple[Process, Process], talk: Talk,
     await until(talk, f"/api/v1/namespaces/{room}-2/serviceaccounts", "default", lambda _: True)
 
 
-async def test_simulated_machines(
+async def test_kwok_nodes_run_pods(
     bare: Bare, kube_tools: Tools, talk: Talk, namespace: str, tmp_path: Path
 ) -> None:
     node, pods = namespace, "/api/v1/namespaces/default/pods"
@@ -333,7 +335,7 @@ async def test_simulated_machines(
         assert complaints(process) == []
 
 
-async def test_workloads_roll_out(
+async def test_controller_manager_rolls_out_workloads(
     bare: Bare, kube_tools: Tools, talk: Talk, room: str, tmp_path: Path
 ) -> None:
     """Deployment, replica sets, pods, a budget: each level is another controller's, and watches the next."""
@@ -377,7 +379,7 @@ async def test_workloads_roll_out(
         assert complaints(process) == []
 
 
-def test_nothing_to_complain_about(managers: tuple[Process, Process]) -> None:
+def test_controllers_log_no_errors(managers: tuple[Process, Process]) -> None:
     """After all of the above."""
     for process in managers:
         assert complaints(process) == []

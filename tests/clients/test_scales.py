@@ -50,7 +50,7 @@ def replicas(document: dict[str, Any]) -> Any:
     return document["spec"].get("replicas", document["spec"].get("crew"))
 
 
-async def test_a_scale_is_read(scaled: tuple[Collection, dict[str, Any]]) -> None:
+async def test_scale_subresource_is_read(scaled: tuple[Collection, dict[str, Any]]) -> None:
     collection, made = scaled
     found = await collection.get("fleet/scale")
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

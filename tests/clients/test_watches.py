@@ -23,7 +23,7 @@ def collection(request: pytest.FixtureRequest, boats: None, talk: Talk, room: st
     return Collection(talk, f"/api/v1/namespaces/{room}/secrets", template)
 
 
-async def test_from_a_version_on_exactly_what_came_later(collection: Collection) -> None:
+async def test_watch_returns_exactly_the_later_changes(collection: Collection) -> None:
     first = await collection.create("first")
     second = await collection.create("second")
     async with watching(collection.talk, collection.path, resourceVersion=str(version(first))) as stream:
@@ -38,7 +38,7 @@ async def test_from_a_version_on_exactly_what_came_later(collection: Collection)
     assert versions == sorted(set(versions))
 
 
-async def test_a_deletion_tells_the_last_state_under_a_newer_version(collection: Collection) -> None:
+async def test_deletion_event_has_the_last_state_and_a_newer_version(collection: Collection) -> None:
     last = await collection.create("last", tide="low")
     async with watching(collection.talk, collection.path, resourceVersion=str(version(last))) as stream:
         await collection.delete("last")
@@ -49,7 +49,7 @@ async def test_a_deletion_tells_the_last_state_under_a_newer_version(collection:
     assert event == {"type": "DELETED", "object": last}
 
 
-async def test_a_deletion_that_waits(collection: Collection) -> None:
+async def test_watch_shows_a_deletion_blocked_by_a_finalizer(collection: Collection) -> None:
     await collection.create("there")
     held = await collection.merge("there", {"metadata": {"finalizers": ["suite.fairway.dev/wait"]}})
     async with watching(collection.talk, collection.path, resourceVersion=str(version(held))) as stream:
@@ -66,7 +66,7 @@ async def test_a_deletion_that_waits(collection: Collection) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}, {"resourceVersion": ""}, INITIAL])
-async def test_without_a_version_what_is_there_comes_first(
+async def test_watch_without_a_version_begins_with_existing_objects(
     collection: Collection, query: dict[str, str]
 ) -> None:
     there = [await collection.create(name) for name in ("b", "a")]
@@ -77,7 +77,7 @@ async def test_without_a_version_what_is_there_comes_first(
     assert events == [{"type": "ADDED", "object": each} for each in reversed(there)]
 
 
-async def test_a_bookmark_ends_what_was_there(collection: Collection) -> None:
+async def test_bookmark_ends_the_initial_events(collection: Collection) -> None:
     there = await collection.create("there")
     async with watching(collection.talk, collection.path, **WITH_BOOKMARKS) as stream:
         assert await stream.next() == {"type": "ADDED", "object": there}
@@ -93,12 +93,12 @@ async def test_a_bookmark_ends_what_was_there(collection: Collection) -> None:
     assert metadata == {"annotations": ENDS_INITIAL}
 
 
-async def test_where_nothing_is_the_bookmark_comes_at_once(collection: Collection) -> None:
+async def test_empty_watch_list_begins_with_a_bookmark(collection: Collection) -> None:
     async with watching(collection.talk, collection.path, **WITH_BOOKMARKS) as stream:
         assert (await stream.next())["object"]["metadata"]["annotations"] == ENDS_INITIAL
 
 
-async def test_what_is_there_may_be_left_out(collection: Collection) -> None:
+async def test_watch_can_omit_initial_events(collection: Collection) -> None:
     await collection.create("there")
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
     async with watching(collection.talk, collection.path, **query) as stream:
@@ -114,7 +114,7 @@ async def test_initial_events_at_least_as_new_as_asked(collection: Collection) -
         assert version((await stream.next())["object"]) >= version(there)
 
 
-async def test_a_bookmark_comes_before_the_end(collection: Collection) -> None:
+async def test_watch_ends_with_a_bookmark(collection: Collection) -> None:
     """So that whoever resumes needs to be told little, though nothing here changed for long."""
     there = await collection.create("there")
     changed = await collection.label("there", tide="low")
@@ -132,13 +132,13 @@ async def test_a_bookmark_comes_before_the_end(collection: Collection) -> None:
     assert events[-1]["object"]["metadata"].keys() == {"resourceVersion"}
 
 
-async def test_the_end_comes_when_asked_for(collection: Collection) -> None:
+async def test_watch_ends_after_its_timeout(collection: Collection) -> None:
     there = await collection.create("there")
     async with watching(collection.talk, collection.path, timeoutSeconds="1") as stream:
         assert await stream.rest() == [{"type": "ADDED", "object": there}]
 
 
-async def test_selected_objects_appear_and_vanish(collection: Collection) -> None:
+async def test_watch_with_a_selector_reports_objects_entering_and_leaving(collection: Collection) -> None:
     there = await collection.create("there", tide="low")
     query = {"resourceVersion": str(version(there)), "labelSelector": "tide=high"}
     async with watching(collection.talk, collection.path, **query) as stream:
@@ -159,7 +159,7 @@ async def test_selected_objects_appear_and_vanish(collection: Collection) -> Non
     assert brief(gone) == ("DELETED", "sentinel")
 
 
-async def test_what_is_there_is_selected_too(collection: Collection) -> None:
+async def test_initial_events_honour_the_selector(collection: Collection) -> None:
     await collection.create("low", tide="low")
     high = await collection.create("high", tide="high")
     async with watching(collection.talk, collection.path, labelSelector="tide+in+(high)") as stream:
@@ -181,7 +181,7 @@ async def test_watch_of_one_name(collection: Collection) -> None:
         assert await stream.next() == {"type": "ADDED", "object": again}
 
 
-async def test_selected_by_a_field_of_a_custom_kind(boats: None, talk: Talk, room: str) -> None:
+async def test_watch_selects_by_a_field_of_a_custom_kind(boats: None, talk: Talk, room: str) -> None:
     fleet = Collection(talk, custom.path(room), {"spec": {"port": "home"}, **custom.boat("x")})
     there = await fleet.create("there")
     query = {"resourceVersion": str(version(there)), "fieldSelector": "spec.port%3Daway"}
@@ -194,7 +194,7 @@ async def test_selected_by_a_field_of_a_custom_kind(boats: None, talk: Talk, roo
     assert events[1]["object"]["spec"]["port"] == "away"
 
 
-async def test_a_name_in_the_path_makes_it_a_mere_get(collection: Collection) -> None:
+async def test_watch_parameter_on_a_named_object_is_ignored(collection: Collection) -> None:
     there = await collection.create("there")
     assert await collection.talk.call("GET", f"{collection.path}/there?watch=true") == (200, there)
     code, _ = await collection.talk.call("GET", f"{collection.path}/missing?watch=true")
@@ -202,7 +202,7 @@ async def test_a_name_in_the_path_makes_it_a_mere_get(collection: Collection) ->
 
 
 @pytest.mark.parametrize("name", ["", "/there"])
-async def test_the_paths_of_old(talk: Talk, room: str, name: str) -> None:
+async def test_deprecated_watch_paths_work(talk: Talk, room: str, name: str) -> None:
     """Watches had paths of their own once, which are still served."""
     secrets = Collection(talk, f"/api/v1/namespaces/{room}/secrets", {"stringData": {"word": "home"}})
     there = await secrets.create("there")
@@ -245,7 +245,7 @@ async def test_watch_of_tables(collection: Collection) -> None:
 
 
 @pytest.mark.parametrize("include", ["Object", "None"])
-async def test_in_tables_with_as_much_as_asked(collection: Collection, include: str) -> None:
+async def test_watch_of_tables_honours_include_object(collection: Collection, include: str) -> None:
     there = await collection.create("there")
     async with watching(collection.talk, collection.path, accept=TABLE, includeObject=include) as stream:
         (row,) = (await stream.next())["object"]["rows"]
@@ -279,7 +279,7 @@ async def test_watch_of_all_namespaces(collection: Collection, room: str) -> Non
         assert await stream.next() == {"type": "ADDED", "object": later}
 
 
-async def test_many_watches_are_told_the_same(collection: Collection) -> None:
+async def test_many_watches_get_the_same_events(collection: Collection) -> None:
     there = await collection.create("there")
     since = str(version(there))
 

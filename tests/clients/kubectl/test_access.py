@@ -23,7 +23,7 @@ async def reader(shell: Shell) -> Shell:
     return shell
 
 
-async def test_whether_one_may_is_answered_and_told_by_the_status(reader: Shell) -> None:
+async def test_kubectl_auth_can_i_answers_with_output_and_exit_status(reader: Shell) -> None:
     questions = {
         "list pods --as=jo": ("yes\n", 0),
         "get pods/anna --as=jo": ("yes\n", 0),
@@ -45,7 +45,7 @@ async def test_whether_one_may_is_answered_and_told_by_the_status(reader: Shell)
     assert {q: (s.output, s.status) for q, s in zip(questions, shown, strict=True)} == questions
 
 
-async def test_everything_one_may_is_listed(reader: Shell) -> None:
+async def test_kubectl_auth_can_i_lists_all_rights(reader: Shell) -> None:
     assert await reader("auth can-i --list --as=jo") == page("""
         Resources                                       Non-Resource URLs   Resource Names   Verbs
         selfsubjectreviews.authentication.k8s.io        []                  []               [create]
@@ -71,7 +71,7 @@ async def test_everything_one_may_is_listed(reader: Shell) -> None:
     """)
 
 
-async def test_roles_are_brought_up_to_what_a_file_says(shell: Shell) -> None:
+async def test_kubectl_auth_reconcile_updates_roles(shell: Shell) -> None:
     role = f"""
         apiVersion: rbac.authorization.k8s.io/v1
         kind: Role
@@ -102,7 +102,7 @@ async def test_kubectl_whoami_shows_user_and_groups(shell: Shell) -> None:
     """)
 
 
-async def test_a_service_account_uses_its_token(shell: Shell) -> None:
+async def test_service_account_token_authenticates_kubectl(shell: Shell) -> None:
     await shell("create serviceaccount pilot")
     await shell("create configmap chart")
     await shell("create role reader --verb=get --resource=configmaps")
@@ -116,14 +116,14 @@ async def test_a_service_account_uses_its_token(shell: Shell) -> None:
     )
 
 
-async def test_a_wrong_token_is_refused(shell: Shell) -> None:
+async def test_kubectl_with_a_wrong_token_is_rejected(shell: Shell) -> None:
     stranger = as_user(shell, token="made-up")
     assert await stranger.refused("get configmaps") == (
         "error: You must be logged in to the server (Unauthorized)\n"
     )
 
 
-async def test_a_request_that_is_approved_becomes_a_certificate_one_can_use(shell: Shell) -> None:
+async def test_approved_csr_yields_a_usable_certificate(shell: Shell) -> None:
     name, key = f"{shell.namespace}-kim", ec.generate_private_key(ec.SECP256R1())
     assert await shell("create -f - --as=jo --as-group=system:masters", given=request(name, key)) == (
         "certificatesigningrequest.certificates.k8s.io/suite-of-tests-kim created\n"
@@ -167,7 +167,7 @@ async def test_a_request_that_is_approved_becomes_a_certificate_one_can_use(shel
     await shell(f"delete csr {name}")
 
 
-async def test_a_request_for_another_signer_waits_for_that_one(shell: Shell) -> None:
+async def test_csr_of_another_signer_stays_unsigned(shell: Shell) -> None:
     name, key = f"{shell.namespace}-kim", ec.generate_private_key(ec.SECP256R1())
     await shell("create -f -", given=request(name, key, signer="suite.fairway.dev/harbour"))
     await shell(f"certificate approve {name}")

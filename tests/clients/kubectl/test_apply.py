@@ -86,14 +86,14 @@ async def owners(shell: Shell) -> str:
     return "".join(sorted((await shell(OWNERS)).splitlines(keepends=True)))
 
 
-async def test_what_is_applied_is_created_then_changed_then_left_alone(shell: Shell) -> None:
+async def test_kubectl_apply_creates_configures_and_leaves_unchanged(shell: Shell) -> None:
     assert await shell("apply -f -", given=CHART) == "configmap/chart created\n"
     assert await shell("apply -f -", given=CHART) == "configmap/chart unchanged\n"
     assert await shell("apply -f -", given=REDRAWN) == "configmap/chart configured\n"
     assert await shell("apply -f -", given=REDRAWN) == "configmap/chart unchanged\n"
 
 
-async def test_what_is_no_longer_applied_goes_and_what_others_wrote_stays(shell: Shell) -> None:
+async def test_kubectl_apply_removes_own_fields_and_keeps_others(shell: Shell) -> None:
     await shell("apply -f -", given=CHART)
     await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
     await shell("label configmap chart drawn-by=jo")
@@ -121,7 +121,7 @@ async def test_what_is_no_longer_applied_goes_and_what_others_wrote_stays(shell:
     """)
 
 
-async def test_the_lists_of_a_built_in_kind_are_merged_by_their_keys(shell: Shell) -> None:
+async def test_kubectl_apply_merges_lists_of_built_in_kinds_by_key(shell: Shell) -> None:
     await shell("apply -f -", given=FLEET)
     await shell("set env deployment/fleet -c bridge LOAD=full")
     await shell("set image deployment/fleet engine=registry.example/engine:2")
@@ -144,7 +144,7 @@ async def test_the_lists_of_a_built_in_kind_are_merged_by_their_keys(shell: Shel
     )
 
 
-async def test_the_lists_of_a_custom_kind_are_replaced(shell: Shell) -> None:
+async def test_kubectl_apply_replaces_lists_of_custom_kinds(shell: Shell) -> None:
     assert await shell("apply -f -", given=SHIP) == "ship.kubectl.suite.fairway.dev/anna created\n"
     await shell(
         """patch ship anna --type=json -p '[{"op": "add", "path": "/spec/stops/-", "value": "wismar"}]'"""
@@ -157,7 +157,7 @@ async def test_the_lists_of_a_custom_kind_are_replaced(shell: Shell) -> None:
     )
 
 
-async def test_applying_to_what_was_created_otherwise_warns_and_adopts(shell: Shell) -> None:
+async def test_kubectl_apply_warns_and_adopts_a_created_object(shell: Shell) -> None:
     await shell("create configmap chart --from-literal=depth=9 --from-literal=tide=low")
     shown = await shell.run("apply -f -", given=REDRAWN)
     assert (shown.status, shown.output) == (0, "configmap/chart configured\n")
@@ -170,86 +170,7 @@ async def test_applying_to_what_was_created_otherwise_warns_and_adopts(shell: Sh
     assert await shell(DATA) == '{"sea":"north"} {"depth":"11","tide":"low"}'
 
 
-async def test_the_last_applied_state_can_be_seen_and_set(shell: Shell) -> None:
-    await shell("apply -f -", given=CHART)
-    shell.write("redrawn.yaml", REDRAWN)
-    assert await shell("apply set-last-applied -f redrawn.yaml") == "configmap/chart configured\n"
-    assert await shell("apply view-last-applied configmap chart") == page("""
-        apiVersion: v1
-        data:
-          depth: "11"
-        kind: ConfigMap
-        metadata:
-          labels:
-            sea: north
-          name: chart
-          namespace: suite-of-tests
-    """)
-
-
-async def test_several_documents_are_applied_in_their_order_and_told_one_by_one(shell: Shell) -> None:
-    documents = "\n---\n".join([CHART, SHIP, FLEET])
-    assert await shell("apply -f -", given=documents) == page("""
-        configmap/chart created
-        ship.kubectl.suite.fairway.dev/anna created
-        deployment.apps/fleet created
-    """)
-    assert await shell("apply -f -", given=documents) == page("""
-        configmap/chart unchanged
-        ship.kubectl.suite.fairway.dev/anna unchanged
-        deployment.apps/fleet unchanged
-    """)
-
-
-async def test_one_bad_document_does_not_stop_the_others(shell: Shell) -> None:
-    documents = "\n---\n".join([CHART, SHIP.replace("kiel", "kiel-holtenau"), FLEET])
-    shown = await shell.run("apply -f -", given=documents)
-    assert shown.status == 1
-    assert shown.output == "configmap/chart created\ndeployment.apps/fleet created\n"
-    assert shown.errors == (
-        'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'
-    )
-
-
-async def test_a_folder_is_applied_file_by_file(shell: Shell) -> None:
-    shell.write("all/a.yaml", CHART)
-    shell.write("all/more/b.yaml", SHIP)
-    assert await shell("apply -f all") == "configmap/chart created\n"
-    assert await shell("apply -R -f all") == page("""
-        configmap/chart unchanged
-        ship.kubectl.suite.fairway.dev/anna created
-    """)
-
-
-async def test_a_kustomization_is_built_and_applied(shell: Shell) -> None:
-    shell.write("ship.yaml", SHIP)
-    shell.write(
-        "kustomization.yaml",
-        """
-        namePrefix: old-
-        resources: [ship.yaml]
-        configMapGenerator:
-          - name: log
-            literals: [day=1]
-            options: {disableNameSuffixHash: true}
-        patches:
-          - target: {kind: Ship}
-            patch: '[{"op": "replace", "path": "/spec/port", "value": "husum"}]'
-        """,
-    )
-    assert await shell("apply -k .") == page("""
-        configmap/old-log created
-        ship.kubectl.suite.fairway.dev/old-anna created
-    """)
-    assert await shell("get -k . -o jsonpath='{.items[*].spec.port} {.items[*].data}'") == 'husum {"day":"1"}'
-    assert await shell("diff -k .") == ""
-    assert await shell("delete -k .") == page("""
-        configmap "old-log" deleted from suite-of-tests namespace
-        ship.kubectl.suite.fairway.dev "old-anna" deleted from suite-of-tests namespace
-    """)
-
-
-async def test_pruning_deletes_what_was_applied_before_and_is_not_now(shell: Shell) -> None:
+async def test_kubectl_apply_prune_deletes_objects_not_in_the_files(shell: Shell) -> None:
     shell.write("both.yaml", "\n---\n".join([CHART, REDRAWN.replace("name: chart", "name: sketch")]))
     shell.write("one.yaml", REDRAWN)
     await shell("apply -f both.yaml")
@@ -262,7 +183,7 @@ async def test_pruning_deletes_what_was_applied_before_and_is_not_now(shell: She
     assert await shell("get configmaps -l sea=north -o name") == "configmap/chart\nconfigmap/untold\n"
 
 
-async def test_server_side_apply_owns_the_fields_it_sets_and_no_others(shell: Shell) -> None:
+async def test_server_side_apply_owns_only_the_fields_it_sets(shell: Shell) -> None:
     assert await shell("apply --server-side -f -", given=CHART) == "configmap/chart serverside-applied\n"
     await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
     assert await shell("apply --server-side -f -", given=REDRAWN) == "configmap/chart serverside-applied\n"
@@ -273,7 +194,7 @@ async def test_server_side_apply_owns_the_fields_it_sets_and_no_others(shell: Sh
     """)
 
 
-async def test_server_side_apply_refuses_the_fields_of_another_unless_forced(shell: Shell) -> None:
+async def test_server_side_apply_conflicts_unless_forced(shell: Shell) -> None:
     await shell("apply --server-side --field-manager=jo -f -", given=CHART)
 
     assert await shell.refused(
@@ -314,14 +235,14 @@ async def test_server_side_apply_merges_the_keyed_lists_of_a_custom_kind(shell: 
     ) == CONFLICT.format(manager="jo", what="", field='.spec.crew[name="jo"].rank')
 
 
-async def test_a_conflict_with_who_wrote_otherwise_says_how_and_when(shell: Shell) -> None:
+async def test_apply_conflict_with_an_update_names_manager_and_time(shell: Shell) -> None:
     await shell("create configmap chart --from-literal=depth=9")
     assert await shell.refused(
         "apply --server-side --field-manager=jo -f -", given=REDRAWN
     ) == CONFLICT.format(manager="kubectl-create", what=" using v1", field=".data.depth")
 
 
-async def test_who_changes_from_client_side_to_server_side_keeps_the_power_to_remove(shell: Shell) -> None:
+async def test_server_side_apply_takes_over_fields_of_client_side_apply(shell: Shell) -> None:
     await shell("apply -f -", given=CHART)
     await shell("""patch configmap chart --type=merge -p '{"data": {"wrecks": "2"}}'""")
     assert await shell("apply --server-side -f -", given=CHART) == "configmap/chart serverside-applied\n"
@@ -335,14 +256,7 @@ async def test_who_changes_from_client_side_to_server_side_keeps_the_power_to_re
     assert await shell(DATA) == '{"sea":"north"} {"depth":"11","wrecks":"2"}'
 
 
-async def test_who_changes_back_to_client_side_keeps_it_too(shell: Shell) -> None:
-    await shell("apply -f -", given=CHART)
-    await shell("apply --server-side -f -", given=CHART)
-    assert await shell("apply -f -", given=REDRAWN) == "configmap/chart configured\n"
-    assert await shell(DATA) == '{"sea":"north"} {"depth":"11"}'
-
-
-async def test_diff_shows_nothing_and_ends_with_0_when_all_is_as_declared(shell: Shell) -> None:
+async def test_kubectl_diff_without_changes_exits_0(shell: Shell) -> None:
     documents = "\n---\n".join([CHART, SHIP, FLEET])
     await shell("apply -f -", given=documents)
     assert await shell("diff -f -", given=documents) == ""
@@ -350,7 +264,7 @@ async def test_diff_shows_nothing_and_ends_with_0_when_all_is_as_declared(shell:
     assert await shell("diff --server-side -f -", given=SHIP) == ""
 
 
-async def test_diff_shows_what_would_change_and_ends_with_1(shell: Shell) -> None:
+async def test_kubectl_diff_shows_changes_and_exits_1(shell: Shell) -> None:
     await shell("apply -f -", given=CHART)
     changed = SHIP.replace("anna", "berta")
     env = {"KUBECTL_EXTERNAL_DIFF": "diff -N -u --label live --label merged"}
@@ -405,7 +319,7 @@ async def test_diff_shows_what_would_change_and_ends_with_1(shell: Shell) -> Non
     """)
 
 
-async def test_nothing_is_written_by_a_dry_run(shell: Shell) -> None:
+async def test_dry_run_apply_writes_nothing(shell: Shell) -> None:
     assert await shell("apply --dry-run=client -f -", given=CHART) == "configmap/chart created (dry run)\n"
     assert await shell("apply --dry-run=server -f -", given=CHART) == (
         "configmap/chart created (server dry run)\n"
@@ -418,7 +332,7 @@ async def test_nothing_is_written_by_a_dry_run(shell: Shell) -> None:
     assert await shell(DATA) == '{"scale":"small","sea":"north"} {"buoys":"4","depth":"9"}'
 
 
-async def test_a_dry_run_of_the_server_judges_like_it_does_in_earnest(shell: Shell) -> None:
+async def test_server_dry_run_validates(shell: Shell) -> None:
     assert (
         await shell.refused("apply --dry-run=server -f -", given=SHIP.replace("kiel", "kiel-holtenau"))
         == 'The Ship "anna" is invalid: spec.port: Too long: may not be more than 12 bytes\n'

@@ -1,7 +1,5 @@
 """Changing what is there, one field or all of it."""
 
-import asyncio
-
 import pytest
 
 from clients.kubectl.shell import Shell, page
@@ -25,7 +23,7 @@ async def anna(shell: Shell) -> Shell:
     return shell
 
 
-async def test_labels_are_set_kept_overwritten_and_removed(anna: Shell) -> None:
+async def test_kubectl_label_sets_overwrites_and_removes_labels(anna: Shell) -> None:
     labels = "get ship anna -o jsonpath='{.metadata.labels}'"
     assert await anna("label ship anna sea=north home=kiel") == f"{ANNA} labeled\n"
     assert await anna("label ship anna sea=north") == f"{ANNA} not labeled\n"
@@ -41,17 +39,7 @@ async def test_labels_are_set_kept_overwritten_and_removed(anna: Shell) -> None:
     assert await anna(labels) == '{"sea":"baltic"}'
 
 
-async def test_annotations_are_set_overwritten_and_removed(anna: Shell) -> None:
-    assert await anna("annotate ship anna note='sails at dawn' draft=2m") == f"{ANNA} annotated\n"
-    assert await anna.refused("annotate ship anna draft=3m") == (
-        "error: --overwrite is false but found the following declared annotation(s): 'draft' already has a value (2m)\n"
-    )
-    assert await anna("annotate ship anna draft=3m --overwrite") == f"{ANNA} annotated\n"
-    assert await anna("annotate ship anna draft-") == f"{ANNA} annotated\n"
-    assert await anna("get ship anna -o jsonpath='{.metadata.annotations}'") == '{"note":"sails at dawn"}'
-
-
-async def test_changing_to_the_version_that_was_seen_and_no_other(anna: Shell) -> None:
+async def test_kubectl_label_with_a_stale_resource_version_conflicts(anna: Shell) -> None:
     seen = await anna("get ship anna -o jsonpath='{.metadata.resourceVersion}'")
     assert await anna(f"label ship anna a=b --resource-version={seen}") == f"{ANNA} labeled\n"
     assert await anna.refused(f"label ship anna a- --resource-version={seen}") == (
@@ -60,7 +48,7 @@ async def test_changing_to_the_version_that_was_seen_and_no_other(anna: Shell) -
     )
 
 
-async def test_scaling_goes_through_the_scale_of_whatever_has_one(anna: Shell) -> None:
+async def test_kubectl_scale_uses_the_scale_subresource(anna: Shell) -> None:
     await anna("create deployment fleet --image=registry.example/fleet:1")
     assert await anna("scale ship anna --replicas=4") == f"{ANNA} scaled\n"
     assert await anna("scale deployment/fleet --replicas=3 --current-replicas=1") == (
@@ -94,18 +82,7 @@ async def test_scaling_goes_through_the_scale_of_whatever_has_one(anna: Shell) -
     )
 
 
-async def test_scaling_what_matches(shell: Shell) -> None:
-    names = ["anna", "berta", "cora"]
-    await asyncio.gather(*(shell("create -f -", given=SHIP.replace("anna", name)) for name in names))
-    await shell("label ship cora size=large --overwrite")
-    assert await shell("scale ships -l size=small --replicas=2") == page("""
-        ship.kubectl.suite.fairway.dev/anna scaled
-        ship.kubectl.suite.fairway.dev/berta scaled
-    """)
-    assert await shell("get ships -o jsonpath='{.items[*].spec.boats}'") == "2 2 1"
-
-
-async def test_replacing_takes_the_whole_object(anna: Shell) -> None:
+async def test_kubectl_replace_replaces_the_whole_object(anna: Shell) -> None:
     other = SHIP.replace("labels: {size: small}", "annotations: {by: jo}").replace(
         "stops: [wismar]", "boats: 7"
     )
@@ -116,28 +93,7 @@ async def test_replacing_takes_the_whole_object(anna: Shell) -> None:
     )
 
 
-async def test_replacing_by_force_deletes_and_creates_anew(anna: Shell) -> None:
-    before = await anna("get ship anna -o jsonpath='{.metadata.creationTimestamp}'")
-    await anna("scale ship anna --replicas=4")
-    assert await anna("replace --force -f -", given=SHIP) == page("""
-        ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace
-        ship.kubectl.suite.fairway.dev/anna replaced
-    """)
-    assert await anna("get ship anna -o jsonpath='{.metadata.generation} {.spec.boats}'") == "1 1"
-    assert before == "<time>"
-
-
-async def test_editing_saves_what_the_editor_left(anna: Shell) -> None:
-    anna.write("editor", "#!/bin/sh\nsed -i.before -e 's/port: kiel/port: husum/' \"$1\"\n")
-    (anna.folder / "editor").chmod(0o755)
-    env = {"KUBE_EDITOR": str(anna.folder / "editor")}
-    assert await anna("edit ship anna", env=env) == f"{ANNA} edited\n"
-    assert await anna("get ship anna -o jsonpath='{.spec.port}'") == "husum"
-    shown = await anna.run("edit ship anna", env=env)
-    assert (shown.status, shown.errors) == (0, "Edit cancelled, no changes made.\n")
-
-
-async def test_setting_what_containers_run(shell: Shell) -> None:
+async def test_kubectl_set_changes_containers(shell: Shell) -> None:
     await shell("create deployment fleet --image=registry.example/fleet:1")
     assert await shell("set image deployment/fleet fleet=registry.example/fleet:2") == (
         "deployment.apps/fleet image updated\n"
@@ -156,17 +112,4 @@ async def test_setting_what_containers_run(shell: Shell) -> None:
     ) == (
         'registry.example/fleet:2 [{"name":"COURSE","value":"north"}]'
         ' {"limits":{"memory":"1Gi"},"requests":{"cpu":"100m"}} pilot 5'
-    )
-
-
-async def test_pausing_resuming_and_restarting_a_rollout(shell: Shell) -> None:
-    await shell("create deployment fleet --image=registry.example/fleet:1")
-    assert await shell("rollout pause deployment/fleet") == "deployment.apps/fleet paused\n"
-    assert await shell.refused("rollout restart deployment/fleet") == (
-        'error: deployments.apps "fleet" can\'t restart paused deployment (run rollout resume first)\n'
-    )
-    assert await shell("rollout resume deployment/fleet") == "deployment.apps/fleet resumed\n"
-    assert await shell("rollout restart deployment/fleet") == "deployment.apps/fleet restarted\n"
-    assert await shell("get deployment fleet -o jsonpath='{.spec.template.metadata.annotations}'") == (
-        '{"kubectl.kubernetes.io/restartedAt":"<time>"}'
     )

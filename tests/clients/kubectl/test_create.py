@@ -174,7 +174,7 @@ async def test_kubectl_creates_quotas_and_priority_classes(shell: Shell) -> None
     )
 
 
-async def test_a_pod_gets_the_priority_of_its_class(shell: Shell) -> None:
+async def test_pod_gets_the_priority_of_its_class(shell: Shell) -> None:
     name = shell.namespace
     await shell(f"create priorityclass {name} --value=5 --preemption-policy=Never")
     chosen = json.dumps({"spec": {"priorityClassName": name}})
@@ -191,7 +191,7 @@ async def test_a_pod_gets_the_priority_of_its_class(shell: Shell) -> None:
     await shell(f"delete priorityclass {name}")
 
 
-async def test_a_namespace_is_active_at_once_and_gets_its_account(shell: Shell) -> None:
+async def test_new_namespace_is_active_and_has_a_service_account(shell: Shell) -> None:
     assert await shell(
         "wait --for=create serviceaccount/default configmap/kube-root-ca.crt --timeout=100s"
     ) == page(
@@ -210,7 +210,7 @@ async def test_a_namespace_is_active_at_once_and_gets_its_account(shell: Shell) 
     """)
 
 
-async def test_a_token_says_whose_it_is_and_for_whom(shell: Shell) -> None:
+async def test_created_token_has_subject_and_audience(shell: Shell) -> None:
     await shell("create serviceaccount pilot")
     token = await shell("create token pilot --duration=15m --audience=harbour")
     payload = token.split(".")[1]
@@ -226,7 +226,7 @@ async def test_a_token_says_whose_it_is_and_for_whom(shell: Shell) -> None:
     )
 
 
-async def test_a_secret_of_the_token_type_is_filled_in(shell: Shell) -> None:
+async def test_token_secret_is_filled(shell: Shell) -> None:
     await shell("create serviceaccount pilot")
     await shell(
         "create -f -",
@@ -247,7 +247,7 @@ async def test_a_secret_of_the_token_type_is_filled_in(shell: Shell) -> None:
     assert base64.b64decode(filled["data"]["namespace"]).decode() == shell.namespace
 
 
-async def test_names_made_up_by_the_hub(shell: Shell) -> None:
+async def test_generated_names_have_the_prefix(shell: Shell) -> None:
     document = """
         apiVersion: kubectl.suite.fairway.dev/v1
         kind: Ship
@@ -264,7 +264,7 @@ async def test_names_made_up_by_the_hub(shell: Shell) -> None:
     )
 
 
-async def test_several_documents_and_lists_in_one_stream(shell: Shell) -> None:
+async def test_kubectl_creates_documents_and_lists_of_one_stream(shell: Shell) -> None:
     documents = """
         apiVersion: v1
         kind: ConfigMap
@@ -297,7 +297,7 @@ async def test_several_documents_and_lists_in_one_stream(shell: Shell) -> None:
     """)
 
 
-async def test_a_dry_run_shows_what_the_hub_would_make_of_it(shell: Shell) -> None:
+async def test_server_dry_run_create_shows_defaults(shell: Shell) -> None:
     document = """
         apiVersion: kubectl.suite.fairway.dev/v1
         kind: Ship

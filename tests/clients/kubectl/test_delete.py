@@ -22,7 +22,7 @@ async def launch(shell: Shell, name: str, *, finalizer: str = "") -> None:
     await shell("create -f -", given=document)
 
 
-async def test_what_is_deleted_is_gone_when_the_line_returns(shell: Shell) -> None:
+async def test_kubectl_delete_waits_for_the_deletion(shell: Shell) -> None:
     await launch(shell, "anna")
     assert await shell("delete ship anna") == (
         'ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace\n'
@@ -33,7 +33,7 @@ async def test_what_is_deleted_is_gone_when_the_line_returns(shell: Shell) -> No
     assert await shell("delete ship anna --ignore-not-found") == ""
 
 
-async def test_a_finalizer_holds_an_object_until_it_is_removed(shell: Shell) -> None:
+async def test_finalizer_blocks_deletion_until_it_is_removed(shell: Shell) -> None:
     await launch(shell, "anna", finalizer=FINALIZER)
     assert await shell("delete ship anna --wait=false") == (
         'ship.kubectl.suite.fairway.dev "anna" deleted from suite-of-tests namespace\n'
@@ -69,7 +69,7 @@ async def test_a_finalizer_holds_an_object_until_it_is_removed(shell: Shell) -> 
     )
 
 
-async def test_deleting_what_matches_and_all(shell: Shell) -> None:
+async def test_kubectl_deletes_by_selector_and_all(shell: Shell) -> None:
     await asyncio.gather(*(launch(shell, name) for name in ["anna", "berta", "cora"]))
     await shell("label ship anna berta home=kiel")
     assert await shell("delete ships -l home=kiel") == page("""
@@ -84,7 +84,7 @@ async def test_deleting_what_matches_and_all(shell: Shell) -> None:
     assert await shell("get ships -o name") == ""
 
 
-async def test_deleting_what_a_file_names(shell: Shell) -> None:
+async def test_kubectl_deletes_objects_of_a_file(shell: Shell) -> None:
     await launch(shell, "anna")
     documents = SHIP + "\n---\n" + SHIP.replace("anna", "nemo")
     shown = await shell.run("delete -f -", given=documents)
@@ -95,7 +95,7 @@ async def test_deleting_what_a_file_names(shell: Shell) -> None:
     )
 
 
-async def test_a_pod_nobody_runs_goes_at_once_and_a_bound_one_when_forced(shell: Shell) -> None:
+async def test_unbound_pod_is_deleted_at_once_and_a_bound_one_by_force(shell: Shell) -> None:
     pod = """
         apiVersion: v1
         kind: Pod
@@ -123,7 +123,7 @@ async def test_a_pod_nobody_runs_goes_at_once_and_a_bound_one_when_forced(shell:
     assert await shell("get pods -o name") == ""
 
 
-async def test_a_namespace_goes_with_everything_in_it(shell: Shell) -> None:
+async def test_deleted_namespace_deletes_its_objects(shell: Shell) -> None:
     await launch(shell, "anna", finalizer=FINALIZER)
     await shell("create configmap chart")
     await shell("create deployment fleet --image=registry.example/fleet:1")
@@ -166,14 +166,14 @@ async def test_a_namespace_goes_with_everything_in_it(shell: Shell) -> None:
     )
 
 
-async def test_some_namespaces_stay(shell: Shell) -> None:
+async def test_system_namespaces_cannot_be_deleted(shell: Shell) -> None:
     for name in ("default", "kube-system", "kube-public"):
         assert await shell.refused(f"delete namespace {name}") == (
             f'Error from server (Forbidden): namespaces "{name}" is forbidden: this namespace may not be deleted\n'
         )
 
 
-async def test_waiting_for_a_condition(shell: Shell) -> None:
+async def test_kubectl_waits_for_a_condition(shell: Shell) -> None:
     await launch(shell, "anna")
     status = '{"status": {"conditions": [{"type": "Afloat", "status": "%s"}]}}'
     assert await shell.refused("wait ship/anna --for=condition=Afloat --timeout=0") == (
@@ -191,7 +191,7 @@ async def test_waiting_for_a_condition(shell: Shell) -> None:
     )
 
 
-async def test_waiting_for_a_value(shell: Shell) -> None:
+async def test_kubectl_waits_for_a_jsonpath_value(shell: Shell) -> None:
     await asyncio.gather(launch(shell, "anna"), launch(shell, "berta"))
     async with shell.running(
         "wait ship anna berta --for=jsonpath='{.spec.boats}'=4 --timeout=100s"
@@ -202,7 +202,7 @@ async def test_waiting_for_a_value(shell: Shell) -> None:
         assert await screen.lines(1) == "ship.kubectl.suite.fairway.dev/berta condition met\n"
 
 
-async def test_waiting_for_what_is_not_there(shell: Shell) -> None:
+async def test_kubectl_wait_for_a_missing_object_fails(shell: Shell) -> None:
     assert await shell.refused("wait ship/nemo --for=condition=Afloat") == (
         'Error from server (NotFound): ships.kubectl.suite.fairway.dev "nemo" not found\n'
     )

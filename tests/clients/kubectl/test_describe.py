@@ -53,7 +53,7 @@ async def tell(
     )
 
 
-async def test_a_custom_object_with_its_events(shell: Shell) -> None:
+async def test_kubectl_describes_a_custom_object_with_events(shell: Shell) -> None:
     await shell("create -f -", given=SHIP)
     condition = '{"status": {"phase": "sailing", "conditions": [{"type": "Afloat", "status": "True"}]}}'
     await shell(f"patch ship anna --subresource=status --type=merge -p '{condition}'")
@@ -123,7 +123,7 @@ async def test_kubectl_describes_a_pod(shell: Shell) -> None:
     """)
 
 
-async def test_a_namespace_with_its_quota_and_limits(shell: Shell) -> None:
+async def test_kubectl_describes_a_namespace_with_limits(shell: Shell) -> None:
     assert await shell(f"describe namespace {shell.namespace}") == page("""
         Name:         suite-of-tests
         Labels:       kubernetes.io/metadata.name=suite-of-tests
@@ -158,20 +158,7 @@ async def test_a_namespace_with_its_quota_and_limits(shell: Shell) -> None:
     """)
 
 
-async def test_what_is_described_is_found_by_prefix_and_label(shell: Shell) -> None:
-    await asyncio.gather(
-        shell("create configmap chart-north"),
-        shell("create configmap chart-south"),
-        shell("create configmap log"),
-    )
-    shown = await shell("describe configmap chart")
-    assert [line for line in shown.splitlines() if line.startswith("Name:")] == [
-        "Name:         chart-north",
-        "Name:         chart-south",
-    ]
-
-
-async def test_events_are_listed_for_everything_or_for_one(shell: Shell) -> None:
+async def test_kubectl_lists_events_of_all_or_one_object(shell: Shell) -> None:
     await shell("create -f -", given=SHIP)
     await shell("create configmap chart")
     await tell(
@@ -221,7 +208,7 @@ def fields(shown: str) -> str:
     return dedent("".join(line + "\n" for line in shown.splitlines() if "\t<" in line)).replace("\t", " ")
 
 
-async def test_explaining_a_custom_kind(shell: Shell) -> None:
+async def test_kubectl_explains_a_custom_kind(shell: Shell) -> None:
     kind, spec, rank = await asyncio.gather(
         shell("explain ships"), shell("explain ship.spec --recursive"), shell("explain sh.spec.crew.rank")
     )
@@ -285,7 +272,7 @@ async def test_explaining_a_custom_kind(shell: Shell) -> None:
     """)
 
 
-async def test_explaining_built_in_kinds(shell: Shell) -> None:
+async def test_kubectl_explains_built_in_kinds(shell: Shell) -> None:
     chart, strategy = await asyncio.gather(
         shell("explain configmap"), shell("explain deployment.spec.strategy --recursive")
     )
@@ -307,11 +294,3 @@ async def test_explaining_built_in_kinds(shell: Shell) -> None:
           maxUnavailable <IntOrString>
         type <string>
     """)
-
-
-async def test_explaining_what_is_not_there(shell: Shell) -> None:
-    shown = await shell.run("explain ship.spec.mast")
-    assert (shown.status, shown.errors) == (1, 'error: field "mast" does not exist\n')
-    assert await shell.refused("explain submarines") == (
-        """the server doesn't have a resource type "submarines"\n"""
-    )

@@ -17,7 +17,7 @@ async def test_kubectl_shows_client_and_server_versions(harbour: Shell) -> None:
     assert (server["major"], server["minor"]) == ("1", "36")
 
 
-async def test_where_the_hub_is(harbour: Shell) -> None:
+async def test_kubectl_cluster_info_shows_the_address(harbour: Shell) -> None:
     shown = re.sub(r"\x1b\[[\d;]*m", "", await harbour("cluster-info"))
     assert shown == page("""
         Kubernetes control plane is running at https://<address>
@@ -26,7 +26,7 @@ async def test_where_the_hub_is(harbour: Shell) -> None:
     """)
 
 
-async def test_every_kind_with_its_names_and_verbs(harbour: Shell) -> None:
+async def test_kubectl_api_resources_lists_names_and_verbs(harbour: Shell) -> None:
     served = SERVED.read_text(encoding="utf-8").splitlines()
     kinds, versions = await asyncio.gather(
         harbour("api-resources --no-headers -o wide"), harbour("api-versions")
@@ -38,7 +38,7 @@ async def test_every_kind_with_its_names_and_verbs(harbour: Shell) -> None:
     )
 
 
-async def test_the_kinds_of_a_group_and_of_a_category(harbour: Shell) -> None:
+async def test_kubectl_api_resources_selects_by_group_and_category(harbour: Shell) -> None:
     apps, own, names = await asyncio.gather(
         harbour("api-resources --api-group=apps"),
         harbour("api-resources --api-group=kubectl.suite.fairway.dev --no-headers -o wide"),
@@ -57,7 +57,7 @@ async def test_the_kinds_of_a_group_and_of_a_category(harbour: Shell) -> None:
     assert names == "ships.kubectl.suite.fairway.dev\n"
 
 
-async def test_kinds_are_chosen_by_verb_and_scope(harbour: Shell) -> None:
+async def test_kubectl_api_resources_selects_by_verb_and_scope(harbour: Shell) -> None:
     assert await harbour(
         "api-resources --api-group=authentication.k8s.io --verbs=create --namespaced=false -o name"
     ) == page("""
@@ -67,7 +67,7 @@ async def test_kinds_are_chosen_by_verb_and_scope(harbour: Shell) -> None:
     assert await harbour("api-resources --api-group=authentication.k8s.io --verbs=list -o name") == ""
 
 
-async def test_a_definition_tells_what_became_of_it(harbour: Shell) -> None:
+async def test_kubectl_shows_conditions_of_a_crd(harbour: Shell) -> None:
     assert await harbour(
         "get crd ships.kubectl.suite.fairway.dev -o jsonpath="
         "'{range .status.conditions[*]}{.type}={.status} {.reason}: {.message};{end}{.status.storedVersions}'"
@@ -83,7 +83,7 @@ async def test_a_definition_tells_what_became_of_it(harbour: Shell) -> None:
     """)
 
 
-async def test_a_definition_comes_and_goes_with_its_objects(shell: Shell) -> None:
+async def test_deleted_crd_deletes_its_objects(shell: Shell) -> None:
     group = f"{shell.namespace}.fairway.dev"
     definition = f"""
         apiVersion: apiextensions.k8s.io/v1
@@ -122,11 +122,3 @@ async def test_a_definition_comes_and_goes_with_its_objects(shell: Shell) -> Non
     shown = await shell.run("get rafts")
     assert (shown.status, shown.output, shown.errors) == (0, "", "No resources found\n")
     await shell("delete -f -", given=definition)
-
-
-async def test_the_configuration_is_shown_without_secrets(shell: Shell) -> None:
-    shown = await shell(
-        "config view --minify -o jsonpath='{.clusters[0].cluster.server} {.contexts[0].context.namespace}'"
-    )
-    assert shown == "https://<address> suite-of-tests"
-    assert await shell("config view --minify -o jsonpath='{..namespace}'") == "suite-of-tests"

@@ -33,7 +33,7 @@ async def ships(shell: Shell) -> Shell:
     return shell
 
 
-async def test_a_table_has_the_columns_of_the_definition(ships: Shell) -> None:
+async def test_kubectl_get_shows_printer_columns_of_the_crd(ships: Shell) -> None:
     narrow, wide, one = await asyncio.gather(
         ships("get ships"), ships("get sh -o wide"), ships("get ship/cora --no-headers")
     )
@@ -52,7 +52,7 @@ async def test_a_table_has_the_columns_of_the_definition(ships: Shell) -> None:
     assert one == "cora   husum   1           0s\n"
 
 
-async def test_a_column_shows_what_a_condition_says(ships: Shell) -> None:
+async def test_printer_column_shows_a_condition(ships: Shell) -> None:
     condition = '{"status": {"conditions": [{"type": "Afloat", "status": "False"}]}}'
     assert await ships(f"patch ship anna --subresource=status --type=merge -p '{condition}'") == (
         "ship.kubectl.suite.fairway.dev/anna patched\n"
@@ -63,15 +63,7 @@ async def test_a_column_shows_what_a_condition_says(ships: Shell) -> None:
     """)
 
 
-async def test_kubectl_get_shows_names_only(ships: Shell) -> None:
-    assert await ships("get ships -o name") == page("""
-        ship.kubectl.suite.fairway.dev/anna
-        ship.kubectl.suite.fairway.dev/berta
-        ship.kubectl.suite.fairway.dev/cora
-    """)
-
-
-async def test_yaml_of_one_shows_all_of_it(ships: Shell) -> None:
+async def test_kubectl_get_yaml_shows_the_whole_object(ships: Shell) -> None:
     assert await ships("get ship anna -o yaml") == page("""
         apiVersion: kubectl.suite.fairway.dev/v1
         kind: Ship
@@ -94,30 +86,7 @@ async def test_yaml_of_one_shows_all_of_it(ships: Shell) -> None:
     """)
 
 
-async def test_json_of_several_is_a_list(ships: Shell) -> None:
-    shown = json.loads(await ships("get ships -o json"))
-    assert {key: value for key, value in shown.items() if key != "items"} == {
-        "apiVersion": "v1",
-        "kind": "List",
-        "metadata": {"resourceVersion": ""},
-    }
-    assert shown["items"][1] == {
-        "apiVersion": "kubectl.suite.fairway.dev/v1",
-        "kind": "Ship",
-        "metadata": {
-            "creationTimestamp": "<time>",
-            "generation": 1,
-            "labels": {"home": "kiel", "size": "large"},
-            "name": "berta",
-            "namespace": "suite-of-tests",
-            "resourceVersion": shown["items"][1]["metadata"]["resourceVersion"],
-            "uid": "<uid>",
-        },
-        "spec": {"boats": 12, "cargo": {"goods": "coal", "tonnes": 900}, "port": "kiel"},
-    }
-
-
-async def test_managed_fields_are_shown_when_asked_for(ships: Shell) -> None:
+async def test_kubectl_shows_managed_fields_on_request(ships: Shell) -> None:
     shown = json.loads(await ships("get ship cora -o json --show-managed-fields"))
     assert shown["metadata"]["managedFields"] == [
         {
@@ -139,31 +108,7 @@ async def test_managed_fields_are_shown_when_asked_for(ships: Shell) -> None:
     ]
 
 
-async def test_jsonpath_picks_and_filters(ships: Shell) -> None:
-    picked, filtered, template = await asyncio.gather(
-        ships("get ships -o jsonpath='{.items[*].metadata.name}'"),
-        ships("""get ships -o jsonpath='{.items[?(@.spec.boats>1)].spec.cargo.goods}'"""),
-        ships("""get ships -o go-template='{{range .items}}{{.spec.port}}.{{end}}'"""),
-    )
-    assert picked == "anna berta cora"
-    assert filtered == "salt coal"
-    assert template == "kiel.kiel.husum."
-
-
-async def test_columns_of_ones_own(ships: Shell) -> None:
-    assert await ships(
-        "get ships -o custom-columns=SHIP:.metadata.name,GOODS:.spec.cargo.goods,FLAG:.spec.flag"
-    ) == (
-        page("""
-            SHIP    GOODS   FLAG
-            anna    salt    <none>
-            berta   coal    <none>
-            cora    fish    <none>
-        """)
-    )
-
-
-async def test_sorting_by_a_field(ships: Shell) -> None:
+async def test_kubectl_get_sorts_by_a_field(ships: Shell) -> None:
     by_number, by_text = await asyncio.gather(
         ships("get ships --sort-by=.spec.boats"), ships("get ships --sort-by='{.spec.cargo.goods}' -o name")
     )
@@ -180,7 +125,7 @@ async def test_sorting_by_a_field(ships: Shell) -> None:
     """)
 
 
-async def test_selecting_by_labels_and_fields(ships: Shell) -> None:
+async def test_kubectl_get_selects_by_labels_and_fields(ships: Shell) -> None:
     selected = {
         "-l size=small": "anna cora",
         "-l size!=small": "berta",
@@ -205,12 +150,12 @@ async def test_kubectl_get_shows_labels_as_columns(ships: Shell) -> None:
     """)
 
 
-async def test_chunks_add_up_to_the_whole(ships: Shell) -> None:
+async def test_kubectl_get_in_chunks_shows_all_objects(ships: Shell) -> None:
     assert await ships("get ships --chunk-size=2") == await ships("get ships --chunk-size=0")
     assert await ships("get ships --chunk-size=1 -o name") == await ships("get ships -o name")
 
 
-async def test_several_kinds_at_once_are_told_apart(ships: Shell) -> None:
+async def test_kubectl_get_of_several_kinds_prints_a_table_each(ships: Shell) -> None:
     await ships("create secret generic key --from-literal=a=b")
     await ships("label secret key home=kiel")
     assert await ships("get ships,secrets -l home=kiel") == page("""
@@ -227,7 +172,7 @@ async def test_several_kinds_at_once_are_told_apart(ships: Shell) -> None:
     )
 
 
-async def test_all_namespaces_have_a_column(ships: Shell) -> None:
+async def test_kubectl_get_of_all_namespaces_has_a_namespace_column(ships: Shell) -> None:
     shown = await ships("get ships -A --field-selector metadata.namespace!=default")
     header, *lines = (line.split() for line in shown.splitlines())
     assert header == ["NAMESPACE", "NAME", "PORT", "BOATS", "AFLOAT", "AGE"]
@@ -238,7 +183,7 @@ async def test_all_namespaces_have_a_column(ships: Shell) -> None:
     ]
 
 
-async def test_what_is_missing_is_told_next_to_what_is_there(ships: Shell) -> None:
+async def test_kubectl_get_reports_missing_objects_beside_found_ones(ships: Shell) -> None:
     shown = await ships.run("get ship anna nemo")
     assert shown.status == 1
     assert shown.output == page("""
@@ -252,14 +197,7 @@ async def test_what_is_missing_is_told_next_to_what_is_there(ships: Shell) -> No
     )
 
 
-async def test_nothing_to_show_is_no_failure(shell: Shell) -> None:
-    shown = await shell.run("get ships")
-    assert (shown.status, shown.output) == (0, "")
-    assert shown.errors == "No resources found in suite-of-tests namespace.\n"
-    assert await shell("get ships -o name") == ""
-
-
-async def test_watching_shows_what_is_added_changed_and_deleted(ships: Shell) -> None:
+async def test_kubectl_watch_shows_all_event_types(ships: Shell) -> None:
     async with ships.running("get ships -w --output-watch-events -l home=kiel") as screen:
         assert await screen.lines(3) == page("""
             EVENT      NAME    PORT   BOATS   AFLOAT   AGE
@@ -276,7 +214,7 @@ async def test_watching_shows_what_is_added_changed_and_deleted(ships: Shell) ->
         assert await screen.lines(1) == "DELETED    anna    kiel    3                0s\n"
 
 
-async def test_watching_one_object_shows_its_states(shell: Shell) -> None:
+async def test_kubectl_watch_of_one_object_shows_its_changes(shell: Shell) -> None:
     await shell("create configmap chart")
     async with shell.running("get configmap chart --watch") as screen:
         assert await screen.lines(2) == page("""
@@ -287,7 +225,7 @@ async def test_watching_one_object_shows_its_states(shell: Shell) -> None:
         assert await screen.lines(1) == "chart   2      0s\n"
 
 
-async def test_watching_only_what_is_to_come(ships: Shell) -> None:
+async def test_kubectl_watch_only_shows_later_changes(ships: Shell) -> None:
     async with ships.running("get ships --watch-only -o name") as screen:
         added = asyncio.create_task(screen.lines(1))
         for number in range(50):  # the watch begins some time; what comes before it is not shown
@@ -297,7 +235,7 @@ async def test_watching_only_what_is_to_come(ships: Shell) -> None:
         assert await added == "ship.kubectl.suite.fairway.dev/cora\n"
 
 
-async def test_raw_shows_what_the_hub_says(ships: Shell) -> None:
+async def test_kubectl_get_raw_shows_responses(ships: Shell) -> None:
     path = f"/apis/kubectl.suite.fairway.dev/v1/namespaces/{ships.namespace}/ships"
     one = json.loads(await ships(f"get --raw {path}/anna"))
     assert (one["kind"], one["spec"]["port"]) == ("Ship", "kiel")

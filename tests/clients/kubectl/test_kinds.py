@@ -31,7 +31,7 @@ def sections(name: str) -> dict[str, str]:
     return {kind: text for kind, _, text in (part.partition("\n") for part in parts)}
 
 
-async def test_kinds_of_a_namespace(shell: Shell) -> None:
+async def test_tables_of_namespaced_kinds(shell: Shell) -> None:
     tables, kept = sections("kinds.tables"), sections("kinds.kept")
     await shell.run(f"create -f {MANIFESTS / 'kinds.yaml'}")
     shown = await asyncio.gather(*(shell.run(f"get {kind} -o wide") for kind in tables))
@@ -40,7 +40,7 @@ async def test_kinds_of_a_namespace(shell: Shell) -> None:
     assert {kind: each.output for kind, each in zip(kept, shown, strict=True)} == kept
 
 
-async def test_kinds_without_a_namespace(shell: Shell) -> None:
+async def test_tables_of_cluster_scoped_kinds(shell: Shell) -> None:
     manifest = (MANIFESTS / "cluster.yaml").read_text(encoding="utf-8").replace("$ns", shell.namespace)
     await shell("create -f -", given=manifest)
     try:
@@ -51,7 +51,7 @@ async def test_kinds_without_a_namespace(shell: Shell) -> None:
         await shell("delete --wait=false -f -", given=manifest)
 
 
-async def test_an_old_kind_says_what_to_use_instead(shell: Shell) -> None:
+async def test_deprecated_kind_returns_a_warning(shell: Shell) -> None:
     shown = await shell.run("get endpoints -o name")
     assert (shown.status, shown.output) == (0, "")
     assert shown.errors == (
@@ -122,7 +122,7 @@ STATES: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_pods_say_what_keeps_them(shell: Shell) -> None:
+async def test_pod_table_shows_waiting_reasons(shell: Shell) -> None:
     await shell("create -f -", given="\n---\n".join(POD % (name, "deck") for name in STATES))
     await asyncio.gather(
         *(

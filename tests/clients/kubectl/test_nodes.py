@@ -47,7 +47,7 @@ def pod(name: str, *, node: str, labels: str = "{}") -> str:
     """
 
 
-async def test_taints_are_set_overwritten_and_removed(shell: Shell, node: str) -> None:
+async def test_kubectl_taint_sets_overwrites_and_removes_taints(shell: Shell, node: str) -> None:
     assert (
         await shell(f"taint node {node} storm=near:NoSchedule ice:NoExecute")
         == "node/suite-of-tests tainted\n"
@@ -62,7 +62,7 @@ async def test_taints_are_set_overwritten_and_removed(shell: Shell, node: str) -
     assert await shell(TAINTS.format(node=node)) == ('[{"effect":"NoSchedule","key":"storm","value":"far"}]')
 
 
-async def test_cordoning_shows_in_the_table(shell: Shell, node: str) -> None:
+async def test_cordoned_node_is_marked_in_the_table(shell: Shell, node: str) -> None:
     assert (
         await shell(f"label node {node} node-role.kubernetes.io/worker=") == "node/suite-of-tests labeled\n"
     )
@@ -78,7 +78,7 @@ async def test_cordoning_shows_in_the_table(shell: Shell, node: str) -> None:
     )
 
 
-async def test_a_node_is_described_with_its_pods(shell: Shell, node: str) -> None:
+async def test_kubectl_describes_a_node_with_its_pods(shell: Shell, node: str) -> None:
     await shell("create -f -", given=pod("bridge", node=node))
     shown = await shell(f"describe node {node}")
     assert shown.partition("Non-terminated Pods:")[2] == page("""
@@ -97,7 +97,7 @@ async def test_a_node_is_described_with_its_pods(shell: Shell, node: str) -> Non
     """)
 
 
-async def test_pods_without_an_owner_are_not_evicted_unless_forced(shell: Shell, node: str) -> None:
+async def test_kubectl_drain_evicts_ownerless_pods_only_by_force(shell: Shell, node: str) -> None:
     await shell("create -f -", given=pod("bridge", node=node))
     shown = await shell.run(f"drain {node}")
     assert (shown.status, shown.output) == (1, "node/suite-of-tests cordoned\n")
@@ -120,7 +120,7 @@ async def test_pods_without_an_owner_are_not_evicted_unless_forced(shell: Shell,
     assert await shell("get pods -o name") == ""
 
 
-async def test_a_disruption_budget_allows_as_many_evictions_as_it_says(shell: Shell, node: str) -> None:
+async def test_disruption_budget_limits_evictions(shell: Shell, node: str) -> None:
     await shell("create poddisruptionbudget deck --selector=deck=top --min-available=1")
     running = '{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}'
     for name in ("bridge", "wheel"):
