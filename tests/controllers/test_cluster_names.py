@@ -22,7 +22,7 @@ from fairway.testing.builders import cluster
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a.b", "a/b", "../kube-system", "A", "-a", "a-", "a" * 64, "a\n"]
 )
-def test_what_cannot_be_a_namespace(name: str) -> None:
+def test_names_invalid_as_namespaces_are_refused(name: str) -> None:
     assert refusal(name) == NOT_A_NAMESPACE.format(name=name)
 
 
@@ -41,19 +41,19 @@ def test_what_cannot_be_a_namespace(name: str) -> None:
         ("managed-clusters", GROUP_OF_ALL),
     ],
 )
-def test_what_is_somebody_elses(name: str, whose: str) -> None:
+def test_reserved_names_are_refused(name: str, whose: str) -> None:
     assert refusal(name) == RESERVED.format(name=name, whose=whose)
 
 
 @pytest.mark.parametrize(
     "name", ["local-cluster", "c1", "kubernetes", "default-1", "a" * 63, "1", "fairway-1"]
 )
-def test_what_may_be_a_cluster(name: str) -> None:
+def test_valid_cluster_names_are_accepted(name: str) -> None:
     assert refusal(name) is None
 
 
 @given(name=st.text(alphabet="aZ0-.:/ \n", max_size=70))
-def test_whoever_is_let_in_can_have_a_namespace(name: str) -> None:
+def test_every_accepted_name_is_a_valid_namespace(name: str) -> None:
     assert refusal(name) is not None or naming.label(name) == []
 
 
@@ -61,7 +61,7 @@ NAMES = st.text(alphabet="ab-1.:", max_size=12) | st.sampled_from(["work", "regi
 
 
 @given(one=NAMES, other=NAMES)
-def test_no_two_clusters_share_an_object_and_none_has_one_of_all(one: str, other: str) -> None:
+def test_objects_of_clusters_have_distinct_names(one: str, other: str) -> None:
     if refusal(one) is not None or refusal(other) is not None or one == other:
         return
 

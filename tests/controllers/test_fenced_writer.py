@@ -45,7 +45,7 @@ def writes(wire: Wire, meters: Meters | None = None) -> FencedWriter:
     return FencedWriter(cast("Client", wire), meters=meters or Meters(), controller="suite")
 
 
-async def test_a_merge_patch_names_what_it_is_based_on() -> None:
+async def test_merge_patch_has_the_resource_version() -> None:
     wire = Wire()
     body = {"metadata": {"labels": {"a": "b"}}}
     await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
@@ -54,7 +54,7 @@ async def test_a_merge_patch_names_what_it_is_based_on() -> None:
     assert arguments[2] == {"metadata": {"labels": {"a": "b"}, "uid": "u", "resourceVersion": "7"}}
 
 
-async def test_so_does_a_json_patch() -> None:
+async def test_json_patch_has_the_resource_version() -> None:
     wire = Wire()
     body = [{"op": "remove", "path": "/spec/taints/0"}]
     await writes(wire).patch(MANAGED_CLUSTERS, SEEN, body, leadership=ALONE)
@@ -81,7 +81,7 @@ async def test_json_patch_that_does_not_fit_the_object_is_a_conflict(
         )
 
 
-async def test_so_do_conditions_and_deletions() -> None:
+async def test_condition_writes_and_deletions_have_the_resource_version() -> None:
     wire = Wire()
     made = writes(wire)
     await made.conditions(MANAGED_CLUSTERS, SEEN, [Condition(type="T", status="True")], leadership=ALONE)
@@ -92,7 +92,7 @@ async def test_so_do_conditions_and_deletions() -> None:
     assert (deletion["uid"], deletion["resource_version"]) == ("u", "7")
 
 
-async def test_nothing_is_sent_when_the_term_is_over() -> None:
+async def test_no_write_is_sent_after_the_term() -> None:
     wire = Wire()
     made = writes(wire)
     for attempt in (
@@ -115,7 +115,7 @@ async def test_nothing_is_sent_when_the_term_is_over() -> None:
         (TransportError("gone"), "TransportError"),
     ],
 )
-async def test_failures_are_counted_by_their_reason(failure: Exception, reason: str) -> None:
+async def test_failed_writes_are_counted_by_reason(failure: Exception, reason: str) -> None:
     meters = Meters()
     made = writes(Wire(failure), meters)
     with pytest.raises(type(failure)):

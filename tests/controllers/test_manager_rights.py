@@ -7,7 +7,7 @@ from fairway.controllers.manager import ALL, PLACEMENT, Settings
 
 
 @pytest.mark.parametrize("name", sorted(ALL - {PLACEMENT}))
-async def test_it_needs_no_right_of_the_others(start: Start, name: str) -> None:
+async def test_each_controller_runs_with_its_own_rights(start: Start, name: str) -> None:
     async with start(Settings(controllers=frozenset({name}), election=None)) as manager:
         assert list(manager.controllers) == [name]
         assert manager.unready() == []

@@ -31,13 +31,13 @@ def told(lag: dict[str, float]) -> list[str]:
 
 
 @pytest.mark.parametrize("seconds", [0.0, STALE_SECONDS])
-def test_a_watch_that_is_opened_anew_is_no_reason(seconds: float) -> None:
+def test_reopened_watch_does_not_affect_readiness(seconds: float) -> None:
     assert told({PLACEMENTS: seconds, LEASES: 0.0}) == []
 
 
-def test_kinds_that_were_never_listed_are_named() -> None:
+def test_readiness_names_unlisted_kinds() -> None:
     assert told({PLACEMENTS: math.inf, LEASES: 0.0}) == [NOT_LISTED.format(kind=PLACEMENTS)]
 
 
-def test_the_kind_that_is_refused_is_named_and_no_other() -> None:
+def test_readiness_names_only_the_forbidden_kind() -> None:
     assert told({PLACEMENTS: 0.0, LEASES: 90.0}) == [OUT_OF_SIGHT.format(kind=LEASES, seconds=90.0)]

@@ -82,7 +82,7 @@ TERMINATING = StatusDetails(name="p", causes=(StatusCause(reason="NamespaceTermi
     ],
     ids=lambda value: str(value).replace(" ", "-"),
 )
-async def test_only_a_race_that_does_not_end_is_a_warning(
+async def test_only_persistent_conflicts_are_warnings(
     error: KubeError, quiet: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller = Racing(error)
@@ -99,7 +99,7 @@ async def test_only_a_race_that_does_not_end_is_a_warning(
     assert set(levels[quiet:]) == {logging.WARNING}
 
 
-async def test_after_a_short_absence_all_are_looked_at_again_soon() -> None:
+async def test_all_objects_are_reconciled_soon_after_a_short_outage() -> None:
     controller = Insistent()
     work = asyncio.create_task(controller.run(ALONE))
     async with asyncio.timeout(3600):

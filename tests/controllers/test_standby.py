@@ -46,7 +46,7 @@ def reacted(meters: Meters) -> float:
     return found
 
 
-async def test_the_time_it_stood_by_is_no_time_to_react(client: Client, world: World) -> None:
+async def test_standby_time_does_not_count_as_reaction_time(client: Client, world: World) -> None:
     clock, meters, silent = Leaping(), Meters(), SimpleNamespace(event=lambda *_, **__: True)
     recorder: Any = silent
     controller = PlacementController(client, meters=meters, recorder=recorder, clock=clock)

@@ -97,7 +97,7 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
 
 
 @pytest.mark.both_hubs
-async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, stage: Running) -> None:
+async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client, stage: Running) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     await told(client, name, YES)
@@ -112,7 +112,7 @@ async def test_an_accepted_cluster_has_a_namespace_and_rights(client: Client, st
 
 
 @pytest.mark.both_hubs
-async def test_its_agent_may_do_its_work_and_no_more(
+async def test_agent_of_an_accepted_cluster_has_only_its_rights(
     hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     name, neighbour = fresh("c"), fresh("c")
@@ -153,7 +153,7 @@ async def test_its_agent_may_do_its_work_and_no_more(
             await allowed.delete(MANAGED_CLUSTERS, name)
 
 
-async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Running) -> None:
+async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(client: Client, stage: Running) -> None:
     name = fresh("c")
     await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, accepted=False))
     assert acceptance(await client.get(MANAGED_CLUSTERS, name)) is None
@@ -164,7 +164,7 @@ async def test_who_waits_to_be_accepted_has_nothing(client: Client, stage: Runni
 
 
 @pytest.mark.both_hubs
-async def test_who_is_denied_keeps_only_the_namespace(client: Client, stage: Running) -> None:
+async def test_denied_cluster_keeps_only_its_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -204,7 +204,7 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     await stage.settled()
 
 
-async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage: Running) -> None:
+async def test_deleted_cluster_leaves_only_its_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -215,7 +215,7 @@ async def test_a_deleted_cluster_leaves_only_the_namespace(client: Client, stage
     assert namespace.metadata.deletionTimestamp is None
 
 
-async def test_a_cluster_can_be_deleted_when_nobody_is_at_work(hub: HubUnderTest, client: Client) -> None:
+async def test_cluster_can_be_deleted_while_no_controller_runs(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
@@ -226,9 +226,7 @@ async def test_a_cluster_can_be_deleted_when_nobody_is_at_work(hub: HubUnderTest
         await gone(client, resource, each, namespace=place)
 
 
-async def test_what_is_left_of_a_cluster_is_found_by_the_next_leader(
-    hub: HubUnderTest, client: Client
-) -> None:
+async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest, client: Client) -> None:
     """Also where no garbage collector is: these have no owner."""
     name = fresh("c")
     labels = {CLUSTER_NAME_LABEL: name}
@@ -243,7 +241,7 @@ async def test_what_is_left_of_a_cluster_is_found_by_the_next_leader(
     await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
 
 
-async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: Running) -> None:
+async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Client, stage: Running) -> None:
     name = fresh("c")
     first = await join(client, name)
     await told(client, name, YES)
@@ -264,7 +262,7 @@ async def test_a_cluster_of_the_same_name_is_another_one(client: Client, stage: 
 STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
 
 
-async def test_what_strangers_edit_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_roles_of_a_cluster_are_repaired(client: Client, stage: Running) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     done = await told(client, name, YES)
@@ -300,7 +298,7 @@ async def test_what_strangers_edit_is_repaired(client: Client, stage: Running) -
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata, "it was accepted all along"
 
 
-async def test_a_binding_to_another_role_is_replaced(client: Client, stage: Running) -> None:
+async def test_binding_to_another_role_is_replaced(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -329,7 +327,7 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("role", sorted(COMMON))
-async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Client, stage: Running) -> None:
+async def test_roles_shared_by_all_clusters_are_repaired(role: str, client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -342,9 +340,7 @@ async def test_the_roles_all_clusters_share_are_repaired(role: str, client: Clie
     assert again.rules == before.rules
 
 
-async def test_who_waits_for_a_shared_role_goes_on_when_it_is_there(
-    hub: HubUnderTest, client: Client
-) -> None:
+async def test_acceptance_resumes_when_a_shared_role_exists(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
@@ -360,7 +356,7 @@ async def test_who_waits_for_a_shared_role_goes_on_when_it_is_there(
         await client.get(CLUSTER_ROLES, role)
 
 
-async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_acceptance_condition_is_repaired(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -380,7 +376,7 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])
-async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage: Running) -> None:
+async def test_invalid_cluster_name_is_refused(name: str, client: Client, stage: Running) -> None:
     await join(client, name)
     reason = refusal(name)
     assert reason is not None
@@ -396,13 +392,13 @@ async def test_a_name_that_cannot_be_is_refused(name: str, client: Client, stage
 
 
 @pytest.mark.both_hubs
-async def test_a_name_like_a_path_never_becomes_a_cluster(client: Client) -> None:
+async def test_cluster_name_like_a_path_is_rejected(client: Client) -> None:
     for name in ("..", "../secrets", "a/b"):
         with pytest.raises((Invalid, BadRequest)):
             await join(client, name)
 
 
-async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage: Running) -> None:
+async def test_namespace_of_another_owner_is_not_used(client: Client, stage: Running) -> None:
     name = fresh("c")
     theirs = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"team": "blue"}}})
     await join(client, name)
@@ -417,7 +413,7 @@ async def test_a_namespace_of_somebody_else_is_left_alone(client: Client, stage:
     await told(client, name, YES)
 
 
-async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, stage: Running) -> None:
+async def test_acceptance_waits_for_a_terminating_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     held = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}, "finalizers": ["fairway.dev/held"]}
     first = await client.create(NAMESPACES, {"metadata": held})
@@ -430,7 +426,7 @@ async def test_a_namespace_that_is_being_deleted_is_waited_for(client: Client, s
 
 
 @pytest.mark.both_hubs
-async def test_a_deleted_namespace_comes_again(client: Client, stage: Running) -> None:
+async def test_deleted_cluster_namespace_is_created_again(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -440,9 +436,7 @@ async def test_a_deleted_namespace_comes_again(client: Client, stage: Running) -
     await told(client, name, YES)
 
 
-async def test_an_agent_that_cleans_up_keeps_its_rights_until_the_cluster_is_gone(
-    client: Client, stage: Running
-) -> None:
+async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -460,7 +454,7 @@ async def test_an_agent_that_cleans_up_keeps_its_rights_until_the_cluster_is_gon
 
 
 @pytest.mark.both_hubs
-async def test_rights_it_cannot_grant_are_told(hub: HubUnderTest, client: Client) -> None:
+async def test_ungrantable_rights_are_reported(hub: HubUnderTest, client: Client) -> None:
     """Without a right of the agents it may not write their role: the hub refuses, and the cluster says so."""
     lacking = [each for each in RULES if each.resources != ("managedclusters/clientcertificates",)]
     name = fresh("c")
@@ -477,7 +471,7 @@ async def test_rights_it_cannot_grant_are_told(hub: HubUnderTest, client: Client
 
 
 @pytest.mark.both_hubs
-async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
+async def test_acceptance_of_an_accepted_cluster_writes_nothing(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     async with at_work(hub, usual, rules=RULES):
@@ -490,7 +484,7 @@ async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, clien
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata
 
 
-def test_the_rules_have_no_wildcards_and_cover_what_agents_get() -> None:
+def test_acceptance_rules_cover_agent_rights_without_wildcards() -> None:
     assert all("*" not in (*each.groups, *each.resources, *each.verbs) for each in RULES)
     for granted in OF_WORK:
         assert Rule(groups=granted.api_groups, resources=granted.resources, verbs=granted.verbs) in RULES

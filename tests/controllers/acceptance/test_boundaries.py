@@ -85,7 +85,9 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
     )
 
 
-async def test_the_agent_of_a_cluster(hub: HubUnderTest, client: Client, stage: Running) -> None:
+async def test_agent_is_limited_to_objects_of_its_cluster(
+    hub: HubUnderTest, client: Client, stage: Running
+) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -95,7 +97,7 @@ async def test_the_agent_of_a_cluster(hub: HubUnderTest, client: Client, stage: 
                 await limited.request(method, path, body=body, content_type=kind)
 
 
-async def test_it_cannot_become_somebody_else(hub: HubUnderTest, client: Client, stage: Running) -> None:
+async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client, stage: Running) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -116,7 +118,7 @@ async def test_it_cannot_become_somebody_else(hub: HubUnderTest, client: Client,
             assert b'"allowed":true' not in answer.body.replace(b" ", b"")
 
 
-async def test_the_agent_of_an_add_on_writes_its_own_scores_and_no_others(
+async def test_add_on_agent_writes_only_its_own_scores(
     hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     own, other = await joined(client), await joined(client)

@@ -77,11 +77,11 @@ class Asked:
         return CertificateSigningRequest(spec=made)
 
 
-def test_the_same_again_is_right() -> None:
+def test_renewal_with_the_same_subject_is_valid() -> None:
     assert refusal(Asked().seen(), cluster="c") is None
 
 
-def test_the_common_group_is_optional() -> None:
+def test_group_of_all_clusters_is_optional_in_a_renewal() -> None:
     assert refusal(Asked(asked_groups=(f"{PREFIX}c",)).seen(), cluster="c") is None
 
 
@@ -104,13 +104,13 @@ def test_the_common_group_is_optional() -> None:
         (Asked(after=request_for(f"{PREFIX}d:a1", f"{PREFIX}d")), NO_REQUEST),
     ],
 )
-def test_anything_else_is_refused(asked: Asked, fault: str) -> None:
+def test_renewal_with_another_subject_or_usage_is_refused(asked: Asked, fault: str) -> None:
     found = refusal(asked.seen(), cluster="c")
     assert found is not None
     assert fault.partition("{")[0] in found
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_malformed_csr_is_refused() -> None:
     assert refusal(CertificateSigningRequest(spec=CsrSpec(request=b"nonsense")), cluster="c") == NO_REQUEST
 
 
@@ -159,7 +159,9 @@ def of(name: str) -> Asked:
     return Asked(cluster=name, user=user, groups=own, asked_user=user, asked_groups=own)
 
 
-async def test_an_accepted_agent_may_renew(hub: HubUnderTest, client: Client, stage: Running) -> None:
+async def test_csr_of_an_accepted_agent_is_approved(
+    hub: HubUnderTest, client: Client, stage: Running
+) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
     found = await until(
@@ -194,7 +196,7 @@ async def test_request_by_another_user_is_not_approved(
         assert found.status.conditions == ()
 
 
-async def test_one_for_another_cluster_is_told_of(
+async def test_csr_for_another_cluster_is_logged(
     hub: HubUnderTest, client: Client, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, neighbour = await joined(client), await joined(client)
@@ -205,7 +207,7 @@ async def test_one_for_another_cluster_is_told_of(
     assert [each.getMessage() for each in caplog.records].count(told) == 1
 
 
-async def test_one_that_was_removed_and_came_again_begins_anew(
+async def test_csr_of_a_deleted_cluster_is_not_judged_by_its_successor(
     hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     """Not by the name it had: the agent of old has no right to ask before the new one is accepted."""
@@ -224,7 +226,7 @@ async def test_one_that_was_removed_and_came_again_begins_anew(
     assert found.status.conditions == ()
 
 
-async def test_an_agent_waits_until_its_cluster_is_accepted_again(
+async def test_csr_waits_until_the_cluster_is_accepted_again(
     hub: HubUnderTest, client: Client, stage: Running
 ) -> None:
     name = await joined(client)

@@ -71,7 +71,7 @@ async def is_held(client: Client, name: str) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Client, stage: Running) -> None:
+async def test_works_of_a_removed_cluster_do_not_block_its_namespace(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await until(client, MANAGED_CLUSTERS, name, accepted)
@@ -81,7 +81,7 @@ async def test_a_cluster_that_is_removed_does_not_keep_its_namespace(client: Cli
     await gone(client, NAMESPACES, name)
 
 
-async def test_who_joins_again_meanwhile_is_let_in_by_itself(client: Client, hub: HubUnderTest) -> None:
+async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, hub: HubUnderTest) -> None:
     """Nobody looked after the hub while the namespace was deleted."""
     name = fresh("c")
     await room(client, name)
@@ -101,7 +101,7 @@ async def test_who_joins_again_meanwhile_is_let_in_by_itself(client: Client, hub
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
-async def test_an_agent_with_rights_removes_things_itself(client: Client, stage: Running) -> None:
+async def test_works_are_left_to_an_agent_with_rights(client: Client, stage: Running) -> None:
     """OCM holds on to the rights until all works are gone."""
     name = fresh("c")
     await room(client, name)
@@ -128,9 +128,7 @@ async def test_an_agent_with_rights_removes_things_itself(client: Client, stage:
     await gone(client, NAMESPACES, name)
 
 
-async def test_in_a_namespace_that_stays_a_work_waits_for_the_cluster_to_come_again(
-    client: Client, stage: Running
-) -> None:
+async def test_work_in_a_kept_namespace_waits_for_the_cluster(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name)
     await until(client, MANAGED_CLUSTERS, name, accepted)
@@ -144,7 +142,7 @@ async def test_in_a_namespace_that_stays_a_work_waits_for_the_cluster_to_come_ag
     await let_go(client, name)
 
 
-async def test_works_of_somebody_elses_namespace_are_left_alone(client: Client, stage: Running) -> None:
+async def test_works_in_a_foreign_namespace_are_kept(client: Client, stage: Running) -> None:
     name = fresh("n")
     await room(client, name, labelled=False)
     await work(client, name)
@@ -162,7 +160,7 @@ async def test_works_of_somebody_elses_namespace_are_left_alone(client: Client, 
     await gone(client, NAMESPACES, name)
 
 
-def test_a_cluster_is_told_what_keeps_its_namespace() -> None:
+def test_condition_names_objects_that_block_the_namespace() -> None:
     content = Condition(
         type="NamespaceContentRemaining", status="True", message="Some resources are remaining"
     )

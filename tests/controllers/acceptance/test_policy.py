@@ -63,7 +63,7 @@ def body(name: str, *, accepted: bool = False, member_of: str = "") -> dict[str,
     return {"metadata": {"name": name, "labels": labels}, "spec": {"hubAcceptsClient": accepted}}
 
 
-async def test_who_joins_neither_accepts_itself_nor_chooses_its_set(
+async def test_joining_cluster_cannot_accept_itself_or_choose_its_set(
     hub: HubUnderTest, client: Client, joining: Connection
 ) -> None:
     name = fresh("c")
@@ -85,7 +85,7 @@ async def test_who_joins_neither_accepts_itself_nor_chooses_its_set(
         await edit(cluster, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
 
 
-async def test_an_administrator_of_clusters_may(
+async def test_cluster_administrator_may_accept_and_choose_the_set(
     hub: HubUnderTest, client: Client, joining: Connection
 ) -> None:
     rights = (

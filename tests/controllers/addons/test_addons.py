@@ -67,7 +67,7 @@ async def is_running(scene: Scene, cluster: str) -> ManagedClusterAddOn:
 
 
 @pytest.mark.both_hubs
-async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
+async def test_add_on_is_installed_on_selected_clusters_only(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     one, two = await scene.cluster(), await scene.cluster()
@@ -83,7 +83,7 @@ async def test_an_add_on_comes_to_the_chosen_clusters_and_goes_with_them(
     await exists(client, scene, two)
 
 
-async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
+async def test_add_on_waits_for_acceptance_and_namespace(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     name = fresh("c")
@@ -99,9 +99,7 @@ async def test_a_cluster_gets_it_once_it_is_accepted_and_has_a_namespace(
     await exists(client, scene, name)
 
 
-async def test_what_a_user_installed_is_the_users_to_remove(
-    client: Client, scene: Scene, stage: Running
-) -> None:
+async def test_add_on_installed_by_a_user_is_kept(client: Client, scene: Scene, stage: Running) -> None:
     mine, chosen = await scene.cluster(), await scene.cluster()
     await scene.template()
     await scene.place("p", chosen)
@@ -121,9 +119,7 @@ async def test_what_a_user_installed_is_the_users_to_remove(
 
 
 @pytest.mark.both_hubs
-async def test_a_placement_that_goes_takes_its_add_ons_along(
-    client: Client, scene: Scene, stage: Running
-) -> None:
+async def test_deleted_placement_removes_its_add_ons(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.place("p", cluster)
@@ -134,7 +130,7 @@ async def test_a_placement_that_goes_takes_its_add_ons_along(
 
 
 @pytest.mark.both_hubs
-async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: Scene, stage: Running) -> None:
+async def test_add_on_agent_is_deployed_with_its_rights(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -162,7 +158,7 @@ async def test_the_agent_arrives_with_rights_of_its_own(client: Client, scene: S
     ]
 
 
-async def test_how_the_agent_is_comes_back(client: Client, scene: Scene, stage: Running) -> None:
+async def test_add_on_reports_the_health_of_its_agent(client: Client, scene: Scene, stage: Running) -> None:
     cluster, label = await scene.cluster(), f"{FEATURE_PREFIX}{scene.name}"
     await scene.template()
     await scene.offer()
@@ -194,7 +190,9 @@ async def test_how_the_agent_is_comes_back(client: Client, scene: Scene, stage: 
     await until(client, MANAGED_CLUSTERS, cluster, lambda each: label not in each.metadata.labels)
 
 
-async def test_what_the_cluster_refuses_is_told(client: Client, scene: Scene, stage: Running) -> None:
+async def test_rejected_manifest_is_reported_in_the_condition(
+    client: Client, scene: Scene, stage: Running
+) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -209,7 +207,7 @@ async def test_what_the_cluster_refuses_is_told(client: Client, scene: Scene, st
     assert said(add_on, conditions.PROGRESSING) == ("False", conditions.FAILED, "Deployment agent: no room")
 
 
-async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene, stage: Running) -> None:
+async def test_add_on_of_a_silent_cluster_is_unknown(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -228,7 +226,7 @@ async def test_nothing_is_known_of_a_silent_cluster(client: Client, scene: Scene
 
 
 @pytest.mark.both_hubs
-async def test_a_second_look_writes_nothing(
+async def test_second_reconcile_of_an_add_on_writes_nothing(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     """And neither does a controller that comes after this one."""
@@ -301,7 +299,7 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
 
 
 @pytest.mark.both_hubs
-async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stage: Running) -> None:
+async def test_edited_add_on_objects_are_repaired(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template()
     await scene.offer()
@@ -348,7 +346,7 @@ async def test_what_others_spoil_is_put_right(client: Client, scene: Scene, stag
         ({**DEPLOYMENT, "metadata": {"namespace": "x"}}, "metadata.name is missing"),
     ],
 )
-async def test_a_template_that_cannot_be_used_says_why(
+async def test_invalid_template_is_reported(
     client: Client, scene: Scene, stage: Running, manifest: dict[str, Any], complaint: str
 ) -> None:
     cluster = await scene.cluster()
@@ -366,7 +364,7 @@ async def test_a_template_that_cannot_be_used_says_why(
     await is_running(scene, cluster)
 
 
-async def test_a_template_that_turns_bad_leaves_the_agent_as_it_is(
+async def test_template_that_becomes_invalid_keeps_the_agent(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -382,7 +380,7 @@ async def test_a_template_that_turns_bad_leaves_the_agent_as_it_is(
     assert (await scene.work(cluster)).spec == before.spec
 
 
-async def test_configurations_come_from_the_cluster_the_placement_and_the_default(
+async def test_configuration_of_cluster_placement_and_default_apply_in_order(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     plain, placed, own = await scene.cluster(), await scene.cluster(), await scene.cluster()
@@ -434,7 +432,7 @@ async def test_configurations_come_from_the_cluster_the_placement_and_the_defaul
     await word_is(plain, "changed")
 
 
-async def test_a_configuration_that_is_missing_is_named(client: Client, scene: Scene, stage: Running) -> None:
+async def test_missing_configuration_is_named(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.offer()
     await scene.enable(cluster)
@@ -455,7 +453,7 @@ async def test_a_configuration_that_is_missing_is_named(client: Client, scene: S
 
 
 @pytest.mark.both_hubs
-async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Scene, stage: Running) -> None:
+async def test_ungrantable_role_is_named(client: Client, scene: Scene, stage: Running) -> None:
     """The controller may bind the role of the add-on that comes with Fairway, and no other."""
     cluster, role = await scene.cluster(), fresh("role")
     await client.request(
@@ -475,7 +473,7 @@ async def test_a_role_that_may_not_be_granted_is_named(client: Client, scene: Sc
     await client.delete(ADD_ON_TEMPLATES, scene.name)
 
 
-async def test_rights_in_other_namespaces_are_left_to_people(
+async def test_rights_in_other_namespaces_are_unsupported(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -490,9 +488,7 @@ async def test_rights_in_other_namespaces_are_left_to_people(
     assert common_group(scene.name) in str(said(add_on, conditions.REGISTRATION_APPLIED))
 
 
-async def test_another_signer_is_somebody_elses_business(
-    client: Client, scene: Scene, stage: Running
-) -> None:
+async def test_custom_signer_is_unsupported(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     signer = {"signerName": "example.com/signer", "signingCA": {"name": "ca"}}
     await scene.template(registration=[{"type": "CustomSigner", "customSigner": signer}])
@@ -505,7 +501,7 @@ async def test_another_signer_is_somebody_elses_business(
     assert "example.com/signer" in str(said(add_on, conditions.REGISTRATION_APPLIED))
 
 
-async def test_add_ons_with_a_controller_of_their_own_are_left_to_it(
+async def test_add_ons_with_their_own_controller_are_skipped(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -520,9 +516,7 @@ async def test_add_ons_with_a_controller_of_their_own_are_left_to_it(
         await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
 
 
-async def test_an_agent_for_another_cluster_than_its_own_is_refused(
-    client: Client, scene: Scene, stage: Running
-) -> None:
+async def test_hosted_agent_is_refused(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster(annotations={HOSTING_CLUSTER: "host"})
     await scene.template()
     await scene.place("p", cluster)
@@ -554,7 +548,7 @@ async def held(client: Client, scene: Scene) -> str:
     return cluster
 
 
-async def test_what_must_be_done_before_is_done_before(client: Client, scene: Scene, stage: Running) -> None:
+async def test_pre_delete_hook_completes_before_removal(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await held(client, scene)
     await is_running(scene, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
@@ -569,7 +563,7 @@ async def test_what_must_be_done_before_is_done_before(client: Client, scene: Sc
 
 
 @pytest.mark.parametrize("lost", ["template", "cluster", "acceptance"])
-async def test_nothing_is_waited_for_that_nobody_can_do(
+async def test_hook_that_no_agent_can_run_is_not_waited_for(
     client: Client, scene: Scene, stage: Running, lost: str
 ) -> None:
     cluster = await held(client, scene)

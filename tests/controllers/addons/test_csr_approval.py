@@ -54,7 +54,7 @@ def judged(**changes: Any) -> str:
     return refusal(request, cluster="c1", add_on="a")
 
 
-def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
+def test_csr_of_the_clusters_own_add_on_agent_is_approved() -> None:
     assert judged() == ""
     old = asking(user("c1", "a"), cluster_group("c1", "a"), common_group("a"), "system:authenticated")
     assert judged(request=old) == ""
@@ -101,7 +101,7 @@ def test_what_the_cluster_asks_for_its_own_agent_is_approved() -> None:
         ),
     ],
 )  # fmt: skip
-def test_everything_else_is_not(changes: dict[str, Any], reason: str) -> None:
+def test_other_csr_of_an_add_on_agent_is_not_approved(changes: dict[str, Any], reason: str) -> None:
     assert reason in judged(**changes)
 
 
@@ -143,7 +143,7 @@ async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> C
     return await once_allowed(lambda: client.create(SIGNING_REQUESTS, body))
 
 
-async def test_an_agent_gets_its_certificate(
+async def test_add_on_agent_gets_its_certificate(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster, neighbour = await scene.cluster(), await scene.cluster()
@@ -172,7 +172,7 @@ async def test_an_agent_gets_its_certificate(
             assert not (await client.get(SIGNING_REQUESTS, request.metadata.name)).decided
 
 
-async def test_a_cluster_that_is_not_accepted_gets_none(
+async def test_add_on_csr_of_an_unaccepted_cluster_is_not_approved(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.embedded
         ("", 0, 60, 0),
     ],
 )
-def test_how_long_it_counts_as_alive(holder: str, renewed: int, seconds: int, wanted: float) -> None:
+def test_addon_manager_counts_as_running_while_its_lease_lasts(
+    holder: str, renewed: int, seconds: int, wanted: float
+) -> None:
     lease = Lease(
         spec=LeaseSpec(
             holderIdentity=holder,
@@ -42,7 +44,7 @@ def test_how_long_it_counts_as_alive(holder: str, renewed: int, seconds: int, wa
     assert ocm_detection.remaining(Lease(), NOON) == 0
 
 
-def test_lease_of_a_far_future_is_not_believed() -> None:
+def test_addon_manager_lease_in_the_far_future_is_ignored() -> None:
     last = format_micro_time(datetime.max.replace(tzinfo=UTC))
     lease = Lease(spec=LeaseSpec(holderIdentity="x", renewTime=last, leaseDurationSeconds=2**31 - 1))
     assert ocm_detection.remaining(lease, NOON) == 0
@@ -52,7 +54,7 @@ def test_lease_of_a_far_future_is_not_believed() -> None:
     assert ocm_detection.remaining(lease, NOON) == LONGEST_LEASE
 
 
-async def test_add_ons_are_left_to_it_while_it_is_there(
+async def test_add_ons_are_left_to_a_running_addon_manager(
     hub: HubUnderTest, client: Client, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     namespace = fresh("ocm")
@@ -81,7 +83,7 @@ async def test_add_ons_are_left_to_it_while_it_is_there(
     assert ocm_detection.GONE in caplog.messages
 
 
-async def test_nothing_is_said_where_it_is_not(
+async def test_missing_addon_manager_logs_nothing(
     scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = await scene.cluster()

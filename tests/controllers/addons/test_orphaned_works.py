@@ -53,7 +53,7 @@ async def end_of(client: Client, scene: Scene, cluster: str) -> ManifestWork:
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("first", ["cluster", "add-on"])
-async def test_a_work_goes_when_its_cluster_is_gone(
+async def test_add_on_work_is_deleted_with_its_cluster(
     client: Client, scene: Scene, stage: Running, first: str
 ) -> None:
     cluster = await held(client, scene)
@@ -66,7 +66,7 @@ async def test_a_work_goes_when_its_cluster_is_gone(
     await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
 
 
-async def test_an_agent_that_still_may_removes_things_first(
+async def test_add_on_work_waits_for_an_agent_with_rights(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     """On a hub with OCM's own registration, which keeps the rights of the agent until all works are gone."""
@@ -98,7 +98,7 @@ async def works_of_user(client: Client, cluster: str) -> ManifestWork:
 
 
 @pytest.mark.parametrize("first", ["cluster", "work"])
-async def test_of_a_users_work_it_is_told_once_why_it_waits(
+async def test_waiting_work_of_a_user_is_logged_once(
     client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture, first: str
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
@@ -123,7 +123,7 @@ async def test_of_a_users_work_it_is_told_once_why_it_waits(
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
 
 
-async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
+async def test_waiting_works_are_logged_at_start(
     client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
@@ -137,7 +137,7 @@ async def test_who_begins_to_look_after_a_hub_tells_of_works_that_wait(
 
 
 @pytest.mark.both_hubs
-async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_complain_about(
+async def test_add_on_deleted_before_its_watch_event_logs_nothing(
     client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a hub went back to a backup, when everything known is of a past that never was."""
@@ -162,7 +162,7 @@ async def test_an_add_on_that_is_gone_before_the_news_of_it_is_nothing_to_compla
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
-async def test_what_else_is_missing_is_told(
+async def test_not_found_error_of_another_object_is_raised(
     client: Client, hub: HubUnderTest, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = await scene.cluster()

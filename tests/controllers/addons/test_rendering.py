@@ -77,7 +77,7 @@ def variables(**values: str) -> AddOnDeploymentConfigSpec:
     return AddOnDeploymentConfigSpec(customizedVariables=made, agentInstallNamespace="")
 
 
-def test_variables_are_put_into_every_text() -> None:
+def test_variables_are_replaced_in_every_string() -> None:
     words = [
         "--name={{CLUSTER_NAME}}",
         "{{HUB_KUBECONFIG}}",
@@ -97,7 +97,7 @@ def test_variables_are_put_into_every_text() -> None:
     ]
 
 
-def test_a_template_is_not_changed_by_what_is_made_of_it() -> None:
+def test_rendering_does_not_change_the_template() -> None:
     manifest = deployment(container(args=["{{CLUSTER_NAME}}"]))
     rendered(manifest)
     assert manifest == deployment(container(args=["{{CLUSTER_NAME}}"]))
@@ -113,13 +113,13 @@ def test_a_template_is_not_changed_by_what_is_made_of_it() -> None:
         ("{{1ST}}", "{{1ST}} cannot be a variable"),
     ],
 )  # fmt: skip
-def test_a_variable_that_is_none_is_named(text: str, complaint: str) -> None:
+def test_undefined_variable_is_named(text: str, complaint: str) -> None:
     with pytest.raises(TemplateError) as caught:
         rendered(deployment(container(args=[text])), config=variables(LIMIT="1"))
     assert complaint in str(caught.value)
 
 
-def test_without_a_registration_there_is_no_kubeconfig() -> None:
+def test_template_without_registration_gets_no_kubeconfig() -> None:
     result = rendered(deployment(), registration=())
     assert "volumes" not in pod_of(result)
     assert [each["name"] for each in pod_of(result)["containers"][0]["env"]] == [
@@ -139,19 +139,19 @@ def test_without_a_registration_there_is_no_kubeconfig() -> None:
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}}, "metadata.name"),
     ],
 )
-def test_a_manifest_that_is_no_object_is_refused(manifest: dict[str, Any], missing: str) -> None:
+def test_manifest_that_is_not_an_object_is_refused(manifest: dict[str, Any], missing: str) -> None:
     with pytest.raises(TemplateError, match=f"{missing} is missing or not a string"):
         rendered(manifest)
 
 
-def test_a_template_needs_manifests_and_each_once() -> None:
+def test_template_needs_manifests_without_duplicates() -> None:
     with pytest.raises(TemplateError, match=NO_MANIFESTS):
         rendered()
     with pytest.raises(TemplateError, match="Deployment home/agent is defined twice"):
         rendered(deployment(), deployment())
 
 
-def test_every_container_can_reach_the_hub() -> None:
+def test_every_container_gets_the_hub_kubeconfig() -> None:
     given = container(
         env=[{"name": "CLUSTER_NAME", "value": "wrong"}, {"name": "X", "value": "kept"}],
         volumeMounts=[{"name": "data", "mountPath": "/data"}],
@@ -175,7 +175,7 @@ def test_every_container_can_reach_the_hub() -> None:
     ]
 
 
-def test_a_certificate_of_another_signer_is_mounted_too() -> None:
+def test_certificate_of_a_custom_signer_is_mounted() -> None:
     signer = CustomSignerRegistration(signerName="example.com/signer")
     pod = pod_of(
         rendered(deployment(), registration=(TemplateRegistration(type=CUSTOM_SIGNER, customSigner=signer),))
@@ -186,7 +186,7 @@ def test_a_certificate_of_another_signer_is_mounted_too() -> None:
     assert pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/managed/example.com-signer"
 
 
-def test_everything_moves_to_the_namespace_of_the_configuration() -> None:
+def test_objects_move_to_the_configured_namespace() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "home"}}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "home"}}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
@@ -221,7 +221,7 @@ def test_everything_moves_to_the_namespace_of_the_configuration() -> None:
     ]
 
 
-def test_tolerations_need_no_node_selector() -> None:
+def test_tolerations_apply_without_a_node_selector() -> None:
     toleration = PodToleration(key="infra", operator="Exists", effect="NoSchedule")
     config = AddOnDeploymentConfigSpec(
         nodePlacement=NodePlacement(tolerations=(toleration,)), agentInstallNamespace=""
@@ -237,7 +237,7 @@ def test_tolerations_need_no_node_selector() -> None:
     }
 
 
-def test_images_come_from_mirrors() -> None:
+def test_image_registries_are_replaced() -> None:
     mirrors = (
         ImageMirror(source="registry.example", mirror="mirror.example/all"),
         ImageMirror(source="registry.example/fairway", mirror="mirror.example/ours/fairway"),
@@ -261,7 +261,9 @@ def test_images_come_from_mirrors() -> None:
         ("registry.example/a@sha256:0", "registry.example/a", "m/b", "m/b@sha256:0"),
     ],
 )
-def test_only_the_images_of_the_source_are_mirrored(image: str, source: str, mirror: str, found: str) -> None:
+def test_only_images_of_the_source_registry_are_replaced(
+    image: str, source: str, mirror: str, found: str
+) -> None:
     assert mirrored(image, (ImageMirror(source=source, mirror=mirror),)) == found
 
 
@@ -276,7 +278,7 @@ def test_only_the_images_of_the_source_are_mirrored(image: str, source: str, mir
         (["deployments:ag*:*"], "1Gi"),
     ],
 )
-def test_the_last_requirement_that_fits_counts(ids: list[str], memory: str | None) -> None:
+def test_last_matching_resource_requirement_applies(ids: list[str], memory: str | None) -> None:
     wanted = tuple(
         ContainerResourceRequirements(
             containerID=each, resources=ContainerResources(limits={"memory": f"{number}Gi"})
@@ -288,7 +290,7 @@ def test_the_last_requirement_that_fits_counts(ids: list[str], memory: str | Non
     assert got == (None if memory is None else {"limits": {"memory": memory}})
 
 
-def test_the_way_through_a_proxy() -> None:
+def test_proxy_settings_become_environment_variables() -> None:
     proxy = ProxyConfig(httpsProxy="http://proxy:3128", noProxy="10.0.0.0/8", caBundle=b"PEM")
     result = rendered(
         deployment(kind="DaemonSet"),
@@ -308,7 +310,7 @@ def test_the_way_through_a_proxy() -> None:
     assert {"name": "proxy-ca-bundle", "configMap": {"name": "a-proxy-ca"}} in pod_of(result)["volumes"]
 
 
-def test_what_runs_before_deletion_is_kept_apart() -> None:
+def test_pre_delete_hooks_are_rendered_separately() -> None:
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -321,7 +323,7 @@ def test_what_runs_before_deletion_is_kept_apart() -> None:
     assert rendered(deployment(), unmarked).hooks == ()
 
 
-def test_what_only_looks_like_a_workload_is_left_for_the_cluster_to_refuse() -> None:
+def test_malformed_workload_is_passed_on_unchanged() -> None:
     strange = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -344,7 +346,7 @@ def test_what_only_looks_like_a_workload_is_left_for_the_cluster_to_refuse() -> 
         "\x00\x1b",
     ],
 )
-def test_a_value_stays_the_text_it_is_wherever_it_is_put(value: str) -> None:
+def test_variable_value_is_inserted_as_text(value: str) -> None:
     manifest = deployment(container(args=["{{FIRST}}"], env=[{"name": "X", "value": "a{{FIRST}}b"}]))
     pod = pod_of(rendered(manifest, config=variables(FIRST=value, SECOND="two")))
     assert pod.keys() == {"containers", "volumes"}
@@ -354,7 +356,7 @@ def test_a_value_stays_the_text_it_is_wherever_it_is_put(value: str) -> None:
     assert made["env"][0] == {"name": "X", "value": f"a{value}b"}
 
 
-def test_who_the_cluster_is_nobody_else_may_say() -> None:
+def test_built_in_variables_cannot_be_overridden() -> None:
     config = variables(CLUSTER_NAME="c2", INSTALL_NAMESPACE="kube-system", HUB_KUBECONFIG="/elsewhere")
     pod = pod_of(
         rendered(deployment(container(args=["{{CLUSTER_NAME}} {{INSTALL_NAMESPACE}}"])), config=config)
@@ -367,7 +369,7 @@ def test_who_the_cluster_is_nobody_else_may_say() -> None:
     }
 
 
-def test_keys_do_not_swallow_one_another() -> None:
+def test_rendered_keys_must_stay_distinct() -> None:
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -378,7 +380,7 @@ def test_keys_do_not_swallow_one_another() -> None:
         rendered(manifest, config=variables(FIRST="same"))
 
 
-def test_a_template_that_would_become_huge_is_refused_before_it_does() -> None:
+def test_oversized_rendering_is_refused_early() -> None:
     long = {"{{X}}" * 1000: "{{X}}" * 100}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": long}
     with pytest.raises(TemplateError) as caught:
@@ -407,7 +409,7 @@ BINDING: dict[str, Any] = {
         {**BINDING, "subjects": {"kind": "ServiceAccount"}},
     ],
 )
-def test_what_cannot_be_looked_into_is_said(manifest: dict[str, Any]) -> None:
+def test_malformed_manifest_is_refused(manifest: dict[str, Any]) -> None:
     with pytest.raises(TemplateError):
         rendered(manifest, config=AddOnDeploymentConfigSpec(agentInstallNamespace="elsewhere"))
 
@@ -420,7 +422,7 @@ _json = st.recursive(
 
 
 @given(_json, _json, _json, st.sampled_from(["Deployment", "DaemonSet", "RoleBinding", "Job", "Namespace"]))
-def test_no_manifest_is_worse_than_an_error(spec: Any, part: Any, metadata: Any, kind: str) -> None:
+def test_any_manifest_is_rendered_or_refused(spec: Any, part: Any, metadata: Any, kind: str) -> None:
     pod = {"containers": [part], "initContainers": part, "volumes": part}
     shapes = (
         spec,

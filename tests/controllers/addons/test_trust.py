@@ -65,7 +65,7 @@ async def is_undecided(client: Client, name: str) -> bool:
 # Certificates
 
 
-async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
+async def test_self_written_registration_gets_no_certificate(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may write the status of its add-ons, and could say there that one is known to the hub."""
@@ -90,7 +90,7 @@ async def test_what_the_cluster_says_of_itself_gets_it_no_certificate(
     assert told[0].endswith(csr_approval.NOT_REGISTERED)
 
 
-async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(
+async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster, neighbour = await scene.cluster(), await scene.cluster()
@@ -130,7 +130,7 @@ async def test_one_cluster_gets_nothing_of_another_or_for_what_it_has_not(
         assert sum(request.metadata.name in line for line in lines) == 1
 
 
-async def test_an_add_on_with_a_controller_of_its_own_is_let_in_by_that(
+async def test_csr_of_a_foreign_add_on_is_left_to_its_controller(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -154,7 +154,7 @@ async def test_an_add_on_with_a_controller_of_its_own_is_let_in_by_that(
     assert await is_undecided(client, made.metadata.name)
 
 
-async def test_an_add_on_that_is_gone_is_not_let_in(
+async def test_csr_of_a_deleted_add_on_is_not_approved(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -172,7 +172,7 @@ async def test_an_add_on_that_is_gone_is_not_let_in(
 
 
 @pytest.mark.both_hubs
-async def test_a_request_cannot_become_another_one(
+async def test_replaced_csr_of_the_same_name_is_not_approved(
     hub: HubUnderTest, client: Client, scene: Scene, stage: Running
 ) -> None:
     """Once it is approved, not even an administrator changes what it asks for."""
@@ -192,7 +192,7 @@ async def test_a_request_cannot_become_another_one(
 # Where add-ons are installed
 
 
-async def test_a_user_of_a_namespace_gets_no_template_without_an_offer(
+async def test_add_on_object_without_cluster_management_add_on_is_ignored(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     """Who may write ManagedClusterAddOns there may not say what an add-on is made of."""
@@ -204,7 +204,7 @@ async def test_a_user_of_a_namespace_gets_no_template_without_an_offer(
     await nothing_came_of_it(client, scene, cluster)
 
 
-async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, stage: Running) -> None:
+async def test_template_of_another_add_on_is_refused(client: Client, scene: Scene, stage: Running) -> None:
     cluster, other = await scene.cluster(), f"{scene.name}-other"
     await scene.template()
     await replace(scene, name=other).template()
@@ -218,7 +218,7 @@ async def test_nor_the_template_of_another_add_on(client: Client, scene: Scene, 
 
 
 @pytest.mark.parametrize("accepted", [None, False, True])
-async def test_a_namespace_that_is_no_clusters_gets_nothing(
+async def test_add_on_in_a_namespace_without_cluster_is_ignored(
     client: Client, scene: Scene, stage: Running, accepted: bool | None
 ) -> None:
     """Whether there is no cluster of its name, one that waits, or one that cannot be let in, as the hub says."""
@@ -237,7 +237,7 @@ async def test_a_namespace_that_is_no_clusters_gets_nothing(
     await nothing_came_of_it(client, scene, namespace)
 
 
-async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
+async def test_cluster_named_like_a_system_namespace_gets_no_add_on(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     body = {"metadata": {"name": "kube-system", "labels": MARK}, "spec": {"hubAcceptsClient": True}}
@@ -254,9 +254,7 @@ async def test_a_cluster_named_like_a_namespace_of_kubernetes_gets_nothing(
 
 
 @pytest.mark.both_hubs
-async def test_no_other_role_than_those_that_may_be_bound(
-    client: Client, scene: Scene, stage: Running
-) -> None:
+async def test_only_bindable_roles_are_bound(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     await scene.template(role="cluster-admin")
     await scene.offer()
@@ -266,7 +264,7 @@ async def test_no_other_role_than_those_that_may_be_bound(
         await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
 
 
-async def test_what_a_template_grants_no_longer_is_taken_away(
+async def test_rights_removed_from_a_template_are_revoked(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster, second = await scene.cluster(), f"{binding(scene.name)}:{ROLE}-2"
@@ -287,7 +285,7 @@ async def test_what_a_template_grants_no_longer_is_taken_away(
 
 
 @pytest.mark.both_hubs
-async def test_agents_lose_their_rights_with_their_cluster(
+async def test_add_on_agents_lose_rights_with_their_cluster(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -310,7 +308,7 @@ async def test_agents_lose_their_rights_with_their_cluster(
 
 
 @pytest.mark.both_hubs
-async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
+async def test_foreign_binding_that_grants_more_is_replaced(
     client: Client, scene: Scene, stage: Running
 ) -> None:
     cluster = await scene.cluster()
@@ -333,7 +331,7 @@ async def test_a_binding_of_the_same_name_that_grants_more_is_replaced(
 
 
 @pytest.mark.both_hubs
-async def test_names_that_make_no_label_make_none(client: Client, scene: Scene, stage: Running) -> None:
+async def test_names_invalid_as_labels_set_no_label(client: Client, scene: Scene, stage: Running) -> None:
     cluster = await scene.cluster()
     long, dotted = f"{scene.name}-{'x' * 80}", f"{scene.name}.dotted"
     for name in (long, dotted):

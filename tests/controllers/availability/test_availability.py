@@ -86,7 +86,7 @@ def silent(each: ManagedCluster) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Running) -> None:
+async def test_accepted_cluster_gets_a_lease(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
     lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
@@ -95,7 +95,7 @@ async def test_an_accepted_cluster_gets_a_lease(client: Client, stage: Running) 
 
 
 @pytest.mark.both_hubs
-async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreachable(
+async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(
     client: Client, stage: Running
 ) -> None:
     name = fresh("c")
@@ -107,7 +107,7 @@ async def test_a_cluster_whose_lease_is_not_renewed_becomes_unknown_and_unreacha
 
 
 @pytest.mark.both_hubs
-async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client, stage: Running) -> None:
+async def test_other_taints_stay_and_get_a_missing_time(client: Client, stage: Running) -> None:
     name = fresh("c")
     mine = [
         {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
@@ -135,7 +135,7 @@ async def test_other_taints_stay_and_get_a_time_if_they_lack_one(client: Client,
     assert after.spec.taints == found.spec.taints[:3]
 
 
-async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: Running) -> None:
+async def test_removed_unreachable_taint_is_added_again(client: Client, stage: Running) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
@@ -144,7 +144,7 @@ async def test_a_taint_removed_by_a_stranger_comes_again(client: Client, stage: 
 
 
 @pytest.mark.both_hubs
-async def test_nothing_is_written_that_is_there_already(hub: HubUnderTest, client: Client) -> None:
+async def test_availability_without_changes_writes_nothing(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     async with at_work(hub, usual, rules=RULES) as stage:

@@ -107,7 +107,7 @@ async def reaches(hub: ClusterHub, wanted: tuple[str, str], name: str = "c") -> 
     return await hub.until(lambda: available(hub, name) == wanted)
 
 
-async def test_it_is_silent_after_five_durations() -> None:
+async def test_cluster_is_silent_after_five_lease_durations() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -122,7 +122,7 @@ async def test_it_is_silent_after_five_durations() -> None:
     ("duration", "grace", "seconds"),
     [(10, 5.0, 50), (600, 0.5, 300), (0, 5.0, 300), (-7, 5.0, 300)],
 )
-async def test_the_duration_is_the_clusters_and_the_grace_the_controllers(
+async def test_grace_period_multiplies_the_lease_duration_of_the_cluster(
     duration: int, grace: float, seconds: float
 ) -> None:
     hub = joined(leaseDurationSeconds=duration)
@@ -131,7 +131,7 @@ async def test_the_duration_is_the_clusters_and_the_grace_the_controllers(
         assert await reaches(hub, SILENT) == pytest.approx(seconds, abs=0.5)
 
 
-async def test_renewals_keep_it_available_and_wake_nobody() -> None:
+async def test_renewals_keep_a_cluster_available_without_reconciles() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub) as controller:
@@ -148,7 +148,7 @@ async def test_renewals_keep_it_available_and_wake_nobody() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(last + 300, abs=0.5)
 
 
-async def test_who_is_heard_again_and_falls_silent_again_is_noticed_again() -> None:
+async def test_second_silence_of_a_cluster_is_detected() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -162,7 +162,7 @@ async def test_who_is_heard_again_and_falls_silent_again_is_noticed_again() -> N
         assert await reaches(hub, SILENT) == pytest.approx(began + 300, abs=0.5)
 
 
-async def test_who_says_it_is_available_without_renewing_is_not_believed() -> None:
+async def test_available_condition_without_renewals_is_overridden() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -173,7 +173,7 @@ async def test_who_says_it_is_available_without_renewing_is_not_believed() -> No
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=-3), timedelta(hours=3)])
-async def test_a_clock_that_is_off_makes_no_difference_to_renewals(off: timedelta) -> None:
+async def test_wrong_clock_of_an_agent_does_not_affect_renewals(off: timedelta) -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -184,21 +184,21 @@ async def test_a_clock_that_is_off_makes_no_difference_to_renewals(off: timedelt
         assert await reaches(hub, SILENT) == pytest.approx(7 * 60 + 300, abs=0.5)
 
 
-async def test_a_time_in_the_future_is_as_good_as_now_at_a_start() -> None:
+async def test_future_renew_time_at_start_counts_as_now() -> None:
     hub = joined()
     hub.renew(START + timedelta(days=365))
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
 
 
-async def test_at_a_start_the_time_written_is_believed() -> None:
+async def test_renew_time_counts_at_start() -> None:
     hub = joined()
     hub.renew(START - timedelta(seconds=200))
     async with watching(hub):
         assert await reaches(hub, SILENT) == pytest.approx(100, abs=0.5)
 
 
-async def test_a_lease_without_a_time_counts_from_its_creation() -> None:
+async def test_lease_without_renew_time_counts_from_its_creation() -> None:
     hub = joined()
     meta = {"name": "managed-cluster-lease", "creationTimestamp": "2026-03-01T11:58:20Z"}
     hub.put(LEASES, {"metadata": meta, "spec": {"renewTime": "soon"}}, namespace="c")
@@ -206,7 +206,7 @@ async def test_a_lease_without_a_time_counts_from_its_creation() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(200, abs=0.5)
 
 
-async def test_a_lease_that_changes_without_being_renewed_proves_nothing() -> None:
+async def test_lease_change_without_renewal_is_ignored() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -215,7 +215,7 @@ async def test_a_lease_that_changes_without_being_renewed_proves_nothing() -> No
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
 
 
-async def test_a_shorter_duration_counts_at_once() -> None:
+async def test_shorter_lease_duration_applies_at_once() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -224,7 +224,7 @@ async def test_a_shorter_duration_counts_at_once() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(100, abs=0.5)
 
 
-async def test_an_accepted_cluster_without_a_lease_gets_one() -> None:
+async def test_missing_lease_of_an_accepted_cluster_is_created() -> None:
     hub = joined()
     async with watching(hub):
         await asyncio.sleep(1)
@@ -237,7 +237,7 @@ async def test_an_accepted_cluster_without_a_lease_gets_one() -> None:
         assert ("leases", "c", "managed-cluster-lease") in hub.documents
 
 
-async def test_who_was_never_accepted_is_left_alone() -> None:
+async def test_unaccepted_cluster_is_never_declared_silent() -> None:
     hub = ClusterHub()
     hub.cluster()
     async with watching(hub):
@@ -246,7 +246,7 @@ async def test_who_was_never_accepted_is_left_alone() -> None:
     assert hub.writes == [("patch", "managedclusters")], "the taint"
 
 
-async def test_who_was_refused_gets_no_lease_in_a_namespace_that_is_not_its_own() -> None:
+async def test_refused_cluster_gets_no_lease_in_a_foreign_namespace() -> None:
     hub = ClusterHub()
     hub.cluster()
     hub.say(CONDITION_ACCEPTED, "False")
@@ -257,7 +257,7 @@ async def test_who_was_refused_gets_no_lease_in_a_namespace_that_is_not_its_own(
 
 
 @pytest.mark.parametrize("parts", [{"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, {}])
-async def test_without_a_lease_and_without_hope_of_one_it_is_silent_at_once(parts: dict[str, Any]) -> None:
+async def test_cluster_that_will_get_no_lease_is_silent_at_once(parts: dict[str, Any]) -> None:
     hub = joined()
     hub.edit(**parts)
     if not parts:
@@ -267,7 +267,7 @@ async def test_without_a_lease_and_without_hope_of_one_it_is_silent_at_once(part
         assert not any(verb == "create" for verb, _ in hub.writes)
 
 
-async def test_who_leads_later_knows_what_was_heard_before() -> None:
+async def test_standby_remembers_renewals_before_it_leads() -> None:
     hub = joined()
     hub.renew(START)
     controller = AvailabilityController(hub.client, meters=Meters(), clock=LoopClock())
@@ -284,7 +284,7 @@ async def test_who_leads_later_knows_what_was_heard_before() -> None:
         await work
 
 
-async def test_nobody_is_silent_while_leases_cannot_be_seen() -> None:
+async def test_no_cluster_is_silent_while_the_lease_watch_is_down() -> None:
     hub = joined()
     hub.renew(START)
     leases = hub.of(LEASES)
@@ -302,7 +302,7 @@ async def test_nobody_is_silent_while_leases_cannot_be_seen() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(last + 300, abs=0.5)
 
 
-async def test_who_never_comes_back_is_silent_after_its_patience_anew() -> None:
+async def test_grace_period_restarts_after_the_lease_watch_returns() -> None:
     hub = joined()
     hub.renew(START)
     leases = hub.of(LEASES)
@@ -314,7 +314,7 @@ async def test_who_never_comes_back_is_silent_after_its_patience_anew() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(910 + 300, abs=2)
 
 
-async def test_a_watch_that_is_opened_anew_gives_no_new_patience() -> None:
+async def test_short_watch_gap_does_not_restart_the_grace_period() -> None:
     hub = joined()
     hub.renew(START)
     leases = hub.of(LEASES)
@@ -327,7 +327,7 @@ async def test_a_watch_that_is_opened_anew_gives_no_new_patience() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(301, abs=2)
 
 
-async def test_a_renewal_that_was_missed_counts_when_it_is_seen() -> None:
+async def test_renewal_missed_during_a_watch_gap_counts_when_observed() -> None:
     hub = joined()
     hub.renew(START)
     leases = hub.of(LEASES)
@@ -340,7 +340,7 @@ async def test_a_renewal_that_was_missed_counts_when_it_is_seen() -> None:
         assert await reaches(hub, SILENT) == pytest.approx(301 + 300, abs=2)
 
 
-async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody() -> None:
+async def test_new_leader_declares_no_cluster_silent_before_the_watch_returns() -> None:
     hub = joined()
     hub.renew(START)
     leases = hub.of(LEASES)
@@ -360,7 +360,7 @@ async def test_who_leads_again_before_leases_can_be_seen_again_condemns_nobody()
         await work
 
 
-async def test_one_falls_silent_among_many_without_a_look_at_the_others() -> None:
+async def test_one_silent_cluster_causes_no_reconcile_of_others() -> None:
     hub = ClusterHub()
     for number in range(200):
         name = f"c{number}"
@@ -397,7 +397,7 @@ async def test_taints_follow_the_condition() -> None:
         assert keys(hub) == []
 
 
-async def test_a_taint_has_the_time_it_was_added() -> None:
+async def test_taint_has_the_time_it_was_added() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub):
@@ -408,7 +408,7 @@ async def test_a_taint_has_the_time_it_was_added() -> None:
     assert taint.timeAdded == START + timedelta(seconds=300)
 
 
-async def test_without_taints_only_the_condition_is_written() -> None:
+async def test_taints_can_be_switched_off() -> None:
     hub = joined(taints=[{"key": "mine", "effect": "NoSelect"}])
     hub.renew(START)
     async with watching(hub, taints=False):
@@ -418,7 +418,7 @@ async def test_without_taints_only_the_condition_is_written() -> None:
     assert hub.writes == [("patch", "managedclusters/status")]
 
 
-async def test_a_cluster_that_is_being_deleted_is_not_tainted() -> None:
+async def test_terminating_cluster_is_not_tainted() -> None:
     hub = joined()
     hub.renew(START)
     hub.edit(metadata={"deletionTimestamp": "2026-03-01T12:00:00Z"})
@@ -428,7 +428,7 @@ async def test_a_cluster_that_is_being_deleted_is_not_tainted() -> None:
     assert keys(hub) == []
 
 
-async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> None:
+async def test_taints_are_written_without_time_beside_ocms_webhook() -> None:
     hub = joined(taints=[{"key": "mine", "effect": "NoSelect"}])
     hub.renew(START)
 
@@ -449,7 +449,7 @@ async def test_where_ocms_webhook_stamps_taints_they_come_without_a_time() -> No
     assert [each.timeAdded for each in taints] == [None, None]
 
 
-async def test_a_refusal_for_another_reason_is_tried_again() -> None:
+async def test_rejected_taint_write_is_retried() -> None:
     hub = joined()
     hub.say(CONDITION_AVAILABLE, "False")
     hub.renew(START)
@@ -467,7 +467,7 @@ async def test_a_refusal_for_another_reason_is_tried_again() -> None:
     assert len(refused) == 3
 
 
-async def test_a_heartbeat_of_the_status_wakes_nobody() -> None:
+async def test_status_heartbeat_causes_no_reconcile() -> None:
     hub = joined()
     hub.renew(START)
     async with watching(hub) as controller:

@@ -54,7 +54,7 @@ def is_ours(taint: dict[str, Any]) -> bool:
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
-def test_what_is_not_ours_stays_to_the_letter_but_for_a_missing_time(
+def test_foreign_taints_stay_unchanged_except_for_a_missing_time(
     taints: list[dict[str, Any]], available: Condition | None
 ) -> None:
     after = patched(taints, available)
@@ -67,7 +67,7 @@ def test_what_is_not_ours_stays_to_the_letter_but_for_a_missing_time(
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
-def test_of_ours_there_is_the_one_that_follows_and_it_keeps_its_time(
+def test_own_taint_matches_the_condition_and_keeps_its_time(
     taints: list[dict[str, Any]], available: Condition | None
 ) -> None:
     key = wanted(available)
@@ -86,7 +86,9 @@ def test_second_patch_of_taints_is_empty(
 
 
 @given(taints=st.lists(TAINTS, max_size=5), available=CONDITIONS)
-def test_unstamped_changes_bring_no_time(taints: list[dict[str, Any]], available: Condition | None) -> None:
+def test_unstamped_taint_changes_have_no_time(
+    taints: list[dict[str, Any]], available: Condition | None
+) -> None:
     typed = msgspec.convert(taints, tuple[Taint, ...])
     assert "timeAdded" not in repr(changes(typed, available, now=NOW, stamped=False))
 
@@ -100,7 +102,7 @@ def test_taint_follows_the_condition(status: str | None, key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2026-03-01", "2026-03-01T12:00:00", "12:00:00Z"])
-def test_what_is_no_moment(text: str) -> None:
+def test_invalid_micro_time_is_rejected(text: str) -> None:
     assert parse_micro_time(text) is None
 
 

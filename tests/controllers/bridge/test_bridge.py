@@ -112,7 +112,7 @@ def _version(each: AddOnPlacementScore | ManagedClusterScore) -> tuple[str, str,
 
 
 @pytest.mark.both_hubs
-async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world: World) -> None:
+async def test_calculator_amounts_are_copied_as_scores_with_validity(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     options = BridgeOptions(ranges={"cpu": Range(low=0, high=64_000)})
     async with bridging(hub, options, clock=clock):
@@ -132,7 +132,7 @@ async def test_amounts_are_there_as_scores_with_an_end(hub: HubUnderTest, world:
             )
 
 
-async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
+async def test_placement_reads_bridged_managed_cluster_scores(
     hub: HubUnderTest, manager: Manager, world: World
 ) -> None:
     clock = ManualClock()
@@ -150,7 +150,9 @@ async def test_a_placement_reads_what_was_published_as_managed_cluster_scores(
 
 
 @pytest.mark.both_hubs
-async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnderTest, world: World) -> None:
+async def test_scores_are_copied_to_objects_and_deleted_with_their_source(
+    hub: HubUnderTest, world: World
+) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         end = clock.wall() + timedelta(seconds=180)
@@ -173,9 +175,7 @@ async def test_scores_are_there_as_objects_and_go_with_their_source(hub: HubUnde
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
-async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
-    hub: HubUnderTest, world: World
-) -> None:
+async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         began, end = clock.wall(), clock.wall() + timedelta(seconds=900)
@@ -210,7 +210,7 @@ async def test_who_fails_or_falls_silent_is_not_taken_for_somebody_who_measured(
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
-async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world: World) -> None:
+async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, world: World) -> None:
     clock, ahead = ManualClock(), ManualClock()
     ahead.advance(86_400)
     async with bridging(hub, clock=clock) as stage:
@@ -228,7 +228,7 @@ async def test_a_clock_that_is_ahead_keeps_nobody_alive(hub: HubUnderTest, world
 
 
 @pytest.mark.both_hubs
-async def test_both_ways_at_once_come_to_rest(hub: HubUnderTest, world: World) -> None:
+async def test_bridging_both_ways_converges(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         await calculate(world, "a", "cpu", 50, clock=clock)
@@ -250,7 +250,7 @@ async def _rest(world: World, stage: Running) -> list[tuple[str, str, str]]:
     return await versions(world)
 
 
-async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: World) -> None:
+async def test_objects_of_other_owners_are_not_changed_by_the_bridge(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     mine = await world.score("a", {"mine": 1}, resource=RESOURCE)
     theirs = await calculate(world, "a", "mine", 7, clock=clock)
@@ -263,7 +263,7 @@ async def test_what_is_somebody_elses_is_left_alone(hub: HubUnderTest, world: Wo
     assert kept.metadata.resourceVersion == theirs.metadata.resourceVersion
 
 
-async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) -> None:
+async def test_copies_of_a_disabled_direction_are_deleted(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock):
         await world.score("a", {"disk": 2}, resource="usage")
@@ -273,9 +273,7 @@ async def test_a_way_that_is_closed_is_cleared(hub: HubUnderTest, world: World) 
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-disk", namespace=cluster)
 
 
-async def test_renewals_that_tell_nothing_new_are_written_by_half_lives(
-    hub: HubUnderTest, world: World
-) -> None:
+async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
     async with bridging(hub, clock=clock) as stage:
         await calculate(world, "a", "cpu", 50, clock=clock)
@@ -297,7 +295,7 @@ def _writes(stage: Running) -> float:
     return sum(value for name, value in figures.items() if name.startswith("fairway_writes_total"))
 
 
-async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World, client: Client) -> None:
+async def test_bridge_writes_nothing_after_the_term(hub: HubUnderTest, world: World, client: Client) -> None:
     class Over:
         def batch(self) -> Any:
             return ALONE.batch()

@@ -108,7 +108,7 @@ def values(status: Mapping[str, Any] | None) -> dict[str, int]:
     return {} if status is None else {each["name"]: each["value"] for each in status["scores"]}
 
 
-def test_calculators_become_scores_for_as_long_as_they_are_fresh() -> None:
+def test_calculators_become_scores_while_fresh() -> None:
     status = to_add_on(
         calculated("resourceratiocpu", 74),
         calculated("health", -20, at=NOON - timedelta(seconds=100)),
@@ -126,7 +126,7 @@ def test_calculators_become_scores_for_as_long_as_they_are_fresh() -> None:
     )
 
 
-def test_without_a_time_or_after_it_nothing_is_bridged() -> None:
+def test_calculator_without_time_or_too_old_is_not_bridged() -> None:
     assert to_add_on(calculated("a", 1, at=None)) is None
     assert to_add_on(calculated("a", 1, at=NOON - timedelta(seconds=300))) is None
     assert to_add_on(calculated("a", 1, at=NOON - timedelta(seconds=299))) is not None
@@ -159,7 +159,7 @@ def test_bridged_score_whose_end_was_moved_into_the_past_is_written_again(until:
     assert [each.status["validUntil"] for each in plan.put] == [draft.status["validUntil"]]
 
 
-def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None:
+def test_failing_calculator_is_reported_until_its_value_is_too_old() -> None:
     earlier = NOON - timedelta(seconds=100)
     status = to_add_on(calculated("a", 1, at=earlier, trouble="disk\nbroken"), calculated("b", 2))
     assert status is not None
@@ -170,7 +170,7 @@ def test_a_calculator_that_fails_is_told_of_until_its_value_is_too_old() -> None
     assert condition["message"] == "c1-a reports: disk broken; a 1, b 2"
 
 
-def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
+def test_future_update_time_counts_as_now() -> None:
     ahead = calculated("a", 1, at=datetime(9999, 12, 31, tzinfo=UTC))
     status = to_add_on(ahead)
     assert status is not None
@@ -180,7 +180,7 @@ def test_a_moment_still_to_come_is_worth_no_more_than_this_one() -> None:
     assert plan.put == ()  # whoever wrote that has said nothing since
 
 
-def test_only_the_calculators_asked_for() -> None:
+def test_only_selected_calculators_are_bridged() -> None:
     found = to_add_on(calculated("a", 1), calculated("b", 2), calculators=frozenset({"b"}))
     assert values(found) == {"b": 2}
 
@@ -188,19 +188,19 @@ def test_only_the_calculators_asked_for() -> None:
 @pytest.mark.parametrize(
     ("value", "symmetric"), [(0, -100), (1, -98), (4, -92), (24, -52), (40, -20), (100, 100), (10**18, 100)]
 )
-def test_a_range_is_that_of_score_providers(value: int, symmetric: int) -> None:
+def test_calculator_range_uses_the_scale_of_providers(value: int, symmetric: int) -> None:
     ranges = {"a": Range(low=0, high=100), "b": Range(low=0, high=100, floor=-100)}
     found = values(to_add_on(calculated("a", value), calculated("b", value), ranges=ranges))
     assert found == {"a": min(value, 100), "b": symmetric}
 
 
-def test_a_score_that_was_just_made_is_not_missed() -> None:
+def test_just_created_score_is_not_reported_missing() -> None:
     made = ManagedClusterScore(metadata=ObjectMeta(name="c1-new", namespace="c1"))
     plan = plan_add_on([made], None, heard={}, options=BOTH, extents={}, now=NOON)
     assert plan == Plan()
 
 
-def test_a_range_is_exact_for_all_numbers() -> None:
+def test_calculator_range_is_exact_for_all_integers() -> None:
     wide = Range(low=-(2**63), high=2**63 - 1)
     assert [wide.score(each) for each in (-(2**63), 0, 2**63 - 1)] == [0, 50, 100]
     assert Range(low=0, high=3, floor=-100).score(1) == -33  # toward zero
@@ -216,7 +216,9 @@ def test_a_range_is_exact_for_all_numbers() -> None:
         (5000, (), 100),
     ],
 )
-def test_without_a_range_as_placements_read_it(mine: int, others: Iterable[int], score: int) -> None:
+def test_calculator_without_range_is_scaled_as_by_placements(
+    mine: int, others: Iterable[int], score: int
+) -> None:
     rest = [calculated("a", each, cluster=f"o{number}") for number, each in enumerate(others)]
     assert values(to_add_on(calculated("a", mine), *rest)) == {"a": score}
 
@@ -227,7 +229,7 @@ def to_managed(*add_ons: AddOnPlacementScore, now: datetime = NOON, **options: A
     )
 
 
-def test_scores_become_objects_of_their_own() -> None:
+def test_each_score_becomes_a_managed_cluster_score() -> None:
     plan = to_managed(published("health-score", {"health": -5, "healthNodes": 100}))
     assert [(each.name, each.status["score"], dict(each.annotations)) for each in plan.put] == [
         ("c1-health", -5, {"fairway.dev/source-score": "health-score/health"}),
@@ -245,7 +247,7 @@ def test_scores_become_objects_of_their_own() -> None:
     ]
 
 
-def test_what_has_run_out_is_taken_away() -> None:
+def test_copy_of_an_expired_score_is_deleted() -> None:
     made = calculated("health", -5, labelled=labels(FROM_ADD_ON))
     plan = plan_managed(
         [published("health-score", {"health": -5}, until=NOON)],
@@ -258,14 +260,14 @@ def test_what_has_run_out_is_taken_away() -> None:
     assert plan.drop == (made.metadata,)
 
 
-def test_what_the_janitor_declared_silent_is_nobody_s_word() -> None:
+def test_silenced_score_is_not_bridged() -> None:
     made = calculated("health", 90, labelled=labels(FROM_ADD_ON))
     silent = published("health-score", {"health": -100}, said=SILENCED)
     plan = plan_managed([silent], {"c1-health": made}, cluster="c1", confirmed={}, options=BOTH, now=NOON)
     assert (plan.put, plan.drop) == ((), (made.metadata,))
 
 
-def test_what_could_not_be_measured_anew_says_so_and_is_as_old_as_it_was() -> None:
+def test_failed_score_is_copied_with_its_condition_and_age() -> None:
     earlier, later = NOON - timedelta(seconds=60), NOON + timedelta(seconds=60)
     made = structs.replace(
         calculated("health", 90, at=earlier, labelled=labels(FROM_ADD_ON)),
@@ -295,13 +297,13 @@ def test_what_could_not_be_measured_anew_says_so_and_is_as_old_as_it_was() -> No
 
 
 @pytest.mark.parametrize("score", ["", "a b", "ä", "_x", "a..b", "a.-b", "x" * 251])
-def test_a_name_that_no_object_can_have(score: str) -> None:
+def test_score_name_invalid_for_an_object_is_reported(score: str) -> None:
     plan = to_managed(published("r", {score: 1, "fine": 2}))
     assert [each.name for each in plan.put] == ["c1-fine"]
     assert len(plan.problems) == 1
 
 
-def test_one_name_has_one_source() -> None:
+def test_name_conflict_of_two_scores_copies_one() -> None:
     plan = to_managed(published("b", {"cpu": 2}), published("a", {"CPU": 1}))
     assert [(each.name, each.status["score"]) for each in plan.put] == [("c1-cpu", 1)]
     assert plan.problems == ("score cpu of b and of a would both be copied to c1-cpu; only a's is",)
@@ -323,13 +325,13 @@ def test_one_name_has_one_source() -> None:
         ({"resource": "x" * 254}, "is not a valid AddOnPlacementScore name"),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+def test_invalid_bridge_options_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BridgeOptionsError, match=message):
         BridgeOptions(**options)
 
 
 @pytest.mark.parametrize("extent", [(-5, 5), (-1000, 5), (7, 7), (700, 700)])
-def test_stretching_is_monotone(extent: tuple[int, int]) -> None:
+def test_scaling_to_a_range_is_monotone(extent: tuple[int, int]) -> None:
     low, high = extent
     scores = [stretched(value, extent) for value in range(low, high + 1)]
     assert scores == sorted(scores)

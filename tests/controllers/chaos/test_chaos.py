@@ -32,7 +32,7 @@ def shown(seen: Mapping[str, int], length: int) -> bool:
     return len([name for name in seen if name.startswith("write")]) >= 3
 
 
-async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
+async def test_decisions_converge_whatever_happens_to_requests(
     server: Server, chance: random.Random, length: int
 ) -> None:
     async with scene(server, chance) as at:
@@ -50,7 +50,7 @@ async def test_whatever_becomes_of_its_requests_decisions_are_right_in_the_end(
             await at.right()
 
 
-async def test_a_hub_that_went_back_in_time_gets_decisions_for_what_it_has_now(
+async def test_restored_hub_gets_decisions_for_its_current_objects(
     tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     async with embedded_server(folder=tmp_path) as server:

@@ -21,7 +21,9 @@ RESTARTS: Final = 15
 """One round in so many ends with a hub that was killed and came back."""
 
 
-async def test_decisions_stay_right(server: Server, chance: random.Random, length: int) -> None:
+async def test_decisions_stay_correct_under_random_changes(
+    server: Server, chance: random.Random, length: int
+) -> None:
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS) * length
     async with scene(server, chance, balance=False) as at:
         for number in range(rounds):
@@ -32,7 +34,7 @@ async def test_decisions_stay_right(server: Server, chance: random.Random, lengt
         assert len(at.proxy.writes) > rounds
 
 
-async def test_they_stay_right_where_placements_look_at_each_other(
+async def test_decisions_stay_correct_when_placements_depend_on_each_other(
     server: Server, chance: random.Random, length: int
 ) -> None:
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS // 2) * length

@@ -94,7 +94,7 @@ def test_stale_writes_are_detected() -> None:
 
 
 @pytest.mark.embedded  # a real hub refuses the same writes in test_chaos
-async def test_nothing_is_written_that_was_over_already(
+async def test_controllers_write_nothing_from_stale_views(
     server: Server, chance: random.Random, length: int
 ) -> None:
     spec = PlacementSpec(

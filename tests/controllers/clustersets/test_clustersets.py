@@ -82,13 +82,13 @@ async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> Manag
     return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
 
 
-async def test_a_set_without_clusters_says_so(client: Client, stage: Running) -> None:
+async def test_empty_cluster_set_has_condition_empty(client: Client, stage: Running) -> None:
     name = fresh("set")
     await add_set(client, name)
     await told(client, name, NOBODY)
 
 
-async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Running) -> None:
+async def test_cluster_set_counts_added_and_deleted_clusters(client: Client, stage: Running) -> None:
     name, first, second = fresh("set"), fresh("c"), fresh("c")
     await add_set(client, name)
     await add_cluster(client, first, member_of=name)
@@ -100,7 +100,7 @@ async def test_clusters_that_come_and_go_are_counted(client: Client, stage: Runn
     await told(client, name, NOBODY)
 
 
-async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Running) -> None:
+async def test_cluster_that_changes_its_set_updates_both(client: Client, stage: Running) -> None:
     before, after, mover, stayer = fresh("set"), fresh("set"), fresh("c"), fresh("c")
     await add_set(client, before)
     await add_set(client, after)
@@ -114,7 +114,7 @@ async def test_a_cluster_that_moves_changes_both_sets(client: Client, stage: Run
 
 
 @pytest.mark.both_hubs
-async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Running) -> None:
+async def test_label_selector_set_follows_label_changes(client: Client, stage: Running) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     await add_cluster(client, cluster)
@@ -125,7 +125,7 @@ async def test_a_set_by_labels_follows_the_labels(client: Client, stage: Running
     await told(client, name, NOBODY)
 
 
-async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
+async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(
     client: Client, stage: Running
 ) -> None:
     broken, sound, zone = fresh("set"), fresh("set"), fresh("zone")
@@ -150,7 +150,7 @@ async def test_a_broken_selector_is_told_with_its_place_and_harms_nobody_else(
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
 
 
-async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_set_status_is_repaired(client: Client, stage: Running) -> None:
     name = fresh("set")
     await add_set(client, name)
     seen = await told(client, name, NOBODY)
@@ -172,7 +172,7 @@ async def test_a_status_edited_by_a_stranger_is_repaired(client: Client, stage: 
 
 
 @pytest.mark.both_hubs
-async def test_nothing_is_written_that_is_there_already(client: Client, stage: Running) -> None:
+async def test_cluster_sets_without_changes_write_nothing(client: Client, stage: Running) -> None:
     name, zone = fresh("set"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     cluster = await add_cluster(client, fresh("c"), zone=zone)
@@ -185,7 +185,7 @@ async def test_nothing_is_written_that_is_there_already(client: Client, stage: R
 
 
 @pytest.mark.both_hubs
-async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Running) -> None:
+async def test_binding_is_bound_when_its_set_exists(client: Client, stage: Running) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await bind(client, name, namespace)
 
@@ -203,7 +203,7 @@ async def test_a_binding_is_bound_when_its_set_exists(client: Client, stage: Run
     await bound("False", SET_NOT_FOUND)
 
 
-async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_binding_status_is_repaired(client: Client, stage: Running) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await add_set(client, name)
     await bind(client, name, namespace)
@@ -223,7 +223,7 @@ async def test_a_binding_edited_by_a_stranger_is_repaired(client: Client, stage:
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
 
 
-async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: Running) -> None:
+async def test_binding_to_another_set_updates_its_status(client: Client, stage: Running) -> None:
     missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
     await add_set(client, there)
     await bind(client, missing, namespace)
@@ -243,9 +243,7 @@ async def test_a_binding_to_another_set_follows_that_one(client: Client, stage: 
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
-async def test_the_sets_every_hub_has_are_made_and_made_again(
-    name: str, client: Client, stage: Running
-) -> None:
+async def test_default_and_global_sets_are_recreated(name: str, client: Client, stage: Running) -> None:
     made = await until(
         client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
     )
@@ -266,7 +264,7 @@ async def test_the_sets_every_hub_has_are_made_and_made_again(
         (GLOBAL, {"selectorType": "ExclusiveClusterSetLabel", "labelSelector": None}),
     ],
 )
-async def test_their_selectors_are_put_back(
+async def test_selectors_of_default_sets_are_restored(
     name: str, edited: Mapping[str, Any], client: Client, stage: Running
 ) -> None:
     await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
@@ -279,7 +277,7 @@ async def test_their_selectors_are_put_back(
     assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
 
 
-async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Client, stage: Running) -> None:
+async def test_annotated_default_set_keeps_a_changed_selector(client: Client, stage: Running) -> None:
     await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
     zone = fresh("zone")
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
@@ -294,7 +292,7 @@ async def test_an_annotation_keeps_the_selector_as_the_user_wants_it(client: Cli
     )
 
 
-async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Client, stage: Running) -> None:
+async def test_cluster_without_a_set_joins_the_default_set(client: Client, stage: Running) -> None:
     bare, blank = fresh("c"), fresh("c")
     await add_cluster(client, bare, zone="z")
     await add_cluster(client, blank, member_of="")
@@ -308,7 +306,7 @@ async def test_a_cluster_without_a_set_is_put_into_the_default_one(client: Clien
         assert labelled.metadata.labels.get("zone") == ("z" if name == bare else None)
 
 
-async def test_what_a_leader_finds_is_put_right_too(hub: HubUnderTest, client: Client) -> None:
+async def test_new_leader_repairs_existing_sets(hub: HubUnderTest, client: Client) -> None:
     cluster, name, namespace = fresh("c"), fresh("set"), fresh("ns")
     await add_cluster(client, cluster)
     await add_set(client, name)

@@ -29,31 +29,31 @@ def told(labels: LabelSelector | None, *, kind: str = "LabelSelector") -> str:
         (requirement("zone", "In", "fine", "no good"), "matchExpressions[1].values[1]"),
     ],
 )
-def test_a_fault_is_told_with_its_place(wrong: LabelSelectorRequirement, place: str) -> None:
+def test_selector_fault_has_its_path(wrong: LabelSelectorRequirement, place: str) -> None:
     said = told(selector(requirement("sound", "Exists"), wrong))
     assert said.startswith(f"spec.clusterSelector.labelSelector.{place}: ")
     assert len(said) > len(f"spec.clusterSelector.labelSelector.{place}: ")
 
 
-def test_a_fault_of_a_plain_label_too() -> None:
+def test_match_labels_fault_has_its_path() -> None:
     said = told(selector(labels={"zone": "no good"}))
     assert said.startswith("spec.clusterSelector.labelSelector.matchLabels: ")
     assert '"no good"' in said
 
 
-def test_an_unknown_selector_type_is_told() -> None:
+def test_unknown_selector_type_is_reported() -> None:
     place = "spec.clusterSelector.selectorType"
     assert told(None, kind="Astrology") == f"{place}: selectorType is not right: Astrology"
 
 
-def test_a_fault_as_long_as_an_object_is_cut() -> None:
+def test_long_fault_message_is_truncated() -> None:
     said = truncate(told(selector(labels={"zone": "x" * 100_000})))
     assert len(broken_condition(said).message) == LONGEST_MESSAGE
     assert said.endswith("…")
     assert truncate("short") == "short"
 
 
-def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
+def test_unchanged_condition_keeps_its_transition_time() -> None:
     clock = ManualClock()
     one = with_condition((), empty_condition(count=1), clock=clock)
     clock.advance(60)
@@ -64,7 +64,7 @@ def test_a_condition_keeps_its_moment_while_its_status_stays() -> None:
     assert none[0].lastTransitionTime == clock.wall()
 
 
-def test_of_two_conditions_of_one_type_one_stays() -> None:
+def test_duplicate_conditions_are_merged() -> None:
     clock = ManualClock()
     wanted = empty_condition(count=1)
     other = Condition(type="Painted", status="True", reason="Red", lastTransitionTime=clock.wall())
@@ -73,7 +73,7 @@ def test_of_two_conditions_of_one_type_one_stays() -> None:
     assert with_condition(None, wanted, clock=clock) == with_condition((), wanted, clock=clock)
 
 
-def test_which_selectors_are_put_back() -> None:
+def test_changed_default_selectors_are_restored() -> None:
     for name, right in SELECTORS.items():
         each = cluster_set(name, selector=right.labelSelector, kind=right.selectorType)
         assert not astray(each)
@@ -83,7 +83,7 @@ def test_which_selectors_are_put_back() -> None:
     assert not astray(cluster_set("mine"))
 
 
-def test_the_annotation_must_say_false() -> None:
+def test_only_the_annotation_value_false_keeps_a_selector() -> None:
     edited = cluster_set("global")
     for value, put_back in (("false", False), ("true", True), ("", True)):
         annotated = type(edited)(

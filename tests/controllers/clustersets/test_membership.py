@@ -102,7 +102,7 @@ ZONE_A = {CLUSTER_SET_LABEL: "s", "zone": "a"}
         (None, 1),
     ],
 )
-def test_every_kind_of_selector_in_either_order(
+def test_membership_is_found_in_either_order_of_events(
     chosen: LabelSelector | None, count: int, set_first: bool
 ) -> None:
     membership = Membership()
@@ -149,7 +149,7 @@ def large_fleet(*, clusters: int, sets: int) -> Membership:
     return membership
 
 
-def test_a_cluster_event_asks_only_the_sets_it_may_be_in(asked: Asked) -> None:
+def test_cluster_event_evaluates_only_candidate_sets(asked: Asked) -> None:
     membership = large_fleet(clusters=1000, sets=100)
     asked.labels.clear()
     touched = membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s1", "group": "s0"})
@@ -158,14 +158,14 @@ def test_a_cluster_event_asks_only_the_sets_it_may_be_in(asked: Asked) -> None:
     assert (membership.count("s0"), membership.count("s1"), membership.count("by-s0")) == (9, 11, 10)
 
 
-def test_a_change_that_is_none_of_its_labels_asks_nobody(asked: Asked) -> None:
+def test_change_without_label_change_evaluates_no_set(asked: Asked) -> None:
     membership = large_fleet(clusters=10, sets=2)
     asked.labels.clear()
     assert membership.put_cluster("c0", {CLUSTER_SET_LABEL: "s0", "group": "s0"}) == frozenset()
     assert asked.labels == []
 
 
-def test_a_new_set_asks_only_the_clusters_that_may_be_in_it(asked: Asked) -> None:
+def test_new_set_evaluates_only_candidate_clusters(asked: Asked) -> None:
     membership = large_fleet(clusters=1000, sets=100)
     asked.labels.clear()
     membership.put_set(
@@ -177,14 +177,14 @@ def test_a_new_set_asks_only_the_clusters_that_may_be_in_it(asked: Asked) -> Non
     assert membership.count("new") == len(asked.labels) == 20
 
 
-def test_a_set_whose_status_changed_asks_nobody(asked: Asked) -> None:
+def test_set_status_change_evaluates_no_cluster(asked: Asked) -> None:
     membership = large_fleet(clusters=10, sets=2)
     asked.labels.clear()
     membership.put_set(cluster_set("s0"))
     assert asked.labels == []
 
 
-def test_a_set_of_an_unknown_type_says_so_and_has_nobody() -> None:
+def test_set_of_unknown_type_has_an_error_and_no_members() -> None:
     membership = large_fleet(clusters=4, sets=2)
     membership.put_set(cluster_set("s0", kind="Astrology"))
     assert membership.error("s0") == "selectorType is not right: Astrology"

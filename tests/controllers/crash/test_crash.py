@@ -137,7 +137,7 @@ def _marks(change: Change) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("change", [pytest.param(each, marks=_marks(each)) for each in CHANGES], ids=str)
-async def test_killed_between_any_two_writes(
+async def test_decisions_converge_after_a_kill_between_any_two_writes(
     change: Change, start: Start, live: Life, world: World, client: Client, consumer: Consumer
 ) -> None:
     await change.people(world)
@@ -177,7 +177,7 @@ async def test_killed_between_any_two_writes(
 
 
 @pytest.mark.embedded
-async def test_lives_of_a_single_write(
+async def test_decisions_converge_when_each_process_writes_once(
     start: Start, live: Life, world: World, client: Client, consumer: Consumer
 ) -> None:
     """Each does one write and dies, the next one has to make something of it. They get there all the same."""
@@ -215,7 +215,7 @@ async def test_lives_of_a_single_write(
     )
 
 
-async def test_a_write_that_arrives_when_it_is_no_longer_true(
+async def test_outdated_late_write_of_a_killed_process_is_corrected(
     start: Start, live: Life, world: World, client: Client, consumer: Consumer
 ) -> None:
     """A cluster came and the controller died when it was about to say so; the cluster went. Nothing was written since,
@@ -257,10 +257,10 @@ async def test_a_write_that_arrives_when_it_is_no_longer_true(
         (["a", "abb"], "in the end: ['b'] are there twice"),
     ],
 )
-def test_what_a_consumer_complains_about(states: list[str], fault: str) -> None:
+def test_consumer_reports_inconsistent_decisions(states: list[str], fault: str) -> None:
     assert fault in list(faults([State(each) for each in states]))
 
 
 @pytest.mark.parametrize("states", [["", "a", "ab"], ["ab", "aab", "ac", "c"], ["ab", "a", ""], ["a"]])
-def test_what_a_consumer_is_content_with(states: list[str]) -> None:
+def test_consumer_accepts_consistent_decisions(states: list[str]) -> None:
     assert not list(faults([State(each) for each in states]))

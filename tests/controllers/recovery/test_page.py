@@ -128,14 +128,14 @@ async def test_commands_of_the_recovery_page_work(
     assert (typed, passed) == (18, 1200)
 
 
-def test_what_recovery_does_unless_told_otherwise(tmp_path: Path) -> None:
+def test_recovery_page_has_the_default_policy(tmp_path: Path) -> None:
     (section,) = SECTION.findall((DOCS / "how-to" / "recovery.md").read_text(encoding="utf-8"))
     (tmp_path / "config.yaml").write_text(section)
     assert configured(Settings(), tmp_path / "config.yaml").recovery == RecoveryPolicy()
     assert [line for line in section.splitlines() if "fresh: 5m" in line]
 
 
-def test_what_the_bridge_can_be_told(tmp_path: Path) -> None:
+def test_bridge_section_of_the_recovery_page_is_valid(tmp_path: Path) -> None:
     section = next(each for each in SECTION.findall(PAGE.read_text(encoding="utf-8")) if "bridge:" in each)
     (tmp_path / "config.yaml").write_text(section)
     assert configured(Settings(), tmp_path / "config.yaml").bridge == BridgeOptions(

@@ -52,12 +52,12 @@ OTHER = HealthSource(resource="a", score="b")
         ({"above": 101}, "above must be at most 100: health-score/health ranges from 0 to 100; got 101"),
     ],
 )
-def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], message: str) -> None:
+def test_contradictory_recovery_policy_is_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(RecoveryPolicyError, match=message):
         RecoveryPolicy(**given)
 
 
-def test_thresholds_are_in_the_unit_of_what_is_read() -> None:
+def test_thresholds_use_the_unit_of_the_health_source() -> None:
     RecoveryPolicy(below=1, above=100)
     RecoveryPolicy(health=OTHER, below=-99, above=100)
     RecoveryPolicy(health=HealthSource.parse("heartbeats"), below=-100_000, above=100_000)
@@ -76,7 +76,7 @@ def test_health_source_is_parsed(text: str, resource: str, score: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "/", "a/", "/b", "a/b/c"])
-def test_where_no_health_is(text: str) -> None:
+def test_invalid_health_source_is_rejected(text: str) -> None:
     with pytest.raises(HealthSourceError, match="does not name a score"):
         HealthSource.parse(text)
 
@@ -155,7 +155,7 @@ def chosen(name: str, **labels: str) -> ManagedClusterSet:
     )
 
 
-def test_clusters_are_in_sets_whichever_comes_first() -> None:
+def test_set_members_are_found_in_either_order() -> None:
     groups = SetsByCluster()
     groups.put_cluster("a", {"zone": "1"})
     assert groups.put_set(chosen("one", zone="1")) == ["a"]

@@ -43,7 +43,7 @@ async def here(hub: HubUnderTest, world: World) -> AsyncIterator[Ward]:
 
 
 @pytest.mark.both_hubs
-async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_longer(
+async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_dwell(
     here: Ward, manager: Manager, world: World
 ) -> None:
     await here.clusters("a", "b", "c")
@@ -88,7 +88,7 @@ async def test_a_placement_moves_off_an_unhealthy_cluster_and_returns_after_long
 
 
 @EMBEDDED
-async def test_only_what_lasts_counts(here: Ward) -> None:
+async def test_short_health_changes_are_ignored(here: Ward) -> None:
     await here.clusters("a", "b")
     for _ in range(4):
         await here.publish("a", SICK)
@@ -107,7 +107,7 @@ async def test_only_what_lasts_counts(here: Ward) -> None:
     assert await here.tainted() == ["a"]
 
 
-async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnderTest, world: World) -> None:
+async def test_least_healthy_clusters_are_tainted_within_the_budget(hub: HubUnderTest, world: World) -> None:
     policy = replace(ROOMY, fleet=Budget(percent=20))
     async with ward(hub, world, policy=policy) as here:
         await here.clusters("a", "b", "c", "d", "e", "f", "g", "h")
@@ -134,7 +134,7 @@ async def test_the_most_unhealthy_first_and_no_more_than_the_budget(hub: HubUnde
 
 
 @EMBEDDED
-async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, world: World) -> None:
+async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
         await here.clusters("a", "b", "c")
@@ -156,7 +156,7 @@ async def test_every_cluster_set_has_a_budget_of_its_own(hub: HubUnderTest, worl
 
 
 @EMBEDDED
-async def test_nobody_moves_off_the_last_cluster_that_is_available(hub: HubUnderTest, world: World) -> None:
+async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, world: World) -> None:
     away = Taint(key="cluster.open-cluster-management.io/unreachable", effect="NoSelect")
     async with ward(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
@@ -178,7 +178,7 @@ async def test_nobody_moves_off_the_last_cluster_that_is_available(hub: HubUnder
 
 
 @EMBEDDED
-async def test_an_override_that_means_nothing_is_told(here: Ward, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_recovery_annotation_is_reported(here: Ward, caplog: pytest.LogCaptureFixture) -> None:
     await here.clusters("a", "b")
     await here.override("a", "on")
     await here.override("a", "false")
@@ -192,7 +192,7 @@ async def test_an_override_that_means_nothing_is_told(here: Ward, caplog: pytest
 
 
 @EMBEDDED
-async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, world: World) -> None:
+async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
     async with ward(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
@@ -206,7 +206,7 @@ async def test_the_only_cluster_of_a_set_has_nowhere_to_go(hub: HubUnderTest, wo
 
 
 @EMBEDDED
-async def test_a_provider_that_fails_evacuates_nobody(hub: HubUnderTest, world: World) -> None:
+async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, world: World) -> None:
     async with ward(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c", "d")
         for word in ("a", "b", "c"):
@@ -225,7 +225,7 @@ async def test_a_provider_that_fails_evacuates_nobody(hub: HubUnderTest, world: 
 
 
 @pytest.mark.both_hubs
-async def test_taints_of_others_stay_to_the_letter(here: Ward, world: World) -> None:
+async def test_foreign_taints_stay_unchanged(here: Ward, world: World) -> None:
     moment = here.clock.wall()
     others = [
         Taint(key="gpu", value="only", effect="NoSelect", timeAdded=moment),
@@ -244,7 +244,7 @@ async def test_taints_of_others_stay_to_the_letter(here: Ward, world: World) -> 
     assert await here.taints("a") == others
 
 
-async def test_who_is_to_be_left_alone_is_left_alone(here: Ward, world: World) -> None:
+async def test_exempt_cluster_is_not_tainted(here: Ward, world: World) -> None:
     await here.clusters("a", "b")
     await here.override("a", "off")
     await here.publish("a", SICK)
@@ -262,7 +262,7 @@ async def test_who_is_to_be_left_alone_is_left_alone(here: Ward, world: World) -
 
 
 @EMBEDDED
-async def test_a_taint_that_somebody_removed_takes_as_long_as_the_first(here: Ward, world: World) -> None:
+async def test_removed_taint_returns_after_the_full_dwell(here: Ward, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
@@ -278,7 +278,7 @@ async def test_a_taint_that_somebody_removed_takes_as_long_as_the_first(here: Wa
 
 
 @EMBEDDED
-async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTest, world: World) -> None:
+async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTest, world: World) -> None:
     async with ward(hub, world) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
@@ -298,7 +298,7 @@ async def test_a_new_process_keeps_what_it_finds_and_counts_anew(hub: HubUnderTe
 
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
-async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str) -> None:
+async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World, missing: str) -> None:
     async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
@@ -317,9 +317,7 @@ async def test_health_that_ran_out(hub: HubUnderTest, world: World, missing: str
 
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
-async def test_what_the_janitor_says_of_a_silent_score_is_not_health(
-    hub: HubUnderTest, world: World, missing: str
-) -> None:
+async def test_silenced_score_is_not_health(hub: HubUnderTest, world: World, missing: str) -> None:
     """It is the worst there is, for whoever knows nothing of validUntil; the cluster may be well for all we know."""
     async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
@@ -340,7 +338,7 @@ async def test_what_the_janitor_says_of_a_silent_score_is_not_health(
 
 
 @EMBEDDED
-async def test_missing_health_does_not_bring_a_cluster_back(here: Ward, world: World) -> None:
+async def test_missing_health_does_not_remove_the_taint(here: Ward, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
@@ -350,7 +348,7 @@ async def test_missing_health_does_not_bring_a_cluster_back(here: Ward, world: W
     assert await here.tainted() == ["a"]
 
 
-async def test_health_by_a_calculator(hub: HubUnderTest, world: World) -> None:
+async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World) -> None:
     """In whatever unit: thresholds are the policy's."""
     policy = RecoveryPolicy(health=HealthSource.parse("Heartbeats"), below=1000, above=5000)
     async with ward(hub, world, policy=policy) as here:
@@ -386,7 +384,7 @@ async def test_no_select_if_new_keeps_existing_decisions(
 
 
 @EMBEDDED
-async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: Ward, world: World) -> None:
+async def test_deleted_and_unaccepted_clusters_are_ignored_by_recovery(here: Ward, world: World) -> None:
     await here.clusters("a", "b", "c")
     written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"hubAcceptsClient": False}})
     await here.stage.caught_up(MANAGED_CLUSTERS, written)
@@ -402,7 +400,7 @@ async def test_clusters_that_leave_or_are_not_accepted_are_no_part_of_it(here: W
 
 
 @pytest.mark.both_hubs
-async def test_with_the_rights_of_an_installation(start: Start, world: World) -> None:
+async def test_recovery_runs_with_the_installed_rights(start: Start, world: World) -> None:
     """As ``fairway run`` runs it, beside the bridge: health is published as one kind and read as the other."""
     clock = ManualClock()
     settings = Settings(

@@ -55,7 +55,7 @@ class Told:
         return self.machine.decide(name, now=self.now)
 
 
-def test_nothing_is_known_of_strangers() -> None:
+def test_unknown_cluster_has_no_decision() -> None:
     told = Told(ROOMY)
     assert told.decide("a") == WAIT
     told.hear("a", -100)
@@ -63,7 +63,7 @@ def test_nothing_is_known_of_strangers() -> None:
     assert not told.machine.handle(ClusterDeleted(cluster="b"), now=0.0)
 
 
-def test_when_to_look_again() -> None:
+def test_recheck_time_is_the_end_of_the_dwell() -> None:
     told = Told(ROOMY, "a", "b")
     told.after(10).hear("a", 39)
     assert told.decide("a") == RecheckAfter(until=310.0)
@@ -74,13 +74,13 @@ def test_when_to_look_again() -> None:
 
 
 @pytest.mark.parametrize(("score", "low"), [(39, True), (40, False), (60, False)])
-def test_the_threshold_itself_is_not_low(score: int, low: bool) -> None:
+def test_health_at_the_threshold_is_not_low(score: int, low: bool) -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", score)
     assert isinstance(told.after(300).decide("a"), Taint) == low
 
 
-def test_the_most_unhealthy_first_then_the_longest_then_by_name() -> None:
+def test_clusters_are_tainted_by_health_then_duration_then_name() -> None:
     told = Told(ROOMY, *"abcdefgh")
     told.hear("d", -50)
     told.after(1)
@@ -90,7 +90,7 @@ def test_the_most_unhealthy_first_then_the_longest_then_by_name() -> None:
     assert told.machine.admitted(now=told.now) == ["c", "d", "a", "b"]
 
 
-def test_places_go_to_those_that_come_first() -> None:
+def test_budget_goes_to_the_first_in_order() -> None:
     told = Told(
         RecoveryPolicy(fleet=Budget(percent=100, count=2), per_set=Budget(percent=100)), *"abcdefghij"
     )
@@ -113,7 +113,7 @@ def test_places_go_to_those_that_come_first() -> None:
     assert isinstance(told.decide("a"), Taint)
 
 
-def test_who_cannot_be_tainted_keeps_nobody_waiting() -> None:
+def test_untaintable_cluster_does_not_block_others() -> None:
     told = Told(RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100)), *"abcd")
     told.hear("a", -90)
     told.after(700).hear("b", -30)
@@ -126,7 +126,7 @@ def test_who_cannot_be_tainted_keeps_nobody_waiting() -> None:
     assert isinstance(told.decide("b"), Withheld)
 
 
-def test_a_budget_of_every_set() -> None:
+def test_budget_applies_to_every_set() -> None:
     policy = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=50), suspect_percent=100)
     told = Told(policy)
     for name in "abcd":
@@ -146,14 +146,14 @@ def test_a_budget_of_every_set() -> None:
     assert told.machine.admitted(now=told.now) == ["a", "b"]
 
 
-def test_how_many_may_be_tainted() -> None:
+def test_budget_is_a_number_or_a_percentage() -> None:
     tenth = Budget(percent=10)
     assert [tenth.of(size) for size in (0, 1, 2, 9, 10, 19, 20, 1000)] == [0, 0, 1, 1, 1, 1, 2, 100]
     assert [Budget(percent=100, count=3).of(size) for size in (1, 2, 3, 4, 5)] == [0, 1, 2, 3, 3]
     assert Budget(percent=29).of(100) == 29
 
 
-def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -> None:
+def test_simultaneous_failures_pause_tainting_while_they_last() -> None:
     told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(600).hear("b", -50)
@@ -166,7 +166,7 @@ def test_many_that_fall_together_are_suspicious_for_as_long_as_they_are_down() -
     assert isinstance(told.decide("a"), Taint)
 
 
-def test_one_after_the_other_is_not_suspicious() -> None:
+def test_failures_spread_over_time_are_not_suspicious() -> None:
     told = Told(RecoveryPolicy(fleet=Budget(percent=100), suspect_window=600.0), *"abcd")
     told.hear("a", -50)
     told.after(601).hear("b", -50)
@@ -174,13 +174,13 @@ def test_one_after_the_other_is_not_suspicious() -> None:
     assert told.machine.together() == 1
 
 
-def test_one_alone_is_never_suspicious() -> None:
+def test_single_failure_is_never_suspicious() -> None:
     told = Told(RecoveryPolicy(suspect_percent=1), "a", "b")
     told.hear("a", -50)
     assert isinstance(told.after(300).decide("a"), Taint)
 
 
-def test_clusters_given_up_before_are_no_fall_of_now() -> None:
+def test_earlier_tainted_clusters_do_not_count_as_simultaneous() -> None:
     told = Told(RecoveryPolicy(fleet=Budget(percent=100)))
     for name in "ab":
         told.see(name, tainted=True)
@@ -193,7 +193,7 @@ def test_clusters_given_up_before_are_no_fall_of_now() -> None:
     assert told.machine.together() == 1
 
 
-def test_after_a_while_out_of_sight_everything_counts_anew() -> None:
+def test_watch_gap_restarts_all_dwell_times() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
@@ -210,7 +210,7 @@ def test_after_a_while_out_of_sight_everything_counts_anew() -> None:
     assert found.reason == RECOVERED
 
 
-def test_what_was_said_of_another_one_of_its_name_does_not_count() -> None:
+def test_health_of_a_deleted_cluster_of_the_same_name_is_ignored() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
     told.after(299)
@@ -219,7 +219,7 @@ def test_what_was_said_of_another_one_of_its_name_does_not_count() -> None:
     assert told.after(299).decide("a") == RecheckAfter(until=599.0)
 
 
-def test_missing_is_unhealthy_if_it_shall_be() -> None:
+def test_missing_health_is_unhealthy_by_policy() -> None:
     policy = RecoveryPolicy(missing=UNHEALTHY, fleet=Budget(percent=100))
     told = Told(policy, *"abcd")
     told.hear("a", None)
@@ -230,7 +230,7 @@ def test_missing_is_unhealthy_if_it_shall_be() -> None:
     assert told.after(300).decide("a") == WAIT
 
 
-def test_those_that_are_nowhere_any_more_are_forgotten() -> None:
+def test_deleted_clusters_leave_no_state() -> None:
     told = Told(ROOMY, "a", "b")
     told.hear("a", -50)
     told.machine.handle(ClusterDeleted(cluster="a"), now=0.0)
@@ -240,7 +240,7 @@ def test_those_that_are_nowhere_any_more_are_forgotten() -> None:
     assert told.machine._cases.keys() == {"b"}
 
 
-def test_nobody_is_given_up_for_clusters_that_are_not_available() -> None:
+def test_no_cluster_is_tainted_without_an_available_replacement() -> None:
     told = Told(ROOMY, *"abc")
     told.see("b", away=True)
     told.see("c", away=True, sets="east")
@@ -259,7 +259,7 @@ def test_nobody_is_given_up_for_clusters_that_are_not_available() -> None:
     assert words.held(held).message.endswith("no other cluster of cluster set east is available")
 
 
-def test_the_last_that_is_available_stays_when_several_are_due() -> None:
+def test_last_available_of_several_due_clusters_stays() -> None:
     told = Told(ROOMY, *"abcd")
     told.see("d", away=True)
     for name, score in (("a", -30), ("b", -90), ("c", -60)):
@@ -269,14 +269,14 @@ def test_the_last_that_is_available_stays_when_several_are_due() -> None:
     assert isinstance(told.decide("a"), Withheld)
 
 
-def test_one_that_is_not_available_itself_is_given_up_like_any_other() -> None:
+def test_unavailable_cluster_can_be_tainted() -> None:
     told = Told(ROOMY, *"ab")
     told.see("a", away=True)
     told.hear("a", -50)
     assert isinstance(told.after(300).decide("a"), Taint)
 
 
-def test_what_is_said_of_the_only_cluster_of_the_fleet() -> None:
+def test_message_for_the_only_cluster_of_the_fleet() -> None:
     told = Told(ROOMY, "a")
     told.hear("a", -50)
     held = told.after(300).decide("a")

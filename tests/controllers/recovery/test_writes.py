@@ -50,7 +50,7 @@ def tainted(cluster: ManagedCluster) -> bool:
     return any(each.key == KEY for each in cluster.spec.taints)
 
 
-async def test_an_answer_that_got_lost_does_not_cost_the_budget(hub: HubUnderTest, world: World) -> None:
+async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, world: World) -> None:
     """The hub tainted a cluster, and nobody was told; the cluster gets well, and another one ill."""
     lost: list[str] = []
 
@@ -74,7 +74,9 @@ async def test_an_answer_that_got_lost_does_not_cost_the_budget(hub: HubUnderTes
         assert await here.tainted() == ["a"]
 
 
-async def test_a_webhook_that_stamps_taints_itself(hub: HubUnderTest, world: World) -> None:
+async def test_taints_are_written_without_time_beside_a_stamping_webhook(
+    hub: HubUnderTest, world: World
+) -> None:
     def around(patch: Patching) -> Patching:
         async def refusing(resource: Any, name: str, body: Any, **options: Any) -> Any:
             if "timeAdded" in str(body):
@@ -91,9 +93,7 @@ async def test_a_webhook_that_stamps_taints_itself(hub: HubUnderTest, world: Wor
         assert taint.timeAdded is None
 
 
-async def test_one_that_cannot_be_tainted_leaves_its_place_to_the_next(
-    hub: HubUnderTest, world: World
-) -> None:
+async def test_rejected_taint_leaves_the_budget_to_the_next_cluster(hub: HubUnderTest, world: World) -> None:
     refused = asyncio.Event()
 
     def around(patch: Patching) -> Patching:
@@ -117,7 +117,7 @@ async def test_one_that_cannot_be_tainted_leaves_its_place_to_the_next(
         await here.publish("a", WELL)
 
 
-async def test_nothing_is_written_after_the_term(hub: HubUnderTest, world: World) -> None:
+async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: World) -> None:
     class Over:
         def batch(self) -> Any:
             return ALONE.batch()
@@ -156,7 +156,7 @@ async def test_new_leader_counts_taints_that_the_watch_has_not_delivered(
         assert recovery.machine.census().tainted == 1
 
 
-async def test_while_scores_cannot_be_followed_nobody_is_given_up(
+async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
     hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)

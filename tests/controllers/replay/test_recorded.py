@@ -37,7 +37,7 @@ REFUSED: Final = {
     "family",
     [pytest.param(each, marks=[] if each in ON_BOTH_HUBS else [pytest.mark.embedded]) for each in FAMILIES],
 )
-async def test_the_controller_answers_as_recorded(
+async def test_controller_decisions_match_recorded_ones(
     family: str, hub: HubUnderTest, stage: Stage, controller: Live
 ) -> None:
     few = {each: LARGE[hub.kind].get(each, BY_HUB[hub.kind]) for each in FAMILIES}

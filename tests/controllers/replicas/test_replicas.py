@@ -42,7 +42,7 @@ async def settled(replicas: Replicas, world: World, client: Client, consumer: Co
     assert not errors
 
 
-async def test_one_of_two_writes(
+async def test_only_the_leader_of_two_replicas_writes(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     leader, waiting = await pair(replicas)
@@ -58,7 +58,7 @@ async def test_one_of_two_writes(
     assert not replicas.intruders()
 
 
-async def test_the_leader_is_killed(
+async def test_standby_takes_over_after_the_leader_is_killed(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     leader, waiting = await pair(replicas)
@@ -75,7 +75,7 @@ async def test_the_leader_is_killed(
 
 
 @pytest.mark.both_hubs
-async def test_the_leader_is_asked_to_go(
+async def test_leader_hands_over_on_sigterm(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     """It gives the lease back, so nobody has to wait for the end of it."""
@@ -95,7 +95,7 @@ async def test_the_leader_is_asked_to_go(
     assert not replicas.intruders()
 
 
-async def test_a_leader_is_frozen_and_thawed(
+async def test_thawed_leader_does_not_write_from_its_old_view(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     """Its view is of long ago when it wakes up. It must not write from it, and may lead again later."""
@@ -127,7 +127,7 @@ async def test_a_leader_is_frozen_and_thawed(
 
 
 @pytest.mark.both_hubs
-async def test_frozen_within_a_write_that_others_have_done_since(
+async def test_late_write_of_a_frozen_leader_is_rejected_as_stale(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     """The hub refuses it: the page is not of that version any more."""
@@ -154,7 +154,7 @@ async def test_frozen_within_a_write_that_others_have_done_since(
     assert not replicas.intruders()
 
 
-async def test_frozen_within_a_write_that_nobody_needs_any_more(
+async def test_outdated_write_of_a_frozen_leader_is_corrected(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     """The cluster that it is about to add has gone again, so nobody wrote, and the hub takes it. It is taken back."""
@@ -188,7 +188,7 @@ async def test_frozen_within_a_write_that_nobody_needs_any_more(
     assert not leader.tries(after=before)
 
 
-async def test_the_leader_is_cut_off(
+async def test_leader_without_connection_is_replaced_and_stops_writing(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
     """Nobody tells it that another leads, so it must stop by itself, and what is under way must do no harm."""

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.embedded
 SHARDS = [Shard(index=index, count=2) for index in range(2)]
 
 
-async def test_every_placement_is_written_by_its_shard(
+async def test_placement_is_written_by_its_shard_only(
     replicas: Replicas, world: World, client: Client
 ) -> None:
     rooms: dict[Shard, list[str]] = {shard: [] for shard in SHARDS}

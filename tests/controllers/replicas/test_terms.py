@@ -69,7 +69,7 @@ async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
         yield opened
 
 
-async def test_a_lease_that_could_not_be_confirmed_is_nothing_unforeseen(
+async def test_unconfirmed_lease_is_not_an_unexpected_error(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The hub did not answer in time. The term may still run, and the batch is tried again."""
@@ -88,7 +88,7 @@ async def test_a_lease_that_could_not_be_confirmed_is_nothing_unforeseen(
     assert "no answer" in said[0].getMessage()
 
 
-async def test_when_one_finds_the_term_lost_all_stop(client: Client) -> None:
+async def test_all_workers_stop_when_one_finds_the_term_lost(client: Client) -> None:
     """Otherwise the workers of an old term would take keys from those of the next, only to find that they must not."""
     first, second = Counting(client), Counting(client)
     informers = InformerFactory(client)

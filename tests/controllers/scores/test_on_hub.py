@@ -119,7 +119,7 @@ async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, 
     assert sorted(each.reason for each in events.items) == ["ScoreReturned", "ScoreSilent"]
 
 
-async def test_a_score_that_lives_is_left_alone(hub: HubUnderTest, client: Client) -> None:
+async def test_renewed_score_is_not_changed(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     written = await publish(client, cluster, lasts=LONG, cpu=1)
     async with janitor(hub, SilencePolicy(default=Silence.DROP, grace=0.1)) as stage:
@@ -128,7 +128,7 @@ async def test_a_score_that_lives_is_left_alone(hub: HubUnderTest, client: Clien
         assert found == written
 
 
-async def test_silent_scores_are_deleted_where_that_is_wanted(hub: HubUnderTest, client: Client) -> None:
+async def test_silent_scores_are_deleted_by_policy_drop(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40)
     policy = SilencePolicy(by_resource={RESOURCE: Silence.DROP}, grace=0.1)

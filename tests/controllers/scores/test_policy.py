@@ -13,14 +13,14 @@ from fairway.controllers.scores.policy import (
 )
 
 
-def test_nothing_said_is_leave() -> None:
+def test_default_silence_policy_is_leave() -> None:
     policy = policy_of()
     assert policy == SilencePolicy()
     assert policy.of("usage") is Silence.LEAVE
     assert policy.worst_of("usage", "cpu") == -100
 
 
-def test_a_default_and_exceptions() -> None:
+def test_silence_policy_has_a_default_and_exceptions() -> None:
     policy = policy_of(
         ["worst", "usage=drop", " health=leave "],
         worst=["hosted/count=100"],
@@ -37,7 +37,7 @@ def test_a_default_and_exceptions() -> None:
     assert (policy.grace, policy.share, policy.orphans) == (5, 0.25, Orphans.DROP)
 
 
-def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise() -> None:
+def test_worst_number_of_hosted_clusters_is_the_largest_by_default() -> None:
     count = ("hosted-clusters-score", "hostedClustersCount")
     assert SilencePolicy().worst_of(*count) == 100
     assert SilencePolicy().worst_of("hosted-clusters-score", "hcpHeadroom") == -100
@@ -53,7 +53,7 @@ def test_many_hosted_clusters_are_worse_than_few_unless_somebody_says_otherwise(
         ({"share": float("nan")}, NO_SHARE.format(share=float("nan"))),
     ],
 )
-def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], words: str) -> None:
+def test_contradictory_silence_policy_is_rejected(given: dict[str, Any], words: str) -> None:
     with pytest.raises(SilencePolicyError) as refused:
         SilencePolicy(**given)
     assert str(refused.value) == words
@@ -74,7 +74,7 @@ def test_a_policy_that_would_not_do_what_is_meant(given: dict[str, Any], words: 
         ([], ["usage/cpu=101"], NO_NUMBER.format(text="usage/cpu=101")),
     ],
 )
-def test_what_makes_no_sense_is_refused(silent: list[str], worst: list[str], words: str) -> None:
+def test_invalid_silence_policy_is_rejected(silent: list[str], worst: list[str], words: str) -> None:
     with pytest.raises(SilencePolicyError) as refused:
         policy_of(silent, worst=worst)
     assert str(refused.value) == words

@@ -38,7 +38,7 @@ def with_one(**values: int) -> ScoreHub:
 # Policies
 
 
-async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was_said() -> None:
+async def test_policy_worst_replaces_values_after_the_grace_period_and_keeps_the_original() -> None:
     hub = with_one(cpu=10, mem=-30)
     async with watching(hub, WORST) as events:
         assert await hub.until(lambda: silent(hub)) == pytest.approx(240, abs=0.5)
@@ -70,7 +70,7 @@ async def test_worst_replaces_every_value_after_the_grace_and_remembers_what_was
         assert hub.writes == [("patch", "c/usage"), ("patch", "c/usage/status")]
 
 
-async def test_the_worst_of_a_score_of_which_less_is_better() -> None:
+async def test_policy_worst_of_a_score_where_less_is_better() -> None:
     hub = with_one(count=10, cpu=10)
     policy = SilencePolicy(default=Silence.WORST, worst={"usage/count": 100})
     async with watching(hub, policy):
@@ -78,7 +78,7 @@ async def test_the_worst_of_a_score_of_which_less_is_better() -> None:
         assert hub.values() == {"count": 100, "cpu": -100}
 
 
-async def test_drop_deletes_the_object() -> None:
+async def test_policy_drop_deletes_the_object() -> None:
     hub = with_one()
     async with watching(hub, DROP) as events:
         assert await hub.until(lambda: hub.score() is None) == pytest.approx(240, abs=0.5)
@@ -87,7 +87,7 @@ async def test_drop_deletes_the_object() -> None:
         assert await hub.until(lambda: hub.score() is None) == pytest.approx(480, abs=1)
 
 
-async def test_leave_only_tells_and_only_once() -> None:
+async def test_policy_leave_reports_once() -> None:
     hub = with_one()
     async with watching(hub, LEAVE) as events:
         assert await hub.until(lambda: bool(events.told)) == pytest.approx(240, abs=0.5)
@@ -112,7 +112,7 @@ async def test_silence_policy_by_resource() -> None:
 
 
 @pytest.mark.parametrize("policy", [LEAVE, WORST, DROP])
-async def test_a_score_without_an_end_is_nobodys_business(policy: SilencePolicy) -> None:
+async def test_score_without_validity_is_never_silent(policy: SilencePolicy) -> None:
     hub = ScoreHub()
     hub.join("c", available="Unknown")
     hub.publish(lasts=None)
@@ -121,7 +121,7 @@ async def test_a_score_without_an_end_is_nobodys_business(policy: SilencePolicy)
         assert (hub.writes, events.told) == ([], [])
 
 
-async def test_news_that_are_old_at_a_start_are_not_told_again() -> None:
+async def test_silence_known_at_start_is_not_reported_again() -> None:
     hub = with_one()
     clock = LoopClock(off=timedelta(hours=2))
     async with watching(hub, LEAVE, clock=clock) as events:
@@ -132,7 +132,7 @@ async def test_news_that_are_old_at_a_start_are_not_told_again() -> None:
 # Coming back
 
 
-async def test_a_provider_that_comes_back_finds_its_object_as_if_nothing_had_been() -> None:
+async def test_returning_provider_gets_its_object_restored() -> None:
     hub = with_one(cpu=10)
     async with watching(hub, WORST) as events:
         await hub.until(lambda: silent(hub))
@@ -146,7 +146,7 @@ async def test_a_provider_that_comes_back_finds_its_object_as_if_nothing_had_bee
         assert events.reasons() == ["ScoreSilent", "ScoreReturned"]
 
 
-async def test_one_that_comes_back_without_an_end_is_believed_too() -> None:
+async def test_returning_score_without_validity_is_accepted() -> None:
     hub = with_one(cpu=10)
     async with watching(hub, WORST):
         await hub.until(lambda: silent(hub))
@@ -155,7 +155,7 @@ async def test_one_that_comes_back_without_an_end_is_believed_too() -> None:
         assert (silent(hub), hub.values()) == (False, {"cpu": 3})
 
 
-async def test_who_is_slow_is_given_longer_and_longer() -> None:
+async def test_grace_period_grows_for_a_slow_provider() -> None:
     """Its scores last for a minute, and it publishes every five."""
     hub = ScoreHub()
     hub.join("c")
@@ -166,7 +166,7 @@ async def test_who_is_slow_is_given_longer_and_longer() -> None:
         assert events.reasons().count("ScoreSilent") <= 2
 
 
-async def test_but_not_for_ever_who_is_in_time_again() -> None:
+async def test_grace_period_shrinks_when_a_provider_is_on_time_again() -> None:
     hub = with_one()
     async with watching(hub, WORST):
         await hub.until(lambda: silent(hub))
@@ -181,7 +181,7 @@ async def test_but_not_for_ever_who_is_in_time_again() -> None:
 # Clusters
 
 
-async def test_scores_of_a_cluster_that_is_unavailable_since_before_year_1_are_given_up() -> None:
+async def test_scores_of_a_cluster_unavailable_since_before_year_1_are_silent() -> None:
     hub = ScoreHub()
     hub.join("c")
     hub.publish(lasts=100_000, cpu=40)
@@ -194,7 +194,7 @@ async def test_scores_of_a_cluster_that_is_unavailable_since_before_year_1_are_g
 
 
 @pytest.mark.parametrize("status", ["Unknown", "False"])
-async def test_a_score_of_a_cluster_that_is_unavailable_is_given_up_before_it_runs_out(status: str) -> None:
+async def test_score_of_an_unavailable_cluster_is_silent_before_it_expires(status: str) -> None:
     hub = ScoreHub()
     hub.join("c")
     hub.publish(lasts=100_000, cpu=40)
@@ -217,7 +217,7 @@ async def test_a_score_of_a_cluster_that_is_unavailable_is_given_up_before_it_ru
         assert score.metadata.annotations == {}
 
 
-async def test_what_ran_out_meanwhile_is_not_put_back() -> None:
+async def test_expired_original_values_are_not_restored() -> None:
     hub = ScoreHub()
     hub.join("c")
     hub.publish(lasts=300, cpu=40)
@@ -230,7 +230,7 @@ async def test_what_ran_out_meanwhile_is_not_put_back() -> None:
         assert (silent(hub), hub.values()) == (True, {"cpu": -100})
 
 
-async def test_a_provider_that_lives_elsewhere_knows_better() -> None:
+async def test_renewed_score_of_an_unavailable_cluster_is_not_silent() -> None:
     """It goes on publishing for a cluster that is unavailable, and is overruled at most once."""
     hub = ScoreHub()
     hub.join("c")
@@ -259,7 +259,7 @@ async def test_score_renewed_while_the_watch_is_away_is_not_declared_silent() ->
         assert events.told == []
 
 
-async def test_orphans_stay_or_go() -> None:
+async def test_orphaned_scores_are_kept_or_deleted_by_policy() -> None:
     for orphans, there in ((Orphans.LEAVE, True), (Orphans.DROP, False)):
         hub = with_one()
         hub.publish("c", lasts=None, resource="endless")
@@ -274,7 +274,7 @@ async def test_orphans_stay_or_go() -> None:
             assert events.reasons() == ["ScoreOrphaned"] * 2
 
 
-async def test_a_cluster_that_comes_back_in_time_finds_its_scores() -> None:
+async def test_returning_cluster_keeps_its_orphaned_scores() -> None:
     hub = with_one(cpu=1)
     hub.publish(lasts=100_000, cpu=1)
     async with watching(hub, SilencePolicy(orphans=Orphans.DROP)) as events:
@@ -300,7 +300,7 @@ def fleet(number: int) -> ScoreHub:
     return hub
 
 
-async def test_when_most_fall_silent_nothing_is_done() -> None:
+async def test_simultaneous_silence_of_most_scores_marks_none() -> None:
     hub, meters = fleet(10), Meters()
     async with watching(hub, WORST, meters=meters) as events:
         await asyncio.sleep(1500)
@@ -323,7 +323,7 @@ async def test_when_most_fall_silent_nothing_is_done() -> None:
         assert [each for each in range(10) if silent(hub, f"c{each}")] == [9]
 
 
-async def test_scores_that_last_long_do_not_run_out_at_once_but_are_counted_together() -> None:
+async def test_long_validity_scores_count_together_when_they_expire() -> None:
     """The hub was cut off for an hour; scores ran out one after the other."""
     hub = ScoreHub()
     names = [f"c{at}" for at in range(20)]
@@ -335,7 +335,7 @@ async def test_scores_that_last_long_do_not_run_out_at_once_but_are_counted_toge
         assert sum(silent(hub, name) for name in names) <= 11
 
 
-async def test_one_after_the_other_over_days_is_everybodys_own_fault() -> None:
+async def test_silence_spread_over_days_is_marked() -> None:
     hub = ScoreHub()
     names = [f"c{at}" for at in range(6)]
     hub.join(*names)
@@ -346,7 +346,7 @@ async def test_one_after_the_other_over_days_is_everybodys_own_fault() -> None:
         assert all(silent(hub, name) for name in names)
 
 
-async def test_when_all_clusters_vanish_scores_stay() -> None:
+async def test_scores_are_kept_when_all_clusters_disappear() -> None:
     hub = fleet(5)
     async with watching(hub, SilencePolicy(orphans=Orphans.DROP)):
         for at in range(5):
@@ -355,7 +355,7 @@ async def test_when_all_clusters_vanish_scores_stay() -> None:
         assert all(hub.score(f"c{at}") for at in range(5))
 
 
-async def test_who_cannot_see_declares_nobody_silent() -> None:
+async def test_no_score_is_silent_while_the_watch_is_down() -> None:
     hub = with_one()
     shelf = hub.of(ADD_ON_PLACEMENT_SCORES)
     async with watching(hub, WORST):
@@ -368,7 +368,7 @@ async def test_who_cannot_see_declares_nobody_silent() -> None:
         assert await hub.until(lambda: silent(hub)) == pytest.approx(began + 240, abs=2)
 
 
-async def test_after_a_start_everybody_has_time_to_renew() -> None:
+async def test_start_restarts_all_grace_periods() -> None:
     hub = with_one()
     async with watching(hub, WORST, clock=LoopClock(off=timedelta(seconds=600))):
         await asyncio.sleep(58)
@@ -379,7 +379,7 @@ async def test_after_a_start_everybody_has_time_to_renew() -> None:
 # Races
 
 
-async def test_a_provider_that_writes_in_between_keeps_its_word() -> None:
+async def test_concurrent_write_of_the_provider_wins() -> None:
     hub = with_one(cpu=10)
 
     def between(body: object) -> None:
@@ -393,7 +393,7 @@ async def test_a_provider_that_writes_in_between_keeps_its_word() -> None:
         assert (silent(hub), hub.values()) == (False, {"cpu": 11})
 
 
-async def test_one_that_writes_between_the_note_and_the_values_leaves_no_trace_of_it() -> None:
+async def test_write_between_annotation_and_values_removes_the_annotation() -> None:
     hub = with_one(cpu=10)
     patched: list[object] = []
 
@@ -410,7 +410,7 @@ async def test_one_that_writes_between_the_note_and_the_values_leaves_no_trace_o
         assert (silent(hub), hub.values(), score.metadata.annotations) == (False, {"cpu": 11}, {})
 
 
-async def test_what_cannot_be_remembered_is_told_all_the_same() -> None:
+async def test_score_too_large_for_the_annotation_is_still_marked() -> None:
     hub = with_one(**{f"score-{at:05d}-{'x' * 40}": at % 100 for at in range(4000)})
     async with watching(hub, WORST):
         await hub.until(lambda: silent(hub))

@@ -131,7 +131,7 @@ def steps(spans: list[tuple[bool, int]]) -> Iterator[bool]:
 
 @given(interval=intervals, grace=graces, spans=lives)
 @settings(max_examples=80)
-def test_a_provider_that_lives_is_never_overruled(
+def test_renewing_provider_is_never_declared_silent(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
     scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
@@ -149,7 +149,7 @@ def test_a_provider_that_lives_is_never_overruled(
 
 @given(interval=intervals, grace=graces, spans=lives)
 @settings(max_examples=80)
-def test_who_comes_back_has_the_last_word_and_who_dies_is_found_out(
+def test_returning_provider_wins_and_dead_provider_is_detected(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
     scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))

@@ -62,14 +62,14 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def test_the_rights_needed_are_the_two_reviews() -> None:
+def test_access_checks_need_only_rights_for_reviews() -> None:
     assert [(each.groups, each.resources, each.verbs, each.names) for each in RULES] == [
         (("authentication.k8s.io",), ("tokenreviews",), ("create",), ()),
         (("authorization.k8s.io",), ("subjectaccessreviews",), ("create",), ()),
     ]
 
 
-async def test_a_token_is_reviewed_and_its_user_known(clock: ManualClock) -> None:
+async def test_token_review_returns_the_user(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     assert await Authorizer(hub, clock=clock).user("secret") == ALICE
     assert hub.asked == [("POST", TOKEN_REVIEWS, {"spec": {"token": "secret"}})]
@@ -85,17 +85,17 @@ async def test_a_token_is_reviewed_and_its_user_known(clock: ManualClock) -> Non
         {},
     ],
 )
-async def test_without_a_yes_it_is_a_no(clock: ManualClock, status: dict[str, Any]) -> None:
+async def test_unauthenticated_review_is_rejected(clock: ManualClock, status: dict[str, Any]) -> None:
     assert await Authorizer(Hub(status), clock=clock).user("secret") is None
 
 
-async def test_a_user_may_have_no_groups(clock: ManualClock) -> None:
+async def test_user_without_groups_is_accepted(clock: ManualClock) -> None:
     status = {"authenticated": True, "user": {"username": "bob", "groups": None, "extra": None}}
     assert await Authorizer(Hub(status), clock=clock).user("secret") == User(name="bob")
 
 
 @pytest.mark.parametrize("status", [KNOWN, {}])
-async def test_an_answer_is_remembered_for_a_while(clock: ManualClock, status: dict[str, Any]) -> None:
+async def test_token_review_is_cached(clock: ManualClock, status: dict[str, Any]) -> None:
     hub = Hub(status)
     access = Authorizer(hub, clock=clock)
     first = await access.user("secret")
@@ -107,7 +107,7 @@ async def test_an_answer_is_remembered_for_a_while(clock: ManualClock, status: d
     assert len(hub.asked) == 2
 
 
-async def test_tokens_are_not_mixed_up(clock: ManualClock) -> None:
+async def test_cached_reviews_are_separate_by_token(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     await access.user("secret")
@@ -116,7 +116,7 @@ async def test_tokens_are_not_mixed_up(clock: ManualClock) -> None:
     assert await access.user("secret") == ALICE
 
 
-async def test_an_error_is_not_remembered(clock: ManualClock) -> None:
+async def test_failed_review_is_not_cached(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     hub.error = Forbidden("no", code=403)
@@ -126,7 +126,7 @@ async def test_an_error_is_not_remembered(clock: ManualClock) -> None:
     assert await access.user("secret") == ALICE
 
 
-async def test_strangers_are_rationed_and_the_known_are_not(clock: ManualClock) -> None:
+async def test_unknown_tokens_are_rate_limited(clock: ManualClock) -> None:
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
     await access.user("known")
@@ -140,7 +140,7 @@ async def test_strangers_are_rationed_and_the_known_are_not(clock: ManualClock) 
     assert await access.user("one too many") == ALICE
 
 
-async def test_only_so_many_are_remembered(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_cache_is_bounded(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "REMEMBERED", 3)
     hub = Hub(KNOWN)
     access = Authorizer(hub, clock=clock)
@@ -151,7 +151,7 @@ async def test_only_so_many_are_remembered(clock: ManualClock, monkeypatch: pyte
     assert len(hub.asked) == 5
 
 
-async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: ManualClock) -> None:
+async def test_path_review_has_user_groups_and_extra(clock: ManualClock) -> None:
     hub = Hub({"allowed": True, "reason": "RBAC: allowed"})
     verdict = await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/debug/placements/a/b")
     assert verdict == AccessDecision(True, "RBAC: allowed")
@@ -166,9 +166,7 @@ async def test_the_path_is_asked_about_with_user_groups_and_extra(clock: ManualC
 
 @pytest.mark.parametrize("verb", ["get", "create"])
 @pytest.mark.parametrize("namespace", ["ns1", ""])
-async def test_placements_are_asked_about_in_their_namespace(
-    clock: ManualClock, verb: str, namespace: str
-) -> None:
+async def test_placement_review_has_the_namespace(clock: ManualClock, verb: str, namespace: str) -> None:
     hub = Hub({"allowed": False, "reason": "no rule"})
     verdict = await Authorizer(hub, clock=clock).placements(ALICE, verb=verb, namespace=namespace)
     assert verdict == AccessDecision(False, "no rule")
@@ -185,7 +183,7 @@ async def test_placements_are_asked_about_in_their_namespace(
     assert body["spec"]["extra"] == {"example.com/scope": ["a", "b"]}
 
 
-async def test_rights_are_asked_each_time(clock: ManualClock) -> None:
+async def test_access_reviews_are_not_cached(clock: ManualClock) -> None:
     hub = Hub({"allowed": True})
     access = Authorizer(hub, clock=clock)
     assert (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
@@ -193,13 +191,13 @@ async def test_rights_are_asked_each_time(clock: ManualClock) -> None:
     assert not (await access.placements(ALICE, verb="get", namespace="ns1")).allowed
 
 
-async def test_denial_outweighs_permission(clock: ManualClock) -> None:
+async def test_denied_review_beats_allowed(clock: ManualClock) -> None:
     hub = Hub({"allowed": True, "denied": True})
     assert not (await Authorizer(hub, clock=clock).path(ALICE, verb="get", path="/")).allowed
 
 
 @pytest.mark.parametrize("raw", [b"<html>", b"[]", b'{"status": {"allowed": "yes"}}', b'{"status": null}'])
-async def test_what_is_no_review_is_no_permission(clock: ManualClock, raw: bytes) -> None:
+async def test_malformed_review_denies_access(clock: ManualClock, raw: bytes) -> None:
     hub = Hub()
     hub.raw = raw
     with pytest.raises(UnreadableError, match="the hub's response is not a review"):

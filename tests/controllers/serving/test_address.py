@@ -17,12 +17,12 @@ from fairway.controllers.serving import Address
         ("[::1]:8080", Address(host="::1", port=8080)),
     ],
 )
-def test_an_address_is_read_and_written_alike(text: str, address: Address) -> None:
+def test_address_survives_a_round_trip(text: str, address: Address) -> None:
     assert Address.parse(text) == address
     assert str(address) == text
 
 
-def test_off_is_no_address() -> None:
+def test_off_disables_an_address() -> None:
     assert Address.parse("off") is None
 
 
@@ -44,6 +44,6 @@ def test_off_is_no_address() -> None:
         "h:-1",
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address to listen on: write HOST:PORT"):
         Address.parse(text)

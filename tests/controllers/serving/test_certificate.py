@@ -82,14 +82,14 @@ def put(files: CertificateFiles, authority: Authority, name: str) -> None:
     pair.key.replace(files.key)
 
 
-async def test_a_certificate_from_files_can_be_checked(authority: Authority, files: CertificateFiles) -> None:
+async def test_certificate_of_files_is_served(authority: Authority, files: CertificateFiles) -> None:
     put(files, authority, "one")
     trusting = ssl.create_default_context(cafile=str(authority.pair.certificate))
     async with showing(FileCertificate(files)) as address:
         assert (await ask(address, "GET", "/", tls=trusting)).text == "hello"
 
 
-async def test_a_renewed_one_is_shown_at_once(
+async def test_renewed_certificate_is_served_at_once(
     authority: Authority, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -102,7 +102,7 @@ async def test_a_renewed_one_is_shown_at_once(
     assert caplog.messages.count(RENEWED) == 1
 
 
-async def test_half_a_renewal_is_not_shown(
+async def test_incomplete_renewal_is_not_served(
     authority: Authority, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(files, authority, "one")
@@ -116,7 +116,9 @@ async def test_half_a_renewal_is_not_shown(
         assert name_of(await seen(address)) == "two"
 
 
-async def test_files_that_went_away_are_remembered(authority: Authority, files: CertificateFiles) -> None:
+async def test_deleted_certificate_files_keep_the_last_certificate(
+    authority: Authority, files: CertificateFiles
+) -> None:
     put(files, authority, "one")
     async with showing(FileCertificate(files)) as address:
         files.key.unlink()
@@ -125,7 +127,7 @@ async def test_files_that_went_away_are_remembered(authority: Authority, files: 
         assert name_of(await seen(address)) == "two"
 
 
-async def test_a_swapped_folder_is_noticed(authority: Authority, tmp_path: Path) -> None:
+async def test_swapped_certificate_folder_is_reloaded(authority: Authority, tmp_path: Path) -> None:
     """As Kubernetes renews mounted secrets: a link to a folder is replaced."""
     for name in ("one", "two"):
         folder = tmp_path / name
@@ -142,14 +144,14 @@ async def test_a_swapped_folder_is_noticed(authority: Authority, tmp_path: Path)
         assert name_of(await seen(address)) == "two"
 
 
-def test_files_that_are_missing_are_named(files: CertificateFiles) -> None:
+def test_missing_certificate_files_are_named(files: CertificateFiles) -> None:
     with pytest.raises(
         CertificateError, match=f"{files.certificate} and {files.key} cannot be used.*No such file"
     ):
         FileCertificate(files)
 
 
-def test_files_that_are_none_are_named(files: CertificateFiles) -> None:
+def test_invalid_certificate_files_are_named(files: CertificateFiles) -> None:
     files.certificate.write_text("a secret")
     files.key.write_text("another secret")
     with pytest.raises(CertificateError, match=NOT_PEM) as caught:
@@ -157,9 +159,7 @@ def test_files_that_are_none_are_named(files: CertificateFiles) -> None:
     assert "secret" not in str(caught.value).replace(str(files.certificate.parent), "")
 
 
-def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(
-    authority: Authority, files: CertificateFiles
-) -> None:
+def test_key_with_a_passphrase_is_refused(authority: Authority, files: CertificateFiles) -> None:
     put(files, authority, "one")
     key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
     files.key.write_bytes(
@@ -173,7 +173,7 @@ def test_a_key_with_a_passphrase_is_refused_and_not_asked_for(
         FileCertificate(files)
 
 
-async def test_without_files_it_makes_one_itself() -> None:
+async def test_self_signed_certificate_is_created_without_files() -> None:
     async with showing(
         SelfSignedCertificate(hosts=["fairway.example.com", "192.0.2.7", "ümlaut", ""])
     ) as address:
@@ -187,7 +187,7 @@ async def test_without_files_it_makes_one_itself() -> None:
     assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
 
 
-async def test_its_own_is_made_anew_in_time() -> None:
+async def test_self_signed_certificate_is_renewed() -> None:
     calendar = Calendar()
     async with showing(SelfSignedCertificate(clock=calendar)) as address:
         first = await seen(address)
@@ -199,13 +199,13 @@ async def test_its_own_is_made_anew_in_time() -> None:
         assert await seen(address) == second
 
 
-async def test_two_of_its_own_differ() -> None:
+async def test_self_signed_certificates_differ() -> None:
     async with showing(SelfSignedCertificate()) as one, showing(SelfSignedCertificate()) as other:
         assert await seen(one) != await seen(other)
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion")  # that they are old is the point
-async def test_old_versions_of_tls_are_not_spoken() -> None:
+async def test_debug_endpoint_rejects_old_tls_versions() -> None:
     old = unverified()
     old.minimum_version = ssl.TLSVersion.TLSv1
     old.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -215,7 +215,7 @@ async def test_old_versions_of_tls_are_not_spoken() -> None:
             await connect(address, tls=old)
 
 
-async def test_handshakes_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unfinished_handshake_of_the_debug_endpoint_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "HANDSHAKE_SECONDS", 0.2)
     async with showing(SelfSignedCertificate()) as address:
         for sent in (b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01" + b"\x00" * 20):
@@ -225,6 +225,6 @@ async def test_handshakes_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPa
             writer.transport.abort()
 
 
-async def test_no_client_certificate_is_asked_for() -> None:
+async def test_debug_endpoint_requests_no_client_certificate() -> None:
     context = SelfSignedCertificate().context()
     assert context.verify_mode is ssl.CERT_NONE

@@ -68,7 +68,7 @@ def test_prioritizers_have_name_weight_and_scores() -> None:
     assert by_name["Balance"]["scores"] == {"c1": -100, "c2": 100, "c3": 100}
 
 
-def test_a_cluster_a_prioritizer_knows_nothing_of_has_no_score() -> None:
+def test_cluster_without_a_score_of_a_prioritizer_is_omitted() -> None:
     found = told(
         placement(spec=spec(prioritizerPolicy=policy(builtin("ResourceAllocatableCPU"), mode="Exact")))
     )
@@ -85,17 +85,17 @@ def test_totals_are_sorted_by_score_then_name() -> None:
     ]
 
 
-def test_all_survivors_are_told_however_few_are_wanted() -> None:
+def test_document_lists_all_clusters_that_passed_the_filters() -> None:
     found = told(placement(spec=spec(numberOfClusters=1)))
     assert len(found["aggregatedScores"]) == 3
 
 
-def test_the_disable_annotation_does_not_matter_here() -> None:
+def test_document_ignores_the_disable_annotation() -> None:
     annotations = {"cluster.open-cluster-management.io/experimental-scheduling-disable": "true"}
     assert told(placement(spec=spec(), annotations=annotations))["aggregatedScores"]
 
 
-def test_without_bindings_nothing_is_left_and_nothing_is_told_of_it() -> None:
+def test_document_without_bindings_has_no_clusters() -> None:
     found = told(placement(namespace="elsewhere", spec=spec()))
     assert found["filteredPipelineResults"] == [
         {"name": "Predicate", "filteredClusters": []},
@@ -125,7 +125,7 @@ def test_cluster_sets_of_the_placement_limit_the_clusters() -> None:
     ],
     ids=["predicate", "toleration", "prioritizer"],
 )
-def test_of_a_misconfigured_placement_what_was_found_out_is_told(
+def test_document_of_a_misconfigured_placement_has_partial_results(
     broken: PlacementSpec, stages: list[str]
 ) -> None:
     found = told(placement(spec=broken))
@@ -133,7 +133,7 @@ def test_of_a_misconfigured_placement_what_was_found_out_is_told(
     assert set(found) == {"placement"} | ({"filteredPipelineResults"} if stages else set())
 
 
-def test_of_the_placement_only_what_its_author_wrote_is_told() -> None:
+def test_document_has_no_server_side_fields_of_the_placement() -> None:
     written = placement(spec=spec(numberOfClusters=2), annotations={"a": "b"})
     meta = structs.replace(
         written.metadata, uid="u", resourceVersion="7", labels={"l": "v"}, finalizers=("f",)
@@ -150,5 +150,5 @@ def test_of_the_placement_only_what_its_author_wrote_is_told() -> None:
     assert found["status"] == {"numberOfSelectedClusters": 0, "decisionGroups": None, "conditions": None}
 
 
-def test_a_placement_without_a_name_is_told_without_one() -> None:
+def test_document_of_an_unnamed_placement_has_no_name() -> None:
     assert told(Placement())["placement"]["metadata"] == {}

@@ -44,7 +44,7 @@ def placement(namespace: str = TEAM, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.both_hubs
-async def test_get_tells_of_filters_and_scores(debugged: Debugged) -> None:
+async def test_debug_get_returns_filters_and_scores(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", P1)
     assert answer.code == 200
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -58,7 +58,7 @@ async def test_get_tells_of_filters_and_scores(debugged: Debugged) -> None:
     assert [each["clusterName"] for each in found["aggregatedScores"]] == ["c1", "c2"]
 
 
-async def test_post_tells_of_a_placement_that_is_nowhere(debugged: Debugged) -> None:
+async def test_debug_post_evaluates_a_nonexistent_placement(debugged: Debugged) -> None:
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(numberOfClusters=1))
     assert answer.code == 200
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -66,7 +66,7 @@ async def test_post_tells_of_a_placement_that_is_nowhere(debugged: Debugged) -> 
     assert len(answer.document["aggregatedScores"]) == 2
 
 
-async def test_post_fills_in_no_defaults(debugged: Debugged) -> None:
+async def test_debug_post_applies_no_defaults(debugged: Debugged) -> None:
     coordinate = {"builtIn": "Steady"}
     policy: dict[str, Any] = {"configurations": [{"scoreCoordinate": {"type": "BuiltIn", **coordinate}}]}
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(prioritizerPolicy=policy))
@@ -79,14 +79,14 @@ async def test_post_fills_in_no_defaults(debugged: Debugged) -> None:
     assert "prioritizeResults" not in answer.document
 
 
-async def test_post_needs_neither_kind_nor_version_nor_content_type(debugged: Debugged) -> None:
+async def test_debug_post_needs_neither_kind_nor_content_type(debugged: Debugged) -> None:
     body = {"metadata": {"namespace": TEAM}, "spec": {}}
     for headers in ((), ("Content-Type: application/x-www-form-urlencoded",), ("Content-Type: text/yaml",)):
         answer = await debugged.ask(AUTHOR, "POST", POST, body=body, headers=headers)
         assert answer.code == 200, answer
 
 
-async def test_post_takes_the_old_version(debugged: Debugged) -> None:
+async def test_debug_post_accepts_v1alpha1(debugged: Debugged) -> None:
     policy = {"mode": "Exact", "configurations": [{"name": "Steady", "weight": 2}]}
     body = placement(prioritizerPolicy=policy) | {"apiVersion": "cluster.open-cluster-management.io/v1alpha1"}
     answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
@@ -95,14 +95,14 @@ async def test_post_takes_the_old_version(debugged: Debugged) -> None:
     ]
 
 
-async def test_nulls_are_as_good_as_nothing(debugged: Debugged) -> None:
+async def test_debug_post_treats_null_as_absent(debugged: Debugged) -> None:
     answer = await debugged.ask(
         AUTHOR, "POST", POST, body=placement(predicates=None, prioritizerPolicy=None) | {"status": None}
     )
     assert answer.code == 200
 
 
-async def test_a_misconfigured_placement_is_a_200(debugged: Debugged) -> None:
+async def test_misconfigured_placement_returns_200(debugged: Debugged) -> None:
     answer = await debugged.ask(
         AUTHOR, "POST", POST, body=placement(prioritizerPolicy={"mode": "Best", "configurations": []})
     )
@@ -111,7 +111,7 @@ async def test_a_misconfigured_placement_is_a_200(debugged: Debugged) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_the_command_of_the_document_works(debugged: Debugged, hub: Hub, kube_tools: Tools) -> None:
+async def test_documented_debug_command_works(debugged: Debugged, hub: Hub, kube_tools: Tools) -> None:
     (command,) = re.findall(r"^curl .*$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     command = command.replace("HOST:PORT", f"127.0.0.1:{debugged.address.port}")
     programs = f"{kube_tools.path(KUBECTL).parent}:{os.environ['PATH']}"
@@ -128,7 +128,7 @@ async def test_the_command_of_the_document_works(debugged: Debugged, hub: Hub, k
 # Bad requests, in the order in which they are found
 
 
-async def test_post_of_bad_json_is_a_400(debugged: Debugged) -> None:
+async def test_debug_post_of_invalid_json_returns_400(debugged: Debugged) -> None:
     for body in (b"", b"{", b"kind: Placement", b'{"spec": {}} trailing', b"\xff", b"[" * 100_000):
         answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
         assert answer.code == 400
@@ -148,26 +148,26 @@ async def test_post_of_bad_json_is_a_400(debugged: Debugged) -> None:
         {"metadata": {"namespace": 5}},
     ],
 )
-async def test_post_of_something_else_is_a_400(debugged: Debugged, body: object) -> None:
+async def test_debug_post_of_another_kind_returns_400(debugged: Debugged, body: object) -> None:
     answer = await debugged.ask(AUTHOR, "POST", POST, body=body)
     assert answer.code == 400
     assert answer.error.startswith(endpoint.NOT_JSON.partition("{why}")[0])
     assert debugged.fleet.seen == []
 
 
-async def test_post_of_too_much_is_a_400(debugged: Debugged) -> None:
+async def test_debug_post_of_a_large_body_returns_400(debugged: Debugged) -> None:
     whole = b'{"spec": {}}'
     answer = await debugged.ask(AUTHOR, "POST", POST, body=whole + b" " * (endpoint.LIMIT - len(whole) + 1))
     assert (answer.code, answer.error) == (400, endpoint.TOO_LARGE)
 
 
-async def test_post_of_just_enough_is_read(debugged: Debugged) -> None:
+async def test_debug_post_at_the_size_limit_is_accepted(debugged: Debugged) -> None:
     whole = b'{"metadata": {"namespace": "team-a"}, "spec": {}}'
     answer = await debugged.ask(AUTHOR, "POST", POST, body=whole + b" " * (endpoint.LIMIT - len(whole)))
     assert answer.code == 200
 
 
-async def test_a_body_of_unknown_length_has_the_same_limit(debugged: Debugged) -> None:
+async def test_chunked_debug_post_has_the_same_limit(debugged: Debugged) -> None:
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     answer = await debugged.ask(
         AUTHOR, "POST", POST, headers=("Transfer-Encoding: chunked", "", (chunk * 40).decode())
@@ -176,34 +176,34 @@ async def test_a_body_of_unknown_length_has_the_same_limit(debugged: Debugged) -
 
 
 @pytest.mark.parametrize("key", ["", TEAM, f"{TEAM}/", "/p1"])
-async def test_get_without_a_name_is_a_400(debugged: Debugged, key: str) -> None:
+async def test_debug_get_without_a_name_returns_400(debugged: Debugged, key: str) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{key}")
     assert (answer.code, answer.error) == (400, "invalid debug path: namespace and name required")
 
 
 @pytest.mark.parametrize("key", ["a/b/c", f"{TEAM}/p1/", "a//b"])
-async def test_get_of_a_malformed_key_is_a_400(debugged: Debugged, key: str) -> None:
+async def test_debug_get_of_a_malformed_key_returns_400(debugged: Debugged, key: str) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{key}")
     assert (answer.code, answer.error) == (400, endpoint.MALFORMED.format(key=key))
 
 
-async def test_get_of_what_is_not_there_is_a_404(debugged: Debugged) -> None:
+async def test_debug_get_of_a_missing_placement_returns_404(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{TEAM}/p2")
     assert (answer.code, answer.error) == (404, "placement 'p2' not found")
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH"])
-async def test_other_methods_are_a_405(debugged: Debugged, method: str) -> None:
+async def test_other_methods_of_the_debug_endpoint_return_405(debugged: Debugged, method: str) -> None:
     answer = await debugged.ask(VIEWER, method, P1)
     assert (answer.code, answer.error) == (405, f"method {method} not allowed")
     assert answer.headers["allow"] == "GET, POST"
 
 
-async def test_a_head_is_a_405(debugged: Debugged) -> None:
+async def test_head_of_the_debug_endpoint_returns_405(debugged: Debugged) -> None:
     assert (await debugged.ask(VIEWER, "HEAD", P1)).code == 405
 
 
-async def test_there_is_nothing_else_on_this_port(debugged: Debugged) -> None:
+async def test_debug_port_serves_no_other_path(debugged: Debugged) -> None:
     for path in ("/", "/metrics", "/debug", "/debug/pprof", "/debug/placementsx/a/b"):
         assert (await debugged.ask("", "GET", path)).code == 404
 
@@ -212,7 +212,7 @@ async def test_there_is_nothing_else_on_this_port(debugged: Debugged) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_without_a_token_it_is_a_401(debugged: Debugged) -> None:
+async def test_debug_request_without_token_returns_401(debugged: Debugged) -> None:
     for headers in (
         (),
         ("Authorization: Basic YTpi",),
@@ -225,28 +225,28 @@ async def test_without_a_token_it_is_a_401(debugged: Debugged) -> None:
 
 
 @pytest.mark.both_hubs
-async def test_with_a_token_of_nobody_it_is_a_401(debugged: Debugged) -> None:
+async def test_debug_request_with_an_unknown_token_returns_401(debugged: Debugged) -> None:
     for token in ("made-up", "a.b.c", debugged.accounts.tokens[VIEWER][:-4] + "AAAA"):
         answer = await debugged.ask("", "GET", P1, headers=(f"Authorization: Bearer {token}",))
         assert (answer.code, answer.error) == (401, "Unauthorized")
 
 
 @pytest.mark.both_hubs
-async def test_who_may_not_use_the_path_is_told_so_before_anything_else(debugged: Debugged) -> None:
+async def test_missing_right_to_the_path_returns_403_first(debugged: Debugged) -> None:
     for path in (P1, f"/debug/placements/{TEAM}/missing"):
         answer = await debugged.ask(PATHLESS, "GET", path)
         user = debugged.accounts.user(PATHLESS)
         assert (answer.code, answer.error) == (403, f'forbidden: User "{user}" cannot get path "{path}"')
 
 
-async def test_the_verb_of_the_path_is_the_method(debugged: Debugged) -> None:
+async def test_path_review_uses_the_method_as_verb(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "POST", POST, body=placement())
     user = debugged.accounts.user(VIEWER)
     assert (answer.code, answer.error) == (403, f'forbidden: User "{user}" cannot post path "{POST}"')
 
 
 @pytest.mark.both_hubs
-async def test_who_may_not_get_the_placement_is_a_403(debugged: Debugged) -> None:
+async def test_missing_right_to_the_placement_returns_403(debugged: Debugged) -> None:
     answer = await debugged.ask(PATHONLY, "GET", P1)
     assert answer.code == 403
     assert answer.error.startswith(f"user does not have permission to get placements in namespace {TEAM}: ")
@@ -254,7 +254,7 @@ async def test_who_may_not_get_the_placement_is_a_403(debugged: Debugged) -> Non
 
 
 @pytest.mark.both_hubs
-async def test_rights_end_at_the_namespace(debugged: Debugged) -> None:
+async def test_rights_apply_to_their_namespace_only(debugged: Debugged) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"/debug/placements/{OTHERS}/p1")
     assert answer.code == 403
     assert answer.error.startswith(f"user does not have permission to get placements in namespace {OTHERS}: ")
@@ -265,18 +265,18 @@ async def test_rights_end_at_the_namespace(debugged: Debugged) -> None:
     )
 
 
-async def test_a_404_comes_before_a_403(debugged: Debugged) -> None:
+async def test_missing_placement_returns_404_before_403(debugged: Debugged) -> None:
     answer = await debugged.ask(PATHONLY, "GET", f"/debug/placements/{TEAM}/missing")
     assert answer.code == 404
 
 
-async def test_bad_json_comes_before_a_403(debugged: Debugged) -> None:
+async def test_invalid_json_returns_400_before_403(debugged: Debugged) -> None:
     answer = await debugged.ask(PATHONLY, "POST", POST, body=b"{")
     assert answer.code == 400
 
 
 @pytest.mark.both_hubs
-async def test_without_a_namespace_it_takes_the_right_to_all(debugged: Debugged) -> None:
+async def test_debug_post_without_namespace_needs_rights_to_all(debugged: Debugged) -> None:
     answer = await debugged.ask(AUTHOR, "POST", POST, body=placement(""))
     assert answer.code == 403
     assert answer.error.startswith("user does not have permission to create placements in namespace : ")
@@ -286,7 +286,7 @@ async def test_without_a_namespace_it_takes_the_right_to_all(debugged: Debugged)
 
 
 @pytest.mark.both_hubs
-async def test_a_right_to_create_is_none_to_get(debugged: Debugged) -> None:
+async def test_right_to_create_does_not_allow_get(debugged: Debugged) -> None:
     answer = await debugged.ask(SOVEREIGN, "GET", P1)
     assert answer.code == 403
     assert "permission to get placements" in answer.error
@@ -296,7 +296,7 @@ async def test_a_right_to_create_is_none_to_get(debugged: Debugged) -> None:
 
 
 @pytest.mark.parametrize("wrong", [RuntimeError("the lister of bindings"), KeyError("clusters")])
-async def test_a_failure_of_ours_is_a_500_and_keeps_its_words(
+async def test_internal_error_returns_500_without_its_message(
     debugged: Debugged, wrong: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     debugged.fleet.fault = wrong
@@ -310,7 +310,7 @@ async def test_a_failure_of_ours_is_a_500_and_keeps_its_words(
     assert (await debugged.ask(VIEWER, "GET", P1)).code == 200
 
 
-async def test_while_little_is_known_it_is_a_503(debugged: Debugged) -> None:
+async def test_debug_endpoint_returns_503_before_sync(debugged: Debugged) -> None:
     debugged.unready[:] = ["placements not listed yet", "clusters not listed yet"]
     answer = await debugged.ask(VIEWER, "GET", P1)
     assert answer.code == 503
@@ -318,7 +318,9 @@ async def test_while_little_is_known_it_is_a_503(debugged: Debugged) -> None:
     assert answer.headers["retry-after"] == "5"
 
 
-async def test_one_user_s_questions_are_rationed(debugged: Debugged, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_debug_requests_are_rate_limited_per_user(
+    debugged: Debugged, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(endpoint, "EVERY", 1e6)
     codes = [(await debugged.ask(VIEWER, "GET", P1)).code for _ in range(endpoint.BURST + 1)]
     assert codes == [200] * endpoint.BURST + [429]
@@ -328,7 +330,7 @@ async def test_one_user_s_questions_are_rationed(debugged: Debugged, monkeypatch
 # Nothing is written
 
 
-async def test_nothing_is_ever_written(debugged: Debugged) -> None:
+async def test_debug_endpoint_writes_nothing(debugged: Debugged) -> None:
     """All it ever sends to the hub are the two kinds of questions, and what it knows stays as it was."""
     before = debugged.fleet.world.fleet.snapshot().generation
     for body in (placement(), placement(""), placement(OTHERS), placement(numberOfClusters=1), b"{"):

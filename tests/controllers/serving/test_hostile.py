@@ -37,7 +37,7 @@ P1 = f"{PREFIX}{TEAM}/p1"
         "a" * 4000 + "/p1/x",
     ],
 )
-async def test_paths_that_are_no_key_are_a_400(debugged: Debugged, key: str) -> None:
+async def test_malformed_debug_paths_return_400(debugged: Debugged, key: str) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"{PREFIX}{key}")
     assert answer.code == 400
     assert debugged.fleet.seen == []
@@ -58,7 +58,7 @@ async def test_paths_that_are_no_key_are_a_400(debugged: Debugged, key: str) -> 
         "%74eam-a%20/p1",
     ],
 )
-async def test_names_that_nothing_has_are_a_404(debugged: Debugged, key: str) -> None:
+async def test_unknown_debug_names_return_404(debugged: Debugged, key: str) -> None:
     answer = await debugged.ask(VIEWER, "GET", f"{PREFIX}{key}")
     assert answer.code == 404
     assert answer.error.startswith("placement '")
@@ -78,13 +78,13 @@ async def test_names_that_nothing_has_are_a_404(debugged: Debugged, key: str) ->
         "*",
     ],
 )
-async def test_other_ways_to_write_the_prefix_are_not_the_prefix(debugged: Debugged, target: str) -> None:
+async def test_alternative_spellings_of_the_debug_path_are_rejected(debugged: Debugged, target: str) -> None:
     answer = await debugged.ask(VIEWER, "GET", target)
     assert answer.code in (400, 404)
     assert debugged.sent == []
 
 
-async def test_a_path_is_asked_about_as_it_is_meant(debugged: Debugged) -> None:
+async def test_access_review_uses_the_normalized_path(debugged: Debugged) -> None:
     """Quoting does not lead around a rule about paths, nor into one."""
     answer = await debugged.ask(VIEWER, "GET", f"{PREFIX}{TEAM}/%701?x=/../y")
     assert answer.code == 200
@@ -92,12 +92,12 @@ async def test_a_path_is_asked_about_as_it_is_meant(debugged: Debugged) -> None:
     assert answer.error.endswith(f'cannot get path "{P1}"')
 
 
-async def test_a_what_if_has_one_path(debugged: Debugged) -> None:
+async def test_debug_post_has_one_path(debugged: Debugged) -> None:
     answer = await debugged.ask(AUTHOR, "POST", P1, body={"spec": {}})
     assert (answer.code, answer.error) == (400, endpoint.MALFORMED.format(key=f"{TEAM}/p1"))
 
 
-async def test_names_are_told_as_json(debugged: Debugged) -> None:
+async def test_hostile_names_are_encoded_as_json(debugged: Debugged) -> None:
     name = "%22%3C%5cscript%3E%0d%0aSet-Cookie:%20x"
     answer = await debugged.ask(VIEWER, "GET", f"{PREFIX}{TEAM}/{name}")
     assert answer.code == 404
@@ -108,7 +108,7 @@ async def test_names_are_told_as_json(debugged: Debugged) -> None:
 # Bodies
 
 
-async def test_a_compressed_body_is_not_unpacked(debugged: Debugged) -> None:
+async def test_compressed_debug_body_is_rejected(debugged: Debugged) -> None:
     bomb = gzip.compress(b'{"spec": {}}' + b" " * 10_000_000)
     answer = await debugged.ask(
         AUTHOR,
@@ -121,7 +121,7 @@ async def test_a_compressed_body_is_not_unpacked(debugged: Debugged) -> None:
     assert answer.error.startswith("failed to unmarshal placement JSON: ")
 
 
-async def test_a_body_is_not_read_for_those_who_may_not_send_one(debugged: Debugged) -> None:
+async def test_body_is_not_read_without_rights(debugged: Debugged) -> None:
     """The answer comes though the body never does."""
     head = request(
         "POST", PREFIX, token=debugged.accounts.tokens[VIEWER], headers=[f"Content-Length: {2**40}"]
@@ -131,7 +131,7 @@ async def test_a_body_is_not_read_for_those_who_may_not_send_one(debugged: Debug
     assert parsed(await send(debugged.address, head, tls=unverified())).code == 401
 
 
-async def test_a_length_that_is_too_much_is_refused_at_once(debugged: Debugged) -> None:
+async def test_excessive_content_length_is_rejected_at_once(debugged: Debugged) -> None:
     head = request(
         "POST",
         PREFIX,
@@ -142,7 +142,7 @@ async def test_a_length_that_is_too_much_is_refused_at_once(debugged: Debugged) 
     assert (answer.code, answer.error) == (400, endpoint.TOO_LARGE)
 
 
-async def test_who_waits_to_be_asked_for_the_body_is_asked(debugged: Debugged) -> None:
+async def test_expect_continue_is_supported(debugged: Debugged) -> None:
     body = b'{"metadata": {"namespace": "team-a"}, "spec": {}}'
     head = request(
         "POST",
@@ -167,7 +167,7 @@ async def test_who_waits_to_be_asked_for_the_body_is_asked(debugged: Debugged) -
         {"tolerations": [{"tolerationSeconds": 2**70}]},
     ],
 )
-async def test_numbers_beyond_their_range_are_refused(debugged: Debugged, spec: dict[str, Any]) -> None:
+async def test_out_of_range_numbers_are_rejected(debugged: Debugged, spec: dict[str, Any]) -> None:
     answer = await debugged.ask(AUTHOR, "POST", PREFIX, body={"metadata": {"namespace": TEAM}, "spec": spec})
     assert answer.code == 400
 
@@ -182,13 +182,13 @@ async def test_numbers_beyond_their_range_are_refused(debugged: Debugged, spec: 
         {"predicates": [{"requiredClusterSelector": {"celSelector": {"celExpressions": ["(" * 5000]}}}]},
     ],
 )
-async def test_placements_that_make_no_sense_are_answered(debugged: Debugged, spec: dict[str, Any]) -> None:
+async def test_odd_placements_are_answered(debugged: Debugged, spec: dict[str, Any]) -> None:
     answer = await debugged.ask(AUTHOR, "POST", PREFIX, body={"metadata": {"namespace": TEAM}, "spec": spec})
     assert answer.code in (200, 400)
     assert (await debugged.ask(VIEWER, "GET", P1)).code == 200
 
 
-async def test_a_namespace_that_is_none_gives_no_rights(debugged: Debugged) -> None:
+async def test_invalid_namespace_grants_no_rights(debugged: Debugged) -> None:
     for namespace in ("..", "*", f"{TEAM}/../{TEAM}", f"{TEAM} ", "team-a\u0000", "TEAM-A"):
         body = {"metadata": {"namespace": namespace}, "spec": {}}
         answer = await debugged.ask(AUTHOR, "POST", PREFIX, body=body)
@@ -198,7 +198,7 @@ async def test_a_namespace_that_is_none_gives_no_rights(debugged: Debugged) -> N
 # Heads
 
 
-async def test_tokens_of_two_headers_are_no_token_of_either(debugged: Debugged) -> None:
+async def test_two_authorization_headers_are_rejected(debugged: Debugged) -> None:
     tokens = debugged.accounts.tokens
     both = [f"Authorization: Bearer {tokens[PATHONLY]}", f"Authorization: Bearer {tokens[VIEWER]}"]
     for headers in (both, both[::-1]):
@@ -206,13 +206,13 @@ async def test_tokens_of_two_headers_are_no_token_of_either(debugged: Debugged) 
         assert answer.code in (400, 401)
 
 
-async def test_nobody_becomes_somebody_by_saying_so(debugged: Debugged) -> None:
+async def test_identity_headers_are_ignored(debugged: Debugged) -> None:
     claims = ("Impersonate-User: admin", "X-Remote-User: admin", "X-Remote-Group: system:masters")
     assert (await debugged.ask("", "GET", P1, headers=claims)).code == 401
     assert (await debugged.ask(PATHONLY, "GET", P1, headers=claims)).code == 403
 
 
-async def test_a_token_of_any_length_is_dealt_with(debugged: Debugged) -> None:
+async def test_token_of_any_length_is_handled(debugged: Debugged) -> None:
     for length in (20_000, 40_000):
         answer = parsed(
             await send(debugged.address, request("GET", P1, token="a" * length), tls=unverified())
@@ -220,7 +220,7 @@ async def test_a_token_of_any_length_is_dealt_with(debugged: Debugged) -> None:
         assert answer.code in (400, 401)
 
 
-async def test_smuggled_requests_are_not_answered(debugged: Debugged) -> None:
+async def test_smuggled_debug_requests_are_not_answered(debugged: Debugged) -> None:
     inner = request("GET", P1, token=debugged.accounts.tokens[VIEWER])
     outer = request(
         "POST",
@@ -233,14 +233,14 @@ async def test_smuggled_requests_are_not_answered(debugged: Debugged) -> None:
     assert debugged.fleet.seen == []
 
 
-async def test_plain_http_is_not_spoken(debugged: Debugged) -> None:
+async def test_debug_endpoint_rejects_plain_http(debugged: Debugged) -> None:
     assert await send(debugged.address, request("GET", P1, token="secret")) == b""
 
 
 # Slowness, and too much of everything
 
 
-async def test_bodies_that_trickle_are_cut_off(debugged: Debugged, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_debug_bodies_are_cut_off(debugged: Debugged, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTION_SECONDS", 0.5)
     head = request(
         "POST", PREFIX, token=debugged.accounts.tokens[AUTHOR], headers=["Content-Length: 1000000"]
@@ -252,7 +252,7 @@ async def test_bodies_that_trickle_are_cut_off(debugged: Debugged, monkeypatch: 
     assert debugged.fleet.seen == []
 
 
-async def test_the_slow_hold_up_nobody(debugged: Debugged) -> None:
+async def test_slow_clients_do_not_block_the_debug_endpoint(debugged: Debugged) -> None:
     head = request("POST", PREFIX, token=debugged.accounts.tokens[AUTHOR], headers=["Content-Length: 1000"])
     slow = [await connect(debugged.address, tls=unverified()) for _ in range(20)]
     for _, writer in slow:
@@ -265,7 +265,7 @@ async def test_the_slow_hold_up_nobody(debugged: Debugged) -> None:
 # What is kept to ourselves
 
 
-async def test_tokens_are_never_logged(debugged: Debugged, caplog: pytest.LogCaptureFixture) -> None:
+async def test_debug_tokens_are_never_logged(debugged: Debugged, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     secret = debugged.accounts.tokens[VIEWER]
     debugged.fleet.fault = RuntimeError("broken")

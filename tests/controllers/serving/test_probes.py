@@ -63,7 +63,7 @@ async def test_healthy_process_passes_all_probes(here: Address, path: str) -> No
     assert (answer.code, answer.text) == (200, "ok\n")
 
 
-async def test_not_being_ready_is_a_503(here: Address, state: State) -> None:
+async def test_unready_process_returns_503(here: Address, state: State) -> None:
     state.unready = ["placements not listed yet", "two\nlines"]
     answer = await ask(here, "GET", "/readyz")
     assert (answer.code, answer.text) == (503, NOT_READY)
@@ -72,14 +72,14 @@ async def test_not_being_ready_is_a_503(here: Address, state: State) -> None:
 
 
 @pytest.mark.parametrize("query", ["verbose", "verbose=1", "x=y&verbose="])
-async def test_verbose_says_what_is_not_ready(here: Address, state: State, query: str) -> None:
+async def test_verbose_probe_names_the_failing_check(here: Address, state: State, query: str) -> None:
     state.unready = ["placements not listed yet", "two\nlines"]
     answer = await ask(here, "GET", f"/readyz?{query}")
     assert answer.code == 503
     assert answer.text == f"{NOT_READY}- placements not listed yet\n- two lines\n"
 
 
-async def test_not_being_alive_is_told_apart(here: Address, state: State) -> None:
+async def test_failed_liveness_is_separate_from_readiness(here: Address, state: State) -> None:
     state.dead = ["stuck"]
     for path in ("/livez", "/healthz"):
         answer = await ask(here, "GET", f"{path}?verbose")
@@ -87,7 +87,7 @@ async def test_not_being_alive_is_told_apart(here: Address, state: State) -> Non
     assert (await ask(here, "GET", "/readyz")).code == 200
 
 
-async def test_who_cannot_tell_is_not_ready(state: State) -> None:
+async def test_failing_readiness_check_counts_as_unready(state: State) -> None:
     async with open_ports(
         health=LOOPBACK, metrics=None, debug=None, ready=state.broken, expose=state.meters.expose
     ) as ports:
@@ -104,7 +104,7 @@ async def test_metrics_are_exposed(here: Address, state: State) -> None:
     assert values(answer.body)['fairway_decisions_changed_total{change="created"}'] == 1
 
 
-async def test_metrics_that_cannot_be_made_are_a_500(state: State) -> None:
+async def test_failing_metrics_return_500(state: State) -> None:
     def broken() -> bytes:
         raise RuntimeError("a secret of ours")
 
@@ -116,7 +116,7 @@ async def test_metrics_that_cannot_be_made_are_a_500(state: State) -> None:
     assert (answer.code, answer.text) == (500, connections.BROKEN)
 
 
-async def test_two_ports_keep_to_their_own(state: State) -> None:
+async def test_probe_and_metrics_ports_serve_their_own_paths(state: State) -> None:
     async with opened(state, metrics=Address(host="localhost")) as ports:
         assert ports.health is not None
         assert ports.metrics is not None
@@ -126,18 +126,18 @@ async def test_two_ports_keep_to_their_own(state: State) -> None:
         assert (await ask(ports.metrics, "GET", "/metrics")).code == 200
 
 
-async def test_what_is_off_is_not_there(state: State) -> None:
+async def test_disabled_probe_address_serves_nothing(state: State) -> None:
     async with opened(state, health=None, metrics=None) as ports:
         assert ports == Ports()
 
 
-async def test_a_head_has_no_body(here: Address) -> None:
+async def test_probe_head_has_no_body(here: Address) -> None:
     answer = await ask(here, "HEAD", "/livez")
     assert (answer.code, answer.body) == (200, b"")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_nothing_can_be_done_here(here: Address, method: str) -> None:
+async def test_probe_port_accepts_no_writes(here: Address, method: str) -> None:
     answer = await ask(here, method, "/metrics")
     assert answer.code == 405
     assert answer.headers["allow"] == "GET, HEAD"
@@ -156,11 +156,11 @@ async def test_nothing_can_be_done_here(here: Address, method: str) -> None:
         "/%6detrics",
     ],
 )
-async def test_there_are_no_other_pages(here: Address, path: str) -> None:
+async def test_probe_port_serves_no_other_path(here: Address, path: str) -> None:
     assert (await ask(here, "GET", path)).code == 404
 
 
-async def test_answers_are_not_kept_or_guessed_at(here: Address) -> None:
+async def test_probe_responses_forbid_caching_and_sniffing(here: Address) -> None:
     answer = await ask(here, "GET", "/livez")
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -168,7 +168,7 @@ async def test_answers_are_not_kept_or_guessed_at(here: Address) -> None:
     assert answer.headers["server"] == "fairway"
 
 
-async def test_the_ports_close_with_the_block(state: State) -> None:
+async def test_probe_ports_close_with_the_server(state: State) -> None:
     with Port() as port:  # which nobody else gets meanwhile
         here = Address(host="127.0.0.1", port=port.number)
         async with opened(state, health=here, metrics=here):
@@ -179,7 +179,7 @@ async def test_the_ports_close_with_the_block(state: State) -> None:
             await connect(here)
 
 
-async def test_a_port_that_is_taken_is_an_error(state: State) -> None:
+async def test_probe_port_in_use_is_an_error(state: State) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -206,23 +206,23 @@ async def test_a_port_that_is_taken_is_an_error(state: State) -> None:
     ],
     ids=["tls", "nothing", "negative", "two lengths", "null", "long line", "many headers", "long header"],
 )
-async def test_what_is_no_request_is_refused_without_a_word_of_it(here: Address, sent: bytes) -> None:
+async def test_malformed_probe_request_is_rejected_without_echo(here: Address, sent: bytes) -> None:
     pieces = await send(here, sent)
     assert pieces.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
     assert pieces.endswith(connections.NOT_HTTP.encode())
 
 
-async def test_another_version_of_http_is_not_spoken(here: Address) -> None:
+async def test_probe_port_rejects_other_http_versions(here: Address) -> None:
     pieces = await send(here, b"GET /livez HTTP/2.0\r\nHost: a\r\n\r\n")
     assert b" 505 " in pieces.split(b"\r\n")[0] or b" 400 " in pieces.split(b"\r\n")[0]
 
 
-async def test_a_connection_carries_one_request(here: Address) -> None:
+async def test_probe_connection_carries_one_request(here: Address) -> None:
     one = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
     assert (await send(here, one * 5)).count(b"HTTP/1.1 200") == 1
 
 
-async def test_the_slow_are_cut_off(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_probe_requests_are_cut_off(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTION_SECONDS", 0.2)
     for sent in (
         b"",
@@ -235,7 +235,7 @@ async def test_the_slow_are_cut_off(here: Address, monkeypatch: pytest.MonkeyPat
         writer.transport.abort()
 
 
-async def test_there_are_only_so_many_connections(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_probe_connections_are_limited(here: Address, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS", 3)
     held = [await connect(here) for _ in range(3)]
     reader, writer = await connect(here)
@@ -248,7 +248,7 @@ async def test_there_are_only_so_many_connections(here: Address, monkeypatch: py
         pass
 
 
-async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_probe_response_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS", 1)
     size, patience = 64 * 2**20, 0.3
     async with open_ports(
@@ -277,7 +277,7 @@ async def test_who_does_not_read_the_answer_is_cut_off(monkeypatch: pytest.Monke
         writer.transport.abort()
 
 
-async def test_without_a_host_it_listens_everywhere(state: State) -> None:
+async def test_probe_address_without_host_listens_everywhere(state: State) -> None:
     with Port() as port:
         async with opened(state, health=Address(port=port.number), metrics=None) as ports:
             assert ports.health == Address(port=port.number)

@@ -63,11 +63,11 @@ async def get(here: Address) -> Answer:
     return await ask(here, "GET", PATH, token="t")
 
 
-async def test_with_every_yes_it_is_answered(here: Address) -> None:
+async def test_request_with_all_rights_is_answered(here: Address) -> None:
     assert (await get(here)).code == 200
 
 
-async def test_a_failed_token_review_is_a_500_without_its_words(
+async def test_failed_token_review_returns_500_without_its_message(
     here: Address, questions: Questions, fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     questions.of_user = Forbidden(WORDS, code=403)
@@ -78,7 +78,7 @@ async def test_a_failed_token_review_is_a_500_without_its_words(
 
 
 @pytest.mark.parametrize("error", [Forbidden(WORDS, code=403), TransportError("no response within 10 s")])
-async def test_a_failed_access_review_of_the_path_is_a_500(
+async def test_failed_access_review_of_the_path_returns_500(
     here: Address, questions: Questions, fleet: Fleet, error: KubeError
 ) -> None:
     questions.of_path = error
@@ -88,7 +88,7 @@ async def test_a_failed_access_review_of_the_path_is_a_500(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_failed_access_review_of_placements_is_a_500(
+async def test_failed_access_review_of_placements_returns_500(
     here: Address, questions: Questions, fleet: Fleet, method: str
 ) -> None:
     questions.of_placements = TransportError("no response within 10 s")
@@ -98,14 +98,14 @@ async def test_a_failed_access_review_of_placements_is_a_500(
     assert fleet.seen == []
 
 
-async def test_too_many_strangers_are_a_429(here: Address, questions: Questions) -> None:
+async def test_too_many_unknown_tokens_return_429(here: Address, questions: Questions) -> None:
     questions.of_user = TooManyReviews()
     answer = await get(here)
     assert (answer.code, answer.error) == (429, "too many requests, please try again later")
     assert answer.headers["retry-after"] == "1"
 
 
-async def test_only_so_many_users_are_remembered(
+async def test_number_of_rate_limited_users_is_bounded(
     here: Address, questions: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint, "USERS", 2)

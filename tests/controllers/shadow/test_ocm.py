@@ -22,7 +22,9 @@ QUIET = ("--health-address", "off", "--metrics-address", "off", "--debug-address
 
 
 @pytest.mark.both_hubs
-async def test_it_refuses_to_start_beside_it(start: Start, reference: Reference, world: World) -> None:
+async def test_controller_refuses_to_start_beside_ocm(
+    start: Start, reference: Reference, world: World
+) -> None:
     await world.cluster("a")
     await world.place()
     await reference.hold()
@@ -32,7 +34,9 @@ async def test_it_refuses_to_start_beside_it(start: Start, reference: Reference,
     assert not world.decisions("p")
 
 
-async def test_unless_it_is_asked_to(start: Start, reference: Reference, world: World) -> None:
+async def test_controller_starts_beside_ocm_on_request(
+    start: Start, reference: Reference, world: World
+) -> None:
     await world.cluster("a")
     await world.place()
     await reference.hold()
@@ -45,7 +49,7 @@ async def test_unless_it_is_asked_to(start: Start, reference: Reference, world: 
     [(138, ocm_detection.USUAL_LEASE, HOLDER), (16, 15, HOLDER), (138, None, HOLDER), (0, 137, "")],
     ids=["ran out", "short and ran out", "without a length", "given back"],
 )
-async def test_a_lease_that_is_over_stops_nobody(
+async def test_expired_ocm_lease_does_not_block_the_start(
     start: Start, reference: Reference, world: World, ago: float, lasts: int | None, holder: str
 ) -> None:
     await world.cluster("a")
@@ -55,7 +59,7 @@ async def test_a_lease_that_is_over_stops_nobody(
         await world.chooses("p", "a")
 
 
-async def test_when_it_comes_later_this_one_ends(
+async def test_controller_stops_when_ocm_starts_later(
     start: Start, reference: Reference, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairway.controllers.manager.OCM_SECONDS", 0.01)
@@ -72,7 +76,7 @@ async def test_when_it_comes_later_this_one_ends(
         await work()
 
 
-async def test_the_process_ends_and_says_why(
+async def test_process_exits_with_the_reason_when_ocm_runs(
     hub: HubUnderTest,
     rights: Rights,
     reference: Reference,
@@ -103,7 +107,7 @@ async def test_the_process_ends_and_says_why(
 
 
 @pytest.mark.both_hubs
-async def test_who_may_not_look_is_told_and_goes_on(
+async def test_missing_right_to_read_ocm_leases_is_logged(
     hub: HubUnderTest, world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     blind = shutil.copytree(DEPLOY, tmp_path / "deploy")

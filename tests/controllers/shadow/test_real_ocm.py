@@ -84,7 +84,7 @@ async def _held(client: Client) -> bool:
     return bool(lease.spec.holderIdentity)
 
 
-async def test_it_is_not_disturbed_and_says_the_same(
+async def test_shadow_agrees_with_the_real_ocm_controller(
     reference: Process, start: Start, world: World, client: Client
 ) -> None:
     with pytest.raises(OcmControllerRunning, match=ocm_detection.LEASE):

@@ -89,7 +89,7 @@ async def told(manager: Manager, world: World, *, differs: bool) -> str:
 
 
 @pytest.mark.both_hubs
-async def test_decisions_in_the_form_of_ocm_are_the_same(manager: Manager, decided: World) -> None:
+async def test_shadow_accepts_decisions_in_ocms_format(manager: Manager, decided: World) -> None:
     before = await decided.versions()
     written = await decided.touch("p")
     await decided.after(manager, PLACEMENTS, written)
@@ -170,7 +170,7 @@ async def _one_page_more(world: World) -> None:
     ],
     ids=["page missing", "page surplus", "cluster", "order", "label", "condition", "group", "number"],
 )
-async def test_each_kind_of_difference_in_words_and_its_end(
+async def test_shadow_reports_each_difference_and_its_end(
     manager: Manager,
     decided: World,
     start: Start,
@@ -190,7 +190,7 @@ async def test_each_kind_of_difference_in_words_and_its_end(
     methods[:] = [each for each in methods if each.startswith("GET ")]
 
 
-async def test_a_difference_must_last(start: Start, decided: World, client: Client) -> None:
+async def test_shadow_ignores_short_differences(start: Start, decided: World, client: Client) -> None:
     """Whoever writes is given some time: what is put right within it is never told of."""
     clock = Ticking()
     async with start(replace(SHADOW, settle=10.0), clock=clock) as manager:
@@ -209,7 +209,7 @@ async def test_a_difference_must_last(start: Start, decided: World, client: Clie
         assert list(shadow.differences) == [key]
 
 
-async def test_a_placement_that_nobody_decided(manager: Manager, decided: World) -> None:
+async def test_shadow_reports_an_undecided_placement(manager: Manager, decided: World) -> None:
     await decided.place("q", PlacementSpec(numberOfClusters=1))
     shadow, key = shadow_of(manager), (decided.namespace, "q")
     async with asyncio.timeout(120):

@@ -50,7 +50,7 @@ SWAPPED_BETWEEN_TWO_THAT_SHRINK = ("a", "db", "cf", "e")
 @settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), ranked=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False, ranked=False)
-def test_a_cluster_that_stays_chosen_never_vanishes(
+def test_selected_cluster_is_never_missing_between_steps(
     situation: Situation, refresh: bool, ranked: bool
 ) -> None:
     before, pages = situation
@@ -61,7 +61,7 @@ def test_a_cluster_that_stays_chosen_never_vanishes(
 
 @settings(max_examples=100)
 @given(situation=situations)
-def test_with_a_refresh_it_ends_with_exactly_the_pages(situation: Situation) -> None:
+def test_steps_with_a_refresh_end_in_exactly_the_pages(situation: Situation) -> None:
     before, pages = situation
     after = states(planned(pages, before, refresh=True), before)[-1]
     assert {name: (each.metadata.labels, each.status.decisions) for name, each in own(after).items()} == {
@@ -85,7 +85,7 @@ def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: b
 
 @settings(max_examples=100)
 @given(situation=situations)
-def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> None:
+def test_steps_without_a_refresh_end_in_the_same_decision(situation: Situation) -> None:
     """Which page of a group a cluster is on, and in what order, may be as it was."""
     before, pages = situation
     after = states(planned(pages, before, refresh=False), before)[-1]
@@ -97,7 +97,7 @@ def test_without_one_it_ends_with_the_same_decision(situation: Situation) -> Non
 
 @settings(max_examples=100)
 @given(situation=situations)
-def test_where_the_order_is_part_of_it_it_ends_with_that_order(situation: Situation) -> None:
+def test_steps_end_in_the_required_order(situation: Situation) -> None:
     """Only what is said about clusters may be as it was."""
     before, pages = situation
     after = states(planned(pages, before, refresh=False, ranked=False), before)[-1]
@@ -107,7 +107,7 @@ def test_where_the_order_is_part_of_it_it_ends_with_that_order(situation: Situat
 
 @settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), data=st.data())
-def test_who_takes_over_after_a_crash_finishes_it(
+def test_new_process_finishes_interrupted_steps(
     situation: Situation, refresh: bool, data: st.DataObject
 ) -> None:
     before, pages = situation
@@ -121,7 +121,7 @@ def test_who_takes_over_after_a_crash_finishes_it(
 
 @settings(max_examples=100)
 @given(situation=situations, meanwhile=wanted_pages(), data=st.data())
-def test_who_takes_over_after_a_crash_may_want_something_else(
+def test_new_process_with_another_decision_converges(
     situation: Situation, meanwhile: tuple[Page, ...], data: st.DataObject
 ) -> None:
     before, pages = situation
@@ -144,7 +144,7 @@ def _page(step: Step) -> str:
 @settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False)
-def test_every_step_changes_something_and_none_is_taken_twice(situation: Situation, refresh: bool) -> None:
+def test_every_step_changes_something_and_occurs_once(situation: Situation, refresh: bool) -> None:
     before, pages = situation
     steps = planned(pages, before, refresh=refresh)
     assert max(kinds(steps).values(), default=0) <= 1
@@ -203,9 +203,7 @@ def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
 
 @settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
-def test_a_page_is_said_to_have_changed_when_it_names_other_clusters(
-    situation: Situation, refresh: bool
-) -> None:
+def test_page_counts_as_changed_when_its_clusters_change(situation: Situation, refresh: bool) -> None:
     """Which is what events tell: one for each page, with its last write."""
     before, pages = situation
     for step in planned(pages, before, refresh=refresh):
@@ -216,11 +214,11 @@ def test_a_page_is_said_to_have_changed_when_it_names_other_clusters(
             assert step.changed == (names != known)
 
 
-def test_pages_that_are_right_are_left_alone() -> None:
+def test_correct_pages_are_not_written() -> None:
     assert planned(pages_of("ab", "c"), decided("ab", "c"), refresh=True) == ()
 
 
-def test_a_shift_to_the_back_begins_with_the_last_page() -> None:
+def test_shift_to_later_pages_begins_with_the_last() -> None:
     steps = planned(pages_of("xabcdef"), decided("abcdef"), refresh=False)
     assert [(type(each), _page(each)[-1]) for each in steps] == [
         (Create, "4"),
@@ -231,7 +229,7 @@ def test_a_shift_to_the_back_begins_with_the_last_page() -> None:
     ]
 
 
-def test_a_shift_to_the_front_begins_with_the_first_page() -> None:
+def test_shift_to_earlier_pages_begins_with_the_first() -> None:
     steps = planned(pages_of("bcdefg"), decided("abcdefg"), refresh=False)
     assert [(type(each), _page(each)[-1]) for each in steps] == [
         (Fill, "1"),
@@ -241,7 +239,7 @@ def test_a_shift_to_the_front_begins_with_the_first_page() -> None:
     ]
 
 
-def test_pages_that_swap_go_through_one_that_has_both() -> None:
+def test_swapped_pages_pass_through_a_page_with_both_clusters() -> None:
     before, pages = decided("ab", "cd"), pages_of("cd", "ab")
     steps = planned(pages, before, refresh=False)
     assert [(_page(each)[-1], isinstance(each, Fill) and each.temporary) for each in steps] == [
@@ -252,7 +250,7 @@ def test_pages_that_swap_go_through_one_that_has_both() -> None:
     assert without_scores(states(steps, before)[-1]) == without_scores(decided("cd", "ab"))
 
 
-def test_a_page_that_was_taken_for_anothers_is_filled_with_the_scores_of_now() -> None:
+def test_adopted_page_gets_current_scores() -> None:
     pages = pages_of("ab")
     stranger = structs.replace(
         decision_of(pages[0]),
@@ -267,7 +265,7 @@ def test_a_page_that_was_taken_for_anothers_is_filled_with_the_scores_of_now() -
     )
 
 
-def test_a_page_that_had_both_when_its_writer_died_is_put_right_at_once() -> None:
+def test_page_with_both_clusters_is_corrected_after_a_crash() -> None:
     """Not when scores may be refreshed: until then the decision would name a cluster twice."""
     before, pages = decided("abcd"), pages_of("cdab")
     temporary, *_ = planned(pages, before, refresh=True)

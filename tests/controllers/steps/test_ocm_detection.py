@@ -39,7 +39,7 @@ async def found(hub: Hub, *, namespace: str = ocm_detection.NAMESPACE) -> ocm_de
     return await ocm_detection.find(cast("Client", hub), now=NOW, namespace=namespace)
 
 
-async def test_a_lease_that_is_kept_up_tells_of_it() -> None:
+async def test_renewed_ocm_lease_is_detected() -> None:
     hub = Hub(lease(ago=3))
     assert await found(hub) == ocm_detection.OcmLease(
         holder="somebody", namespace="open-cluster-management-hub"
@@ -47,7 +47,7 @@ async def test_a_lease_that_is_kept_up_tells_of_it() -> None:
     assert hub.asked == [("open-cluster-management-hub", "placement-lock")]
 
 
-async def test_it_may_live_elsewhere() -> None:
+async def test_ocm_lease_is_found_in_another_namespace() -> None:
     hub = Hub(lease())
     assert await found(hub, namespace="elsewhere") == ocm_detection.OcmLease(
         holder="somebody", namespace="elsewhere"
@@ -58,16 +58,16 @@ async def test_it_may_live_elsewhere() -> None:
     "answer",
     [refused(NotFound, 404), lease(ago=16), lease(holder=""), lease(renewed=False), lease(ago=138, lasts=0)],
 )
-async def test_no_lease_or_one_that_ran_out_tells_of_none(answer: Lease | KubeError) -> None:
+async def test_missing_or_expired_ocm_lease_is_ignored(answer: Lease | KubeError) -> None:
     assert await found(Hub(answer)) is None
 
 
 @given(ago=st.integers(-1000, 1000), lasts=st.integers(1, 300))
-async def test_it_lives_as_long_as_its_lease(ago: int, lasts: int) -> None:
+async def test_ocm_counts_as_running_while_its_lease_lasts(ago: int, lasts: int) -> None:
     assert (await found(Hub(lease(ago=ago, lasts=lasts))) is not None) == (ago < lasts)
 
 
-async def test_renew_time_in_a_far_future_is_not_believed() -> None:
+async def test_ocm_lease_in_the_far_future_is_ignored() -> None:
     spec = LeaseSpec(
         holderIdentity="somebody", renewTime="9999-12-31T23:59:59.999999Z", leaseDurationSeconds=15
     )
@@ -77,13 +77,13 @@ async def test_renew_time_in_a_far_future_is_not_believed() -> None:
 @pytest.mark.parametrize(
     "error", [refused(Forbidden, 403), refused(ServerError, 500), TransportError("no hub there")]
 )
-async def test_what_cannot_be_told_is_said(error: KubeError, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_ocm_detection_is_logged(error: KubeError, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert await found(Hub(error)) is None
     assert "make sure that only one of the two writes" in caplog.text
 
 
-def test_the_refusal_says_who_and_what_to_do() -> None:
+def test_ocm_refusal_names_holder_and_remedy() -> None:
     text = str(ocm_detection.OcmControllerRunning(ocm_detection.OcmLease(holder="pod-1", namespace="hub-ns")))
     assert text == ocm_detection.RUNS.format(holder="pod-1", namespace="hub-ns", name="placement-lock")
     for word in ("pod-1", "hub-ns/placement-lock", "--shadow", "--beside-ocm"):

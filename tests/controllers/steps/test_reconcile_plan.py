@@ -31,7 +31,7 @@ EMPTY = builders.predicate(labels=builders.selector(builders.requirement("env", 
     ("limit", "seconds"),
     [("", 60), ("30s", 30), ("2m", 120), ("1h", 3600), ("0s", 0), ("1.5h", 60), ("soon", 60), ("-3s", 60)],
 )
-def test_how_often_scores_are_recorded(limit: str, seconds: int) -> None:
+def test_scores_are_recorded_at_the_refresh_interval(limit: str, seconds: int) -> None:
     assert rate_of(builders.placement(spec=PlacementSpec(scoreRateLimit=limit))) == seconds * SECOND
 
 
@@ -54,7 +54,7 @@ def small_world(placement: Placement) -> World:
     return World([*bound_sets, builders.cluster("c1"), builders.cluster("c2"), placement])
 
 
-def test_a_mistake_empties_the_decision_or_keeps_it_if_asked_to() -> None:
+def test_misconfiguration_empties_or_keeps_the_decision_by_option() -> None:
     placement = builders.placement(spec=PlacementSpec(predicates=(EMPTY,)))
     emptied = proposed(small_world(placement), placement)
     assert emptied.pages is not None
@@ -69,7 +69,7 @@ def test_a_mistake_empties_the_decision_or_keeps_it_if_asked_to() -> None:
         assert condition.status == "True"
 
 
-def test_a_broken_set_leaves_decisions_alone_and_says_so() -> None:
+def test_broken_set_keeps_decisions_and_is_reported() -> None:
     broken = builders.cluster_set(
         "default", selector=builders.selector(builders.requirement("env", "NoOperator"))
     )
@@ -85,7 +85,7 @@ def test_a_broken_set_leaves_decisions_alone_and_says_so() -> None:
     assert 'failed to get clusters from ClusterSet "default"' in condition.message
 
 
-def test_a_message_is_cut_where_the_api_would_refuse_it() -> None:
+def test_condition_message_is_cut_at_the_api_limit() -> None:
     placement = builders.placement(
         spec=PlacementSpec(prioritizerPolicy=builders.policy(mode="x" * LONGEST_MESSAGE))
     )
@@ -95,7 +95,7 @@ def test_a_message_is_cut_where_the_api_would_refuse_it() -> None:
     assert any(each.message.endswith("…") for each in found.status.conditions)
 
 
-def test_a_message_that_names_many_missing_scores_is_cut_too() -> None:
+def test_missing_scores_message_is_cut() -> None:
     wanted = [builders.addon(f"{number}-" + "x" * 250, 1) for number in range(LONGEST_MESSAGE // 250)]
     placement = builders.placement(spec=PlacementSpec(prioritizerPolicy=builders.policy(*wanted)))
     found = proposed(small_world(placement), placement)
@@ -106,7 +106,7 @@ def test_a_message_that_names_many_missing_scores_is_cut_too() -> None:
 
 
 @pytest.mark.parametrize("annotations", [{}, {ON_MISCONFIGURATION: KEEP}])
-def test_a_mistake_ends_the_condition_of_missing_scores(annotations: dict[str, str]) -> None:
+def test_misconfiguration_ends_the_missing_scores_condition(annotations: dict[str, str]) -> None:
     """The placement has no candidates then, whether it keeps its decision or not."""
     policy = builders.policy(builders.addon("cpu", 1))
     before = builders.placement(spec=PlacementSpec(prioritizerPolicy=policy), annotations=annotations)
@@ -134,7 +134,7 @@ def test_scores_that_change_without_a_move_are_listed_for_an_event() -> None:
     assert refreshed.scores == "c1:200 c2:100 "
 
 
-def test_when_scores_were_recorded_is_told_when_they_are() -> None:
+def test_score_time_is_written_when_scores_are_recorded() -> None:
     placement = builders.placement(spec=PlacementSpec(numberOfClusters=1))
     world = small_world(placement)
     first = proposed(world, placement)

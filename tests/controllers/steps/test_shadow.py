@@ -67,7 +67,7 @@ def there_is(*pages: Page) -> Decisions:
     return {page.name: decision_of(page) for page in pages}
 
 
-def test_what_is_the_same_is_not_told() -> None:
+def test_equal_decisions_are_not_reported() -> None:
     assert told(pages_of("ab"), there_is(*pages_of("ab"))) == []
 
 
@@ -76,7 +76,7 @@ def test_scores_and_reasons_are_not_compared() -> None:
     assert told(pages_of("ab"), there_is(Page(page_name(1), labels_of(0, ""), others))) == []
 
 
-def test_each_difference_in_words() -> None:
+def test_each_difference_is_described() -> None:
     first = page_name(1)
     assert told(pages_of("ab"), {}) == [MISSING.format(page=first, clusters="a, b")]
     assert told(pages_of(""), {}) == [MISSING.format(page=first, clusters="nothing")]
@@ -91,7 +91,7 @@ def test_each_difference_in_words() -> None:
     assert "decision-group-index=3" in text
 
 
-def test_many_names_are_not_all_told() -> None:
+def test_long_name_lists_are_shortened() -> None:
     many = tuple(ClusterDecision(clusterName=f"c{at:02}") for at in range(14))
     (text,) = told((Page(page_name(1), labels_of(0, ""), many),), {})
     assert text.endswith("c09 and 4 more")
@@ -112,7 +112,7 @@ def test_shadow_describes_a_status_difference() -> None:
 
 
 @given(situation=situations)
-def test_whatever_would_be_written_is_told_but_for_scores_and_owners(situation: Situation) -> None:
+def test_every_planned_write_except_scores_and_owners_is_a_difference(situation: Situation) -> None:
     before, pages = situation
     own = {name: each for name, each in before.items() if "p" in each.metadata.labels.values()}
     steps = planned(pages, before, refresh=True)
@@ -167,7 +167,7 @@ class Scene:
         )
 
 
-def test_a_difference_counts_if_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+def test_lasting_difference_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
     assert scene.look() == ()
     assert scene.shadow.compared == 0
@@ -181,7 +181,7 @@ def test_a_difference_counts_if_it_lasts(caplog: pytest.LogCaptureFixture) -> No
     assert "placement ns1/p: decision p-decision-1 is missing" in caplog.text
 
 
-def test_a_difference_that_goes_in_time_is_never_told() -> None:
+def test_short_difference_is_never_reported() -> None:
     scene = Scene()
     scene.look()
     scene.clock.now += timedelta(seconds=SETTLE_SECONDS / 2)

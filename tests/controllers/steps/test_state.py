@@ -112,7 +112,7 @@ def test_reasons_are_of_one_cycle_after_a_write_failed_half_way() -> None:
     assert reasons(made) == ["Rank 2 of 4", "Rank 1 of 4"]
 
 
-def test_scores_of_a_cluster_that_is_not_in_the_running_wake_nobody() -> None:
+def test_score_of_a_filtered_cluster_wakes_no_placement() -> None:
     in_prod = builders.predicate(labels=builders.selector(labels={"env": "prod"}))
     made = Simulation()
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", labels={"env": "prod"}))
@@ -125,13 +125,13 @@ def test_scores_of_a_cluster_that_is_not_in_the_running_wake_nobody() -> None:
     assert change(made, ADD_ON_PLACEMENT_SCORES, builders.score("a", {"cpu": 90}))
 
 
-def test_decisions_of_others_wake_nobody() -> None:
+def test_foreign_decisions_wake_no_placement() -> None:
     made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
     assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a", "b"], placement="other"))
     assert not change(made, PLACEMENT_DECISIONS, builders.decision("q", ["a"], placement="other"))
 
 
-def test_the_echo_of_an_own_write_wakes_nobody() -> None:
+def test_watch_event_of_an_own_write_wakes_no_placement() -> None:
     made = scene(PlacementSpec(numberOfClusters=1), a=1, b=2)
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
     made.hear_all()
@@ -143,13 +143,13 @@ def test_the_echo_of_an_own_write_wakes_nobody() -> None:
     assert chosen(made) == [["b"]]
 
 
-def test_a_label_that_nobody_asks_about_wakes_nobody() -> None:
+def test_unused_label_wakes_no_placement() -> None:
     made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
     assert not change(made, MANAGED_CLUSTERS, builders.cluster("a", labels={"other": "thing"}))
     assert change(made, MANAGED_CLUSTERS, builders.cluster("a", member_of=""))
 
 
-def test_what_we_deleted_is_back_when_the_history_went_back() -> None:
+def test_deleted_page_returns_after_a_restored_backup() -> None:
     made = scene(
         PlacementSpec(
             decisionStrategy=DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup=1))
@@ -172,7 +172,7 @@ def test_what_we_deleted_is_back_when_the_history_went_back() -> None:
     assert chosen(made) == [["a"], ["b"]]
 
 
-def test_another_order_that_was_asked_for_is_written_at_once() -> None:
+def test_changed_order_is_written_at_once() -> None:
     made = scene(PlacementSpec(prioritizerPolicy=BY_CPU, sortBy="Score", scoreRateLimit="10m"), a=1, b=2)
     assert chosen(made) == [["b", "a"]]
     made.clock.now += timedelta(seconds=5)
@@ -182,7 +182,7 @@ def test_another_order_that_was_asked_for_is_written_at_once() -> None:
     assert chosen(made) == [["a", "b"]]
 
 
-def test_a_page_that_its_placement_has_taken_back_is_not_deleted() -> None:
+def test_readopted_page_is_not_deleted() -> None:
     """By one to which somebody gave it: that one looked before, and its deletion is the next thing it does."""
     made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
     other = ("ns1", "q")
@@ -204,7 +204,7 @@ def test_a_page_that_its_placement_has_taken_back_is_not_deleted() -> None:
     assert chosen(made) == [["a"]]
 
 
-def test_one_odd_decision_does_not_keep_the_others_from_going_back_with_the_hub(
+def test_odd_decision_does_not_block_the_reload_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = scene(PlacementSpec(), a=1)

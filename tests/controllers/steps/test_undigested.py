@@ -18,7 +18,9 @@ from fairway.observe.meters import Meters
 from fairway.testing import builders as make
 
 
-def test_the_others_are_not_lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_unprocessed_changes_survive_a_failing_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     known = Fleet.upsert_set
 
     def upsert(self: Fleet, source: ManagedClusterSet) -> Change:

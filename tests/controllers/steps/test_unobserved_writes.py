@@ -8,7 +8,7 @@ from fairway.controllers.placement.unobserved_writes import UnobservedWrites
 PAGE = ("ns1", "p-decision-1")
 
 
-def test_an_answer_is_news_until_the_watch_has_come_as_far() -> None:
+def test_response_is_newer_until_the_watch_reaches_it() -> None:
     ahead = UnobservedWrites()
     assert ahead.answered(PAGE, "12")
     assert ahead.reach("11") == []
@@ -16,7 +16,7 @@ def test_an_answer_is_news_until_the_watch_has_come_as_far() -> None:
     assert ahead.reach("13") == []
 
 
-def test_an_answer_that_the_watch_has_overtaken_is_old() -> None:
+def test_response_older_than_the_watch_is_ignored() -> None:
     ahead = UnobservedWrites()
     ahead.reach("12")
     assert not ahead.answered(PAGE, "12")
@@ -24,14 +24,14 @@ def test_an_answer_that_the_watch_has_overtaken_is_old() -> None:
     assert ahead.reach("20") == []
 
 
-def test_what_we_deleted_need_not_be_told() -> None:
+def test_own_deletion_needs_no_watch_event() -> None:
     ahead = UnobservedWrites()
     ahead.answered(PAGE, "12")
     ahead.forget(PAGE)
     assert ahead.reach("20") == []
 
 
-def test_a_history_that_went_back_has_not_had_our_writes() -> None:
+def test_restored_history_drops_unobserved_writes() -> None:
     ahead = UnobservedWrites()
     ahead.reach("10")
     ahead.answered(PAGE, "12")
@@ -39,7 +39,7 @@ def test_a_history_that_went_back_has_not_had_our_writes() -> None:
     assert ahead.answered(PAGE, "9"), "versions are given out anew"
 
 
-def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
+def test_non_numeric_versions_are_taken_in_order() -> None:
     ahead = UnobservedWrites()
     assert ahead.reach("abc") == []
     assert ahead.answered(PAGE, "abc")
@@ -47,7 +47,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=30))
-def test_nothing_is_forgotten_and_nothing_is_told_twice(steps: list[tuple[bool, int]]) -> None:
+def test_every_write_is_reported_exactly_once(steps: list[tuple[bool, int]]) -> None:
     ahead, reached, waiting = UnobservedWrites(), 0, dict[tuple[str, str], int]()
     for watch, version in steps:
         if watch:

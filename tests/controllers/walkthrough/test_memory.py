@@ -64,7 +64,9 @@ async def test_v1alpha1_placement_by_memory_with_kubectl(
 
 @pytest.mark.usefixtures("scored")
 @EMBEDDED
-async def test_a_prioritizer_by_name_alone(manager: Manager, world: World, terminal: Terminal) -> None:
+async def test_prioritizer_by_name_alone_is_accepted(
+    manager: Manager, world: World, terminal: Terminal
+) -> None:
     """As it could be written then."""
     await world.change_cluster("cluster1", allocatable={"memory": "2Gi"})
     await world.change_cluster("cluster2", allocatable={"memory": "1Gi"})

@@ -48,7 +48,7 @@ def _plain(condition: Condition) -> dict[str, str]:
     }
 
 
-async def test_only_clusters_that_are_available_are_chosen(everything: Manager, world: World) -> None:
+async def test_only_available_clusters_are_selected(everything: Manager, world: World) -> None:
     """From the agent's word by way of a taint to the decision, and back."""
     await world.clusters("a", "b")
     await world.place("p")
@@ -65,7 +65,7 @@ async def test_only_clusters_that_are_available_are_chosen(everything: Manager, 
     await world.chooses("p", "a", "b")
 
 
-async def test_a_cluster_without_a_set_is_in_the_default_one(everything: Manager, world: World) -> None:
+async def test_cluster_without_a_set_is_in_the_default_set(everything: Manager, world: World) -> None:
     room = await world.room("elsewhere")
     await world.client.request(
         "POST",
@@ -83,7 +83,7 @@ async def test_a_cluster_without_a_set_is_in_the_default_one(everything: Manager
     await world.eventually(lambda: "c" in world.chosen("p", namespace=room))
 
 
-async def test_a_cluster_that_is_deleted_leaves_at_once(everything: Manager, world: World) -> None:
+async def test_deleted_cluster_leaves_decisions_at_once(everything: Manager, world: World) -> None:
     """Though cleaning up after it takes its time."""
     await world.clusters("a")
     await reports(world, "a", "True")
