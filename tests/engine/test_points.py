@@ -157,9 +157,9 @@ class WholeFleet(Timeless):
         (TaintToleration, {"Filter", "FleetFilter", "Reader", "Waker"}),
         (Balance, {"PreScore", "Score", "FleetScore", "Reader"}),
         (Allocatable, {"Score", "FleetScore", "NormalizeScore", "Reader"}),
-        (AddOnScore, {"PreScore", "Cautious", "Score", "FleetScore", "Reader", "Remarks"}),
+        (AddOnScore, {"PreScore", "HostWarnings", "Score", "FleetScore", "Reader", "Remarks"}),
         (Calculator, {"PreScore", "Score", "FleetScore", "NormalizeScore", "Reader", "Remarks"}),
-        (MissingScore, {"PreFilter", "RowPreFilter", "Filter", "FleetFilter", "CautiousFilter", "Reader"}),
+        (MissingScore, {"PreFilter", "RowPreFilter", "Filter", "FleetFilter", "FilterWarnings", "Reader"}),
         (
             Spread,
             {

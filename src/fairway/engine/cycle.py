@@ -14,10 +14,10 @@ from fairway.engine.outcome import NOBODY, Details, Outcome, Scored, Stage
 from fairway.engine.points import (
     NEVER_CHANGES,
     Amounts,
-    CautiousFilter,
     Context,
     CycleWorkload,
     Extent,
+    FilterWarnings,
     NormalizeScore,
     Raw,
     Score,
@@ -112,7 +112,9 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         if status.aborts:
             return ended(status)
         if filtering.warner is not None:
-            status = filtering.warner.caution(context, doubted(context, filtering.warner, before, survivors))
+            status = filtering.warner.warning(
+                context, rejected_with_warning(context, filtering.warner, before, survivors)
+            )
         if status.code is Code.WARNING:
             final = status
         stages.append(Stage(filtering.plugin.name, survivors))
@@ -228,9 +230,9 @@ def _plugins(
     return CyclePlugins(tuple(applied), tuple(admitted), filters, scores, refusal)
 
 
-def doubted(context: Context, plugin: CautiousFilter, before: Bits, after: Bits) -> Rows:
+def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits, after: Bits) -> Rows:
     """Return the rejected rows that the filter warns about."""
-    return plugin.doubtful(context, bitmap.rows_of(before & ~after))
+    return plugin.warned_rows(context, bitmap.rows_of(before & ~after))
 
 
 def post_filter(context: Context, profile: Profile, plugins: CyclePlugins) -> Status:

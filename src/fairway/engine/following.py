@@ -92,16 +92,17 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
     status = _admission(memo.plugins, context, row)
     if status.aborts or status.code is Code.WARNING:
         return False
-    for warner, doubted in memo.turned_away:
+    for warner, warned in memo.filter_warnings:
         rejected = status.rejects and status.plugin == warner.name
-        _doubt(memo, doubted, row, rejected and bool(len(warner.doubtful(context, np.array([row])))))
+        warns = rejected and bool(len(warner.warned_rows(context, np.array([row]))))
+        _record_warning(memo, warned, row, warns)
     if status.rejects:
         return _leave(memo, row)
     total = 0
     alone = np.array([row], dtype=np.int64)
     until = memo.until
-    for scorer, kept, doubts, prepares in zip(
-        memo.plugins.scores, memo.ranges, memo.doubts, memo.prepares, strict=True
+    for scorer, kept, scored, prepares in zip(
+        memo.plugins.scores, memo.ranges, memo.score_warnings, memo.prepares, strict=True
     ):
         raw = scorer.plugin.score(context, row)
         if kept is not None and not kept.replace(row, raw):
@@ -110,8 +111,8 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
         if raw is not None:
             points = int(raw) if kept is None else kept.normalize(raw)
         total += scorer.weight * points
-        if doubts is not None and scorer.warner is not None:
-            _doubt(memo, doubts, row, bool(len(scorer.warner.doubtful(context, alone))))
+        if scored is not None and scorer.warner is not None:
+            _record_warning(memo, scored, row, bool(len(scorer.warner.warned_rows(context, alone))))
         elif prepares is not None and prepares.pre_score(context, alone).code is not Code.SUCCESS:
             return False
     for reader in memo.readers:
@@ -123,27 +124,27 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
     return True
 
 
-def _doubt(memo: Memo, doubts: set[int], row: int, doubtful: bool) -> None:
-    if (row in doubts) != doubtful:
+def _record_warning(memo: Memo, warned: set[int], row: int, warns: bool) -> None:
+    if (row in warned) != warns:
         memo.stale = True
-        (doubts.add if doubtful else doubts.discard)(row)
+        (warned.add if warns else warned.discard)(row)
 
 
 def _status(memo: Memo, context: Context) -> Status:
     """Return the last warning, as in a full cycle. A memo keeps no status: its message references a snapshot."""
     if memo.stale:
-        memo.warned = None
-        for warner, doubted in memo.turned_away:
-            if doubted:
-                memo.warned = (warner, np.fromiter(doubted, np.int64, len(doubted)))
-        for scorer, doubts in zip(memo.plugins.scores, memo.doubts, strict=True):
-            if doubts and scorer.warner is not None:
-                memo.warned = (scorer.warner, np.fromiter(doubts, np.int64, len(doubts)))
+        memo.last_warning = None
+        for warner, warned in memo.filter_warnings:
+            if warned:
+                memo.last_warning = (warner, np.fromiter(warned, np.int64, len(warned)))
+        for scorer, scored in zip(memo.plugins.scores, memo.score_warnings, strict=True):
+            if scored and scorer.warner is not None:
+                memo.last_warning = (scorer.warner, np.fromiter(scored, np.int64, len(scored)))
         memo.stale = False
-    if memo.warned is None:
+    if memo.last_warning is None:
         return OK
-    plugin, rows = memo.warned
-    return plugin.caution(context, rows)
+    plugin, rows = memo.last_warning
+    return plugin.warning(context, rows)
 
 
 def _admission(plugins: CyclePlugins, context: Context, row: int) -> Status:
@@ -166,9 +167,9 @@ def _leave(memo: Memo, row: int) -> bool:
         return True
     if not all(kept is None or kept.replace(row, None) for kept in memo.ranges):
         return False
-    for doubts in memo.doubts:
-        if doubts is not None:
-            _doubt(memo, doubts, row, False)
+    for warned in memo.score_warnings:
+        if warned is not None:
+            _record_warning(memo, warned, row, False)
     _move(memo, row, ABSENT)
     return True
 

@@ -10,15 +10,15 @@ from typing import Any, TypeVar, cast
 from fairway.engine.choice import BestHosts
 from fairway.engine.points import (
     EXTENSION_POINTS,
-    Cautious,
-    CautiousFilter,
     ChoiceExplainer,
     Choose,
     CommitReader,
     Filter,
+    FilterWarnings,
     FleetFilter,
     FleetScore,
     GateReader,
+    HostWarnings,
     NormalizeScore,
     PreFilter,
     PreScore,
@@ -39,8 +39,8 @@ _FORMS: tuple[type[Any], ...] = (
     RowPreFilter,
     FleetFilter,
     FleetScore,
-    Cautious,
-    CautiousFilter,
+    HostWarnings,
+    FilterWarnings,
     Remarks,
     Reader,
     Signer,
@@ -92,7 +92,7 @@ class PreFilterCalls:
 class FilterCalls:
     plugin: Filter
     fleet: FleetFilter | None
-    warner: CautiousFilter | None
+    warner: FilterWarnings | None
     waker: Waker | None
     reader: Reader | None
 
@@ -106,7 +106,7 @@ class ScoreCalls:
     prepare: PreScore | None
     fleet: FleetScore | None
     normalizer: NormalizeScore | None
-    warner: Cautious | None
+    warner: HostWarnings | None
     remarks: Remarks | None
     reader: Reader | None
 
@@ -129,7 +129,7 @@ def filter_calls(plugin: Filter) -> FilterCalls:
     return FilterCalls(
         plugin=plugin,
         fleet=find_form(plugin, FleetFilter),
-        warner=find_form(plugin, CautiousFilter),
+        warner=find_form(plugin, FilterWarnings),
         waker=find_form(plugin, Waker),
         reader=find_form(plugin, Reader),
     )
@@ -146,7 +146,7 @@ def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
         prepare=prepare,
         fleet=find_form(plugin, FleetScore),
         normalizer=find_form(plugin, NormalizeScore),
-        warner=None if prepare is None else find_form(plugin, Cautious),
+        warner=None if prepare is None else find_form(plugin, HostWarnings),
         remarks=find_form(plugin, Remarks),
         reader=find_form(plugin, Reader),
     )

@@ -10,11 +10,11 @@ from fairway.engine import cycle, ranking
 from fairway.engine.forms import ChooseCalls, CyclePlugins
 from fairway.engine.outcome import Outcome, Scored
 from fairway.engine.points import (
-    Cautious,
-    CautiousFilter,
     Context,
     CycleWorkload,
     Extent,
+    FilterWarnings,
+    HostWarnings,
     NormalizeScore,
     PreScore,
     Reader,
@@ -90,14 +90,14 @@ class Memo:
     keys: npt.NDArray[np.int64]
     """The ranking key of each row, see ``ranking``."""
     ranges: list[_Range | None]
-    doubts: list[set[int] | None]
+    score_warnings: list[set[int] | None]
     """Rows that each prioritizer warns about."""
-    turned_away: list[tuple[CautiousFilter, set[int]]]
+    filter_warnings: list[tuple[FilterWarnings, set[int]]]
     """Filters that warn about rejected rows, and the rows."""
     prepares: list[PreScore | None]
     """For each prioritizer, the plugin if ``pre_score`` must run for a row; with an equal basis it need not."""
     front: Front
-    warned: tuple[Cautious | CautiousFilter, Rows] | None = None
+    last_warning: tuple[HostWarnings | FilterWarnings, Rows] | None = None
     """The last plugin that warns, and the rows."""
     stale: bool = True
     """Whether the warnings changed since the last cycle."""
@@ -122,12 +122,12 @@ def remember(outcome: Outcome) -> Memo | None:
         return None
     if not ranking.fits(details.totals):
         return None
-    doubts = [_doubts(each.warner, context, details.rows) for each in plugins.scores]
-    turned_away = list(_turned_away(outcome))
+    score_warnings = [_warned_rows(each.warner, context, details.rows) for each in plugins.scores]
+    filter_warnings = list(_find_filter_warnings(outcome))
     if (
         outcome.status.code is not Code.SUCCESS
-        and not any(doubts)
-        and not any(each for _, each in turned_away)
+        and not any(score_warnings)
+        and not any(each for _, each in filter_warnings)
     ):
         return None
     snapshot = outcome.snapshot
@@ -162,8 +162,8 @@ def remember(outcome: Outcome) -> Memo | None:
         sources=sources,
         keys=keys,
         ranges=ranges,
-        doubts=doubts,
-        turned_away=turned_away,
+        score_warnings=score_warnings,
+        filter_warnings=filter_warnings,
         prepares=[None if id(each.plugin) in settled else each.prepare for each in plugins.scores],
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
@@ -195,17 +195,18 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
     )
 
 
-def _doubts(warner: Cautious | None, context: Context, rows: Rows) -> set[int] | None:
-    return None if warner is None else set(warner.doubtful(context, rows).tolist())
+def _warned_rows(warner: HostWarnings | None, context: Context, rows: Rows) -> set[int] | None:
+    return None if warner is None else set(warner.warned_rows(context, rows).tolist())
 
 
-def _turned_away(outcome: Outcome) -> Iterator[tuple[CautiousFilter, set[int]]]:
+def _find_filter_warnings(outcome: Outcome) -> Iterator[tuple[FilterWarnings, set[int]]]:
     details = outcome.details
     before = details.eligible
     for each, stage in zip(outcome.plugins.filters, details.stages, strict=True):
         warner = each.warner
         if warner is not None:
-            yield warner, set(cycle.doubted(outcome.context, warner, before, stage.survivors).tolist())
+            rows = cycle.rejected_with_warning(outcome.context, warner, before, stage.survivors)
+            yield warner, set(rows.tolist())
         before = stage.survivors
 
 

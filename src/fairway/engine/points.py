@@ -227,24 +227,24 @@ class PreScore(Plugin, Protocol):
 
 
 @runtime_checkable
-class Cautious(PreScore, Protocol):
+class HostWarnings(PreScore, Protocol):
     """A plugin that warns only about single hosts, so that warnings can be updated host by host."""
 
-    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+    def warned_rows(self, context: Context, rows: Rows, /) -> Rows:
         """Return the rows to warn about."""
 
-    def caution(self, context: Context, rows: Rows, /) -> Status:
+    def warning(self, context: Context, rows: Rows, /) -> Status:
         """Return the status of ``pre_score`` for warnings about these rows."""
 
 
 @runtime_checkable
-class CautiousFilter(Filter, Protocol):
+class FilterWarnings(Filter, Protocol):
     """A filter that warns about some of the hosts it rejects."""
 
-    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+    def warned_rows(self, context: Context, rows: Rows, /) -> Rows:
         """Return the rows to warn about, among these rejected ones."""
 
-    def caution(self, context: Context, rows: Rows, /) -> Status:
+    def warning(self, context: Context, rows: Rows, /) -> Status:
         """Return the warning about these rows, if any."""
 
 

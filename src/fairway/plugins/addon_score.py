@@ -43,15 +43,15 @@ class AddOnScore(Timeless):
         self._debit_column = (cells.DEBIT, resource, score) if debits else None
 
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
-        return self.caution(context, self.doubtful(context, rows))
+        return self.warning(context, self.warned_rows(context, rows))
 
-    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+    def warned_rows(self, context: Context, rows: Rows, /) -> Rows:
         if self._worst:
             return rows[trust.lapsed(context.snapshot, self.resource, rows, now=context.now)]
         column = context.snapshot.score_column(self._column)
         return rows[column.expires[rows] < context.now] if column.earliest() < context.now else rows[:0]
 
-    def caution(self, context: Context, rows: Rows, /) -> Status:
+    def warning(self, context: Context, rows: Rows, /) -> Status:
         if not len(rows):
             return OK
 

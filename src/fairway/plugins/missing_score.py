@@ -138,7 +138,7 @@ class MissingScore(Timeless):
             known &= ~each.lapsed(context, rows)
         return OK, candidates if known.all() else bitmap.from_rows(rows[known], context.snapshot.capacity)
 
-    def doubtful(self, context: Context, rows: Rows, /) -> Rows:
+    def warned_rows(self, context: Context, rows: Rows, /) -> Rows:
         """Return the rows that would pass if their score had not expired.
 
         A score that never existed is not reported.
@@ -150,7 +150,7 @@ class MissingScore(Timeless):
             late |= each.lapsed(context, rows)
         return rows[there & late]
 
-    def caution(self, context: Context, rows: Rows, /) -> Status:
+    def warning(self, context: Context, rows: Rows, /) -> Status:
         def words() -> str:
             names = context.snapshot.hosts.names
             scores = {

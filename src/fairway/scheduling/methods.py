@@ -102,8 +102,8 @@ _POINTS: Final[Mapping[str, tuple[str, Callable[..., Any], Callable[..., Any] | 
     ),
     "post_filter": ("PostFilter", _status, None),
     "pre_score": ("PreScore", _status, None),
-    "doubtful": ("PreScore", lambda result, _context, rows: check_rows(result, among=rows), None),
-    "caution": ("PreScore", _status, None),
+    "warned_rows": ("PreScore", lambda result, _context, rows: check_rows(result, among=rows), None),
+    "warning": ("PreScore", _status, None),
     "remark": (
         "Score",
         lambda result, _context, _row: check_type(result, str, "text"),
