@@ -132,9 +132,13 @@ def _about(outcome: Outcome, cluster: str, what_if: Counterfactual) -> ClusterAn
 
 
 def _checks(outcome: Outcome, row: int) -> Iterator[Check]:
+    """Yield the answer of each plugin, once: one at PreFilter that passes may still reject at Filter."""
     plugins = outcome.plugins
+    filters = {each.plugin.name for each in plugins.filters}
     for calls, admitted in zip(plugins.pre_filters, plugins.admitted, strict=True):
-        yield _check(calls.plugin.name, cycle.admission(outcome.context, calls, admitted, row))
+        check = _check(calls.plugin.name, cycle.admission(outcome.context, calls, admitted, row))
+        if not check.passed or check.plugin not in filters:
+            yield check
     for each in plugins.filters:
         yield _check(each.plugin.name, each.plugin.filter(outcome.context, row))
 
