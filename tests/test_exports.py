@@ -33,6 +33,11 @@ EXPORTS = {
         *("Address", "CertificateError", "CertificateFiles", "DebugServer", "Inspector", "Ports"),
         *("RULES", "document", "open_ports"),
     ],
+    "hosting": [
+        *("Capacity", "Decision", "Demand", "DemandError", "Evacuation", "HostFacts", "HostingSpec"),
+        *("HostingState", "Policy", "Resident", "Telemetry", "Unknown", "capacity_of", "changes_that_fit"),
+        *("decision_of", "demand_of", "examine", "host_key", "hosting_profile", "place", "policy_of"),
+    ],
     "klusterlet.works": ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "WorkAgent", "hub_hash"],
     "kube": [
         *("ADD_ON_DEPLOYMENT_CONFIGS", "ADD_ON_PLACEMENT_SCORES", "ADD_ON_TEMPLATES"),

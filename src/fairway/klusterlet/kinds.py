@@ -2,23 +2,15 @@
 
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from fairway.api.meta import ObjectMeta
+from fairway.api.secret import Secret as Secret
 from fairway.kube import Resource
 
 
 class Namespace(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     metadata: ObjectMeta = ObjectMeta()
-
-
-class Secret(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    metadata: ObjectMeta = ObjectMeta()
-    type: str = ""
-    data: dict[str, bytes] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return f"<Secret {self.metadata.namespace}/{self.metadata.name}>"
 
 
 class CustomResourceDefinition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -3,12 +3,13 @@
 ``ResourcesFit(ledger=...)`` decides by the same ledger, so that no host passes the filters and is refused here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fairway.engine.ledger import Entry, InsufficientCapacity, Ledger, LedgerError
 from fairway.engine.points import CommitContext, Reads
 from fairway.engine.status import OK, Status, failed, unschedulable
-from fairway.engine.workload import ResourceList
+from fairway.engine.workload import HostKey, ResourceList, Workload
 from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
 from fairway.fleet.resources import grantable
@@ -21,10 +22,15 @@ def columns_of(demand: ResourceList) -> dict[Key, Direction]:
 
 
 class ReserveCapacity:
+    """``amounts`` returns what a workload takes on a host, where that is not its demand everywhere."""
+
     name = NAME
 
-    def __init__(self, *, ledger: Ledger) -> None:
+    def __init__(
+        self, *, ledger: Ledger, amounts: Callable[[Workload[Any], HostKey], ResourceList] | None = None
+    ) -> None:
         self._ledger = ledger
+        self._amounts = amounts or (lambda workload, _: workload.demand)
         self._epoch = ledger.epoch
         """The term in which this plugin was made: it cannot write in a later one."""
         self._entries: list[Entry] = []
@@ -39,7 +45,7 @@ class ReserveCapacity:
         try:
             with self._ledger.transaction(epoch=self._epoch) as transaction:
                 for host in context.hosts:
-                    transaction.reserve(host, workload.key, workload.demand)
+                    transaction.reserve(host, workload.key, self._amounts(workload, host))
         except InsufficientCapacity as refused:
             return unschedulable(str(refused), plugin=self.name)
         except LedgerError as error:

@@ -1,0 +1,187 @@
+"""Telemetry and capacity: what is unknown is never taken for empty, and no hosted cluster is left out."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fairway.engine.workload import HostKey
+from fairway.hosting import Capacity, HostingState, Unknown
+from fairway.hosting.capacity import NO_RESOURCES, NO_SLOTS
+from fairway.hosting.demand import Demand, demand_of
+from fairway.hosting.resources import CPU, HOSTED, SLOTS
+from fairway.hosting.telemetry import (
+    EXPIRED,
+    FREE_CLAIMS,
+    NEGATIVE,
+    NO_SCORE,
+    NOT_COUNTED,
+    OLD,
+    SILENT,
+    UNDATED,
+    Telemetry,
+)
+from hosting.hosts import MINUTE, NOW, START, host, load, placed, policy, request, state_of
+
+H1 = HostKey("h1", "uid-h1")
+ADD_ON = {"feature.open-cluster-management.io/addon-hypershift-addon": "available"}
+RESOURCE = "hosted-clusters-score"
+
+
+def reason(state: HostingState) -> str:
+    capacity = state.facts["h1"].capacity
+    assert isinstance(capacity, Unknown)
+    assert state.free(H1) == {}
+    return capacity.reason
+
+
+def model(state: HostingState) -> str:
+    capacity = state.facts["h1"].capacity
+    assert isinstance(capacity, Capacity)
+    return capacity.model
+
+
+def condition(type_: str, status: str) -> dict[str, str]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": "X",
+        "message": "cannot list",
+        "lastTransitionTime": "2026-03-01T00:00:00Z",
+    }
+
+
+UNKNOWN = [
+    ((), NO_SCORE.format(resource=RESOURCE, score="hostedClustersCount")),
+    ((load("h1", count=0, valid=timedelta(seconds=-5)),), EXPIRED.format(resource=RESOURCE, seconds=5)),
+    ((load("h1", count=0, valid=None),), UNDATED.format(resource=RESOURCE)),
+    (
+        (load("h1", count=0, conditions=[condition("fairway.dev/Silent", "True")]),),
+        SILENT.format(resource=RESOURCE),
+    ),
+    (
+        (load("h1", count=0, conditions=[condition("HostedClusterCountUpdated", "False")]),),
+        NOT_COUNTED.format(message="cannot list"),
+    ),
+    ((load("h1", count=-3),), NEGATIVE.format(resource=RESOURCE, score="hostedClustersCount", value=-3)),
+    ((load("h1", count=0), policy(capacity={"model": "Slots"})), NO_SLOTS),
+    (
+        (load("h1", count=0), policy(capacity={"model": "Resources"})),
+        NO_RESOURCES.format(claims=" and ".join(FREE_CLAIMS.values())),
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "words"), UNKNOWN, ids=[words[:30] for _, words in UNKNOWN])
+def test_unknown_load_grants_nothing_and_has_its_reason(objects: tuple[Any, ...], words: str) -> None:
+    assert reason(state_of(host("h1"), *objects)) == words
+
+
+def test_score_without_expiry_counts_while_the_add_on_is_available() -> None:
+    state = state_of(host("h1", labels=ADD_ON), load("h1", count=3, valid=None))
+    assert (model(state), state.free(H1)[HOSTED]) == ("Count", 77_000)
+
+
+def test_load_becomes_unknown_when_it_expires_and_known_when_it_is_published_again() -> None:
+    state = state_of(host("h1"), load("h1", count=3))
+    later = NOW + 3 * MINUTE
+    assert state.next_deadline() == later
+    assert state.advance(now=later - 1) == []
+    (event,) = state.advance(now=later)
+    assert (event.label, state.free(H1)) == ("capacity of h1 changed", {})
+    state.upsert(load("h1", count=4, at=START + timedelta(minutes=3)), now=later)
+    assert state.free(H1)[HOSTED] == 76_000
+
+
+def test_load_that_is_not_renewed_for_max_age_is_unknown_however_long_it_is_valid() -> None:
+    state = state_of(host("h1"), load("h1", count=3, valid=timedelta(days=1)), tracks_age=True)
+    state.advance(now=NOW + 10 * MINUTE)
+    assert reason(state) == OLD.format(resource=RESOURCE, seconds=600)
+
+
+def test_count_includes_residents_only_once_they_are_counted() -> None:
+    """Until then a resident may take its room twice, and is never left out."""
+    state = state_of(host("h1"), load("h1", count=10), placed("a", "h1"))
+    assert state.free(H1)[HOSTED] == (80 - 10 - 1) * 1000
+    state.upsert(placed("a", "h1", phase="Confirmed", counted=True), now=NOW)
+    assert state.free(H1)[HOSTED] == (80 - 10) * 1000
+    state.delete(placed("a", "h1"), now=NOW)
+    assert state.free(H1)[HOSTED] == (80 - 10) * 1000
+    state.upsert(load("h1", count=9), now=NOW)
+    assert state.free(H1)[HOSTED] == (80 - 9) * 1000
+
+
+def test_count_at_the_end_of_the_scale_is_full() -> None:
+    """A hundred or more hosted clusters have the same score."""
+    state = state_of(host("h1"), load("h1", count=100), policy(maxPerHost=500))
+    assert state.free(H1)[HOSTED] == 0
+
+
+def test_slots_are_the_smallest_number_that_the_score_stands_for() -> None:
+    state = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSmall": 50, "hcpSlotsLarge": 1}))
+    telemetry = state.facts["h1"].telemetry
+    assert isinstance(telemetry, Telemetry)
+    assert telemetry.slots == {"hcpSlotsSmall": 40, "hcpSlotsLarge": 1}
+    assert (model(state), state.free(H1)[SLOTS]) == ("Slots", 40_000)
+
+
+def test_slots_scale_with_the_published_maximum() -> None:
+    claims = {"maximum.hostedclustercount.fairway.dev": "20"}
+    state = state_of(host("h1", claims=claims), load("h1", count=0, scores={"hcpSlotsSmall": 50}))
+    assert state.free(H1)[SLOTS] == 10_000
+
+
+def amounts(state: HostingState, demand: Demand) -> int:
+    capacity = state.facts["h1"].capacity
+    assert isinstance(capacity, Capacity)
+    return capacity.amounts_for(demand)[SLOTS]
+
+
+def test_size_takes_its_share_of_the_room_where_its_own_slots_are_published() -> None:
+    """Two zones have room for many control planes with one replica, and few with three."""
+    state = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSingle": 38, "hcpSlotsSmall": 2}))
+    small = demand_of(request("a"))
+    single = demand_of(request("a", availability="SingleReplica"))
+    assert state.free(H1)[SLOTS] == 31 * 540
+    assert amounts(state, small) == 31 * 540 // 2
+    assert amounts(state, single) == 540
+    none_of_it = state_of(host("h1"), load("h1", count=0, scores={"hcpSlotsSingle": 3, "hcpSlotsSmall": 0}))
+    assert amounts(none_of_it, small) > none_of_it.free(H1)[SLOTS]
+
+
+def test_allocatable_resources_limit_where_nothing_better_is_published() -> None:
+    big = host("h1", allocatable={"cpu": "64", "memory": "256Gi"})
+    state = state_of(big, load("h1", count=4))
+    assert (model(state), state.free(H1)[CPU]) == ("Resources", (64 - 4 * 5) * 1000)
+
+
+def test_published_free_resources_are_less_what_uncounted_residents_take() -> None:
+    claims = {FREE_CLAIMS["cpu"]: "30", FREE_CLAIMS["memory"]: "100Gi"}
+    state = state_of(host("h1", claims=claims), load("h1", count=4), placed("a", "h1"))
+    assert state.free(H1)[CPU] == 25_000
+    state.upsert(placed("a", "h1", phase="Confirmed", counted=True), now=NOW)
+    assert state.free(H1)[CPU] == 30_000
+
+
+def test_max_utilization_keeps_a_share_free_in_every_dimension() -> None:
+    big = host("h1", allocatable={"cpu": "100", "memory": "1000Gi"})
+    state = state_of(big, load("h1", count=0), policy(maxUtilization=80, maxPerHost=10))
+    assert (state.free(H1)[CPU], state.free(H1)[HOSTED]) == (80_000, 8000)
+
+
+def test_recreated_host_has_no_residents() -> None:
+    state = state_of(host("h1"), load("h1", count=0), placed("a", "h1"))
+    state.delete(host("h1"), now=NOW)
+    state.upsert(host("h1", uid="new"), now=NOW)
+    assert state.free(H1) == {}
+    assert state.free(HostKey("h1", "new"))[HOSTED] == 80_000
+
+
+def test_resident_is_countable_when_a_score_arrives_well_after_its_report() -> None:
+    resident = placed("a", "h1", phase="Confirmed")  # reported an hour ago
+    state = state_of(host("h1"), load("h1", count=1), resident)
+    assert [each.key.name for each in state.countable("h1", now=NOW)] == ["a"]
+    assert not list(state.countable("h1", now=NOW - 60 * MINUTE + 29_000_000))
+    slots = state_of(host("h1"), load("h1", count=1, scores={"hcpSlotsSmall": 9}), resident)
+    assert not list(slots.countable("h1", now=NOW - 51 * MINUTE)), "its pods may not request resources yet"
+    assert list(slots.countable("h1", now=NOW))
