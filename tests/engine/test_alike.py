@@ -1,6 +1,6 @@
 """Workloads that are alike share cycles, with the outcomes of full cycles, and share nothing else."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,7 +11,9 @@ from fairway.engine.alike import AlikeMemory
 from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
 from fairway.engine.points import Context, CycleWorkload, Reads, Timeless, Weighted
 from fairway.engine.profile import Profile, assemble
-from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.engine.status import OK, SKIPPED, Code, Status
+from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
+from fairway.fleet.bitmap import Rows
 from fairway.nodes import NodeFleet
 from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
 from nodes.builders import node
@@ -155,3 +157,66 @@ def test_outcomes_equal_full_cycles_whatever_changes_between(steps: list[Any]) -
                             transaction.earmark(host, Earmark(id="e", beneficiary=who, amounts=rest[1]))
                 except LedgerError:
                     pass
+
+
+class Fickle(Timeless):
+    """Scores only workloads with a demand of memory, and shares no results of workloads with a demand of disk."""
+
+    name = "Fickle"
+
+    def pre_score(self, context: Context, _rows: Rows, /) -> Status:
+        return OK if _demand(context.workload).get("memory") else SKIPPED
+
+    def score(self, context: Context, row: int, /) -> int:
+        return int(context.snapshot.hosts.names[row][1:])
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads()
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
+        demand = _demand(workload)
+        return None if demand.get("disk") else frozenset(demand.items())
+
+
+class Relief:
+    name = "Relief"
+
+    def post_filter(self, _context: Context, rejections: Mapping[int, Status], /) -> Status:
+        return Status(Code.UNSCHEDULABLE, (f"{len(rejections)} hosts are full",), plugin=self.name)
+
+
+def _demand(workload: CycleWorkload) -> ResourceList:
+    assert isinstance(workload, Workload)
+    return workload.demand
+
+
+def fickle_scene() -> tuple[Scene, Profile]:
+    scene = Scene()
+    fit = ResourcesFit(ledger=scene.ledger)
+    profile = assemble(name="q", filters=[fit], post_filters=[Relief()], scores=[Weighted(Fickle(), 1)])
+    return scene, profile
+
+
+def test_alike_workloads_that_a_prioritizer_skips_follow_each_other() -> None:
+    scene, profile = fickle_scene()
+    assert [scene.place(asking(name, cpu=2000), profile) for name in "abc"] == [["n0"], ["n0"], ["n1"]]
+    assert scene.memory.followed == 1
+    assert [scene.place(asking(name, cpu=2000, memory=1), profile) for name in "de"] == [["n4"], ["n4"]]
+
+
+def test_workload_without_signature_runs_full_cycles() -> None:
+    scene, profile = fickle_scene()
+    for name in "abcd":
+        scene.place(asking(name, disk=1), profile)
+    assert scene.memory.followed == 0
+
+
+def test_post_filter_runs_when_the_last_host_of_alike_workloads_is_full() -> None:
+    scene, profile = fickle_scene()
+    for name in "abcde":
+        scene.place(asking(name, cpu=4000), profile)
+    assert scene.memory.followed == 3
+    outcome = scene.memory.run(scene.fleet.snapshot(), asking("f", cpu=4000), profile, now=0)
+    assert outcome.selected == []
+    assert outcome.relief is not None
+    assert outcome.relief.reasons == ("5 hosts are full",)

@@ -1,10 +1,13 @@
 """Nodes and pods as the API server returns them."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from fairway.api.meta import ObjectMeta
-from fairway.api.node import Node, NodeSpec, NodeStatus, NodeTaint
-from fairway.api.pod import Container, Pod, PodSpec, PodStatus, ResourceRequirements
+from fairway.api.node import ContainerImage, Node, NodeCondition, NodeSpec, NodeStatus, NodeTaint
+from fairway.api.pod import Container, ContainerPort, Pod, PodSpec, PodStatus, ResourceRequirements
+from fairway.api.selector import LabelSelector
 
 
 def node(
@@ -13,19 +16,51 @@ def node(
     labels: Mapping[str, str] | None = None,
     taints: tuple[NodeTaint, ...] = (),
     unschedulable: bool = False,
+    ready: str | None = None,
+    images: Mapping[str, int] | None = None,
     **allocatable: str,
 ) -> Node:
     return Node(
         metadata=ObjectMeta(name=name, labels=dict(labels or {})),
         spec=NodeSpec(taints=taints, unschedulable=unschedulable),
-        status=NodeStatus(allocatable=dict(allocatable)),
+        status=NodeStatus(
+            allocatable=dict(allocatable),
+            conditions=() if ready is None else (NodeCondition(type="Ready", status=ready),),
+            images=tuple(
+                ContainerImage(names=(each,), sizeBytes=size) for each, size in (images or {}).items()
+            ),
+        ),
     )
 
 
-def pod(name: str, *, on: str = "", phase: str = "Running", **requests: str) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests=dict(requests)))
+def pod(
+    name: str,
+    *,
+    namespace: str = "ns1",
+    on: str = "",
+    phase: str = "Running",
+    labels: Mapping[str, str] | None = None,
+    terminating: bool = False,
+    image: str = "",
+    ports: tuple[ContainerPort, ...] = (),
+    spec: Mapping[str, Any] | None = None,
+    **requests: str,
+) -> Pod:
+    """``spec`` has further fields of the PodSpec."""
+    container = Container(
+        name="c", image=image, ports=ports, resources=ResourceRequirements(requests=dict(requests))
+    )
     return Pod(
-        metadata=ObjectMeta(namespace="ns1", name=name),
-        spec=PodSpec(nodeName=on, containers=(container,)),
+        metadata=ObjectMeta(
+            namespace=namespace,
+            name=name,
+            labels=dict(labels or {}),
+            deletionTimestamp=datetime(2026, 1, 1, tzinfo=UTC) if terminating else None,
+        ),
+        spec=PodSpec(nodeName=on, containers=(container,), **(spec or {})),
         status=PodStatus(phase=phase),
     )
+
+
+def labelled(**labels: str) -> LabelSelector:
+    return LabelSelector(matchLabels=labels)

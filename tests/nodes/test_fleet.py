@@ -3,17 +3,24 @@
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fairway.api.node import Node, NodeTaint
-from fairway.api.pod import Pod
+from fairway.api.pod import ContainerPort, Pod
+from fairway.api.pod_affinity import Affinity, PodAffinity, PodAffinityTerm
+from fairway.api.selector import compile_selector
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.direction import Direction
 from fairway.fleet.journal import NOTHING
 from fairway.fleet.resources import allocatable, requested
 from fairway.nodes import NodeFleet, NodeSnapshot, cells
-from nodes.builders import node, pod
+from fairway.nodes import fleet as fleet_module
+from fairway.nodes.pod_columns import NAMESPACES, POD_TERMS, host_port, scoring_requested
+from fairway.nodes.pod_selection import PodQuery, TermKind
+from fairway.nodes.pod_template import template_of
+from nodes.builders import labelled, node, pod
 
 RESOURCES = ("cpu", "memory", "pods")
 
@@ -34,7 +41,8 @@ def test_finished_pod_frees_its_requests_at_once() -> None:
     fleet.upsert_pod(pod("a", on="n1", cpu="2"))
     fleet.snapshot().counts(requested("cpu"))
     change = fleet.upsert_pod(pod("a", on="n1", phase="Succeeded", cpu="2"))
-    assert change.columns == {requested("cpu"): Direction.DOWN, requested("pods"): Direction.DOWN}
+    assert set(change.columns.values()) == {Direction.DOWN}
+    assert {requested("cpu"), requested("pods"), scoring_requested("memory")} <= change.columns.keys()
     assert change.hosts == ("n1",)
     assert int(fleet.snapshot().counts(requested("cpu")).values[0]) == 0
 
@@ -54,7 +62,12 @@ def test_pod_that_moves_or_grows_reports_both_nodes_and_directions() -> None:
     fleet.load([node("n1"), node("n2")])
     fleet.upsert_pod(pod("a", on="n1", cpu="2", memory="1"))
     grown = fleet.upsert_pod(pod("a", on="n1", cpu="3"))
-    assert grown.columns == {requested("cpu"): Direction.UP, requested("memory"): Direction.DOWN}
+    assert grown.columns == {
+        requested("cpu"): Direction.UP,
+        scoring_requested("cpu"): Direction.UP,
+        requested("memory"): Direction.DOWN,
+        scoring_requested("memory"): Direction.UP,  # from one byte to the default
+    }
     moved = fleet.upsert_pod(pod("a", on="n2", cpu="3"))
     assert (set(moved.hosts), moved.columns[requested("cpu")]) == ({"n1", "n2"}, Direction.ANY)
     assert fleet.upsert_pod(pod("a", on="n2", cpu="3")) is NOTHING
@@ -74,9 +87,63 @@ def test_node_change_reports_its_columns() -> None:
         cells.UNSCHEDULABLE: Direction.ANY,
     }
     view = fleet.snapshot()
-    assert view.codes(cells.TAINTS).value(0) == (("k", "", "NoSchedule"),)
+    assert view.codes(cells.TAINTS).value(0) == (taint,)
     assert view.codes(cells.UNSCHEDULABLE).value(0) is True
     assert MEMBERSHIP in fleet.delete_node("n1").columns
+
+
+def test_status_of_a_pod_that_changes_nothing_for_scheduling_is_no_change() -> None:
+    fleet = NodeFleet()
+    fleet.load([node("n1")])
+    fleet.upsert_pod(pod("a", on="n1", phase="Pending", cpu="1"))
+    assert fleet.upsert_pod(pod("a", on="n1", phase="Running", cpu="1")) is NOTHING
+
+
+def test_first_and_last_pod_with_an_affinity_term_report_a_change_of_all_terms() -> None:
+    term = PodAffinityTerm(topologyKey="zone", labelSelector=labelled(app="web"))
+    anti = Affinity(podAntiAffinity=PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,)))
+    fleet = NodeFleet()
+    fleet.load([node("n1")])
+    assert POD_TERMS in fleet.upsert_pod(pod("a", on="n1", spec={"affinity": anti})).columns
+    assert POD_TERMS not in fleet.upsert_pod(pod("b", on="n1", spec={"affinity": anti})).columns
+    (key,) = fleet.snapshot().pods.terms(TermKind.REQUIRED_ANTI_AFFINITY)
+    assert int(fleet.snapshot().counts(key).values[0]) == 2
+    assert POD_TERMS not in fleet.delete_pod("ns1", "a").columns
+    assert POD_TERMS in fleet.delete_pod("ns1", "b").columns
+
+
+def test_change_of_namespace_labels_is_reported_once() -> None:
+    fleet = NodeFleet()
+    assert fleet.upsert_namespace("ns1", {"team": "a"}).columns == {NAMESPACES: Direction.ANY}
+    assert fleet.upsert_namespace("ns1", {"team": "a"}) is NOTHING
+    held = fleet.snapshot()
+    assert fleet.delete_namespace("ns1").columns == {NAMESPACES: Direction.ANY}
+    assert fleet.delete_namespace("ns1") is NOTHING
+    assert held.namespaces == {"ns1": {"team": "a"}}
+
+
+def test_number_of_matching_columns_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_module, "MATCHING_LIMIT", 4)
+    fleet = NodeFleet()
+    fleet.load([node("n1")])
+    for at in range(9):
+        fleet.upsert_pod(pod(f"p{at}", on="n1", labels={"app": f"a{at}"}))
+        key = matching(app=f"a{at}").key()
+        assert int(fleet.snapshot().counts(key).values[0]) == 1
+    first = matching(app="a0").key()
+    fleet.upsert_pod(pod("more", on="n1", labels={"app": "a0"}))
+    assert int(fleet.snapshot().counts(first).values[0]) == 2
+
+
+def test_pods_that_differ_in_names_only_share_a_template() -> None:
+    one, other = pod("a", labels={"app": "x"}, cpu="1"), pod("b", labels={"app": "x"}, cpu="1")
+    assert template_of(one) is template_of(other)
+    assert template_of(one) is not template_of(pod("a", labels={"app": "x"}, cpu="2"))
+    assert template_of(one) is not template_of(pod("a", labels={"app": "x"}, terminating=True, cpu="1"))
+
+
+def matching(*, terminating: bool = False, **labels: str) -> PodQuery:
+    return PodQuery(((frozenset({"ns1"}), compile_selector(labelled(**labels))),), terminating=terminating)
 
 
 names = st.sampled_from(["n1", "n2", "n3"])
@@ -91,14 +158,24 @@ nodes = st.builds(
     st.booleans(),
     resources,
 )
+PORT = ContainerPort(hostPort=80)
 pods = st.builds(
-    lambda name, on, phase, given: pod(name, on=on, phase=phase, **given),
+    lambda name, on, phase, app, terminating, ports, given: pod(
+        name, on=on, phase=phase, labels={"app": app}, terminating=terminating, ports=ports, **given
+    ),
     st.sampled_from(["p1", "p2", "p3"]),
     st.one_of(st.just(""), names),
     st.sampled_from(["Running", "Running", "Succeeded", "Failed"]),
+    st.sampled_from(["web", "db"]),
+    st.booleans(),
+    st.sampled_from([(), (PORT,)]),
     resources,
 )
+WEB, WEB_OR_TERMINATING = matching(app="web").key(), matching(app="web", terminating=True).key()
 KEYS: tuple[Key, ...] = (
+    WEB,
+    WEB_OR_TERMINATING,
+    host_port("TCP", 80),
     *(requested(each) for each in RESOURCES),
     *(allocatable(each) for each in ("cpu", "memory")),
     cells.label("zone"),
@@ -180,6 +257,10 @@ class NodeMachine(RuleBasedStateMachine):
             for resource in ("cpu", "memory")
         }
         cells_of[requested("pods")] = 1000 * len(running)
+        cells_of[host_port("TCP", 80)] = sum(bool(one.spec.containers[0].ports) for one in running)
+        web = [one for one in running if one.metadata.labels["app"] == "web"]
+        cells_of[WEB_OR_TERMINATING] = len(web)
+        cells_of[WEB] = sum(not one.terminating for one in web)
         for resource in ("cpu", "memory"):
             cells_of[allocatable(resource)] = milli(each.status.allocatable, resource)
         cells_of[cells.label("zone")] = each.metadata.labels.get("zone")

@@ -29,7 +29,7 @@ def context_of(fleet: NodeFleet, asking: Workload[None]) -> Context:
     return Context(snapshot=fleet.snapshot(), workload=asking, now=0)
 
 
-def fleet_with(*, used: dict[str, str], **allocatable: Any) -> NodeFleet:
+def fleet_with(*, used: dict[str, Any], **allocatable: Any) -> NodeFleet:
     fleet = NodeFleet()
     fleet.load([node("n1", **allocatable)])
     fleet.upsert_pod(pod("p", on="n1", **used))
@@ -126,7 +126,7 @@ demands = st.dictionaries(
     with_ledger=st.booleans(),
 )
 def test_whole_fleet_and_host_by_host_agree(
-    hosts: list[tuple[dict[str, Any], dict[str, str]]],
+    hosts: list[tuple[dict[str, Any], dict[str, Any]]],
     demand: dict[str, int],
     scored: dict[str, int],
     with_ledger: bool,

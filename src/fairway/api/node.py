@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import QuantityText
+from fairway.api.annotation import Int64, QuantityText
 from fairway.api.meta import TRUE, ObjectMeta
 
 READY: Final = "Ready"
@@ -37,11 +37,18 @@ class NodeCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     reason: str = ""
 
 
+class ContainerImage(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    names: tuple[str, ...] = ()
+    sizeBytes: Int64 = 0
+
+
 class NodeStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     capacity: dict[str, QuantityText] = field(default_factory=dict)
     allocatable: dict[str, QuantityText] = field(default_factory=dict)
     """The capacity that is available for pods."""
     conditions: tuple[NodeCondition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    """The images on the node; the kubelet reports the largest 50."""
 
 
 class Node(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -52,9 +59,14 @@ class Node(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     status: NodeStatus = NodeStatus()
 
     @property
+    def readiness(self) -> str | None:
+        """The status of the Ready condition; None without one."""
+        return next((each.status for each in self.status.conditions if each.type == READY), None)
+
+    @property
     def ready(self) -> bool:
         """A node without a condition is not ready."""
-        return any(each.type == READY and each.status == TRUE for each in self.status.conditions)
+        return self.readiness == TRUE
 
     @property
     def control_plane(self) -> bool:

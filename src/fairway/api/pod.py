@@ -1,4 +1,4 @@
-"""Pod: the fields that determine its requests and whether they still count.
+"""Pod: the fields that determine its requests, its scheduling, and whether it still counts.
 
 Other fields are dropped while decoding, because a cluster may have a hundred thousand pods.
 """
@@ -7,8 +7,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import QuantityText
+from fairway.api.annotation import Int32, QuantityText, Time
 from fairway.api.meta import ObjectMeta
+from fairway.api.pod_affinity import Affinity, Toleration, TopologySpreadConstraint
 
 PENDING: Final = "Pending"
 SUCCEEDED: Final = "Succeeded"
@@ -16,6 +17,9 @@ FAILED: Final = "Failed"
 
 ALWAYS: Final = "Always"
 """An init container with this restart policy is a sidecar: it runs as long as the pod."""
+
+NEVER: Final = "Never"
+"""The preemption policy of pods that wait for room without evicting others."""
 
 RESIZE_PENDING: Final = "PodResizePending"
 INFEASIBLE: Final = "Infeasible"
@@ -28,10 +32,40 @@ class ResourceRequirements(Struct, frozen=True, kw_only=True, gc=False, omit_def
     requests: Quantities | None = None
 
 
+class ContainerPort(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    containerPort: Int32 = 0
+    hostPort: Int32 = 0
+    hostIP: str = ""
+    protocol: str = ""
+
+
 class Container(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     name: str = ""
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     restartPolicy: str = ""
+
+
+class ClaimVolume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    claimName: str = ""
+
+
+class EphemeralVolume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Its claim is named after the pod and the volume."""
+
+
+class ImageVolume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    reference: str = ""
+
+
+class Volume(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Volumes of other kinds have a name only."""
+
+    name: str = ""
+    persistentVolumeClaim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    image: ImageVolume | None = None
 
 
 class SchedulingGate(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -45,6 +79,14 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     overhead: Quantities | None = None
     resources: ResourceRequirements | None = None
     schedulingGates: tuple[SchedulingGate, ...] = ()
+    schedulerName: str = ""
+    priority: Int32 | None = None
+    preemptionPolicy: str = ""
+    nodeSelector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topologySpreadConstraints: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class ContainerStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -83,6 +125,8 @@ class NodeAllocatableClaim(Struct, frozen=True, kw_only=True, gc=False, omit_def
 
 class PodStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     phase: str = ""
+    startTime: Time | None = None
+    nominatedNodeName: str = ""
     conditions: tuple[PodCondition, ...] = ()
     containerStatuses: tuple[ContainerStatus, ...] = ()
     initContainerStatuses: tuple[ContainerStatus, ...] = ()

@@ -16,14 +16,27 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from msgspec import structs
+
 from fairway.api.annotation import QuantityText
-from fairway.api.pod import ALWAYS, INFEASIBLE, RESIZE_PENDING, Container, ContainerStatus, Pod, Quantities
+from fairway.api.pod import (
+    ALWAYS,
+    INFEASIBLE,
+    RESIZE_PENDING,
+    Container,
+    ContainerStatus,
+    Pod,
+    Quantities,
+    ResourceRequirements,
+)
 from fairway.api.quantity import Quantity, QuantityError
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 HUGE_PAGES_PREFIX: Final = "hugepages-"
+DEFAULT_REQUESTS: Final[Mapping[str, str]] = {CPU: "100m", MEMORY: "200Mi"}
+"""What a container without requests counts when nodes are scored, so that such pods spread."""
 
 Amounts = dict[str, int]
 """By resource: thousandths of a CPU, bytes, pieces."""
@@ -70,6 +83,32 @@ def readable_requests(pod: Pod) -> tuple[Amounts, tuple[str, ...]]:
         return reading
 
     return _requests(pod, lenient(_whole), lenient(_billionths)), tuple(problems)
+
+
+def scoring_requests(pod: Pod) -> Amounts:
+    """Return the requests with which kube-scheduler scores nodes: containers without a request count a default one.
+
+    If the pod as a whole has requests, only resources that are requested nowhere get the default. Invalid quantities
+    count 0.
+    """
+    requests, _ = readable_requests(pod)
+    missing = dict(DEFAULT_REQUESTS)
+    if pod.spec.resources is not None and any(map(_is_pod_level, pod.spec.resources.requests or ())):
+        missing = {name: text for name, text in missing.items() if name not in requests}
+    containers = (*pod.spec.containers, *pod.spec.initContainers)
+    if all(missing.keys() <= (each.resources.requests or {}).keys() for each in containers):
+        return requests
+    spec = structs.replace(
+        pod.spec,
+        containers=tuple(_with_defaults(each, missing) for each in pod.spec.containers),
+        initContainers=tuple(_with_defaults(each, missing) for each in pod.spec.initContainers),
+    )
+    return readable_requests(structs.replace(pod, spec=spec))[0]
+
+
+def _with_defaults(container: Container, missing: Mapping[str, str]) -> Container:
+    requests = {**missing, **(container.resources.requests or {})}
+    return structs.replace(container, resources=ResourceRequirements(requests=requests))
 
 
 def amounts_of(quantities: Mapping[str, QuantityText]) -> Amounts:

@@ -62,11 +62,13 @@ class AlikeMemory:
         _, signers = self._signers.get(id(profile)) or self._find_signers(profile)
         if signers is None or workload.wanted is None:
             return None
-        return (id(profile), workload.wanted, *[each.signature(workload) for each in signers])
+        signatures = [each.signature(workload) for each in signers]
+        return None if None in signatures else (id(profile), workload.wanted, *signatures)
 
     def _find_signers(self, profile: Profile) -> tuple[Profile, tuple[Signer, ...] | None]:
         calls: tuple[Any, ...] = (*profile.pre_filters, *profile.filters, *profile.scores)
-        found = [find_form(each.plugin, Signer) for each in calls]
+        plugins = {id(each.plugin): each.plugin for each in calls}.values()
+        found = [find_form(each, Signer) for each in plugins]
         signers = tuple(each for each in found if each is not None)
         # The profile is kept, so that its id is not used again.
         alike = profile.prioritizer is None and len(signers) == len(found)

@@ -61,7 +61,7 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         if not _ask(memo, context, row):
             return None
     best = memo.front.take()
-    if best is None:
+    if best is None or (not best and memo.profile.post_filters):
         return None
     memo.generation = snapshot.generation
     memo.since = now
@@ -102,7 +102,7 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
     alone = np.array([row], dtype=np.int64)
     until = memo.until
     for scorer, kept, scored, prepares in zip(
-        memo.plugins.scores, memo.ranges, memo.score_warnings, memo.prepares, strict=True
+        memo.scores, memo.ranges, memo.score_warnings, memo.prepares, strict=True
     ):
         raw = scorer.plugin.score(context, row)
         if kept is not None and not kept.replace(row, raw):
@@ -137,7 +137,7 @@ def _status(memo: Memo, context: Context) -> Status:
         for warner, warned in memo.filter_warnings:
             if warned:
                 memo.last_warning = (warner, np.fromiter(warned, np.int64, len(warned)))
-        for scorer, scored in zip(memo.plugins.scores, memo.score_warnings, strict=True):
+        for scorer, scored in zip(memo.scores, memo.score_warnings, strict=True):
             if scored and scorer.warner is not None:
                 memo.last_warning = (scorer.warner, np.fromiter(scored, np.int64, len(scored)))
         memo.stale = False

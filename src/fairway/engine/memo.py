@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.engine import cycle, ranking
-from fairway.engine.forms import ChooseCalls, CyclePlugins
+from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls
 from fairway.engine.outcome import Outcome, Scored
 from fairway.engine.points import (
     Context,
@@ -78,6 +78,8 @@ class Memo:
     profile: Profile
     workload: CycleWorkload
     plugins: CyclePlugins
+    scores: tuple[ScoreCalls, ...]
+    """The prioritizers of ``plugins`` that apply: PreScore left out the others."""
     readers: tuple[Reader, ...]
     chooser: ChooseCalls
     state: CycleState
@@ -114,15 +116,23 @@ def remember(outcome: Outcome) -> Memo | None:
     """Create a memo; None if the next cycle must be a full one in any case."""
     context, profile = outcome.context, outcome.profile
     wanted, chooser, plugins = context.workload.wanted, outcome.chooser, outcome.plugins
-    if chooser is None or not chooser.by_rank or profile.post_filters or profile.pre_scores or wanted is None:
+    if chooser is None or not chooser.by_rank or profile.pre_scores or wanted is None:
         return None
     details = outcome.details
+    if profile.post_filters and not len(details.rows):
+        return None
     readers = tuple(reader for reader in plugins.readers if reader is not None)
     if len(readers) < len(plugins.readers) or any(each.by_row is None for each in plugins.pre_filters):
         return None
     if not ranking.fits(details.totals):
         return None
-    score_warnings = [_warned_rows(each.warner, context, details.rows) for each in plugins.scores]
+    applied = [
+        (scorer, scored)
+        for scorer, scored in zip(plugins.scores, details.scored, strict=True)
+        if not scored.skipped
+    ]
+    scores = tuple(scorer for scorer, _ in applied)
+    score_warnings = [_warned_rows(each.warner, context, details.rows) for each in scores]
     filter_warnings = list(_find_filter_warnings(outcome))
     if (
         outcome.status.code is not Code.SUCCESS
@@ -134,9 +144,7 @@ def remember(outcome: Outcome) -> Memo | None:
     admitting = len(plugins.pre_filters) + len(plugins.filters)
     sources = _sources(readers, context, admitting=admitting)
     ranges: list[_Range | None] = []
-    for scored, scorer in zip(details.scored, plugins.scores, strict=True):
-        if scored.skipped:
-            return None
+    for scorer, scored in applied:
         if scored.raw is None or scorer.normalizer is None:
             ranges.append(None)
             continue
@@ -152,6 +160,7 @@ def remember(outcome: Outcome) -> Memo | None:
         profile=profile,
         workload=context.workload,
         plugins=plugins,
+        scores=scores,
         readers=readers,
         chooser=chooser,
         state=context.state,
@@ -164,7 +173,7 @@ def remember(outcome: Outcome) -> Memo | None:
         ranges=ranges,
         score_warnings=score_warnings,
         filter_warnings=filter_warnings,
-        prepares=[None if id(each.plugin) in settled else each.prepare for each in plugins.scores],
+        prepares=[None if id(each.plugin) in settled else each.prepare for each in scores],
         front=Front(details.rows, keys[details.rows], wanted=wanted),
     )
 

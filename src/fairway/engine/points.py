@@ -132,8 +132,11 @@ class Timeless:
 class Signer(Plugin, Protocol):
     """A plugin that says what its results depend on of a workload, so that alike workloads share them."""
 
-    def signature(self, workload: CycleWorkload, /) -> Hashable:
-        """Workloads with equal signatures get equal results and equal values in the CycleState."""
+    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
+        """Workloads with equal signatures get equal results and equal values in the CycleState.
+
+        None if the results of this workload cannot be shared: each of its cycles is a full one.
+        """
 
 
 @runtime_checkable
@@ -223,7 +226,11 @@ class PostFilter(Plugin, Protocol):
 @runtime_checkable
 class PreScore(Plugin, Protocol):
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
-        """Prepare scoring, for example by counting; may warn. ``rows`` are the candidates, ascending."""
+        """Prepare scoring, for example by counting; may warn. ``rows`` are the candidates, ascending.
+
+        Skip leaves out the plugin's Score. A Reader skips for as long as the workload, the columns that it reads as
+        shared and its basis are the same.
+        """
 
 
 @runtime_checkable

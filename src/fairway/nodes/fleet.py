@@ -1,23 +1,39 @@
-"""Nodes as a table, with the requests of the pods on them."""
+"""Nodes as a table, with the pods on them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
-from fairway.fleet.column import Key
-from fairway.fleet.direction import DOWN, UP, Direction
+from fairway.fleet.column import Column, CountColumn, Key
+from fairway.fleet.direction import ANY, DOWN, UP, Direction
 from fairway.fleet.journal import NOTHING, Change
-from fairway.fleet.resources import LARGEST, REQUESTED, requested
+from fairway.fleet.resources import LARGEST
+from fairway.fleet.snapshot import Snapshot
 from fairway.fleet.table import Table
 from fairway.nodes import cells
-from fairway.nodes.pods import PodIndex, PodKey, requests_of
+from fairway.nodes.pod_columns import ADDED, NAMESPACES, POD_GROUP, POD_TERMS, PODS_MATCHING
+from fairway.nodes.pod_selection import query_of
+from fairway.nodes.pod_template import PodInfo, info_of
+from fairway.nodes.pods import PodIndex, PodKey, group_matches
 from fairway.nodes.snapshot import NodeSnapshot
+
+MATCHING_LIMIT: Final = 512
+"""Maximum number of columns of pods that match a query: each makes changes of pods slower."""
+KEPT_GROUPS: Final = 1 << 14
+"""Maximum number of groups of pods for which the matching columns are cached."""
+
+_NOTHING: Mapping[Key, int] = {}
 
 
 class NodeFleet(Table[Node]):
     def __init__(self) -> None:
         super().__init__(schema=cells)
         self._pods = PodIndex()
+        self._placed: dict[PodKey, tuple[str, PodInfo]] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._matching: dict[Key, tuple[Key, ...]] = {}
+        """Columns that count the pods of a group, by group."""
 
     def snapshot(self) -> NodeSnapshot:
         view = NodeSnapshot(self)
@@ -31,6 +47,7 @@ class NodeFleet(Table[Node]):
                 self.upsert_node(node)
         else:
             self._load({node.metadata.name: node for node in nodes})
+            self._matching.clear()
 
     def upsert_node(self, node: Node) -> Change:
         return self._put(node.metadata.name, node)
@@ -40,61 +57,123 @@ class NodeFleet(Table[Node]):
         return self._drop(name)
 
     def _write_others(self, row: int, name: str) -> Iterator[Key]:
-        total = self._pods.total(name)
         for key in self._columns:
-            if key[0] == REQUESTED and key[1] in total:
-                self._own_column(key).write(row, min(total[key[1]], LARGEST))
-                yield key
+            if key[0] in ADDED or key[0] == PODS_MATCHING:
+                amount = self._pods.cell(name, key)
+                if amount:
+                    self._own_column(key).write(row, min(amount, LARGEST))
+                    yield key
+
+    # Namespaces
+
+    def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> Change:
+        """Add or update a namespace, which affinity terms may select by its labels."""
+        if self._namespaces.get(name) == labels:
+            return NOTHING
+        self._namespaces = {**self._namespaces, name: dict(labels)}
+        return self._record(Change((), {NAMESPACES: ANY}))
+
+    def delete_namespace(self, name: str) -> Change:
+        if name not in self._namespaces:
+            return NOTHING
+        self._namespaces = {each: labels for each, labels in self._namespaces.items() if each != name}
+        return self._record(Change((), {NAMESPACES: ANY}))
 
     # Pods
 
     def upsert_pod(self, pod: Pod) -> Change:
         """Add or update a pod. One that has finished, or has no node yet, requests nothing."""
         meta, node = pod.metadata, pod.spec.nodeName
-        placed = None if pod.finished or not node else (node, requests_of(pod))
+        placed = None if pod.finished or not node else (node, info_of(pod))
         return self._place((meta.namespace, meta.name), placed)
 
     def delete_pod(self, namespace: str, name: str) -> Change:
         return self._place((namespace, name), None)
 
-    def _place(self, key: PodKey, placed: tuple[str, Mapping[str, int]] | None) -> Change:
-        old = self._pods.get(key)
+    def _place(self, key: PodKey, placed: tuple[str, PodInfo] | None) -> Change:
+        old = self._placed.get(key)
         if old == placed:
             return NOTHING
-        self._pods = self._own(self._pods)
-        self._pods.put(key, placed)
+        index = self._pods = self._own(self._pods)
+        terms = False
+        before = after = _NOTHING
+        if old is not None:
+            terms = index.remove(old[0], key)
+            before = old[1].template.amounts
+            del self._placed[key]
+        if placed is not None:
+            terms = index.add(placed[0], key, placed[1]) or terms
+            after = placed[1].template.amounts
+            self._placed[key] = placed
         if old is not None and placed is not None and old[0] == placed[0]:
-            return self._recount({old[0]: _difference(old[1], placed[1])})
-        moved = {
-            each[0]: _signed(each[1], way) for each, way in ((old, DOWN), (placed, UP)) if each is not None
-        }
-        return self._recount(moved)
+            return self._recount({old[0]: _difference(before, after)}, terms=terms)
+        moved: dict[str, Mapping[Key, int]] = {}
+        if old is not None:
+            moved[old[0]] = {each: -amount for each, amount in before.items()}
+        if placed is not None:
+            moved[placed[0]] = after
+        return self._recount(moved, terms=terms)
 
-    def _recount(self, moved: Mapping[str, Mapping[str, Direction]]) -> Change:
-        """Write the new totals of these nodes."""
+    def _recount(self, moved: Mapping[str, Mapping[Key, int]], *, terms: bool) -> Change:
+        """Write the new totals of these nodes, whose amounts changed by these differences."""
         rows: dict[int, str] = {}
         changed: dict[Key, Direction] = {}
-        for node, directions in moved.items():
+        columns = self._columns
+        for node, differences in moved.items():
+            if not differences:
+                continue
             row = self._hosts.row_of.get(node)
             if row is not None:
                 rows[row] = node
-            total = self._pods.total(node)
-            for resource, direction in directions.items():
-                key = requested(resource)
+            total = self._pods.on(node).total
+            for key, difference in differences.items():
+                direction = UP if difference > 0 else DOWN
                 changed[key] = changed[key] | direction if key in changed else direction
-                if row is not None and key in self._columns:
-                    self._own_column(key).write(row, min(total.get(resource, 0), LARGEST))
-        return self._record(Change(tuple(rows), changed, tuple(rows.values())))
+                if row is not None and key in columns:
+                    self._own_column(key).write(row, min(total.get(key, 0), LARGEST))
+                if key[0] == POD_GROUP:
+                    found = self._matching.get(key)
+                    for matching in self._find_matching(key) if found is None else found:
+                        changed[matching] = (
+                            changed[matching] | direction if matching in changed else direction
+                        )
+                        if row is not None:
+                            column = self._own_column(matching)
+                            assert isinstance(column, CountColumn)
+                            column.write(row, int(column.values[row]) + difference)
+        if terms:
+            changed[POD_TERMS] = ANY
+        return self._record(Change(tuple(rows), changed, tuple(rows.values()))) if changed else NOTHING
+
+    def _find_matching(self, group: Key) -> tuple[Key, ...]:
+        """Return the columns that count the pods of a group, and cache them."""
+        found = tuple(
+            key for key in self._columns if key[0] == PODS_MATCHING and group_matches(query_of(key), group)
+        )
+        if len(self._matching) >= KEPT_GROUPS:
+            self._matching.clear()
+        self._matching[group] = found
+        return found
+
+    def _keep(self, view: Snapshot[Node], key: Key) -> Column | None:
+        if key[0] == PODS_MATCHING and key not in self._columns:
+            self._matching.clear()
+            kept = [each for each in self._columns if each[0] == PODS_MATCHING]
+            if len(kept) >= MATCHING_LIMIT:
+                for each in kept[: MATCHING_LIMIT // 2]:
+                    del self._columns[each]
+                # Changes of the dropped columns are not reported any more: results that depend on them are stale.
+                self._journal.forget()
+                return None
+        return super()._keep(view, key)
 
 
-def _signed(amounts: Mapping[str, int], direction: Direction) -> dict[str, Direction]:
-    return {resource: direction for resource, amount in amounts.items() if amount}
-
-
-def _difference(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Direction]:
-    found: dict[str, Direction] = {}
-    for resource in old.keys() | new.keys():
-        before, after = old.get(resource, 0), new.get(resource, 0)
-        if before != after:
-            found[resource] = UP if before < after else DOWN
+def _difference(old: Mapping[Key, int], new: Mapping[Key, int]) -> dict[Key, int]:
+    if old is new:
+        return {}
+    found: dict[Key, int] = {}
+    for key in old.keys() | new.keys():
+        difference = new.get(key, 0) - old.get(key, 0)
+        if difference:
+            found[key] = difference
     return found

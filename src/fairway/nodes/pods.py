@@ -1,67 +1,113 @@
-"""The pods on each node, and the sum of their requests. Nodes need not exist yet."""
+"""The pods on each node, and the sum of what they add to its columns. Nodes need not exist yet."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from fairway.api.pod import Pod
-from fairway.api.pod_requests import PODS, readable_requests
-from fairway.nodes.cells import in_milli_units
+from fairway.fleet.column import Key
+from fairway.nodes.pod_columns import POD_GROUP, PODS_MATCHING, TERMINATING
+from fairway.nodes.pod_selection import PodQuery, TermKind, labels_of, query_of
+from fairway.nodes.pod_template import PodInfo
 
 PodKey = tuple[str, str]
 """(namespace, name)."""
 
-_NOTHING: Mapping[str, int] = {}
+_NOTHING: Mapping[Key, int] = {}
 
 
-def requests_of(pod: Pod) -> dict[str, int]:
-    """Return the pod's requests in milli-units, and one pod. Invalid quantities count 0."""
-    requests, _ = readable_requests(pod)
-    return {**{name: in_milli_units(name, amount) for name, amount in requests.items()}, PODS: 1000}
+@dataclass(frozen=True, slots=True)
+class NodePods:
+    """The pods on one node."""
+
+    pods: Mapping[PodKey, PodInfo]
+    total: Mapping[Key, int]
+    """The sum of their amounts by column, without zeros."""
+
+
+EMPTY = NodePods({}, {})
 
 
 class PodIndex:
-    __slots__ = ("_pods", "_totals", "stamp")
+    """The part of the pods that snapshots share. Entries are replaced, never modified: copies share them."""
+
+    __slots__ = ("_nodes", "_terms", "stamp")
 
     def __init__(self, *, stamp: int = 0) -> None:
         self.stamp = stamp
-        self._pods: dict[PodKey, tuple[str, Mapping[str, int]]] = {}
-        self._totals: dict[str, dict[str, int]] = {}
-        """Replaced, never modified: copies share them."""
+        self._nodes: dict[str, NodePods] = {}
+        self._terms: dict[Key, int] = {}
+        """Number of pods with each affinity term."""
 
-    def get(self, key: PodKey) -> tuple[str, Mapping[str, int]] | None:
-        """Return the pod's node and requests; None if it has no node or has finished."""
-        return self._pods.get(key)
+    def on(self, node: str) -> NodePods:
+        return self._nodes.get(node, EMPTY)
 
-    def total(self, node: str) -> Mapping[str, int]:
-        """Return the sum of the requests of all pods on a node, by resource."""
-        return self._totals.get(node, _NOTHING)
+    def nodes(self) -> Mapping[str, NodePods]:
+        """Return the nodes that have pods."""
+        return self._nodes
 
-    def nodes(self) -> Mapping[str, Mapping[str, int]]:
-        return self._totals
+    def terms(self, kind: TermKind) -> list[Key]:
+        """Return the columns of the affinity terms of this kind that pods on nodes have."""
+        return [key for key in self._terms if key[1] == kind.value]
 
-    def put(self, key: PodKey, placed: tuple[str, Mapping[str, int]] | None) -> None:
-        """Replace a pod; None for one that needs nothing (any more)."""
-        old = self._pods.pop(key, None)
-        if old is not None:
-            self._add(old[0], old[1], -1)
-        if placed is not None:
-            self._pods[key] = placed
-            self._add(placed[0], placed[1], 1)
+    def cell(self, node: str, key: Key) -> int:
+        """Return the node's cell of a column that pods fill."""
+        return (
+            self.on(node).total.get(key, 0) if key[0] != PODS_MATCHING else self._count(node, query_of(key))
+        )
 
-    def _add(self, node: str, amounts: Mapping[str, int], sign: int) -> None:
-        total = dict(self._totals.get(node, _NOTHING))
-        for resource, amount in amounts.items():
-            left = total.get(resource, 0) + sign * amount
-            if left:
-                total[resource] = left
-            else:
-                total.pop(resource, None)
-        if total:
-            self._totals[node] = total
+    def _count(self, node: str, query: PodQuery) -> int:
+        return sum(
+            amount
+            for group, amount in self.on(node).total.items()
+            if group[0] == POD_GROUP and group_matches(query, group)
+        )
+
+    def add(self, node: str, key: PodKey, info: PodInfo) -> bool:
+        """Add a pod. Return whether an affinity term is new."""
+        known = self.on(node)
+        self._nodes[node] = NodePods({**known.pods, key: info}, _sum(known.total, info.template.amounts, 1))
+        return self._count_terms(info, 1)
+
+    def remove(self, node: str, key: PodKey) -> bool:
+        """Remove a pod. Return whether it was the last one with an affinity term."""
+        known = self._nodes[node]
+        pods = dict(known.pods)
+        info = pods.pop(key)
+        if pods:
+            self._nodes[node] = NodePods(pods, _sum(known.total, info.template.amounts, -1))
         else:
-            self._totals.pop(node, None)
+            del self._nodes[node]
+        return self._count_terms(info, -1)
+
+    def _count_terms(self, info: PodInfo, sign: int) -> bool:
+        changed = False
+        for key in info.template.term_keys:
+            count = self._terms.get(key, 0) + sign
+            changed = changed or count == 0 or (count == sign == 1)
+            if count:
+                self._terms[key] = count
+            else:
+                del self._terms[key]
+        return changed
 
     def fork(self) -> "PodIndex":
         other = PodIndex()
-        other._pods = self._pods.copy()
-        other._totals = self._totals.copy()
+        other._nodes = self._nodes.copy()
+        other._terms = self._terms.copy()
         return other
+
+
+def group_matches(query: PodQuery, group: Key) -> bool:
+    """Return whether a query means the pods that a column counts as a group."""
+    _, namespace, labels, terminating = group
+    return query.matches(namespace, labels_of(labels), terminating=terminating == TERMINATING)
+
+
+def _sum(total: Mapping[Key, int], amounts: Mapping[Key, int], sign: int) -> dict[Key, int]:
+    found = dict(total)
+    for key, amount in amounts.items():
+        left = found.get(key, 0) + sign * amount
+        if left:
+            found[key] = left
+        else:
+            del found[key]
+    return found

@@ -1,11 +1,13 @@
-"""A consistent view of the nodes and the requests of their pods at one generation."""
+"""A consistent view of the nodes and their pods at one generation."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway.api.node import Node
 from fairway.fleet.column import Key
-from fairway.fleet.resources import LARGEST, REQUESTED
+from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
+from fairway.nodes.pod_columns import ADDED, PODS_MATCHING
 from fairway.nodes.pods import PodIndex
 
 if TYPE_CHECKING:
@@ -13,17 +15,19 @@ if TYPE_CHECKING:
 
 
 class NodeSnapshot(Snapshot[Node]):
-    __slots__ = ("pods",)
+    __slots__ = ("namespaces", "pods")
 
     def __init__(self, fleet: "NodeFleet") -> None:
         super().__init__(fleet)
         self.pods: PodIndex = fleet._pods
+        self.namespaces: Mapping[str, Mapping[str, str]] = fleet._namespaces
+        """Labels by namespace."""
 
     def _fill(self, column: Any, key: Key) -> None:
-        if key[0] != REQUESTED:
+        if key[0] not in ADDED and key[0] != PODS_MATCHING:
             super()._fill(column, key)
             return
-        row_of = self.hosts.row_of
-        for node, total in self.pods.nodes().items():
+        row_of, pods = self.hosts.row_of, self.pods
+        for node in pods.nodes():
             if node in row_of:
-                column.values[row_of[node]] = min(total.get(key[1], 0), LARGEST)
+                column.values[row_of[node]] = min(pods.cell(node, key), LARGEST)

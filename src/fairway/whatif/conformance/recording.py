@@ -41,6 +41,7 @@ RUNNERS: Final[dict[str, str]] = {
     CEL: "fairway.whatif.conformance.cel:run",
     PLACEMENT: "fairway.whatif.conformance.placement:run",
     POD_REQUESTS: "fairway.whatif.conformance.pod_requests:run",
+    POD_SCHEDULING: "fairway.whatif.conformance.pod_scheduling:run",
     QUANTITY: "fairway.whatif.conformance.quantity:run",
 }
 

@@ -1,0 +1,243 @@
+"""InterPodAffinity: keeps pods together or apart, by their labels, within topology domains.
+
+Terms of the pod and of the pods on nodes count: an anti-affinity term of a pod on a node rejects pods that it matches
+from the whole domain, and preferred terms score in both directions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.api.selector import SelectorError
+from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.status import OK, SKIPPED, Code, Status, failed
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits, Rows
+from fairway.fleet.column import MEMBERSHIP, Key
+from fairway.fleet.direction import Direction
+from fairway.nodes.cells import label
+from fairway.nodes.pod_columns import NAMESPACES, POD_TERMS
+from fairway.nodes.pod_selection import AffinityTerm, PodQuery, TermKind, term_of
+from fairway.nodes.pod_template import PodTemplate
+from fairway.nodes.snapshot import NodeSnapshot
+from fairway.plugins.pods.normalizing import HIGHEST
+from fairway.plugins.pods.topology import Counts, domain_codes, domain_sums
+from fairway.plugins.pods.workload import PodPlugin, nodes_of, template_of
+
+NAME = "InterPodAffinity"
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
+BAD_WEIGHT = "hardPodAffinityWeight must be from 0 to 100; got {given!r}"
+
+REJECTED_BY_AFFINITY = Status(Code.UNRESOLVABLE, (AFFINITY,), plugin=NAME)
+REJECTED_BY_ANTI_AFFINITY = Status(Code.UNSCHEDULABLE, (ANTI_AFFINITY,), plugin=NAME)
+REJECTED_BY_EXISTING = Status(Code.UNSCHEDULABLE, (EXISTING_ANTI_AFFINITY,), plugin=NAME)
+
+_SCORING: Final = f"{NAME}/score"
+_NO_LABELS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Domains:
+    """Sums of the domains of one topology key."""
+
+    codes: npt.NDArray[np.int32]
+    sums: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    affinity: tuple[_Domains, ...]
+    """Pods that match all affinity terms, for each topology key."""
+    first: bool
+    """Whether no such pod exists, and the pod itself matches: it may be the first one, on any node with the labels."""
+    anti_affinity: tuple[_Domains, ...]
+    existing: tuple[_Domains, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    domains: tuple[_Domains, ...]
+
+
+class InterPodAffinity(PodPlugin, Timeless):
+    name = NAME
+
+    def __init__(
+        self, *, hard_pod_affinity_weight: int = 1, ignore_preferred_terms_of_existing_pods: bool = False
+    ) -> None:
+        if not 0 <= hard_pod_affinity_weight <= 100:
+            raise ValueError(BAD_WEIGHT.format(given=hard_pod_affinity_weight))
+        self._hard_weight = hard_pod_affinity_weight
+        self._ignore_preferred = ignore_preferred_terms_of_existing_pods
+
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        snapshot, template = nodes_of(context), template_of(context)
+        try:
+            affinity, anti_affinity = template.affinity, template.anti_affinity
+        except SelectorError as error:
+            return failed(str(error), plugin=NAME), None
+        together = _affinity_domains(snapshot, affinity)
+        first = bool(affinity) and not any(each.sums.any() for each in together)
+        state = _Required(
+            affinity=together,
+            first=first and all(_matches_itself(snapshot, template, each) for each in affinity),
+            anti_affinity=_domains(
+                snapshot, ((each.topology_key, _pods_of(snapshot, (each,)), 1) for each in anti_affinity)
+            ),
+            existing=_domains(
+                snapshot,
+                (
+                    (term.topology_key, key, 1)
+                    for key, term in _matching_terms(snapshot, template, TermKind.REQUIRED_ANTI_AFFINITY)
+                ),
+            ),
+        )
+        context.state.write(NAME, state)
+        return OK, None
+
+    def admits(self, _context: Context, _row: int, /) -> Status:
+        return OK
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        state = context.state.read(NAME, _Required)
+        for each in state.affinity:
+            code = each.codes.item(row)
+            if not code or not (state.first or each.sums.item(code) > 0):
+                return REJECTED_BY_AFFINITY
+        for each in state.anti_affinity:
+            if each.sums.item(each.codes.item(row)) > 0:
+                return REJECTED_BY_ANTI_AFFINITY
+        for each in state.existing:
+            if each.sums.item(each.codes.item(row)) > 0:
+                return REJECTED_BY_EXISTING
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        state = context.state.read(NAME, _Required)
+        passed = candidates
+        for each in state.affinity:
+            accepts = np.ones(len(each.sums), dtype=np.bool_) if state.first else each.sums > 0
+            accepts[0] = False
+            passed = passed & bitmap.pack(accepts[each.codes])
+        for each in (*state.anti_affinity, *state.existing):
+            passed = passed & bitmap.pack((each.sums == 0)[each.codes])
+        return OK, passed
+
+    def pre_score(self, context: Context, _rows: Rows, /) -> Status:
+        template = template_of(context)
+        try:
+            preferred = bool(template.preferred_affinity or template.preferred_anti_affinity)
+        except SelectorError as error:
+            return failed(str(error), plugin=NAME)
+        if self._ignore_preferred and not preferred:
+            return SKIPPED
+        weighted = list(self._weighted(nodes_of(context), template))
+        domains = _domains(nodes_of(context), weighted)
+        if not domains:
+            return SKIPPED
+        context.state.write(_SCORING, _Preferred(domains))
+        return OK
+
+    def score(self, context: Context, row: int, /) -> int:
+        domains = context.state.read(_SCORING, _Preferred).domains
+        return sum(each.sums.item(each.codes.item(row)) for each in domains)
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        total = np.zeros(len(rows), dtype=np.int64)
+        for each in context.state.read(_SCORING, _Preferred).domains:
+            total += each.sums[each.codes[rows]]
+        return Raw(total)
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        span = extent.high - extent.low
+        return int(float(HIGHEST) * ((raw - extent.low) / span)) if span > 0 else 0
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        span = extent.high - extent.low
+        if span <= 0:
+            return np.zeros(len(raw), dtype=np.int64)
+        return (float(HIGHEST) * ((raw - extent.low) / span)).astype(np.int64)
+
+    def _weighted(self, snapshot: NodeSnapshot, template: PodTemplate) -> Iterable[tuple[str, Key, int]]:
+        """Yield topology key, column of pods and weight of each preference."""
+        for sign, terms in ((1, template.preferred_affinity), (-1, template.preferred_anti_affinity)):
+            for term in terms:
+                yield term.topology_key, _pods_of(snapshot, (term,)), sign * term.weight
+        if self._hard_weight:
+            for key, term in _matching_terms(snapshot, template, TermKind.REQUIRED_AFFINITY):
+                yield term.topology_key, key, self._hard_weight
+        if not self._ignore_preferred:
+            for sign, kind in ((1, TermKind.PREFERRED_AFFINITY), (-1, TermKind.PREFERRED_ANTI_AFFINITY)):
+                for key, term in _matching_terms(snapshot, template, kind):
+                    yield term.topology_key, key, sign * term.weight
+
+    def reads(self, context: Context, /) -> Reads:
+        """Results of all nodes depend on the pods of their domains."""
+        snapshot, template = nodes_of(context), template_of(context)
+        helps: dict[Key, Direction] = {POD_TERMS: Direction.ANY, NAMESPACES: Direction.ANY}
+
+        def add(topology_key: str, pods: Key, direction: Direction) -> None:
+            helps[label(topology_key)] = helps[MEMBERSHIP] = Direction.ANY
+            helps[pods] = helps.get(pods, Direction.NONE) | direction
+
+        for term in template.affinity:
+            add(term.topology_key, _pods_of(snapshot, template.affinity), Direction.UP)
+        for term in template.anti_affinity:
+            add(term.topology_key, _pods_of(snapshot, (term,)), Direction.DOWN)
+        for key, term in _matching_terms(snapshot, template, TermKind.REQUIRED_ANTI_AFFINITY):
+            add(term.topology_key, key, Direction.DOWN)
+        for topology_key, key, _ in self._weighted(snapshot, template):
+            add(topology_key, key, Direction.NONE)
+        return Reads(shared=frozenset(helps), helps=helps)
+
+    def basis(self, _context: Context, /) -> object:
+        return NAME  # all shared input are columns
+
+
+def _pods_of(snapshot: NodeSnapshot, terms: Sequence[AffinityTerm]) -> Key:
+    """Return the column of the pods that match all these terms."""
+    conditions = tuple((term.namespaces_of(snapshot.namespaces), term.selector) for term in terms)
+    return PodQuery(conditions, terminating=True).key()
+
+
+def _affinity_domains(snapshot: NodeSnapshot, terms: Sequence[AffinityTerm]) -> tuple[_Domains, ...]:
+    if not terms:
+        return ()
+    pods = snapshot.counts(_pods_of(snapshot, terms)).values
+    return tuple(
+        _Domains(domain_codes(snapshot, key), domain_sums(snapshot, key, pods))
+        for key in dict.fromkeys(term.topology_key for term in terms)
+    )
+
+
+def _domains(snapshot: NodeSnapshot, columns: Iterable[tuple[str, Key, int]]) -> tuple[_Domains, ...]:
+    """Return the weighted sums of these columns by topology key, without keys for which no pod counts."""
+    found: dict[str, Counts] = {}
+    for topology_key, column, weight in columns:
+        sums = domain_sums(snapshot, topology_key, snapshot.counts(column).values)
+        if sums.any():
+            known = found.get(topology_key)
+            found[topology_key] = sums * weight if known is None else known + sums * weight
+    return tuple(_Domains(domain_codes(snapshot, key), sums) for key, sums in found.items())
+
+
+def _matching_terms(
+    snapshot: NodeSnapshot, template: PodTemplate, kind: TermKind
+) -> Iterable[tuple[Key, AffinityTerm]]:
+    """Yield the terms of pods on nodes that match the pod, with their columns."""
+    namespace, labels = template.namespace, template.labels
+    namespace_labels = snapshot.namespaces.get(namespace, _NO_LABELS)
+    for key in snapshot.pods.terms(kind):
+        term = term_of(key)
+        if term.matches(namespace, namespace_labels, labels):
+            yield key, term
+
+
+def _matches_itself(snapshot: NodeSnapshot, template: PodTemplate, term: AffinityTerm) -> bool:
+    namespaces = term.namespaces_of(snapshot.namespaces)
+    return (namespaces is None or template.namespace in namespaces) and term.selector.matches(template.labels)

@@ -1,0 +1,35 @@
+"""NodeName: rejects all nodes but the one that the pod names."""
+
+from collections.abc import Hashable
+
+from fairway.engine.points import Context, CycleWorkload, Reads, Timeless
+from fairway.engine.status import OK, Code, Status
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits
+from fairway.plugins.pods.workload import info_of_workload
+
+NAME = "NodeName"
+REASON = "node(s) didn't match the requested node name"
+
+REJECTED = Status(Code.UNRESOLVABLE, (REASON,), plugin=NAME)
+
+
+class NodeName(Timeless):
+    name = NAME
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        wanted = info_of_workload(context.workload).pod.spec.nodeName
+        return OK if not wanted or context.snapshot.hosts.names[row] == wanted else REJECTED
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        wanted = info_of_workload(context.workload).pod.spec.nodeName
+        if not wanted:
+            return OK, candidates
+        snapshot = context.snapshot
+        return OK, candidates & bitmap.from_rows(snapshot.rows_named([wanted]), snapshot.capacity)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads()
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        return info_of_workload(workload).pod.spec.nodeName

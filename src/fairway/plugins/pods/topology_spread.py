@@ -1,0 +1,217 @@
+"""PodTopologySpread: limits how uneven pods are spread over topology domains, and prefers domains with fewer of them.
+
+A domain is all nodes with the same value of a label. Constraints with ``DoNotSchedule`` reject nodes, those with
+``ScheduleAnyway`` score them. Default constraints of the cluster are not supported: only those of the pod count.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairway.api.selector import SelectorError
+from fairway.engine.points import Amounts, Context, CycleWorkload, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.status import OK, SKIPPED, Code, Status, failed
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits, Mask, Rows
+from fairway.fleet.column import MEMBERSHIP, Key
+from fairway.nodes.cells import TAINTS, label
+from fairway.nodes.pod_template import PodTemplate, SpreadConstraint
+from fairway.plugins.pods.normalizing import HIGHEST
+from fairway.plugins.pods.taint_toleration import tolerated
+from fairway.plugins.pods.topology import Counts, domain_codes, domain_count, domain_sums, domains_among
+from fairway.plugins.pods.workload import PodPlugin, info_of_workload, template_of
+
+NAME = "PodTopologySpread"
+UNEVEN = "node(s) didn't match pod topology spread constraints"
+NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
+
+REJECTED = Status(Code.UNSCHEDULABLE, (UNEVEN,), plugin=NAME)
+REJECTED_WITHOUT_LABEL = Status(Code.UNRESOLVABLE, (NO_LABEL,), plugin=NAME)
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+_SCORING: Final = f"{NAME}/score"
+
+
+@dataclass(frozen=True, slots=True)
+class _Domains:
+    """The domains of a required constraint."""
+
+    constraint: SpreadConstraint
+    codes: npt.NDArray[np.int32]
+    """Domain of each row."""
+    counts: Counts
+    """Matching pods of each domain."""
+    limit: int
+    """Largest count of a domain that takes the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    domains: tuple[_Domains, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    """What each row of the domains of the preferred constraints scores."""
+
+    scores: npt.NDArray[np.int64]
+    """By row."""
+    ignored: Mask
+    """Rows without one of the labels."""
+
+
+class PodTopologySpread(PodPlugin, Timeless):
+    name = NAME
+
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        template = template_of(context)
+        try:
+            constraints = template.required_spread
+        except SelectorError as error:
+            return failed(str(error), plugin=NAME), None
+        if not constraints:
+            return SKIPPED, None
+        context.state.write(NAME, _Required(tuple(_count(context, template, constraints))))
+        return OK, None
+
+    def admits(self, _context: Context, _row: int, /) -> Status:
+        return OK
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        for each in context.state.read(NAME, _Required).domains:
+            code = each.codes.item(row)
+            if not code:
+                return REJECTED_WITHOUT_LABEL
+            if each.counts.item(code) > each.limit:
+                return REJECTED
+        return OK
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        passed = candidates
+        for each in context.state.read(NAME, _Required).domains:
+            accepts = each.counts <= each.limit
+            accepts[0] = False
+            passed = passed & bitmap.pack(accepts[each.codes])
+        return OK, passed
+
+    def pre_score(self, context: Context, rows: Rows, /) -> Status:
+        template = template_of(context)
+        try:
+            constraints = template.preferred_spread
+        except SelectorError as error:
+            return failed(str(error), plugin=NAME)
+        if not constraints or not len(rows):
+            return SKIPPED
+        context.state.write(_SCORING, _score(context, template, constraints, rows))
+        return OK
+
+    def score(self, context: Context, row: int, /) -> int | None:
+        found = context.state.read(_SCORING, _Preferred)
+        return None if found.ignored[row] else found.scores.item(row)
+
+    def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
+        found = context.state.read(_SCORING, _Preferred)
+        ignored = found.ignored[rows]
+        return Raw(found.scores[rows], ~ignored if ignored.any() else None)
+
+    def normalize(self, raw: float, extent: Extent, /) -> int:
+        low, high = int(extent.low), int(extent.high)
+        return HIGHEST * (high + low - int(raw)) // high if high else HIGHEST
+
+    def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores:
+        low, high = int(extent.low), int(extent.high)
+        if not high:
+            return np.full(len(raw), HIGHEST, dtype=np.int64)
+        return HIGHEST * (high + low - raw.astype(np.int64)) // high
+
+    def reads(self, context: Context, /) -> Reads:
+        template = template_of(context)
+        constraints = (*template.required_spread, *template.preferred_spread)
+        if not constraints:
+            return Reads()
+        shared: set[Key] = {MEMBERSHIP}
+        for each in constraints:
+            shared |= {label(each.topology_key), each.query.key()}
+            if each.honors_taints:
+                shared.add(TAINTS)
+        if any(each.honors_affinity for each in constraints) and template.required_nodes is not None:
+            shared |= template.required_nodes.columns()
+        return Reads(shared=frozenset(shared))
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
+        """Scores of preferred constraints depend on which nodes are feasible, so they are computed for every pod."""
+        template = info_of_workload(workload).template
+        return None if template.has_preferred_spread else template.signature
+
+
+def _included(
+    context: Context, template: PodTemplate, constraint: SpreadConstraint, labelled: Bits
+) -> Mask | None:
+    """Return the rows whose pods and domains the constraint counts, among those with all labels."""
+    snapshot = context.snapshot
+    bits = labelled
+    if constraint.honors_affinity and template.required_nodes is not None:
+        bits = template.required_nodes.select(snapshot, bits)
+    if constraint.honors_taints:
+        bits = tolerated(template, snapshot.codes(TAINTS), bits)
+    return bitmap.unpack(bits)
+
+
+def _labelled(context: Context, constraints: Sequence[SpreadConstraint]) -> Bits:
+    """Return the rows that have the labels of all constraints."""
+    bits = context.snapshot.live
+    for each in constraints:
+        bits = bits & ~context.snapshot.codes(label(each.topology_key)).bitmap(0)
+    return bits
+
+
+def _matching(context: Context, constraint: SpreadConstraint) -> Counts:
+    return context.snapshot.counts(constraint.query.key()).values
+
+
+def _count(
+    context: Context, template: PodTemplate, constraints: Sequence[SpreadConstraint]
+) -> list[_Domains]:
+    snapshot, found = context.snapshot, []
+    labelled = _labelled(context, constraints)
+    for each in constraints:
+        among = _included(context, template, each, labelled)
+        if each.counts_pods:
+            counts = domain_sums(snapshot, each.topology_key, _matching(context, each), among=among)
+        else:
+            counts = np.zeros(domain_count(snapshot, each.topology_key), dtype=np.int64)
+        eligible = counts[domains_among(snapshot, each.topology_key, among)]
+        lowest = int(eligible.min()) if len(eligible) >= max(each.min_domains, 1) else 0
+        limit = each.max_skew + lowest - each.matches_itself
+        found.append(_Domains(each, domain_codes(snapshot, each.topology_key), counts, limit))
+    return found
+
+
+def _score(
+    context: Context, template: PodTemplate, constraints: Sequence[SpreadConstraint], rows: Rows
+) -> _Preferred:
+    snapshot = context.snapshot
+    labelled = _labelled(context, constraints)
+    ignored = ~bitmap.unpack(labelled)
+    scored = rows[~ignored[rows]]
+    scores = np.zeros(snapshot.capacity)
+    for each in constraints:
+        codes = domain_codes(snapshot, each.topology_key)
+        if each.topology_key == HOSTNAME:
+            size = len(scored)
+            counts = _matching(context, each) if each.counts_pods else 0
+        else:
+            size = int(np.count_nonzero(np.bincount(codes[scored])))
+            among = _included(context, template, each, labelled)
+            counts = 0
+            if each.counts_pods:
+                counts = domain_sums(snapshot, each.topology_key, _matching(context, each), among=among)[
+                    codes
+                ]
+        scores += counts * log(size + 2) + (each.max_skew - 1)
+    whole = np.trunc(scores)
+    return _Preferred((whole + (scores - whole >= 0.5)).astype(np.int64), ignored)

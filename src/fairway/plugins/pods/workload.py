@@ -1,0 +1,52 @@
+"""Pods as workloads."""
+
+from collections.abc import Hashable
+from typing import Any, cast
+
+from fairway.api.pod import Pod
+from fairway.engine.points import Context, CycleWorkload
+from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.instant import to_micros
+from fairway.nodes.pod_template import PodInfo, PodTemplate, info_of
+from fairway.nodes.snapshot import NodeSnapshot
+
+NO_POD = "plugins for pods read the pod of a Workload[PodInfo]; got {kind}"
+
+
+def pod_workload(pod: Pod) -> Workload[PodInfo]:
+    meta, info = pod.metadata, info_of(pod)
+    return Workload(
+        key=WorkloadKey(meta.namespace, meta.name, meta.uid),
+        spec=info,
+        priority=info.priority,
+        created=0 if meta.creationTimestamp is None else to_micros(meta.creationTimestamp),
+        demand=info.template.requests,
+    )
+
+
+def info_of_workload(workload: CycleWorkload) -> PodInfo:
+    spec = getattr(workload, "spec", None)
+    if not isinstance(spec, PodInfo):
+        raise TypeError(NO_POD.format(kind=type(spec if spec is not None else workload).__name__))
+    return spec
+
+
+def template_of(context: Context) -> PodTemplate:
+    return info_of_workload(context.workload).template
+
+
+def nodes_of(context: Context) -> NodeSnapshot:
+    return cast("NodeSnapshot", context.snapshot)
+
+
+class PodPlugin:
+    """A plugin whose results depend on the pod's template only."""
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        return info_of_workload(workload).template.signature
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._settings())})"
+
+    def _settings(self) -> list[tuple[str, Any]]:
+        return [(name.lstrip("_"), value) for name, value in vars(self).items()]

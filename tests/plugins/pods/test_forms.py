@@ -1,0 +1,122 @@
+"""Laws of the plugins for pods: the form of computation makes no difference."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.node import Node
+from fairway.api.pod import Pod
+from fairway.api.pod_affinity import TopologySpreadConstraint
+from fairway.engine import cycle
+from fairway.engine.alike import AlikeMemory
+from fairway.engine.outcome import Outcome
+from fairway.engine.profile import build_profile
+from fairway.nodes import NodeFleet
+from fairway.plugins.pods import default_profile, pod_registry, pod_workload
+from fairway.plugins.pods.profile import default_spec
+from nodes.builders import node, pod
+from plugins.pods.strategies import fleets, nodes, pods
+
+SHAPE = [{"utilization": 0, "score": 2}, {"utilization": 40, "score": 9}, {"utilization": 100, "score": 1}]
+RESOURCES = [{"name": "cpu", "weight": 3}, {"name": "memory"}, {"name": "nvidia.com/gpu", "weight": 2}]
+STRATEGIES: tuple[dict[str, Any], ...] = (
+    {},
+    {"type": "MostAllocated", "resources": RESOURCES},
+    {"type": "LeastAllocated", "resources": RESOURCES},
+    {
+        "type": "RequestedToCapacityRatio",
+        "resources": RESOURCES,
+        "requestedToCapacityRatio": {"shape": SHAPE},
+    },
+)
+PROFILE = default_profile()
+PROFILES = [
+    build_profile(
+        default_spec(
+            args={
+                "NodeResourcesFit": {"scoring_strategy": each},
+                "NodeResourcesBalancedAllocation": {"resources": each.get("resources")},
+            }
+        ),
+        pod_registry(),
+    )
+    for each in STRATEGIES
+]
+
+
+def fleet_of(objects: tuple[list[Node], list[Pod]]) -> NodeFleet:
+    fleet = NodeFleet()
+    fleet.load(objects[0])
+    fleet.upsert_namespace("ns1", {"team": "a"})
+    for each in objects[1]:
+        fleet.upsert_pod(each)
+    return fleet
+
+
+def seen(outcome: Outcome) -> dict[str, Any]:
+    details = outcome.details
+    return {
+        "status": outcome.status,
+        "eligible": outcome.names(details.eligible),
+        "stages": [(stage.plugin, outcome.names(stage.survivors)) for stage in details.stages],
+        "rows": details.rows.tolist(),
+        "scored": [(each.plugin, each.skipped, each.scores.tolist()) for each in details.scored],
+        "selected": outcome.selected,
+    }
+
+
+@given(objects=fleets(), pod=pods(), profile=st.sampled_from(PROFILES))
+@settings(max_examples=100)
+def test_whole_fleet_form_of_pod_plugins_agrees_with_per_node_form(
+    objects: tuple[list[Node], list[Pod]], pod: Pod, profile: Any
+) -> None:
+    snapshot = fleet_of(objects).snapshot()
+    fast = cycle.run(snapshot, pod_workload(pod), profile, now=0)
+    slow = cycle.run(snapshot, pod_workload(pod), profile, now=0, whole_fleet=False)
+    assert seen(fast) == seen(slow)
+    assert all(0 <= score <= 100 for each in fast.details.scored for score in each.scores.tolist())
+
+
+@given(objects=fleets(), templates=st.lists(pods(), min_size=1, max_size=2), data=st.data())
+@settings(max_examples=30)
+def test_pods_that_follow_alike_ones_are_placed_as_by_full_cycles(
+    objects: tuple[list[Node], list[Pod]], templates: list[Pod], data: st.DataObject
+) -> None:
+    fleet, memory = fleet_of(objects), AlikeMemory()
+    for at in range(6):
+        chosen = templates[data.draw(st.integers(0, len(templates) - 1))]
+        pod = structs.replace(chosen, metadata=structs.replace(chosen.metadata, name=f"new-{at}"))
+        workload = pod_workload(pod)
+        snapshot = fleet.snapshot()
+        followed = memory.run(snapshot, workload, PROFILE, now=0)
+        full = cycle.run(snapshot, workload, PROFILE, now=0)
+        assert (followed.selected, followed.status) == (full.selected, full.status)
+        if full.selected:
+            spec = structs.replace(pod.spec, nodeName=full.selected[0])
+            fleet.upsert_pod(structs.replace(pod, spec=spec))
+        if data.draw(st.integers(0, 3)) == 0:
+            fleet.upsert_node(data.draw(nodes(data.draw(st.sampled_from(["n0", "n1", "n9"])))))
+        if objects[1] and data.draw(st.integers(0, 5)) == 0:
+            gone = objects[1][0].metadata
+            fleet.delete_pod(gone.namespace, gone.name)
+
+
+def test_alike_pods_follow_each_other_where_only_the_last_node_changed() -> None:
+    fleet, memory = NodeFleet(), AlikeMemory()
+    fleet.load([node(f"n{at}", ready="True", cpu="4", memory="8Gi", pods="110") for at in range(4)])
+    for at in range(8):
+        chosen = memory.run(fleet.snapshot(), pod_workload(pod(f"p{at}", cpu="1")), PROFILE, now=0).selected
+        fleet.upsert_pod(pod(f"p{at}", on=chosen[0], cpu="1"))
+    assert memory.followed == 6  # all but the first two
+
+
+def test_alike_pods_with_preferred_spread_do_not_follow() -> None:
+    constraint = TopologySpreadConstraint(maxSkew=1, topologyKey="zone", whenUnsatisfiable="ScheduleAnyway")
+    fleet, memory = NodeFleet(), AlikeMemory()
+    fleet.load([node("n1", ready="True", pods="110")])
+    for at in range(4):
+        given = pod(f"p{at}", spec={"topologySpreadConstraints": (constraint,)})
+        assert memory.run(fleet.snapshot(), pod_workload(given), PROFILE, now=0).selected == ["n1"]
+    assert memory.followed == 0
