@@ -58,14 +58,14 @@ class TestTls:
                 await ask(Connection(server=hub.url))
             assert hub.requests == []
 
-    async def test_a_server_of_another_name(self, tmp_path: Path) -> None:
+    async def test_certificate_of_another_host_name_is_rejected(self, tmp_path: Path) -> None:
         authority = Authority()
         async with serving(authority.serving(authority.server("hub.example"), tmp_path)) as hub:
             with pytest.raises(UntrustedError, match="tls-server-name if the name differs"):
                 await ask(trusting(authority, hub))
             assert await ask(trusting(authority, hub, tls_server_name="hub.example")) == 200
 
-    async def test_not_verified_is_possible_and_said_once(
+    async def test_skipped_tls_verification_is_logged_once(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         authority = Authority()
@@ -75,7 +75,7 @@ class TestTls:
                 assert await ask(Connection(server=hub.url, insecure=True)) == 200
         assert [each.message for each in caplog.records] == [connections.UNVERIFIED % hub.url]
 
-    async def test_a_client_certificate_from_a_kubeconfig(self, tmp_path: Path) -> None:
+    async def test_client_certificate_of_a_kubeconfig_is_used(self, tmp_path: Path) -> None:
         authority = Authority()
         context = authority.serving(authority.server("127.0.0.1"), tmp_path, asks_clients=True)
 
@@ -109,7 +109,7 @@ users:
                 await ask(trusting(authority, hub))
             assert len(hub.requests) == 1
 
-    async def test_a_certificate_is_replaced_while_the_client_runs(self, tmp_path: Path) -> None:
+    async def test_replaced_client_certificate_is_used(self, tmp_path: Path) -> None:
         authority = Authority()
         server = authority.serving(authority.server("127.0.0.1"), tmp_path, asks_clients=True)
         chain, key = Authority().client("stranger").write(tmp_path, "client")
@@ -123,7 +123,7 @@ users:
             authority.client("jane").write(tmp_path, "client")
             assert (await client.request("GET", PATH)).status == 200
 
-    async def test_a_bad_certificate_names_its_file(self, tmp_path: Path) -> None:
+    async def test_invalid_certificate_names_its_file(self, tmp_path: Path) -> None:
         connection = Connection(server="https://x", authority=Pem(data=b"no"), place="a/config")
         with pytest.raises(ConfigError) as caught:
             await ask(connection)
@@ -230,23 +230,25 @@ class TestProxies:
             ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, None),
         ],
     )
-    def test_those_of_the_environment(self, server: str, environ: dict[str, str], found: str | None) -> None:
+    def test_proxies_of_the_environment_are_used(
+        self, server: str, environ: dict[str, str], found: str | None
+    ) -> None:
         proxy = proxy_of_environment(server, environ)
         assert (proxy.url if proxy else None) == found
 
-    def test_one_of_the_environment_that_is_not_supported(self) -> None:
+    def test_unsupported_proxy_of_the_environment_is_rejected(self) -> None:
         with pytest.raises(ConfigError) as caught:
             proxy_of_environment("https://hub", {"HTTPS_PROXY": "socks5h://me:secret@p"})
         assert str(caught.value) == (
             f"environment: HTTPS_PROXY: a proxy over socks5h is not supported; {connections.WRITE_PROXY}"
         )
 
-    def test_one_without_an_address(self) -> None:
+    def test_proxy_without_address_is_rejected(self) -> None:
         with pytest.raises(ConfigError, match=connections.NO_PROXY_HOST):
             Proxy.parse("http://")
 
 
-async def test_who_we_claim_to_be_goes_with_every_request(hub: FakeServer) -> None:
+async def test_impersonation_headers_are_sent_with_every_request(hub: FakeServer) -> None:
     connection = Connection(server=hub.url, impersonation=Impersonation(user="jane", groups=("a", "b")))
     await ask(connection)
     seen = hub.requests[0].headers
@@ -254,7 +256,7 @@ async def test_who_we_claim_to_be_goes_with_every_request(hub: FakeServer) -> No
     assert seen.getall("Impersonate-Group") == ["a", "b"]
 
 
-async def test_a_path_in_the_address(hub: FakeServer) -> None:
+async def test_server_address_may_have_a_path(hub: FakeServer) -> None:
     assert await ask(Connection(server=f"{hub.url}/k8s/clusters/c-1")) == 200
     assert hub.requests[0].path == f"/k8s/clusters/c-1{PATH}"
 
@@ -271,19 +273,19 @@ async def test_refused_connection_is_reported() -> None:
         )
 
 
-async def test_nobody_there_at_the_proxy() -> None:
+async def test_unreachable_proxy_is_reported() -> None:
     proxied = Connection(server="http://hub.example", proxy=Proxy("http://127.0.0.1:1"))
     with pytest.raises(TransportError, match=r"the proxy 127\.0\.0\.1:1 cannot be reached: \[Errno"):
         await ask(proxied)
 
 
-async def test_a_redirection_is_not_followed(hub: FakeServer) -> None:
+async def test_redirect_is_not_followed(hub: FakeServer) -> None:
     hub.fault(code=302, headers={"Location": "http://elsewhere.example/"}, body=b"")
     with pytest.raises(KubeError, match="the credentials would go with it"):
         await ask(Connection(server=hub.url))
 
 
-def test_nothing_private_is_printed() -> None:
+def test_connection_repr_has_no_credentials() -> None:
     connection = Connection(
         server="https://x",
         credentials=StoredCredentials(token="secret"),

@@ -38,7 +38,7 @@ def speechless(authority: Authority) -> Iterator[int]:
         thread.join()
 
 
-async def test_one_that_is_given_up_the_moment_it_is_connected(
+async def test_connection_cancelled_while_connecting_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[socket.socket] = []

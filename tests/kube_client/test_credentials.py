@@ -23,7 +23,7 @@ def replace(path: Path, content: str | bytes) -> None:
     os.replace(aside, path)
 
 
-async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+async def test_changed_token_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     replace(path, "one\n")
     held = StoredCredentials(token_file=str(path))
@@ -36,7 +36,7 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path: Path) -> Non
     assert await held.renew(first)
 
 
-async def test_a_token_file_that_goes_away_leaves_what_it_said(tmp_path: Path) -> None:
+async def test_deleted_token_file_keeps_the_last_token(tmp_path: Path) -> None:
     path = tmp_path / "token"
     replace(path, "one")
     held = StoredCredentials(token_file=str(path))
@@ -45,7 +45,7 @@ async def test_a_token_file_that_goes_away_leaves_what_it_said(tmp_path: Path) -
     assert (await held.proof()).authorization == "Bearer one"
 
 
-async def test_a_token_file_that_changed_within_its_timestamp_is_found_after_a_401(tmp_path: Path) -> None:
+async def test_token_file_changed_within_its_timestamp_is_read_after_a_401(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one", encoding="ascii")
     held = StoredCredentials(token_file=str(path))
@@ -67,7 +67,9 @@ async def test_a_token_file_that_changed_within_its_timestamp_is_found_after_a_4
         ("secret\u00fc", credentials.BAD_TOKEN),
     ],
 )
-async def test_token_files_without_a_token(tmp_path: Path, content: str | None, message: str) -> None:
+async def test_token_file_without_token_is_an_error(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -76,7 +78,7 @@ async def test_token_files_without_a_token(tmp_path: Path, content: str | None, 
     assert str(caught.value) == message.format(path=path)
 
 
-async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+async def test_changed_certificate_files_are_read_again(tmp_path: Path) -> None:
     authority = Authority()
     chain, key = authority.client("jane").write(tmp_path, "jane")
     held = StoredCredentials(chain=Pem(path=str(chain)), key=Pem(path=str(key)))
@@ -91,13 +93,13 @@ async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path)
     assert context_of(certificate=second.certificate) is not context_of(certificate=first.certificate)
 
 
-async def test_nothing_held_is_a_proof_of_nothing() -> None:
+async def test_empty_credentials_are_anonymous() -> None:
     held = StoredCredentials()
     assert await held.proof() == Proof()
     assert not await held.renew(Proof())
 
 
-def test_a_file_is_not_read_when_it_did_not_change(tmp_path: Path) -> None:
+def test_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"content")
     file = File(str(path))
@@ -113,7 +115,7 @@ class TestContexts:
         assert context_of(authority=bytes(authority.certificate), certificate=certificate) is made
         assert context_of(authority=authority.certificate) is not made
 
-    def test_a_key_is_on_disk_only_while_it_is_read(
+    def test_key_is_on_disk_only_while_it_is_loaded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -131,7 +133,9 @@ class TestContexts:
         assert modes == [("chain.pem", 0o600), ("key.pem", 0o600), ("folder", 0o700)]
         assert list(tmp_path.iterdir()) == []
 
-    def test_what_is_no_pair_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_mismatched_key_and_certificate_are_rejected(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         authority = Authority()
         one, two = authority.client("one"), authority.client("two")
@@ -140,7 +144,7 @@ class TestContexts:
                 context_of(certificate=Certificate(chain, key))
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_passphrase_is_not_asked_for(self) -> None:
+    def test_encrypted_key_is_rejected_without_a_prompt(self) -> None:
         locked = ec.generate_private_key(ec.SECP256R1()).private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -149,12 +153,12 @@ class TestContexts:
         with pytest.raises(ConfigError, match="protected by a passphrase"):
             context_of(certificate=Certificate(Authority().client("x").chain, locked))
 
-    def test_what_is_no_authority_is_refused(self) -> None:
+    def test_invalid_ca_is_rejected(self) -> None:
         with pytest.raises(ConfigError, match="no certificate in PEM format"):
             context_of(authority=b"no certificate")
 
 
-def test_nothing_private_is_printed() -> None:
+def test_credentials_repr_has_no_secrets() -> None:
     shown = [
         repr(Proof("Bearer secret", Certificate(b"secret", b"secret"))),
         repr(StoredCredentials(token="secret", chain=Pem(data=b"secret"), key=Pem(data=b"secret"))),

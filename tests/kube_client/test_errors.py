@@ -44,13 +44,13 @@ def status(**fields: Any) -> bytes:
         (418, errors.ApiError),
     ],
 )
-def test_the_code_decides(code: int, kind: type[ApiError]) -> None:
+def test_status_code_selects_the_error_class(code: int, kind: type[ApiError]) -> None:
     found = error_of(code=code, body=status(message="no", reason="R", code=code))
     assert type(found) is kind
     assert (found.code, found.reason, found.message) == (code, "R", "no")
 
 
-def test_the_reason_decides_where_a_code_means_two_things() -> None:
+def test_reason_selects_the_error_class_of_an_ambiguous_code() -> None:
     assert type(error_of(code=409, body=status(reason="AlreadyExists"))) is AlreadyExists
     assert type(error_of(code=409, body=status(reason="Conflict"))) is Conflict
     # An ERROR event has no HTTP code of its own.
@@ -72,7 +72,7 @@ def test_error_has_the_details_of_the_status() -> None:
     assert str(found) == "POST /x: 422: bad"
 
 
-def test_what_is_not_a_status_is_shown_as_text() -> None:
+def test_error_without_status_shows_its_text() -> None:
     page = b"<html>\n<h1>Bad \x1b[31mGateway</h1>" + b"x" * 10_000
     found = error_of(code=502, body=page)
     assert isinstance(found, ServerError)
@@ -97,16 +97,16 @@ def test_what_is_not_a_status_is_shown_as_text() -> None:
         ({"Retry-After": "Sun, 01 Mar 2020 11:00:00 GMT"}, 0.0),
     ],
 )
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+def test_error_has_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 
 
-def test_the_header_comes_before_the_body() -> None:
+def test_retry_after_header_takes_precedence() -> None:
     body = status(details={"retryAfterSeconds": 9})
     assert error_of(code=429, body=body, headers={"Retry-After": "2"}).retry_after == 2.0
 
 
-def test_a_version_the_hub_has_not_reached() -> None:
+def test_too_large_resource_version_is_recognized() -> None:
     body = status(details={"causes": [{"reason": "ResourceVersionTooLarge"}]}, reason="Timeout")
     found = error_of(code=504, body=body)
     assert isinstance(found, ServerError)
@@ -114,7 +114,7 @@ def test_a_version_the_hub_has_not_reached() -> None:
     assert not ServerError("other", code=504).version_too_large
 
 
-def test_which_are_worth_waiting_out() -> None:
+def test_transient_errors_are_retriable() -> None:
     assert TooManyRequests("x").retryable
     assert ServerError("x").retryable
     assert not Conflict("x").retryable
@@ -123,7 +123,7 @@ def test_which_are_worth_waiting_out() -> None:
     assert not ConfigError("x").retryable
 
 
-def test_a_config_error_names_file_field_and_remedy() -> None:
+def test_config_error_names_file_field_and_remedy() -> None:
     error = ConfigError("is not base64", place="a/config", field="users[x].user.token", remedy="write it so")
     assert str(error) == "a/config: users[x].user.token: is not base64; write it so"
     assert isinstance(error, KubeError)

@@ -72,7 +72,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-async def test_it_is_told_what_it_needs(program: Program) -> None:
+async def test_plugin_gets_arguments_and_environment(program: Program) -> None:
     spec = {"args": ("get", "it"), "env": (ExecVariable(name="FLAVOUR", value="plum"),)}
     plugin = program.plugin(spec=spec, cluster={"server": "https://x"})
     assert await plugin.proof() == Proof("Bearer one")
@@ -86,7 +86,7 @@ async def test_it_is_told_what_it_needs(program: Program) -> None:
     ]
 
 
-async def test_it_is_told_of_the_cluster_if_it_asks(program: Program) -> None:
+async def test_plugin_gets_cluster_info_on_request(program: Program) -> None:
     cluster = {"server": "https://x", "config": {"audience": 7}}
     await program.plugin(spec={"provide_cluster_info": True}, cluster=cluster).proof()
     assert program.calls[0]["info"]["spec"] == {"interactive": False, "cluster": cluster}
@@ -99,7 +99,7 @@ async def test_concurrent_requests_run_the_plugin_once(program: Program) -> None
     assert len(program.calls) == 1
 
 
-async def test_it_runs_again_when_its_answer_expired(program: Program) -> None:
+async def test_plugin_runs_again_when_its_credentials_expire(program: Program) -> None:
     moment = NOW
     program.answers(token="one", expirationTimestamp="2026-03-01T12:10:00Z")
     plugin = program.plugin(clock=lambda: moment)
@@ -112,7 +112,7 @@ async def test_it_runs_again_when_its_answer_expired(program: Program) -> None:
     assert len(program.calls) == 2
 
 
-async def test_it_runs_again_when_its_answer_was_rejected(program: Program) -> None:
+async def test_plugin_runs_again_after_a_401(program: Program) -> None:
     plugin = program.plugin()
     first = await plugin.proof()
     program.answers(token="two")
@@ -147,19 +147,19 @@ class TestTerminals:
         await program.plugin(spec={"interactive_mode": mode}, terminal=lambda: terminal).proof()
         assert program.calls[0]["info"]["spec"] == {"interactive": interactive}
 
-    async def test_one_that_must_ask_is_refused_without_a_terminal(self, program: Program) -> None:
+    async def test_interactive_plugin_without_terminal_is_rejected(self, program: Program) -> None:
         plugin = program.plugin(spec={"interactive_mode": "Always"}, terminal=lambda: False)
         with pytest.raises(CredentialError, match="needs a terminal"):
             await plugin.proof()
         assert program.calls == []
 
-    async def test_v1beta1_asks_if_it_can(self, program: Program) -> None:
+    async def test_v1beta1_plugin_is_interactive_if_possible(self, program: Program) -> None:
         program.answers(version=V1BETA1, token="one")
         spec = {"interactive_mode": "", "api_version": V1BETA1}
         await program.plugin(spec=spec, terminal=lambda: False).proof()
         assert program.calls[0]["info"]["spec"] == {"interactive": False}
 
-    async def test_one_that_asks_reads_what_we_read(self, program: Program, tmp_path: Path) -> None:
+    async def test_interactive_plugin_inherits_stdin(self, program: Program, tmp_path: Path) -> None:
         """Our standard input is put in place of a terminal."""
         typed = tmp_path / "typed"
         typed.write_text("my password", encoding="utf-8")
@@ -183,7 +183,7 @@ class TestFailures:
         assert "secret" not in str(caught.value)
         return str(caught.value)
 
-    async def test_it_is_not_there(self, tmp_path: Path) -> None:
+    async def test_missing_plugin_is_reported(self, tmp_path: Path) -> None:
         spec = ExecSpec(
             command="no-such-plugin",
             api_version=V1,
@@ -193,7 +193,7 @@ class TestFailures:
         found = await self.refusal(ExecPlugin(spec))
         assert found == "exec plugin 'no-such-plugin' is not installed; get it from the shop"
 
-    async def test_it_is_not_a_program(self, program: Program) -> None:
+    async def test_plugin_that_is_not_executable_is_reported(self, program: Program) -> None:
         program.path.write_text("no program at all", encoding="utf-8")
         assert "cannot be started (Exec format error)" in await self.refusal(program.plugin())
 
@@ -201,7 +201,7 @@ class TestFailures:
         program.answers(token="secret", code=3, complaint="log in\n  first")
         assert (await self.refusal(program.plugin())).endswith("failed with exit code 3: log in first")
 
-    async def test_a_failure_is_not_kept(self, program: Program) -> None:
+    async def test_plugin_failure_is_not_cached(self, program: Program) -> None:
         plugin = program.plugin()
         program.answers(token="secret", code=3)
         await self.refusal(plugin)
@@ -213,15 +213,15 @@ class TestFailures:
         ["", "secret", '"secret"', {"kind": "Pod", "apiVersion": V1, "status": {"token": "secret"}}],
         ids=["nothing", "text", "JSON", "another kind"],
     )
-    async def test_its_answer_is_none(self, program: Program, answer: object) -> None:
+    async def test_plugin_with_invalid_output_is_reported(self, program: Program, answer: object) -> None:
         program.says(answer)
         assert "did not return an ExecCredential" in await self.refusal(program.plugin())
 
-    async def test_its_answer_is_of_another_version(self, program: Program) -> None:
+    async def test_plugin_output_of_another_version_is_rejected(self, program: Program) -> None:
         program.answers(version=V1BETA1, token="secret")
         assert f"returned apiVersion '{V1BETA1}', expected '{V1}'" in await self.refusal(program.plugin())
 
-    async def test_its_answer_has_nothing_in_it(self, program: Program) -> None:
+    async def test_plugin_output_without_credentials_is_rejected(self, program: Program) -> None:
         program.answers(expirationTimestamp="2026-03-01T12:10:00Z")
         assert "neither a token nor a certificate" in await self.refusal(program.plugin())
         program.says({"kind": "ExecCredential", "apiVersion": V1})
@@ -246,7 +246,9 @@ class TestFailures:
             os.close(reader)
 
 
-async def test_from_kubeconfig_to_the_hub(program: Program, hub: FakeServer, tmp_path: Path) -> None:
+async def test_plugin_of_a_kubeconfig_authenticates_at_the_hub(
+    program: Program, hub: FakeServer, tmp_path: Path
+) -> None:
     """The command is found beside the kubeconfig, and a rejected token is replaced once, for all who wait."""
     hub.tokens = {"two"}
     (tmp_path / "config").write_text(
@@ -283,7 +285,7 @@ clusters:
     assert len(program.calls) == 2
 
 
-def test_nothing_private_is_printed(program: Program) -> None:
+def test_plugin_repr_has_no_secrets(program: Program) -> None:
     assert repr(program.plugin()) == f"<ExecPlugin {program.path}>"
     variable = ExecVariable(name="PASSWORD", value="secret")
     assert repr(variable) == "<ExecVariable PASSWORD>"

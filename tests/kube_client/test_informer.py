@@ -81,7 +81,7 @@ class TestBeginning:
             assert found.informer.get("z") is None
             assert len(hub.asked("list")) == (0 if streaming else 2)
 
-    async def test_nothing_is_told_too(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_of_an_empty_list_syncs(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             assert [batch.changes for batch in found.mirror.batches] == [()]
 
@@ -92,7 +92,9 @@ class TestBeginning:
             assert seen.query["labelSelector"] == "x=1"
             assert seen.query["fieldSelector"] == "metadata.name!=b"
 
-    async def test_a_hub_that_refuses_to_list_by_watch(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_falls_back_to_a_list_if_watch_list_is_rejected(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.streaming = "refused"
         hub.put("a")
         async with following(hub, client) as found:
@@ -103,13 +105,17 @@ class TestBeginning:
         asked = [each.kind for each in hub.requests if each.kind != "newest"]
         assert asked == ["watch", "list", "watch", "list", "watch"], "refused once is refused for good"
 
-    async def test_a_hub_that_ignores_it(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_falls_back_to_a_list_if_watch_list_is_ignored(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.streaming = "ignored"
         hub.put("a")
         async with following(hub, client, patience=0.05):
             assert [each.kind for each in hub.requests] == ["watch", "list", "watch", "newest"]
 
-    async def test_a_hub_that_ignores_it_and_sends_bookmarks(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_falls_back_to_a_list_despite_plain_bookmarks(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.streaming = "ignored"
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -118,7 +124,9 @@ class TestBeginning:
             await informer.synced.wait()
         assert "list" in [each.kind for each in hub.requests]
 
-    async def test_a_hub_that_keeps_ending_it(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_falls_back_to_a_list_if_watch_lists_keep_ending(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.streaming = "ignored"
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -128,7 +136,7 @@ class TestBeginning:
         kinds = [each.kind for each in hub.requests]
         assert kinds[: kinds.index("list")] == ["watch"] * informers.UNFINISHED_LISTS
 
-    async def test_one_cut_short_is_begun_anew(self, hub: FakeServer, client: Client) -> None:
+    async def test_interrupted_watch_list_is_restarted(self, hub: FakeServer, client: Client) -> None:
         for name in "abc":
             hub.put(name)
         hub.streaming = "ignored"
@@ -143,7 +151,7 @@ class TestBeginning:
             await found.settled()
         assert found.changes() == ["Added a", "Added b"], "nothing is told before all is there"
 
-    async def test_changes_while_everything_is_sent(self, hub: FakeServer, client: Client) -> None:
+    async def test_changes_during_the_watch_list_are_delivered(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
         hub.streaming = "ignored"
@@ -160,7 +168,7 @@ class TestBeginning:
             await found.settled()
         assert found.changes() == ["Added b"]
 
-    async def test_a_hub_that_is_not_there_yet(self, client: Client, hub: FakeServer) -> None:
+    async def test_informer_waits_for_an_unreachable_hub(self, client: Client, hub: FakeServer) -> None:
         await hub.stop()
         informer = Informer(client, MANAGED_CLUSTERS, backoff=QUICK)
         async with informer:
@@ -169,7 +177,7 @@ class TestBeginning:
             await hub.start()
             await informer.synced.wait()
 
-    def test_a_wrong_namespace_is_told_at_once(self, client: Client) -> None:
+    def test_wrong_namespace_of_an_informer_raises_at_once(self, client: Client) -> None:
         with pytest.raises(ValueError, match="is not namespaced"):
             Informer(client, MANAGED_CLUSTERS, namespace="n")
         Informer(client, PLACEMENTS, namespace="n")
@@ -191,9 +199,7 @@ class TestFollowing:
             assert (update.old.metadata.labels, update.new.metadata.labels) == ({}, {"x": "1"})
 
     @pytest.mark.parametrize("after", [b"", b'{"type":"MODIFIED","object":{"metada'])
-    async def test_a_cut_watch_is_taken_up_where_it_was(
-        self, hub: FakeServer, client: Client, after: bytes
-    ) -> None:
+    async def test_interrupted_watch_is_resumed(self, hub: FakeServer, client: Client, after: bytes) -> None:
         async with following(hub, client) as found:
             hub.put("a")
             await found.settled()
@@ -206,14 +212,14 @@ class TestFollowing:
             assert hub.asked("watch")[-1].query["resourceVersion"] == str(seen)
             assert "sendInitialEvents" not in hub.asked("watch")[-1].query
 
-    async def test_the_usual_end_of_a_watch(self, hub: FakeServer, client: Client) -> None:
+    async def test_ended_watch_is_resumed_without_a_list(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             hub.end()
             hub.put_silently("a")
             await found.settled()
             assert found.informer.lists == 1
 
-    async def test_a_bookmark_saves_a_list(self, hub: FakeServer, client: Client) -> None:
+    async def test_bookmark_avoids_a_relist(self, hub: FakeServer, client: Client) -> None:
         """Other resources are written to, the history is forgotten up to there, and the watch breaks."""
         async with following(hub, client) as found:
             hub.objects.compact()
@@ -226,7 +232,7 @@ class TestFollowing:
             assert found.informer.lists == 1
 
     @pytest.mark.parametrize("how", ["answer", "event"])
-    async def test_a_forgotten_history_is_listed_anew(
+    async def test_compacted_history_causes_a_relist(
         self, hub: FakeServer, client: Client, how: Literal["answer", "event"]
     ) -> None:
         for name in "abc":
@@ -248,7 +254,9 @@ class TestFollowing:
             assert (last.listed, last.epoch) == (True, 0)
             assert sorted(found.changes()[3:]) == ["Added d", "Deleted a", "Updated b"]
 
-    async def test_deleted_and_made_anew_while_away(self, hub: FakeServer, client: Client) -> None:
+    async def test_object_recreated_during_a_gap_is_deleted_and_added(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.put("a")
         async with following(hub, client) as found:
             hub.error(410, "Expired")
@@ -258,7 +266,7 @@ class TestFollowing:
             await found.settled()
             assert found.changes() == ["Added a", "Deleted a", "Added a"]
 
-    async def test_a_hub_that_restarts(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_follows_a_restarted_hub(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             await hub.stop()
             hub.put_silently("a")
@@ -269,14 +277,14 @@ class TestFollowing:
             await found.current()
             assert found.informer.lists == 1
 
-    async def test_listing_anew_from_time_to_time(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_relists_periodically(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client, relist_after=0.0) as found:
             hub.end()
             hub.put("a")
             await found.settled()
             assert found.informer.lists >= 2
 
-    async def test_an_object_that_cannot_be_read(
+    async def test_unreadable_object_is_skipped_and_reported(
         self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         hub.put("a")
@@ -304,7 +312,7 @@ class TestFollowing:
 class TestHistoriesThatWentBack:
     @pytest.mark.parametrize("future", ["wait", "refused"])
     @pytest.mark.parametrize("streaming", [True, False])
-    async def test_a_restored_backup(
+    async def test_informer_detects_a_restored_backup_by_the_list(
         self, hub: FakeServer, client: Client, streaming: bool, future: Literal["wait", "refused"]
     ) -> None:
         hub.future = future
@@ -323,7 +331,9 @@ class TestHistoriesThatWentBack:
             await found.settled()
             assert found.mirror.batches[-1].epoch == 1
 
-    async def test_one_that_shows_in_a_bookmark(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_detects_a_restored_backup_by_a_bookmark(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         back_then = hub.put("a").version
         hub.put("a", x="1")
         async with following(hub, client) as found:
@@ -332,7 +342,9 @@ class TestHistoriesThatWentBack:
             await found.settled()
             assert found.informer.epoch == 1
 
-    async def test_one_that_shows_in_an_event(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_detects_a_restored_backup_by_an_event(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         async with following(hub, client) as found:
             back_then = hub.put("a").version
             hub.put("a", x="1")
@@ -344,7 +356,7 @@ class TestHistoriesThatWentBack:
             assert found.informer.epoch == 1
             assert found.mirror.batches[-1].listed
 
-    async def test_a_lie_of_one_watch_changes_nothing(
+    async def test_stale_watch_event_alone_changes_nothing(
         self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         old = hub.put("a")
@@ -359,7 +371,7 @@ class TestHistoriesThatWentBack:
             assert found.changes() == ["Added a", "Added b"]
         assert "listing again" in caplog.text
 
-    async def test_one_that_grew_again_is_found_by_the_next_list(
+    async def test_restored_history_that_grew_is_found_by_the_next_list(
         self, hub: FakeServer, client: Client
     ) -> None:
         back_then = hub.put("a").version
@@ -376,7 +388,7 @@ class TestHistoriesThatWentBack:
             await found.settled()
             assert found.informer.epoch == 1
 
-    async def test_a_hub_that_cannot_be_asked_is_believed(self, hub: FakeServer, client: Client) -> None:
+    async def test_unverifiable_history_is_accepted(self, hub: FakeServer, client: Client) -> None:
         async with following(hub, client) as found:
             hub.fault("newest", code=403)
             hub.cut()
@@ -386,7 +398,7 @@ class TestHistoriesThatWentBack:
 
 
 class TestListeners:
-    async def test_one_that_comes_later_is_told_everything(self, hub: FakeServer, client: Client) -> None:
+    async def test_late_subscriber_gets_all_objects(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
         async with following(hub, client) as found:
@@ -403,7 +415,7 @@ class TestListeners:
             await found.settled()
             assert len(late.store) == 3
 
-    async def test_one_that_fails_harms_nobody(
+    async def test_failing_subscriber_does_not_affect_others(
         self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         def fails(batch: Batch[ManagedCluster]) -> None:
@@ -424,7 +436,7 @@ class TestListeners:
         assert "(c0, c1, c2, c3, c4, …)" in caplog.messages[0]
         assert "(x)" in caplog.messages[1]
 
-    async def test_as_a_stream(self, hub: FakeServer, client: Client) -> None:
+    async def test_informer_changes_as_a_stream(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with following(hub, client) as found, aclosing(found.informer.changes()) as batches:
             first = await anext(batches)
@@ -487,7 +499,7 @@ class _Quiet:
 
 @pytest.mark.looptime
 class TestTime:
-    async def test_it_asks_ever_less_often(self) -> None:
+    async def test_informer_backs_off(self) -> None:
         hub = Scripted()
         async with Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=8)):
             await asyncio.sleep(60)
@@ -496,7 +508,7 @@ class TestTime:
             assert longest / 2 <= wait <= longest
         assert len(waits) >= 7
 
-    async def test_a_watch_that_lived_makes_failures_forgotten(self) -> None:
+    async def test_long_watch_resets_the_backoff(self) -> None:
         hub = Scripted()
         informer = Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=60))
         async with informer:
@@ -509,7 +521,7 @@ class TestTime:
             await asyncio.sleep(610)
             assert hub.times[1] - hub.times[0] <= 1
 
-    async def test_watches_last_as_long_as_wanted(self) -> None:
+    async def test_watch_timeout_is_sent(self) -> None:
         hub = Scripted()
         hub.fails = False
         async with Informer(hub, MANAGED_CLUSTERS, streaming=False, watch_seconds=100):
@@ -534,9 +546,7 @@ class TestTime:
             await asyncio.sleep(1000)
             assert informer.lag == pytest.approx(asyncio.get_running_loop().time() - ends)
 
-    async def test_a_hub_that_is_away_is_one_line_now_and_then(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    async def test_unreachable_hub_is_logged_at_intervals(self, caplog: pytest.LogCaptureFixture) -> None:
         hub = Scripted()
         with caplog.at_level(logging.INFO):
             async with Informer(hub, MANAGED_CLUSTERS, streaming=False, backoff=Backoff(base=1, cap=1)):
@@ -546,7 +556,7 @@ class TestTime:
             informers.LISTING_FAILED % (MANAGED_CLUSTERS, "away")
         ]
 
-    async def test_what_was_not_foreseen_does_not_end_it(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_unexpected_error_does_not_end_the_informer(self, caplog: pytest.LogCaptureFixture) -> None:
         class Broken(Scripted):
             async def newest(self, *_: Any, **__: Any) -> str:
                 raise ZeroDivisionError
@@ -560,7 +570,7 @@ class TestTime:
         assert "unexpected error" in caplog.messages[0]
 
 
-def test_events_are_what_kubernetes_sends() -> None:
+def test_scripted_events_equal_those_of_kubernetes() -> None:
     """The faulty hub is believed in all the tests above."""
     hub = FakeServer()
     sent = json.loads(hub.put("a", x="1").line)

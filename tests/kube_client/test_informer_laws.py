@@ -191,7 +191,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
 @example(steps=[put("a", 1), put("a", 2), settle, rewind_unnoticed(1), settle], page=1)
 @example(steps=[put("a", 1), put("a", 2), settle, replay(1), settle], page=1)
 @example(steps=[put("a", 1), delete("a"), settle, replay(1), settle], page=1)
-async def test_it_comes_to_the_hubs_state_and_never_goes_back(
+async def test_informer_converges_to_the_hub_and_never_goes_back(
     steps: list[Step], page: int, streaming: Literal["yes", "refused", "ignored"]
 ) -> None:
     logging.disable(logging.CRITICAL)

@@ -54,7 +54,7 @@ async def authorization(connection: Connection) -> str:
     return (await connection.credentials.proof()).authorization
 
 
-async def test_a_token(tmp_path: Path) -> None:
+async def test_kubeconfig_token_is_used(tmp_path: Path) -> None:
     found = connect(tmp_path / "c", config())
     assert found.server == "https://hub.example:6443"
     assert found.namespace == "default"
@@ -62,7 +62,7 @@ async def test_a_token(tmp_path: Path) -> None:
     assert await authorization(found) == "Bearer secret-token"
 
 
-async def test_what_looks_like_a_number_is_text(tmp_path: Path) -> None:
+async def test_kubeconfig_values_like_numbers_are_strings(tmp_path: Path) -> None:
     text = """
 current-context: 1.10
 clusters: [{name: 0o7, cluster: {server: "https://h", insecure-skip-tls-verify: true}}]
@@ -75,7 +75,7 @@ contexts: [{name: 1.10, context: {cluster: 0o7, user: yes, namespace: 007}}]
     assert found.insecure
 
 
-def test_what_kubectl_writes_for_nothing_is_nothing(tmp_path: Path) -> None:
+def test_empty_kubeconfig_values_are_ignored(tmp_path: Path) -> None:
     empty = write(tmp_path / "c", "apiVersion: v1\nclusters: null\ncontexts: null\nusers: null\n")
     with pytest.raises(ConfigError, match=kubeconfig.NO_CURRENT):
         load(empty).context()
@@ -83,7 +83,7 @@ def test_what_kubectl_writes_for_nothing_is_nothing(tmp_path: Path) -> None:
         load(write(tmp_path / "d", "")).context()
 
 
-def test_the_connection_of_a_context(tmp_path: Path) -> None:
+def test_kubeconfig_context_selects_the_connection(tmp_path: Path) -> None:
     document = config(
         clusters=cluster(
             **{
@@ -101,19 +101,19 @@ def test_the_connection_of_a_context(tmp_path: Path) -> None:
     assert found.namespace == "ns"
 
 
-def test_a_server_without_scheme(tmp_path: Path) -> None:
+def test_kubeconfig_server_without_scheme_is_accepted(tmp_path: Path) -> None:
     plain = [{"name": "main", "cluster": {"server": "hub:8080"}}]
     assert connect(tmp_path / "c", config(clusters=plain)).server == "http://hub:8080"
     safe = [{"name": "main", "cluster": {"server": "hub:6443/", "insecure-skip-tls-verify": True}}]
     assert connect(tmp_path / "c", config(clusters=safe)).server == "https://hub:6443"
 
 
-def test_a_server_with_a_path(tmp_path: Path) -> None:
+def test_kubeconfig_server_may_have_a_path(tmp_path: Path) -> None:
     document = config(clusters=[{"name": "main", "cluster": {"server": "https://r/k8s/clusters/c-1/"}}])
     assert connect(tmp_path / "c", document).server == "https://r/k8s/clusters/c-1"
 
 
-def test_impersonation(tmp_path: Path) -> None:
+def test_kubeconfig_impersonation_is_read(tmp_path: Path) -> None:
     who = {"as": "jane", "as-uid": "7", "as-groups": ["dev", "ops"], "as-user-extra": {"a/b": ["x", "y"]}}
     found = connect(tmp_path / "c", config(users=user(token="t", **who)))
     assert found.impersonation == Impersonation(
@@ -129,17 +129,17 @@ def test_impersonation(tmp_path: Path) -> None:
     )
 
 
-async def test_a_name_and_password(tmp_path: Path) -> None:
+async def test_kubeconfig_basic_auth_is_read(tmp_path: Path) -> None:
     found = connect(tmp_path / "c", config(users=user(username="jane", password="p:w")))
     assert await authorization(found) == "Basic " + b64encode(b"jane:p:w").decode()
 
 
-async def test_nobody(tmp_path: Path) -> None:
+async def test_kubeconfig_without_user_is_anonymous(tmp_path: Path) -> None:
     document = config(contexts=[{"name": "main", "context": {"cluster": "main"}}], users=None)
     assert await authorization(connect(tmp_path / "c", document)) == ""
 
 
-async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
+async def test_kubeconfig_files_are_relative_to_it(tmp_path: Path) -> None:
     authority = Authority()
     pair = authority.client("jane")
     folder = tmp_path / "deep"
@@ -160,7 +160,7 @@ async def test_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     assert found.authority.read() == authority.certificate
 
 
-async def test_data_wins_over_files(tmp_path: Path) -> None:
+async def test_kubeconfig_data_takes_precedence_over_files(tmp_path: Path) -> None:
     authority = Authority()
     pair = authority.client("jane")
     encoded = {
@@ -180,7 +180,7 @@ async def test_data_wins_over_files(tmp_path: Path) -> None:
     assert found.authority.read() == authority.certificate
 
 
-async def test_an_exec_plugin_beside_a_token_is_not_run(tmp_path: Path) -> None:
+async def test_exec_plugin_beside_a_token_is_not_run(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}
     found = connect(tmp_path / "c", config(users=user(exec=plugin, token="t")))
     assert await authorization(found) == "Bearer t"
@@ -193,7 +193,7 @@ class TestMerging:
         paths = [write(tmp_path / f"{at}" / "config", each) for at, each in enumerate(documents)]
         return {"KUBECONFIG": os.pathsep.join(map(str, paths))}
 
-    async def test_the_first_file_wins_whole_entries(self, tmp_path: Path) -> None:
+    async def test_first_kubeconfig_wins_for_duplicate_entries(self, tmp_path: Path) -> None:
         second = config(
             **{"current-context": "other"},
             clusters=[
@@ -214,13 +214,13 @@ class TestMerging:
         assert other.server == "https://two"
         assert await authorization(other) == "Bearer two"
 
-    def test_a_context_may_point_into_another_file(self, tmp_path: Path) -> None:
+    def test_kubeconfig_context_may_refer_to_another_file(self, tmp_path: Path) -> None:
         only_context = {"contexts": config()["contexts"], "current-context": "main"}
         rest = {"clusters": config()["clusters"], "users": config()["users"]}
         merged = load(environ=self.files(tmp_path, only_context, rest))
         assert merged.context(environ=QUIET).server == "https://hub.example:6443"
 
-    async def test_each_path_is_relative_to_its_own_file(self, tmp_path: Path) -> None:
+    async def test_merged_kubeconfig_paths_are_relative_to_their_file(self, tmp_path: Path) -> None:
         one = config(users=user(tokenFile="token"))
         two = config(users=[{"name": "two", "user": {"tokenFile": "token"}}])
         two["contexts"] = [{"name": "two", "context": {"cluster": "main", "user": "two"}}]
@@ -231,18 +231,18 @@ class TestMerging:
         assert await authorization(merged.context(environ=QUIET)) == "Bearer zero"
         assert await authorization(merged.context("two", environ=QUIET)) == "Bearer one"
 
-    def test_missing_files_and_empty_parts_are_passed_over(self, tmp_path: Path) -> None:
+    def test_missing_files_in_kubeconfig_variable_are_skipped(self, tmp_path: Path) -> None:
         there = write(tmp_path / "there", config())
         parts = ["", str(tmp_path / "missing"), str(there), "", str(there)]
         merged = load(environ={"KUBECONFIG": os.pathsep.join(parts)})
         assert merged.files == (there,)
 
-    def test_the_file_at_home(self, tmp_path: Path) -> None:
+    def test_default_kubeconfig_is_in_the_home_folder(self, tmp_path: Path) -> None:
         write(tmp_path / ".kube" / "config", config())
         assert load(environ={"HOME": str(tmp_path)}).current == "main"
         assert load(environ={"HOME": str(tmp_path), "KUBECONFIG": ""}).current == "main"
 
-    def test_nothing_at_all(self, tmp_path: Path) -> None:
+    def test_missing_kubeconfig_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as caught:
             load(environ={"HOME": str(tmp_path)})
         assert str(caught.value) == (
@@ -265,7 +265,9 @@ class TestRefusals:
             ),
         ],
     )
-    def test_shapes(self, tmp_path: Path, document: str, field: str, message: str) -> None:
+    def test_malformed_kubeconfig_is_rejected(
+        self, tmp_path: Path, document: str, field: str, message: str
+    ) -> None:
         path = write(tmp_path / "c", document)
         with pytest.raises(ConfigError) as caught:
             load(path)
@@ -274,15 +276,15 @@ class TestRefusals:
         assert message in caught.value.message
         assert caught.value.remedy
 
-    def test_a_file_asked_for_must_be_there(self, tmp_path: Path) -> None:
+    def test_requested_kubeconfig_must_exist(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=kubeconfig.NO_SUCH_FILE):
             load(tmp_path / "missing")
 
-    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+    def test_kubeconfig_that_is_a_folder_is_rejected(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="cannot be read"):
             load(tmp_path)
 
-    def test_bytes_that_are_no_text(self, tmp_path: Path) -> None:
+    def test_binary_kubeconfig_is_rejected(self, tmp_path: Path) -> None:
         (tmp_path / "c").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(ConfigError, match="is not YAML"):
             load(tmp_path / "c")
@@ -411,7 +413,7 @@ class TestRefusals:
             ),
         ],
     )
-    def test_entries(
+    def test_invalid_kubeconfig_entries_are_named(
         self, tmp_path: Path, parts: dict[str, Any], field: str, message: str, remedy: str
     ) -> None:
         path = write(tmp_path / "c", config(**parts))
@@ -423,7 +425,7 @@ class TestRefusals:
         assert remedy in caught.value.remedy
         assert "secret" not in str(caught.value)
 
-    async def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+    async def test_missing_file_of_a_kubeconfig_is_named(self, tmp_path: Path) -> None:
         document = config(clusters=cluster(**{"certificate-authority": "ca.crt"}))
         found = connect(tmp_path / "c", document)
         with pytest.raises(ConfigError) as caught:
@@ -434,7 +436,7 @@ class TestRefusals:
         )
 
 
-def test_nothing_private_is_printed(tmp_path: Path) -> None:
+def test_kubeconfig_repr_has_no_secrets(tmp_path: Path) -> None:
     document = config(
         clusters=cluster(**{"proxy-url": "http://me:secret@proxy"}),
         users=user(token="secret-token", password="secret"),

@@ -141,7 +141,7 @@ def now() -> float:
 
 @pytest.mark.looptime
 class TestOne:
-    async def test_creates_the_lease_as_client_go_does(self) -> None:
+    async def test_leader_creates_the_lease_as_client_go(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -159,7 +159,7 @@ class TestOne:
         assert replica.events == [(LEADER_ELECTION, "a became leader")]
         await replica.end()
 
-    async def test_gives_the_lease_back_and_leaves_foreign_fields_alone(self) -> None:
+    async def test_leader_releases_the_lease_and_keeps_foreign_fields(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -181,7 +181,7 @@ class TestOne:
         }
         assert replica.events[-1] == (LEADER_ELECTION, f"a stopped leading: {STOPPED}")
 
-    async def test_cancelling_gives_the_lease_back_too(self) -> None:
+    async def test_cancelled_leader_releases_the_lease(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -189,14 +189,14 @@ class TestOne:
         assert hub.holder is None
         assert replica.stopped == 1
 
-    async def test_stopping_before_anything_writes_nothing(self) -> None:
+    async def test_candidate_stopped_early_writes_nothing(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a")
         replica.elector.stop()
         await replica.elector.run()
         assert not hub.exists
 
-    async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_given_back(self) -> None:
+    async def test_renewal_in_progress_does_not_prevent_the_release(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -205,7 +205,7 @@ class TestOne:
         await replica.end()
         assert hub.holder is None
 
-    async def test_work_may_end_in_peace_and_leads_until_then(self) -> None:
+    async def test_leader_stays_until_its_work_has_ended(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a")
         proved: list[bool] = []
@@ -227,7 +227,7 @@ class TestOne:
         assert now() == 31
         assert hub.holder is None
 
-    async def test_work_that_will_not_end_keeps_the_lease(self) -> None:
+    async def test_work_that_does_not_end_keeps_the_lease(self) -> None:
         hub = FakeLease()
         stubborn = asyncio.Event()
 
@@ -257,7 +257,7 @@ class TestOne:
         elector.stop()
         await task
 
-    async def test_failing_work_gives_the_lease_back_and_is_heard_of(self) -> None:
+    async def test_failing_work_releases_the_lease_and_raises(self) -> None:
         hub = FakeLease()
         events: list[str] = []
 
@@ -303,7 +303,7 @@ class TestOne:
         assert replica.ended == [10.0]
         await replica.end()
 
-    async def test_a_complaint_is_repeated_only_for_the_curious(
+    async def test_repeated_failures_are_logged_at_debug_level(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         replica = Replica(FakeLease(), "a")
@@ -327,7 +327,7 @@ class TestOne:
         assert replica.ended == [2.0]
         await replica.end()
 
-    async def test_a_renewal_counts_from_when_it_was_sent(self) -> None:
+    async def test_renewal_counts_from_its_send_time(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -336,7 +336,7 @@ class TestOne:
         assert fence.remaining == 6
         await replica.end()
 
-    async def test_an_acquisition_counts_from_when_it_was_sent(self) -> None:
+    async def test_acquisition_counts_from_its_send_time(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a")
         replica.wire.faults = [no_fault, frozen(replica.clock, 7)]
@@ -346,7 +346,7 @@ class TestOne:
         assert replica.fences[0].remaining == 3
         await replica.end()
 
-    async def test_acquisition_answered_too_late_is_none(self) -> None:
+    async def test_late_acquisition_response_does_not_lead(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a")
         replica.wire.faults = [no_fault, frozen(replica.clock, 12)]
@@ -359,7 +359,7 @@ class TestOne:
         assert [fence.token for fence in replica.fences] == [1]
         await replica.end()
 
-    async def test_a_thawed_process_knows_at_once_before_any_timer_ran(self) -> None:
+    async def test_thawed_leader_knows_the_loss_before_any_timer(self) -> None:
         hub = FakeLease()
         replica = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -378,7 +378,7 @@ class TestOne:
         await replica.end()
 
     @pytest.mark.parametrize("back", [timedelta(), timedelta(seconds=2), timedelta(hours=1)])
-    async def test_a_clock_that_stands_still_or_goes_back_renews_all_the_same(self, back: timedelta) -> None:
+    async def test_wall_clock_steps_do_not_affect_renewals(self, back: timedelta) -> None:
         """Nothing is written twice: others may compare the record instead of its version."""
         hub = FakeLease()
         first = Replica(hub, "a", clock=ReplicaClock(now, stuck=True)).start()
@@ -397,12 +397,12 @@ class TestOne:
     @pytest.mark.parametrize(
         "timing", [{"lease": 10, "renew": 10.0}, {"renew": 3.0, "retry": 2.0, "jitter": 0.5}, {"retry": 0.0}]
     )
-    def test_timing_must_make_sense(self, timing: dict[str, Any]) -> None:
+    def test_invalid_election_timing_is_rejected(self, timing: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="lease > renew > retry") as caught:
             Timing(**timing)
         assert str(caught.value) == BAD_TIMING
 
-    def test_identities_are_not_shared(self) -> None:
+    def test_leader_identities_are_unique(self) -> None:
         assert unique_identity("pod-1") != unique_identity("pod-1")
         assert unique_identity("pod-1").startswith("pod-1_")
         assert Elector(Wire(FakeLease())).identity != Elector(Wire(FakeLease())).identity
@@ -411,7 +411,7 @@ class TestOne:
 @pytest.mark.looptime
 class TestSeveral:
     @pytest.mark.parametrize("skew", [timedelta(days=-300), timedelta(), timedelta(days=300)])
-    async def test_takes_over_by_its_own_running_clock_only(self, skew: timedelta) -> None:
+    async def test_standby_uses_only_its_own_monotonic_clock(self, skew: timedelta) -> None:
         hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -432,7 +432,7 @@ class TestSeveral:
         await second.end()
         await first.end()
 
-    async def test_waits_its_full_time_from_when_it_first_looked(self) -> None:
+    async def test_standby_waits_the_full_duration_from_its_first_look(self) -> None:
         """What it finds may have been renewed a moment ago, however old the times in it are."""
         hub = FakeLease()
         hub.create(
@@ -445,7 +445,7 @@ class TestSeveral:
         assert replica.fences
         await replica.end()
 
-    async def test_what_it_sees_counts_from_when_it_has_seen_it(self) -> None:
+    async def test_observed_renewal_counts_from_its_observation(self) -> None:
         """Not from when it asked: the holder may have renewed between question and answer."""
         hub = FakeLease()
         hub.create({"holderIdentity": "a", "leaseDurationSeconds": 15})
@@ -458,7 +458,7 @@ class TestSeveral:
         assert replica.fences
         await replica.end()
 
-    async def test_a_lease_without_duration_lasts_as_long_as_ours(self) -> None:
+    async def test_lease_without_duration_uses_the_configured_one(self) -> None:
         hub = FakeLease()
         hub.create({"holderIdentity": "a"})
         replica = Replica(hub, "b").start()
@@ -504,7 +504,7 @@ class TestSeveral:
         await task
         await first.end()
 
-    async def test_a_lease_given_back_is_taken_at_the_next_look(self) -> None:
+    async def test_released_lease_is_taken_at_the_next_look(self) -> None:
         hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(1)
@@ -515,7 +515,7 @@ class TestSeveral:
         assert second.leads()
         await second.end()
 
-    async def test_those_who_wait_look_at_different_moments(self) -> None:
+    async def test_standbys_look_at_different_times(self) -> None:
         hub = FakeLease()
         hub.create({"holderIdentity": "x", "leaseDurationSeconds": 1000})
         eager, lazy = Replica(hub, "a", chance=0.0), Replica(hub, "b", chance=1.0)
@@ -529,7 +529,7 @@ class TestSeveral:
         assert hub.reads == 5
         await lazy.end()
 
-    async def test_of_two_that_take_a_free_lease_one_gets_it(self) -> None:
+    async def test_one_of_two_candidates_takes_a_free_lease(self) -> None:
         hub = FakeLease()
         replicas = [Replica(hub, name) for name in "ab"]
         for replica in replicas:
@@ -542,7 +542,7 @@ class TestSeveral:
         for replica in replicas:
             await replica.end()
 
-    async def test_of_two_that_create_the_lease_one_gets_it(self) -> None:
+    async def test_one_of_two_candidates_creates_the_lease(self) -> None:
         hub = FakeLease()
 
         async def missing(_: Callable[[], Lease]) -> Lease:
@@ -558,7 +558,7 @@ class TestSeveral:
         for replica in replicas:
             await replica.end()
 
-    async def test_whoever_saw_the_holder_of_a_deleted_lease_lets_its_time_pass(self) -> None:
+    async def test_candidate_waits_out_the_holder_of_a_deleted_lease(self) -> None:
         hub = FakeLease()
         first = Replica(hub, "a").start()
         await asyncio.sleep(0.5)
@@ -584,7 +584,7 @@ class TestGuard:
         await asyncio.sleep(1)
         return replica
 
-    async def test_renews_and_hands_out_the_term(self) -> None:
+    async def test_fence_renews_and_returns_the_term(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         async with replica.elector.guard() as fence:
@@ -621,13 +621,13 @@ class TestGuard:
         task.cancel()
         await asyncio.wait([task])
 
-    async def test_not_leading_is_lost(self) -> None:
+    async def test_fence_without_leadership_is_lost(self) -> None:
         replica = Replica(FakeLease(), "a")
         with pytest.raises(Lost, match=NOT_LEADING):
             await replica.elector.check()
         assert issubclass(Lost, LeaderError)
 
-    async def test_a_recent_renewal_is_proof_enough_if_the_caller_says_so(self) -> None:
+    async def test_fence_accepts_a_recent_renewal_on_request(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         writes = hub.writes
@@ -637,7 +637,7 @@ class TestGuard:
         assert hub.writes == writes + 1
         await replica.end()
 
-    async def test_checks_at_the_same_time_share_a_renewal(self) -> None:
+    async def test_concurrent_fence_checks_share_a_renewal(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         writes = hub.writes
@@ -658,7 +658,7 @@ class TestGuard:
             ({"leaseTransitions": 1}, TAKEN.format(holder="a")),
         ],
     )
-    async def test_another_term_on_the_hub_is_lost(self, change: dict[str, Any], why: str) -> None:
+    async def test_fence_of_another_term_is_lost(self, change: dict[str, Any], why: str) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         hub.edit(**change)
@@ -672,7 +672,7 @@ class TestGuard:
         await replica.end()
 
     @pytest.mark.parametrize("again", [False, True])
-    async def test_a_deleted_lease_is_lost(self, again: bool) -> None:
+    async def test_fence_of_a_deleted_lease_is_lost(self, again: bool) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         hub.delete()
@@ -682,7 +682,7 @@ class TestGuard:
             await replica.elector.check()
         await replica.end()
 
-    async def test_deleted_between_conflict_and_second_look(self) -> None:
+    async def test_fence_of_a_lease_deleted_after_a_conflict_is_lost(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
 
@@ -695,7 +695,7 @@ class TestGuard:
             await replica.elector.check()
         await replica.end()
 
-    async def test_an_edit_of_something_else_is_no_loss(self) -> None:
+    async def test_unrelated_lease_edit_keeps_leadership(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         hub.edit(strategy="OldestEmulationVersion")
@@ -703,7 +703,7 @@ class TestGuard:
         assert replica.leads()
         await replica.end()
 
-    async def test_a_renewal_whose_answer_was_lost_is_no_loss(self) -> None:
+    async def test_lost_renewal_response_keeps_leadership(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_lost]
@@ -713,7 +713,7 @@ class TestGuard:
         assert replica.leads()
         await replica.end()
 
-    async def test_endless_edits_are_not_fought(self) -> None:
+    async def test_fence_gives_up_on_endless_edits(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
 
@@ -726,7 +726,7 @@ class TestGuard:
             await replica.elector.check()
         await replica.end()
 
-    async def test_slow_hub_leaves_it_open(self) -> None:
+    async def test_slow_hub_leaves_the_fence_undecided(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_after(100)]
@@ -736,7 +736,7 @@ class TestGuard:
         assert replica.leads()
         await replica.end()
 
-    async def test_slow_hub_until_the_deadline_is_lost(self) -> None:
+    async def test_slow_hub_beyond_the_deadline_loses_the_fence(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         replica.wire.faults = [answer_after(100)] * 3
@@ -746,7 +746,7 @@ class TestGuard:
         assert now() == 10
         await replica.end()
 
-    async def test_the_block_is_cancelled_when_the_term_ends(self) -> None:
+    async def test_guarded_block_is_cancelled_when_the_term_ends(self) -> None:
         hub = FakeLease()
         replica = await self.lead(hub)
         reached = []
@@ -766,13 +766,13 @@ class TestGuard:
         assert current.cancelling() == 0
         await replica.end()
 
-    async def test_the_block_lasts_while_the_term_is_renewed(self) -> None:
+    async def test_guarded_block_continues_while_the_term_is_renewed(self) -> None:
         replica = await self.lead(FakeLease())
         async with replica.elector.guard():
             await asyncio.sleep(1000)
         await replica.end()
 
-    async def test_leaving_the_block_after_a_freeze_is_lost(self) -> None:
+    async def test_guarded_block_left_after_a_freeze_is_lost(self) -> None:
         replica = await self.lead(FakeLease())
 
         async def batch() -> None:
@@ -784,7 +784,7 @@ class TestGuard:
         await replica.end()
 
     @pytest.mark.parametrize("error", [TimeoutError("its own"), Conflict("changed")])
-    async def test_what_the_block_raises_is_left_alone(self, error: Exception) -> None:
+    async def test_errors_of_a_guarded_block_are_raised_unchanged(self, error: Exception) -> None:
         replica = await self.lead(FakeLease())
 
         async def batch() -> None:
@@ -796,7 +796,7 @@ class TestGuard:
         assert caught.value is error
         await replica.end()
 
-    async def test_work_that_learns_of_the_loss_itself_is_no_failure(self) -> None:
+    async def test_work_that_raises_the_loss_is_not_a_failure(self) -> None:
         hub = FakeLease()
         clock = ReplicaClock(now)
         tokens = []
@@ -818,7 +818,7 @@ class TestGuard:
             await task
 
 
-async def test_a_lease_over_the_wire() -> None:
+async def test_lease_is_acquired_on_a_hub() -> None:
     async with FakeServer() as server, Client(Connection(server=server.url)) as client:
         hub = server.objects
         store = HubLease(client, namespace="fairway", name="scheduler")
@@ -838,7 +838,7 @@ async def test_a_lease_over_the_wire() -> None:
             await store.patch({"holderIdentity": "b"}, resource_version=version)
 
 
-async def test_an_election_over_the_wire_by_the_system_clock() -> None:
+async def test_election_on_a_hub_by_the_system_clock() -> None:
     async with FakeServer() as server, Client(Connection(server=server.url)) as client:
         hub = server.objects
         written: list[tuple[int, str]] = []

@@ -335,7 +335,7 @@ MOMENTS = st.floats(min_value=0, max_value=150)
     edits=st.lists(MOMENTS, max_size=3),
     seed=st.integers(min_value=0, max_value=2**32),
 )
-def test_whatever_happens_one_leads_and_the_deposed_is_refused(
+def test_at_most_one_replica_leads_under_any_schedule(
     members: list[dict[str, Any]],
     weather: Weather,
     troubles: list[dict[int, Trouble]],
@@ -366,7 +366,7 @@ def test_whatever_happens_one_leads_and_the_deposed_is_refused(
         assert all(not member.task.done() for member in world.members)
 
 
-def test_a_stopped_leader_is_deposed_and_finds_out_on_its_first_step() -> None:
+def test_stopped_leader_detects_its_loss_on_the_first_step() -> None:
     with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
         world.run(until=20)
         first, second = world.members
@@ -386,7 +386,7 @@ def test_a_stopped_leader_is_deposed_and_finds_out_on_its_first_step() -> None:
         assert world.astray == 0
 
 
-def test_a_write_on_its_way_is_refused_for_the_version_it_is_based_on() -> None:
+def test_write_in_transit_is_rejected_by_its_version() -> None:
     """What a guard cannot do: the packet leaves within the term and arrives long after."""
     with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
         world.run(until=20)

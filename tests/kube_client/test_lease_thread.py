@@ -78,7 +78,7 @@ async def test_lease_is_renewed_while_the_event_loop_is_busy() -> None:
     assert store.hub.holder is None  # given back
 
 
-async def test_lease_is_not_renewed_any_more_when_the_event_loop_is_stuck() -> None:
+async def test_lease_is_not_renewed_while_the_event_loop_is_stuck() -> None:
     store, timing = Store(), Timing(lease=60, renew=30.0, retry=0.01, stuck=0.1)
     async with leading(store, timing) as fence:
         block_until(lambda: bool(fence.ended))

@@ -9,7 +9,7 @@ from fairway.kube.log_throttle import LogThrottle
 LOG = logging.getLogger("test.log_throttle")
 
 
-def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_topic_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     throttle = LogThrottle(LOG, every=10, clock=lambda: now)
     with caplog.at_level(logging.INFO):
@@ -28,7 +28,7 @@ def test_the_same_topic_is_not_repeated(caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
-def test_topics_do_not_pile_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_throttle_topics_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     throttle = LogThrottle(LOG, clock=lambda: 0.0)
     with caplog.at_level(logging.INFO):
         for number in range(2500):

@@ -44,31 +44,31 @@ B6 = made("b", 6)
 
 
 class TestLists:
-    def test_the_first_one(self) -> None:
+    def test_first_list_adds_all_objects(self) -> None:
         fresh: Replica[ManagedCluster] = Replica()
         batch = fresh.replace(listed(A5, B6), version="10")
         assert batch == Batch(changes=(Added(A5), Added(B6)), epoch=0, listed=True, resource_version="10")
         assert fresh.store == listed(A5, B6)
 
-    def test_a_later_one_tells_the_difference(self) -> None:
+    def test_later_list_returns_the_difference(self) -> None:
         kept = replica(A5, B6)
         batch = kept.replace(listed(A11, made("c", 12)), version="12")
         assert batch.changes == (Deleted(B6), Updated(A5, A11), Added(made("c", 12)))
         assert batch.epoch == 0
 
-    def test_nothing_new(self) -> None:
+    def test_unchanged_list_returns_no_changes(self) -> None:
         kept = replica(A5)
         again = made("a", 5)
         assert kept.replace(listed(again), version="30").changes == ()
         assert kept.store[("", "a")] is A5
         assert kept.version == "30"
 
-    def test_made_anew_is_two_changes(self) -> None:
+    def test_recreated_object_in_a_list_is_two_changes(self) -> None:
         kept = replica(A5)
         anew = made("a", 12, uid="other")
         assert kept.replace(listed(anew), version="12").changes == (Deleted(A5), Added(anew))
 
-    def test_read_otherwise_at_the_same_version(self) -> None:
+    def test_object_decoded_differently_at_the_same_version_is_a_change(self) -> None:
         """The hub's schema got another default."""
         kept = replica(A5)
         other = made("a", 5, accepted=True)
@@ -78,27 +78,27 @@ class TestLists:
 
 
 class TestHistoriesThatWentBack:
-    def test_a_list_from_before(self) -> None:
+    def test_older_list_begins_an_epoch(self) -> None:
         kept = replica(A11, B6, version=12)
         batch = kept.replace(listed(A5, B6), version="8")
         assert batch == Batch(changes=(Updated(A11, A5),), epoch=1, listed=True, resource_version="8")
         assert kept.replace(listed(made("a", 9), B6), version="9").epoch == 1
 
-    def test_one_without_any_change(self) -> None:
+    def test_older_list_without_changes_begins_an_epoch(self) -> None:
         kept = replica(A5, version=12)
         batch = kept.replace(listed(A5), version="8")
         assert (batch.changes, batch.epoch) == ((), 1)
 
-    def test_one_that_grew_past_what_was_seen_is_found_by_an_older_object(self) -> None:
+    def test_restored_history_is_found_by_an_older_object(self) -> None:
         assert replica(A11, version=12).replace(listed(A7), version="40").epoch == 1
 
-    def test_by_an_object_that_should_have_been_seen(self) -> None:
+    def test_restored_history_is_found_by_an_unseen_older_object(self) -> None:
         """It is not newer than what was seen, and was not there."""
         assert replica(A5, version=12).replace(listed(A5, made("c", 11)), version="40").epoch == 1
         assert replica(A5, version=12).replace(listed(A7), version="40").epoch == 1
         assert replica(A5, version=12).replace(listed(A5, made("c", 13)), version="40").epoch == 0
 
-    def test_a_watch_that_goes_back_is_not_believed(self) -> None:
+    def test_older_watch_event_is_distrusted(self) -> None:
         kept = replica(A7, version=10)
         batch, doubt = kept.apply(
             [event("MODIFIED", A11), event("MODIFIED", A5), event("ADDED", made("c", 12))]
@@ -108,24 +108,24 @@ class TestHistoriesThatWentBack:
         assert kept.version == "11"
 
     @pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
-    def test_whatever_it_sends(self, type_: EventType) -> None:
+    def test_older_watch_event_of_any_type_is_distrusted(self, type_: EventType) -> None:
         kept = replica(A7, version=10)
         batch, doubt = kept.apply([event(type_, made("a", 9))])
         assert (batch.changes, kept.store) == ((), listed(A7))
         assert doubt
 
-    def test_also_about_what_is_gone(self) -> None:
+    def test_older_watch_event_of_a_deleted_object_is_distrusted(self) -> None:
         kept = replica(A7, version=10)
         kept.apply([event("DELETED", A11)])
         batch, doubt = kept.apply([event("ADDED", A7)])
         assert (batch.changes, kept.store) == ((), {})
         assert doubt
 
-    def test_the_same_again_is_no_reason_to_doubt(self) -> None:
+    def test_repeated_watch_event_is_ignored(self) -> None:
         kept = replica(A11, version=11)
         assert kept.apply([event("MODIFIED", A11), event("BOOKMARK", made("", 11))])[1] == ""
 
-    def test_what_is_behind(self) -> None:
+    def test_older_version_is_behind_the_replica(self) -> None:
         kept = replica(version=10)
         assert kept.is_behind("9")
         assert not kept.is_behind("10")
@@ -134,7 +134,7 @@ class TestHistoriesThatWentBack:
 
 
 class TestWatches:
-    def test_events(self) -> None:
+    def test_watch_events_change_the_store(self) -> None:
         kept = replica(A5, B6)
         gone = made("b", 13)
         batch, doubt = kept.apply(
@@ -149,23 +149,23 @@ class TestWatches:
         assert doubt == ""
         assert kept.store == listed(A11, made("c", 12))
 
-    def test_a_bookmark_moves_on(self) -> None:
+    def test_bookmark_advances_the_version(self) -> None:
         kept = replica(A5)
         batch, _ = kept.apply([event("BOOKMARK", made("", 99))])
         assert (batch.changes, kept.version, kept.store) == ((), "99", listed(A5))
 
-    def test_what_was_not_known_cannot_go(self) -> None:
+    def test_deletion_of_an_unknown_object_is_ignored(self) -> None:
         kept = replica()
         assert kept.apply([event("DELETED", A11)])[0].changes == ()
 
-    def test_made_anew(self) -> None:
+    def test_recreated_object_in_events_is_two_changes(self) -> None:
         kept = replica(A5)
         anew = made("a", 12, uid="other")
         assert kept.apply([event("MODIFIED", anew)])[0].changes == (Deleted(A5), Added(anew))
         last = made("a", 13, uid="third")
         assert kept.apply([event("DELETED", last)])[0].changes == (Deleted(anew),)
 
-    def test_versions_that_are_no_numbers_are_taken_as_they_come(self) -> None:
+    def test_non_numeric_versions_are_taken_in_order(self) -> None:
         kept = replica(made("a", "x9"), version="x9")
         batch, doubt = kept.apply([event("MODIFIED", made("a", "x8")), event("MODIFIED", made("a", "x7"))])
         assert len(batch.changes) == 2
@@ -190,7 +190,7 @@ class TestUnreadableFields:
         assert kept.unreadable == {}
 
 
-def test_numbers() -> None:
+def test_numeric_versions_are_compared() -> None:
     assert number_of("17") == 17
     assert number_of("123456789012345678901234567890") == 123456789012345678901234567890
     assert [number_of(each) for each in ("", "x", "-1", "1.5", "²", "1 ")] == [None] * 6
@@ -328,7 +328,7 @@ def test_readable_and_unreadable_objects_in_any_chunks_end_in_the_state_of_a_fre
 
 
 class TestPending:
-    async def test_what_was_not_fetched_becomes_one(self) -> None:
+    async def test_pending_changes_of_an_object_are_merged(self) -> None:
         pending: PendingChanges[ManagedCluster] = PendingChanges()
         for changes in (
             (Added(A5), Added(B6)),

@@ -30,7 +30,7 @@ def names(found: tuple[ManagedCluster, ...]) -> list[str]:
 
 
 class TestReading:
-    async def test_get(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_gets_an_object(self, hub: FakeServer, client: Client) -> None:
         hub.put("a", x="1")
         found = await client.get(MANAGED_CLUSTERS, "a")
         assert isinstance(found, ManagedCluster)
@@ -39,7 +39,7 @@ class TestReading:
         with pytest.raises(NotFound, match=f"GET {PATH}/b: 404 NotFound"):
             await client.get(MANAGED_CLUSTERS, "b")
 
-    async def test_headers(self, hub: FakeServer) -> None:
+    async def test_client_sends_its_headers(self, hub: FakeServer) -> None:
         connection = Connection(server=hub.url, credentials=StoredCredentials(token="t"))
         async with Client(connection) as client:
             await client.list(MANAGED_CLUSTERS)
@@ -49,7 +49,7 @@ class TestReading:
         assert headers["Authorization"] == "Bearer t"
         assert "Cookie" not in headers
 
-    async def test_pages(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_lists_in_pages(self, hub: FakeServer, client: Client) -> None:
         for name in "edcba":
             hub.put(name)
         hub.objects.revision = 99
@@ -63,19 +63,17 @@ class TestReading:
             {**selectors, "limit": "2", "continue": "99:4"},
         ]
 
-    async def test_one_page(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_lists_one_page(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         await client.list(MANAGED_CLUSTERS, limit=0, resource_version="5", match="NotOlderThan")
         assert hub.requests[0].query == {"resourceVersion": "5", "resourceVersionMatch": "NotOlderThan"}
 
-    async def test_nothing(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_lists_no_objects(self, hub: FakeServer, client: Client) -> None:
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
         hub.fault(code=200, body=b'{"metadata":{"resourceVersion":"7"},"items":null}')
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
 
-    async def test_a_history_forgotten_between_pages_is_listed_at_once(
-        self, hub: FakeServer, client: Client
-    ) -> None:
+    async def test_expired_page_token_restarts_the_list(self, hub: FakeServer, client: Client) -> None:
         for name in "abc":
             hub.put(name)
         hub.fault("list")
@@ -89,14 +87,14 @@ class TestReading:
             asked,
         ]
 
-    async def test_a_hub_that_pages_in_circles(self, hub: FakeServer, client: Client) -> None:
+    async def test_repeated_page_token_is_an_error(self, hub: FakeServer, client: Client) -> None:
         page = b'{"metadata":{"continue":"x"},"items":[]}'
         hub.fault(code=200, body=page)
         hub.fault(code=200, body=page)
         with pytest.raises(UnreadableError, match=rest.NO_PROGRESS):
             await client.list(MANAGED_CLUSTERS)
 
-    async def test_objects_that_cannot_be_read(self, hub: FakeServer, client: Client) -> None:
+    async def test_unreadable_objects_of_a_list_are_reported(self, hub: FakeServer, client: Client) -> None:
         page = {
             "metadata": {"resourceVersion": "5"},
             "items": [
@@ -113,7 +111,9 @@ class TestReading:
         ]
 
     @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": 7}', b'{"items":[7'])
-    async def test_what_is_no_list_at_all(self, hub: FakeServer, client: Client, body: bytes) -> None:
+    async def test_response_that_is_not_a_list_is_an_error(
+        self, hub: FakeServer, client: Client, body: bytes
+    ) -> None:
         hub.fault(code=200, body=body)
         with pytest.raises(UnreadableError):
             await client.list(MANAGED_CLUSTERS)
@@ -121,13 +121,13 @@ class TestReading:
         with pytest.raises(UnreadableError):
             await client.get(MANAGED_CLUSTERS, "a")
 
-    async def test_the_newest_version(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_reads_the_newest_version(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.put("b")
         assert await client.newest(MANAGED_CLUSTERS) == str(hub.objects.revision)
         assert len(hub.requests) == 1
 
-    async def test_anything_else(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_sends_other_requests(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=200, body=b"v1", headers={"X-Thing": "yes"})
         found = await client.request("GET", "/version", query={"timeout": "32s"})
         assert (found.status, found.body, found.headers["x-thing"]) == (200, b"v1", "yes")
@@ -145,7 +145,7 @@ class TestReading:
 
 
 class TestWriting:
-    async def test_create_a_mapping(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_creates_from_a_mapping(self, hub: FakeServer, client: Client) -> None:
         found = await client.create(MANAGED_CLUSTERS, BODY)
         assert found.metadata.uid == "uid-1"
         seen = hub.requests[0]
@@ -156,7 +156,7 @@ class TestWriting:
         with pytest.raises(AlreadyExists):
             await client.create(MANAGED_CLUSTERS, BODY)
 
-    async def test_create_a_typed_object(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_creates_from_a_typed_object(self, hub: FakeServer, client: Client) -> None:
         wanted = ManagedCluster(metadata=ObjectMeta(name="a"), spec=ManagedClusterSpec(hubAcceptsClient=True))
         await client.create(MANAGED_CLUSTERS, wanted, dry_run=True, field_manager="me")
         assert hub.requests[0].json == {
@@ -167,7 +167,9 @@ class TestWriting:
         }
         assert hub.requests[0].query == {"fieldManager": "me", "dryRun": "All"}
 
-    async def test_a_subresource_answered_with_a_status(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_accepts_a_status_response_of_a_subresource(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         pods: Resource[Placement] = Resource(
             group="", version="v1", plural="pods", kind="Binding", namespaced=True, type=Placement
         )
@@ -178,13 +180,13 @@ class TestWriting:
         assert hub.requests[0].path == "/api/v1/namespaces/n/pods/p/binding"
         assert hub.requests[0].json == {"apiVersion": "v1", "kind": "Binding", **body}
 
-    async def test_update(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_updates_an_object(self, hub: FakeServer, client: Client) -> None:
         body = {**BODY, "spec": {"unknown": 1}}
         await client.update(MANAGED_CLUSTERS, "a", body, subresource="status")
         assert (hub.requests[0].method, hub.requests[0].path) == ("PUT", f"{PATH}/a/status")
         assert hub.requests[0].json["spec"] == {"unknown": 1}
 
-    async def test_a_typed_object_is_not_written_back(self, hub: FakeServer, client: Client) -> None:
+    async def test_typed_object_cannot_be_written_back(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         typed: Any = await client.get(MANAGED_CLUSTERS, "a")
         with pytest.raises(TypeError, match="unknown fields would be lost"):
@@ -198,7 +200,7 @@ class TestWriting:
             (Patch.STRATEGIC, {"spec": {}}, "application/strategic-merge-patch+json"),
         ],
     )
-    async def test_patches(
+    async def test_client_sends_all_patch_types(
         self, hub: FakeServer, client: Client, kind: Patch, body: Any, content_type: str
     ) -> None:
         await client.patch(MANAGED_CLUSTERS, "a", body, kind=kind, subresource="status", dry_run=True)
@@ -208,7 +210,7 @@ class TestWriting:
         assert seen.json == body
         assert seen.query == {"fieldManager": "fairway", "dryRun": "All"}
 
-    async def test_apply(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_applies_an_object(self, hub: FakeServer, client: Client) -> None:
         await client.patch(
             PLACEMENTS, "p", {"spec": {}}, kind=Patch.APPLY, namespace="n", field_manager="me", force=True
         )
@@ -217,7 +219,7 @@ class TestWriting:
         assert seen.query == {"fieldManager": "me", "force": "true"}
         assert seen.json == {"apiVersion": f"{GROUP}/v1beta1", "kind": "Placement", "spec": {}}
 
-    async def test_patches_that_make_no_sense(self, hub: FakeServer) -> None:
+    async def test_invalid_patches_are_rejected(self, hub: FakeServer) -> None:
         async with Client(Connection(server=hub.url), field_manager="") as client:
             with pytest.raises(ValueError, match=rest.FORCE_APPLIES):
                 await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.MERGE, force=True)
@@ -225,7 +227,7 @@ class TestWriting:
                 await client.patch(MANAGED_CLUSTERS, "a", {}, kind=Patch.APPLY)
         assert hub.requests == []
 
-    async def test_delete(self, hub: FakeServer, client: Client) -> None:
+    async def test_client_deletes_with_options(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         await client.delete(
             MANAGED_CLUSTERS,
@@ -250,14 +252,14 @@ class TestWriting:
 
 
 class TestCompression:
-    def test_it_is_not_worth_it_at_home(self) -> None:
+    def test_local_hub_is_not_asked_for_compression(self) -> None:
         assert Connection(server="http://localhost:1").local
         assert Connection(server="http://127.3.2.1").local
         assert Connection(server="https://[::1]:6443").local
         assert not Connection(server="https://hub.example").local
         assert not Connection(server="https://10.0.0.1").local
 
-    async def test_only_lists_from_afar_ask_for_it(
+    async def test_only_lists_of_remote_hubs_ask_for_compression(
         self, hub: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def asked(connection: Connection) -> list[str]:
@@ -275,7 +277,7 @@ class TestCompression:
         assert await asked(Connection(server=hub.url)) == ["gzip", "identity", "identity"]
         assert await asked(Connection(server=hub.url, compression=False)) == ["identity"] * 3
 
-    async def test_what_comes_compressed_is_read(self, hub: FakeServer, client: Client) -> None:
+    async def test_compressed_response_is_decoded(self, hub: FakeServer, client: Client) -> None:
         body = gzip.compress(b'{"metadata":{"resourceVersion":"8"},"items":[]}')
         hub.fault(code=200, body=body, headers={"Content-Encoding": "gzip"})
         assert (await client.list(MANAGED_CLUSTERS)).resource_version == "8"
@@ -291,14 +293,14 @@ class TestOpening:
         )
         return path
 
-    async def test_from_a_kubeconfig(self, hub: FakeServer, tmp_path: Path) -> None:
+    async def test_client_is_built_from_a_kubeconfig(self, hub: FakeServer, tmp_path: Path) -> None:
         path = self.kubeconfig(hub, tmp_path)
         async with Client.from_kubeconfig(path) as client:
             assert client.namespace == "ns"
             assert (await client.list(MANAGED_CLUSTERS)).items == ()
         assert Client.from_kubeconfig(path, context="y", timeout=5.0).namespace == "default"
 
-    def test_from_the_environment(
+    def test_client_is_built_from_the_environment(
         self, hub: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = self.kubeconfig(hub, tmp_path)
@@ -314,12 +316,12 @@ class TestOpening:
         with pytest.raises(ConfigError, match="does not exist"):
             Client.from_environment(tmp_path / "missing")
 
-    async def test_it_must_be_open(self, hub: FakeServer) -> None:
+    async def test_closed_client_raises(self, hub: FakeServer) -> None:
         with pytest.raises(RuntimeError, match="async with"):
             await Client(Connection(server=hub.url)).get(MANAGED_CLUSTERS, "a")
 
 
-async def test_the_hubs_warnings_are_passed_on_once(
+async def test_warnings_of_the_hub_are_logged_once(
     hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     warning = '299 - "v1alpha1 is \\"old\\"", 299 - "use v1"'

@@ -36,27 +36,31 @@ async def create(client: Client) -> None:
     await client.create(MANAGED_CLUSTERS, BODY)
 
 
-class TestTheHubSaysLater:
+class TestRetryAfter:
     @pytest.mark.parametrize("code", [429, 500, 503])
-    async def test_everything_is_repeated(self, hub: FakeServer, client: Client, code: int) -> None:
+    async def test_request_with_retry_after_is_repeated(
+        self, hub: FakeServer, client: Client, code: int
+    ) -> None:
         for _ in range(3):
             hub.fault("write", code=code, headers=LATER)
         await create(client)
         assert len(hub.requests) == 4
 
-    async def test_also_if_a_429_does_not_say_when(self, hub: FakeServer, client: Client) -> None:
+    async def test_request_is_repeated_after_a_429_without_retry_after(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.fault("write", code=429)
         await create(client)
         assert len(hub.requests) == 2
 
-    async def test_not_for_ever(self, hub: FakeServer, client: Client) -> None:
+    async def test_number_of_retries_is_limited(self, hub: FakeServer, client: Client) -> None:
         for _ in range(20):
             hub.fault("write", code=429, headers=LATER)
         with pytest.raises(TooManyRequests):
             await create(client)
         assert len(hub.requests) == QUICK.asked + 1
 
-    async def test_not_past_the_deadline(self, hub: FakeServer) -> None:
+    async def test_no_retry_passes_the_deadline(self, hub: FakeServer) -> None:
         retry = Retry(longest=600)
         async with Client(Connection(server=hub.url), timeout=120, retry=retry) as client:
             hub.fault("write", code=429, headers={"Retry-After": "121"})
@@ -66,49 +70,49 @@ class TestTheHubSaysLater:
         assert len(hub.requests) == 1
 
 
-class TestAnErrorWithoutATime:
-    async def test_reading_is_repeated(self, hub: FakeServer, client: Client) -> None:
+class TestServerError:
+    async def test_read_is_repeated_after_a_server_error(self, hub: FakeServer, client: Client) -> None:
         for code in (500, 502, 504):
             hub.fault(code=code)
         assert (await client.list(MANAGED_CLUSTERS)).items == ()
         assert len(hub.requests) == 4
 
-    async def test_a_few_times(self, hub: FakeServer, client: Client) -> None:
+    async def test_read_is_repeated_a_few_times(self, hub: FakeServer, client: Client) -> None:
         for _ in range(9):
             hub.fault(code=503)
         with pytest.raises(ServerError):
             await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == QUICK.failed + 1
 
-    async def test_creating_is_not(self, hub: FakeServer, client: Client) -> None:
+    async def test_create_is_not_repeated_after_a_server_error(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=500)
         with pytest.raises(ServerError):
             await create(client)
         assert len(hub.requests) == 1
 
     @pytest.mark.parametrize("code", [400, 403, 404, 405, 409, 410, 413, 415, 422])
-    async def test_a_refusal_is_final(self, hub: FakeServer, client: Client, code: int) -> None:
+    async def test_client_error_is_not_retried(self, hub: FakeServer, client: Client, code: int) -> None:
         hub.fault(code=code)
         with pytest.raises(ApiError):
             await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == 1
 
-    async def test_a_version_to_come_is_not_waited_for(self, hub: FakeServer, client: Client) -> None:
+    async def test_future_resource_version_is_not_waited_for(self, hub: FakeServer, client: Client) -> None:
         hub.fault(code=504, causes=("ResourceVersionTooLarge",), headers={"Retry-After": "1"})
         with pytest.raises(ServerError):
             await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == 1
 
 
-class TestNoAnswer:
-    async def test_reading_is_repeated(self, hub: FakeServer, client: Client) -> None:
+class TestNoResponse:
+    async def test_read_without_response_is_repeated(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         hub.fault(dropped=True)
         hub.fault(keep=30)
         assert len((await client.list(MANAGED_CLUSTERS)).items) == 1
         assert len(hub.requests) == 3
 
-    async def test_creating_is_not_repeated_blindly(self, hub: FakeServer, client: Client) -> None:
+    async def test_create_without_response_is_not_repeated(self, hub: FakeServer, client: Client) -> None:
         """The object is there although no answer came; a second attempt would say AlreadyExists."""
         hub.fault("write", lost=True)
         with pytest.raises(TransportError, match="before the response was complete") as caught:
@@ -117,7 +121,7 @@ class TestNoAnswer:
         assert list(hub.versions()) == ["a"]
         assert len(hub.requests) == 1
 
-    async def test_neither_are_updates_deletions_and_json_patches(
+    async def test_updates_deletions_and_json_patches_without_response_are_not_repeated(
         self, hub: FakeServer, client: Client
     ) -> None:
         hub.put("a")
@@ -134,24 +138,26 @@ class TestNoAnswer:
             assert len(hub.requests) == 1
 
     @pytest.mark.parametrize("kind", [Patch.APPLY, Patch.MERGE])
-    async def test_what_can_be_done_twice_is_repeated(
+    async def test_idempotent_request_without_response_is_repeated(
         self, hub: FakeServer, client: Client, kind: Patch
     ) -> None:
         hub.fault("write", lost=True)
         await client.patch(MANAGED_CLUSTERS, "a", {}, kind=kind)
         assert len(hub.requests) == 2
 
-    async def test_the_caller_may_know_better(self, hub: FakeServer, client: Client) -> None:
+    async def test_caller_can_mark_a_request_idempotent(self, hub: FakeServer, client: Client) -> None:
         hub.fault("write", dropped=True)
         await client.request("POST", PATH, body=BODY, repeatable=True)
         assert len(hub.requests) == 2
 
-    async def test_a_connection_that_broke_while_idle(self, hub: FakeServer, client: Client) -> None:
+    async def test_request_on_a_broken_idle_connection_is_repeated(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         await client.list(MANAGED_CLUSTERS)
         await hub.restart()
         await client.list(MANAGED_CLUSTERS)
 
-    async def test_what_was_never_sent_is_repeated_whatever_it_is(self) -> None:
+    async def test_unsent_request_is_repeated(self) -> None:
         hub = FakeServer()
         await hub.start()
         await hub.stop()
@@ -169,14 +175,14 @@ class TestNoAnswer:
 
 
 class TestDeadlines:
-    async def test_an_answer_that_does_not_come(self, hub: FakeServer, client: Client) -> None:
+    async def test_missing_response_times_out(self, hub: FakeServer, client: Client) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
         with pytest.raises(DeadlineExceeded, match=f"GET {PATH}: no response within 0.05 s"):
             await client.list(MANAGED_CLUSTERS, timeout=0.05)
         held.set()
 
-    async def test_an_answer_that_comes_late(self, hub: FakeServer, client: Client) -> None:
+    async def test_late_response_times_out(self, hub: FakeServer, client: Client) -> None:
         held = asyncio.Event()
         hub.fault(held=held)
         hub.put("a")
@@ -206,7 +212,7 @@ class TestDeadlines:
 
 
 class TestRejectedCredentials:
-    async def test_they_are_renewed_once(self, hub: FakeServer, tmp_path: Path) -> None:
+    async def test_rejected_credentials_are_renewed_once(self, hub: FakeServer, tmp_path: Path) -> None:
         token = tmp_path / "token"
         token.write_text("old", encoding="ascii")
         hub.tokens = {"renewed"}
@@ -226,7 +232,7 @@ class TestRejectedCredentials:
                 await client.list(MANAGED_CLUSTERS)
         assert len(hub.requests) == 4
 
-    async def test_those_that_do_not_change_are_not_tried_again(self, hub: FakeServer) -> None:
+    async def test_unchanged_credentials_are_not_retried(self, hub: FakeServer) -> None:
         hub.tokens = set()
         connection = Connection(server=hub.url, credentials=StoredCredentials(token="secret"))
         async with Client(connection, retry=QUICK) as client:
@@ -235,7 +241,7 @@ class TestRejectedCredentials:
         assert len(hub.requests) == 1
         assert "secret" not in str(caught.value)
 
-    async def test_a_watch_renews_them_too(self, hub: FakeServer, tmp_path: Path) -> None:
+    async def test_watch_renews_rejected_credentials(self, hub: FakeServer, tmp_path: Path) -> None:
         token = tmp_path / "token"
         token.write_text("new", encoding="ascii")
         hub.tokens = {"new"}
@@ -250,7 +256,7 @@ class TestRejectedCredentials:
             assert len(hub.requests) == 2
 
 
-class TestTheRule:
+class TestRetryDelay:
     """Without a hub: seconds to wait."""
 
     retry = Retry(backoff=Backoff(base=1, cap=5), longest=10)
@@ -258,17 +264,17 @@ class TestTheRule:
     def wait(self, error: KubeError, *, repeatable: bool = True, failures: int = 0) -> float | None:
         return self.retry.wait(error, repeatable=repeatable, failures=failures)
 
-    def test_what_the_hub_asks_for_is_done(self) -> None:
+    def test_retry_delay_honours_retry_after(self) -> None:
         waited = self.wait(TooManyRequests("", retry_after=4))
         assert waited is not None
         assert 4 <= waited <= 4.4
 
-    def test_up_to_a_limit(self) -> None:
+    def test_retry_delay_is_limited(self) -> None:
         waited = self.wait(ServerError("", retry_after=3600))
         assert waited is not None
         assert 10 <= waited <= 11
 
-    def test_otherwise_longer_each_time(self) -> None:
+    def test_retry_delay_grows(self) -> None:
         for failures, longest in enumerate((1, 2, 4)):
             waited = self.wait(ServerError(""), failures=failures)
             assert waited is not None
@@ -278,11 +284,11 @@ class TestTheRule:
         "error",
         [Conflict("", retry_after=1), UntrustedError("", sent=False), DeadlineExceeded(""), KubeError()],
     )
-    def test_never(self, error: KubeError) -> None:
+    def test_final_errors_are_never_retried(self, error: KubeError) -> None:
         assert self.wait(error) is None
 
 
-async def test_retries_are_not_loud(
+async def test_retries_are_logged_at_debug_level(
     hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     hub.fault(code=503)

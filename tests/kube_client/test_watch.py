@@ -36,7 +36,7 @@ def event(type_: str, name: str = "a", **fields: Any) -> bytes:
 
 class TestLines:
     @given(st.lists(st.binary(max_size=6).map(lambda line: line.replace(b"\n", b"")), max_size=9), st.data())
-    def test_they_come_out_as_they_went_in(self, lines: list[bytes], data: st.DataObject) -> None:
+    def test_lines_are_split_as_sent_in_any_chunks(self, lines: list[bytes], data: st.DataObject) -> None:
         text = b"".join(line + b"\n" for line in lines)
         cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=9)))
         reader = Lines()
@@ -47,14 +47,14 @@ class TestLines:
             assert reader.pending == (len(whole) < end)
         assert whole == text
 
-    def test_a_long_line_is_not_copied_over_and_over(self) -> None:
+    def test_long_line_is_assembled_in_linear_time(self) -> None:
         """A megabyte in a million pieces: were each piece joined to the rest, this would not end."""
         reader = Lines()
         for _ in range(2**20):
             assert reader.feed(b"x") == b""
         assert len(reader.feed(b"\n")) == 2**20 + 1
 
-    def test_an_endless_line_is_refused(self) -> None:
+    def test_endless_line_is_rejected(self) -> None:
         reader = Lines(limit=10)
         assert reader.feed(b"x" * 10) == b""
         with pytest.raises(TransportError, match="longer than 10 bytes"):
@@ -62,7 +62,7 @@ class TestLines:
 
 
 class TestEvents:
-    def test_all_at_once(self) -> None:
+    def test_all_event_types_are_decoded(self) -> None:
         found = CODEC.events(event("ADDED", "a") + b"\n" + event("DELETED", "b") + bookmark(7))
         assert [(each.type, each.object.metadata.name) for each in found.events] == [
             ("ADDED", "a"),
@@ -72,18 +72,18 @@ class TestEvents:
         assert (found.unreadable, found.error) == ((), None)
         assert found.events[2].object.metadata.resourceVersion == "7"
 
-    def test_the_end_of_initial_events(self) -> None:
+    def test_end_of_initial_events_is_recognized(self) -> None:
         ends = CODEC.events(bookmark(7) + bookmark(8, ends_initial_events=True)).events
         assert [each.ends_initial_events for each in ends] == [False, True]
         # An object may carry the annotation, too.
         lies = WatchEvent("ADDED", ends[1].object)
         assert not lies.ends_initial_events
 
-    def test_nulls_are_nothing(self) -> None:
+    def test_null_fields_of_an_event_are_absent(self) -> None:
         found = CODEC.events(event("ADDED", "a", spec=None) + event("ADDED", "b"))
         assert [each.object.metadata.name for each in found.events] == ["a", "b"]
 
-    def test_an_error_ends_it_after_what_came_before(self) -> None:
+    def test_error_event_ends_the_watch_after_earlier_events(self) -> None:
         error = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
         line = json.dumps({"type": "ERROR", "object": error}).encode() + b"\n"
         found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
@@ -91,7 +91,7 @@ class TestEvents:
         assert isinstance(found.error, Expired)
         assert "too old" in str(found.error)
 
-    def test_an_object_that_cannot_be_read_takes_nobody_with_it(self) -> None:
+    def test_unreadable_object_does_not_affect_other_events(self) -> None:
         bad = {"metadata": {"name": "bad", "namespace": "n", "resourceVersion": "4"}, "spec": []}
         line = json.dumps({"type": "MODIFIED", "object": bad}).encode() + b"\n"
         found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
@@ -111,23 +111,23 @@ class TestEvents:
         page = CODEC.page(b'{"metadata":{"resourceVersion":"3"},"items":[' + deep[25:-2] + b"]}")
         assert ([each.metadata.name for each in page.items], page.resource_version) == (["deep"], "3")
 
-    def test_an_unknown_type(self) -> None:
+    def test_unknown_event_type_is_an_error(self) -> None:
         found = CODEC.events(event("ADDED") + event("INVENTED"))
         assert len(found.events) == 1
         assert "unknown type 'INVENTED'" in str(found.error)
 
     @pytest.mark.parametrize("line", [b"no json\n", b'{"type":"ADDED"\n', b"[]\n"])
-    def test_what_is_no_event(self, line: bytes) -> None:
+    def test_line_that_is_not_an_event_is_an_error(self, line: bytes) -> None:
         found = CODEC.events(event("ADDED", "a") + line + event("ADDED", "b"))
         assert [each.object.metadata.name for each in found.events] == ["a"]
         assert isinstance(found.error, TransportError)
 
-    def test_what_is_no_text_spoils_only_its_object(self) -> None:
+    def test_invalid_utf8_affects_only_its_object(self) -> None:
         found = CODEC.events(b'{"type":"ADDED","object":{"kind":"\xff"}}\n' + event("ADDED", "b"))
         assert [each.object.metadata.name for each in found.events] == ["b"]
         assert len(found.unreadable) == 1
 
-    def test_decoders_are_kept(self) -> None:
+    def test_watch_decoders_are_cached(self) -> None:
         assert codec_of(ManagedCluster) is CODEC
 
     def test_watch_of_one_object(self) -> None:
@@ -159,7 +159,7 @@ async def streaming(*, timeout: float = 60.0) -> AsyncIterator[tuple[Content, St
 
 
 class TestStreams:
-    async def test_what_arrives_together_comes_together(self) -> None:
+    async def test_events_that_arrive_together_are_one_batch(self) -> None:
         async with streaming() as (content, stream):
             content.chunks.put_nowait(event("ADDED", "a") + event("ADDED", "b") + b'{"type":')
             content.chunks.put_nowait(b'"ADDED",')
@@ -167,7 +167,7 @@ class TestStreams:
             content.chunks.put_nowait(b"")
             assert [len(each) async for each in stream] == [2, 1]
 
-    async def test_an_end_in_the_middle_of_a_line(self) -> None:
+    async def test_watch_ending_within_a_line_raises(self) -> None:
         async with streaming() as (content, stream):
             content.chunks.put_nowait(event("ADDED") + b'{"type":')
             content.chunks.put_nowait(b"")
@@ -176,7 +176,7 @@ class TestStreams:
                 await anext(stream)
 
     @pytest.mark.looptime
-    async def test_silence_past_its_time(self) -> None:
+    async def test_silent_watch_times_out(self) -> None:
         async with streaming(timeout=60) as (content, stream):
             asyncio.get_running_loop().call_later(50, content.chunks.put_nowait, event("ADDED"))
             assert len(await anext(stream)) == 1
@@ -211,7 +211,7 @@ class TestWatching:
             "allowWatchBookmarks": "true",
         }
 
-    async def test_initial_events(self, hub: FakeServer, client: Client) -> None:
+    async def test_watch_delivers_initial_events(self, hub: FakeServer, client: Client) -> None:
         hub.put("a")
         async with aclosing(client.watch(MANAGED_CLUSTERS, initial_events=True)) as events:
             assert (await anext(events)).type == "ADDED"
@@ -221,17 +221,19 @@ class TestWatching:
         assert query["resourceVersionMatch"] == "NotOlderThan"
         assert query["resourceVersion"] == ""
 
-    async def test_without_bookmarks(self, hub: FakeServer, client: Client) -> None:
+    async def test_watch_can_omit_bookmarks(self, hub: FakeServer, client: Client) -> None:
         async with client.stream(MANAGED_CLUSTERS, bookmarks=False):
             pass
         assert "allowWatchBookmarks" not in hub.requests[0].query
 
-    async def test_expired_as_an_answer(self, hub: FakeServer, client: Client) -> None:
+    async def test_expired_watch_version_in_the_response_raises(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         hub.objects.compact()
         with pytest.raises(Expired):
             await anext(client.watch(MANAGED_CLUSTERS, resource_version="3"))
 
-    async def test_expired_as_an_event(self, hub: FakeServer, client: Client) -> None:
+    async def test_expired_watch_version_in_an_event_raises(self, hub: FakeServer, client: Client) -> None:
         async with client.stream(MANAGED_CLUSTERS, resource_version="10") as stream:
             hub.put("a")
             hub.error(410, "Expired")
@@ -248,14 +250,16 @@ class TestWatching:
             with pytest.raises(TransportError):
                 await anext(stream)
 
-    async def test_an_end_within_a_line(self, hub: FakeServer, client: Client) -> None:
+    async def test_watch_ended_within_an_event_raises_transport_error(
+        self, hub: FakeServer, client: Client
+    ) -> None:
         async with client.stream(MANAGED_CLUSTERS) as stream:
             hub.send(b'{"type":"MODIF')
             hub.end()
             with pytest.raises(TransportError, match="in the middle of a line"):
                 await anext(stream)
 
-    async def test_a_busy_hub_is_waited_for(self, hub: FakeServer, client: Client) -> None:
+    async def test_watch_waits_for_a_busy_hub(self, hub: FakeServer, client: Client) -> None:
         hub.fault("watch", code=429, headers={"Retry-After": "0"})
         hub.fault("watch", code=503)
         async with client.stream(MANAGED_CLUSTERS):
@@ -266,13 +270,13 @@ class TestWatching:
         with pytest.raises(Forbidden):
             await anext(client.watch(MANAGED_CLUSTERS))
 
-    async def test_a_version_to_come(self, hub: FakeServer, client: Client) -> None:
+    async def test_watch_from_a_future_version_raises(self, hub: FakeServer, client: Client) -> None:
         hub.future = "refused"
         with pytest.raises(ServerError) as caught:
             await anext(client.watch(MANAGED_CLUSTERS, resource_version="9999"))
         assert caught.value.version_too_large
 
-    async def test_what_cannot_be_read_is_reported(
+    async def test_unreadable_watch_objects_are_reported(
         self, hub: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
         async with aclosing(client.watch(MANAGED_CLUSTERS, resource_version="10")) as events:
@@ -286,7 +290,7 @@ class TestWatching:
         assert record.msg == UNREADABLE
         assert "kind=ManagedCluster name=bad fields='spec: Expected" in record.message
 
-    async def test_leaving_early_closes_the_connection(self, hub: FakeServer, client: Client) -> None:
+    async def test_leaving_a_watch_closes_the_connection(self, hub: FakeServer, client: Client) -> None:
         async for _ in client.watch(MANAGED_CLUSTERS, initial_events=True):
             break
         await client.list(MANAGED_CLUSTERS)

@@ -28,14 +28,14 @@ async def taken(queue: WorkQueue[str]) -> list[str]:
     return items
 
 
-async def test_first_come_first_served_and_each_once() -> None:
+async def test_queue_is_fifo_without_duplicates() -> None:
     queue = WorkQueue[str]()
     for item in "abcabca":
         queue.add(item)
     assert await taken(queue) == ["a", "b", "c"]
 
 
-async def test_added_while_processed_comes_again_after_and_never_before() -> None:
+async def test_item_added_while_processed_is_queued_afterwards() -> None:
     queue = WorkQueue[str]()
     queue.add("a")
     assert await queue.get() == "a"
@@ -58,14 +58,14 @@ async def test_worker_waits_for_an_item() -> None:
     assert now() == 3
 
 
-async def test_done_is_for_what_was_taken() -> None:
+async def test_done_needs_a_taken_item() -> None:
     queue = WorkQueue[str]()
     queue.add("a")
     with pytest.raises(ValueError, match=NOT_TAKEN):
         queue.done("a")
 
 
-async def test_a_failing_worker_gives_its_item_back() -> None:
+async def test_failing_worker_returns_its_item() -> None:
     queue = WorkQueue[str]()
     queue.add("a")
 
@@ -93,7 +93,7 @@ async def test_delay_is_honoured_and_the_earliest_wins() -> None:
     assert queue.figures().delayed == 0
 
 
-async def test_adding_at_once_leaves_the_delay_running() -> None:
+async def test_immediate_add_keeps_the_delayed_one() -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", delay=5)
     queue.add("a")
@@ -103,13 +103,13 @@ async def test_adding_at_once_leaves_the_delay_running() -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, -1.0])
-async def test_no_delay_is_now(delay: float) -> None:
+async def test_zero_delay_adds_at_once(delay: float) -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", delay=delay)
     assert len(queue) == 1
 
 
-async def test_retries_come_later_each_time_until_forgotten() -> None:
+async def test_retries_back_off_until_forgotten() -> None:
     queue = WorkQueue[str](backoff=Backoff(base=1, cap=5))
     moments = []
     for _ in range(5):
@@ -136,7 +136,7 @@ async def test_retries_of_all_items_together_are_limited() -> None:
     assert moments == {0: 0.5, 1: 0.5, 2: 10, 3: 20}
 
 
-async def test_cancelled_worker_passes_its_turn_on() -> None:
+async def test_cancelled_worker_passes_its_item_on() -> None:
     queue = WorkQueue[str]()
     first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
     await asyncio.sleep(0)
@@ -146,7 +146,7 @@ async def test_cancelled_worker_passes_its_turn_on() -> None:
     assert first.cancelled()
 
 
-async def test_cancelled_while_waiting_takes_nothing() -> None:
+async def test_worker_cancelled_while_waiting_takes_nothing() -> None:
     queue = WorkQueue[str]()
     worker = asyncio.create_task(queue.get())
     await asyncio.sleep(1)
@@ -186,7 +186,7 @@ class Notes(Observer):
         self.seen.append(("retried",))
 
 
-async def test_figures_and_observer() -> None:
+async def test_queue_metrics_and_observer() -> None:
     notes = Notes()
     queue = WorkQueue[str](observer=notes, backoff=Backoff(base=50, cap=50))
     queue.add("a")
@@ -219,20 +219,20 @@ def test_backoff_never_overflows() -> None:
     assert backoff.delay(10**6) == 1000
 
 
-def test_bucket_takes_only_what_is_there() -> None:
+def test_token_bucket_grants_only_available_tokens() -> None:
     bucket = TokenBucket(burst=2, every=5)
     assert [bucket.take(t) for t in (0, 0, 0, 4.9, 5, 5, 10, 100, 100, 100)] == [
         True, True, False, False, True, False, True, True, True, False,
     ]  # fmt: skip
 
 
-def test_bucket_loses_no_token_to_rounding() -> None:
+def test_token_bucket_loses_no_token_to_rounding() -> None:
     bucket = TokenBucket(burst=100, every=0.1)
     assert [bucket.reserve(0.3) for _ in range(100)] == [0.0] * 100
     assert bucket.reserve(0.3) == pytest.approx(0.1)
 
 
-def test_the_system_clock_never_goes_back() -> None:
+def test_system_clock_is_monotonic() -> None:
     clock = SystemClock()
     readings = [clock.monotonic() for _ in range(100)]
     assert readings == sorted(readings)
@@ -379,7 +379,7 @@ TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=40, stateful_step_count=40)
 
 
-async def test_what_is_discarded_is_not_taken() -> None:
+async def test_discarded_item_is_not_taken() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for item in ("gone", "stays", "late"):
         queue.add(item)
@@ -393,7 +393,7 @@ async def test_what_is_discarded_is_not_taken() -> None:
     assert not queue.figures().depth
 
 
-async def test_what_a_worker_has_is_not_queued_again_when_discarded() -> None:
+async def test_discarded_item_in_progress_is_not_queued_again() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("held")
     async with queue.take():
