@@ -383,7 +383,7 @@ class TestRefusals:
                 {"users": user(exec={"apiVersion": "client.authentication.k8s.io/v1"})},
                 "users[main].user.exec",
                 "names no command",
-                "which program",
+                "set the program",
             ),
             (
                 {"users": user(exec={"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "x"})},
