@@ -1,0 +1,155 @@
+"""What the machines' state is informed of."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.machines.machine import Demand, Machine
+from fairway.machines.permit_protocol import PermitRequest
+
+
+@dataclass(frozen=True, slots=True)
+class HostObserved:
+    host: HostKey
+    capacity: ResourceList | None
+    """Allocatable, in milli-units; None if it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostGone:
+    host: HostKey
+
+
+@dataclass(frozen=True, slots=True)
+class MachineObserved:
+    """A pod is bound to a node, or changed."""
+
+    machine: Machine
+    demand: Demand | None = None
+    """What its VirtualMachine records as requested and approved. Used for a machine that is new here."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGone:
+    """A pod was deleted, or has finished."""
+
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """All nodes, pods and migrations that exist were reported. Nothing is approved before."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitRequested:
+    request: PermitRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PermitWritten:
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class PermitNotWritten:
+    """The write failed, or its result is unknown."""
+
+    key: WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class PermitConflict:
+    """The write was refused: the VirtualMachine has another request by now."""
+
+    key: WorkloadKey
+    demand: Demand
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWritten:
+    id: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNotWritten:
+    id: str
+    revision: int
+
+
+class Stage(Enum):
+    """How far a migration is, as its objects and the hypervisor report it."""
+
+    UNKNOWN = auto()
+    """Cannot be determined now."""
+    ABSENT = auto()
+    """No target pod, and the machine runs at its source."""
+    PENDING = auto()
+    """The target pod has no node yet."""
+    BOUND = auto()
+    """The target pod has a node, and the copy has not begun."""
+    COPYING = auto()
+    COPIED = auto()
+    """The copy is complete; the VirtualMachine still names the source."""
+    SWITCHED = auto()
+    """The VirtualMachine names the target."""
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    stage: Stage
+    target: WorkloadKey | None = None
+    """The target pod, if it exists."""
+    target_host: HostKey | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationObserved:
+    id: str
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class TargetNominated:
+    """The scheduler is about to bind the target pod of a migration to a node."""
+
+    id: str
+    host: HostKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarmarkPreempted:
+    """A workload of higher priority asks for room that is kept for a machine."""
+
+    host: HostKey
+    earmark: str
+    by: WorkloadKey
+    priority: int
+    amounts: ResourceList
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """A moment that ``next_deadline`` named."""
+
+
+Event = (
+    HostObserved
+    | HostGone
+    | MachineObserved
+    | MachineGone
+    | Loaded
+    | PermitRequested
+    | PermitWritten
+    | PermitNotWritten
+    | PermitConflict
+    | RecordWritten
+    | RecordNotWritten
+    | MigrationObserved
+    | TargetNominated
+    | EarmarkPreempted
+    | TimePassed
+)

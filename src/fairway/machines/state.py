@@ -1,0 +1,287 @@
+"""The state of all machines: one event in, instructions out.
+
+Every event is one transaction of the ledger. A machine that leaves, the machine that grows into its room, and the end
+of the earmark between them are therefore one step, which no observer of the ledger can split.
+"""
+
+from collections.abc import Iterable
+
+from fairway.engine.ledger import Entry, HostAccount, Ledger, Recorded, Reservation
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.instant import Micros
+from fairway.machines import events
+from fairway.machines.events import Event, MachineObserved
+from fairway.machines.instructions import Alert, Instruction, RoomFreed
+from fairway.machines.machine import Demand
+from fairway.machines.migration import ENDED, Migration, Phase
+from fairway.machines.migrations import SAME_HOST, TARGET_HOST_LOST, TARGET_LOST, Migrations
+from fairway.machines.permit_protocol import Permit
+from fairway.machines.permits import Permits, Turn
+from fairway.machines.policy import MachinePolicy
+from fairway.machines.relief import Relief, TargetOracle
+from fairway.machines.size import charge
+
+SOURCE_NODE = "node {host} is the one that machine {vm} leaves"
+CANCELLED_TARGET = "migration {id} was cancelled"
+EARMARK_EXPIRED = "EarmarkExpired"
+EXPIRED_MESSAGE = (
+    "room on node {host} was kept for {key} until the deadline of migration {id}, and is free now"
+)
+EARMARK_PREEMPTED = "EarmarkPreempted"
+PREEMPTED_MESSAGE = "{by} takes room on node {host} that was kept for {key}"
+EARMARK_KEPT = "EarmarkKept"
+KEPT_MESSAGE = "{by} cannot take room on node {host} that is kept for {key}"
+
+
+class MachineState:
+    def __init__(self, *, ledger: Ledger, policy: MachinePolicy, oracle: TargetOracle) -> None:
+        self.ledger = ledger
+        self.policy = policy
+        self.migrations = Migrations(policy, epoch=ledger.epoch)
+        self.permits = Permits(policy, epoch=ledger.epoch, is_frozen=self.migrations.is_frozen)
+        self.migrations.permits = self.permits
+        self.relief = Relief(policy, self.permits, self.migrations, oracle)
+        self._epoch = ledger.epoch
+        self._now: Micros = 0
+
+    @classmethod
+    def rebuild(
+        cls,
+        *,
+        epoch: int,
+        policy: MachinePolicy,
+        oracle: TargetOracle,
+        hosts: Iterable[tuple[HostKey, ResourceList | None]],
+        machines: Iterable[MachineObserved],
+        records: Iterable[Migration],
+        now: Micros,
+    ) -> "MachineState":
+        """Restore the state from objects alone. Nothing is approved until it handles Loaded."""
+        machines, records = list(machines), list(records)
+        observed = [
+            (each.machine.host, each.machine.key, charge(each.machine.using, each.machine.factors))
+            for each in machines
+        ]
+        ledger = Ledger.rebuild(
+            epoch=epoch,
+            capacities=hosts,
+            observed=observed,
+            objects=[*_reservations(machines, epoch), *_earmarks(records, epoch)],
+        )
+        state = cls(ledger=ledger, policy=policy, oracle=oracle)
+        for record in records:
+            state.migrations.restore(record)
+        for each in machines:
+            state.handle(each, now=now)
+        return state
+
+    def handle(self, event: Event, *, now: Micros) -> list[Instruction]:
+        self._now = now
+        with self.ledger.transaction(epoch=self._epoch) as tx:
+            turn = Turn(tx, now)
+            self._apply(turn, event)
+            self._settle(turn)
+        return turn.out
+
+    def next_deadline(self) -> Micros | None:
+        """Return when to send TimePassed, if nothing else happens before."""
+        found = [*self.permits.deadlines(), *self.migrations.deadlines(), *self.relief.deadlines(self._now)]
+        earmarks = self.ledger.next_deadline()
+        return min(found if earmarks is None else [*found, earmarks], default=None)
+
+    def permit(self, key: WorkloadKey) -> Permit:
+        """Return the permit of a machine."""
+        demand, factors = self.permits.demands[key], self.permits.machines[key].factors
+        return Permit(
+            resources=demand.approved,
+            migrate=self.migrations.is_frozen(key),
+            migrations=tuple(sorted({each.id for each, _ in self.migrations.claims_of(key)})),
+            denied=demand.missing(factors),
+        )
+
+    def target_rejection(self, namespace: str, name: str, host: HostKey) -> str | None:
+        """Return why the target pod of a migration must not be bound to a node; None for other pods and nodes."""
+        migration = self.migrations.of_target(namespace, name)
+        if migration is None:
+            return None
+        if not migration.cancellable:
+            return CANCELLED_TARGET.format(id=migration.id)
+        if self.policy.prevent_same_host and host == migration.source_host:
+            return SOURCE_NODE.format(host=host, vm=migration.vm)
+        return None
+
+    def _apply(self, turn: Turn, event: Event) -> None:
+        match event:
+            case events.HostObserved(host, capacity):
+                turn.tx.set_capacity(host, capacity)
+                turn.touch(host)
+            case events.HostGone(host):
+                self._lose_host(turn, host)
+            case events.MachineObserved(machine, demand):
+                self._observe_machine(turn, machine.key, event)
+            case events.MachineGone(key):
+                self._remove_machine(turn, key)
+            case events.Loaded():
+                self._load(turn)
+            case events.PermitRequested(request):
+                self.permits.ask(turn, request)
+            case events.PermitWritten(key):
+                self.permits.note_written(turn, key)
+            case events.PermitNotWritten(key):
+                self.permits.note_not_written(turn, key)
+            case events.PermitConflict(key, demand):
+                self.permits.adopt(turn, key, demand)
+            case events.RecordWritten(id_, revision):
+                self.migrations.note_written(turn, id_, revision)
+            case events.RecordNotWritten(id_, revision):
+                self.migrations.note_not_written(turn, id_, revision)
+            case events.MigrationObserved(id_, observation):
+                self.migrations.observe(turn, id_, observation)
+            case events.TargetNominated(id_, host):
+                migration = self.migrations.records.get(id_)
+                if migration is not None and migration.cancellable and host == migration.source_host:
+                    self.migrations.cancel(turn, migration, SAME_HOST)
+                    turn.touch(host, certain=True)
+            case events.EarmarkPreempted():
+                self._preempt(turn, event)
+            case events.TimePassed():
+                self._pass_time(turn)
+
+    def _observe_machine(self, turn: Turn, key: WorkloadKey, event: MachineObserved) -> None:
+        migration = self.migrations.of_target(key.namespace, key.name)
+        is_target = migration is not None and migration.phase not in (Phase.SWAP_COMMITTED, Phase.CLEANED)
+        if migration is not None and is_target:
+            # Its room is booked from here on.
+            turn.close(migration.target_host, migration.hold_id)
+        self.permits.add(turn, event.machine, event.demand, is_target=is_target)
+
+    def _remove_machine(self, turn: Turn, key: WorkloadKey) -> None:
+        migration = self.migrations.of_source(key)
+        if migration is not None:
+            self.migrations.leave(turn, key)
+        self.permits.remove(turn, key)
+        if migration is not None:
+            self.migrations.note_source_gone(turn, migration)
+        incoming = self.migrations.of_target(key.namespace, key.name)
+        if incoming is not None and incoming.cancellable and incoming.target == key:
+            self.migrations.cancel(turn, incoming, TARGET_LOST, failed=True)
+
+    def _lose_host(self, turn: Turn, host: HostKey) -> None:
+        for machine in list(self.permits.on_host(host)):
+            self._remove_machine(turn, machine.key)
+        for migration in list(self.migrations.records.values()):
+            if migration.target_host == host and migration.cancellable:
+                message = TARGET_HOST_LOST.format(host=host)
+                self.migrations.cancel(turn, migration, message, failed=True)
+        turn.tx.remove_host(host)
+        self.relief.forget(host)
+
+    def _load(self, turn: Turn) -> None:
+        self.permits.ready = True
+        for host in self.ledger.hosts():
+            turn.touch(host)
+        self.migrations.resume(turn)
+        for migration in list(self.migrations.records.values()):
+            if migration.source not in self.permits.machines and migration.phase not in ENDED:
+                self.migrations.leave(turn, migration.source)
+                self.migrations.note_source_gone(turn, migration)
+            self.migrations.advance(turn, migration.id)
+
+    def _preempt(self, turn: Turn, event: events.EarmarkPreempted) -> None:
+        earmark = turn.account(event.host).earmarks.get(event.earmark)
+        if earmark is None or not earmark.freed:
+            return
+        machine = self.permits.machines.get(earmark.beneficiary)
+        allowed = self.policy.preempt_earmarks and (machine is None or machine.priority < event.priority)
+        reason, message = (EARMARK_PREEMPTED, PREEMPTED_MESSAGE) if allowed else (EARMARK_KEPT, KEPT_MESSAGE)
+        words = message.format(by=event.by, host=event.host, key=earmark.beneficiary)
+        turn.out.append(Alert(reason=reason, message=words, host=event.host, key=earmark.beneficiary))
+        if allowed:
+            turn.close(event.host, event.earmark)
+            self._drop_claim(turn, event.earmark)
+            turn.tx.reserve(event.host, event.by, event.amounts)
+            turn.touch(event.host)
+
+    def _drop_claim(self, turn: Turn, earmark_id: str) -> str:
+        for migration in self.migrations.records.values():
+            kept = tuple(each for each in migration.claims if migration.earmark_id(each) != earmark_id)
+            if kept != migration.claims or migration.hold_id == earmark_id:
+                self.migrations.set_claims(turn, migration, kept)
+                return migration.id
+        return ""
+
+    def _pass_time(self, turn: Turn) -> None:
+        self.permits.retry(turn)
+        self.migrations.expire(turn)
+        for host, earmark in self.ledger.expired(now=turn.now):
+            if earmark.id in turn.account(host).earmarks:
+                turn.close(host, earmark.id)
+                id_ = self._drop_claim(turn, earmark.id)
+                message = EXPIRED_MESSAGE.format(host=host, key=earmark.beneficiary, id=id_)
+                alert = Alert(reason=EARMARK_EXPIRED, message=message, host=host, key=earmark.beneficiary)
+                turn.out.append(alert)
+                turn.touch(host)
+        for host in (*self.relief.above, *self.relief.short):
+            turn.touch(host)
+        for id_ in self.migrations.unneeded:
+            turn.touch(self.migrations.records[id_].source_host)
+
+    def _settle(self, turn: Turn) -> None:
+        """Serve the machines that wait, and start or cancel migrations, on every node that the event concerns."""
+        before = {host: self._free(host) for host in turn.touched}
+        done: set[HostKey] = set()
+        while len(done) < len(turn.touched):
+            for host in [each for each in turn.touched if each not in done]:
+                done.add(host)
+                before.setdefault(host, self._free(host))
+                self.permits.serve(turn, host)
+                if self.permits.ready:
+                    self.relief.review(turn, host)
+                    self.permits.serve(turn, host)
+        freed = [host for host in turn.touched if _grew(before[host], turn.tx.account(host))]
+        if self.permits.ready:
+            for migration in list(self.migrations.records.values()):
+                if migration.phase is Phase.SWAP_COMMITTED:
+                    self.migrations.advance(turn, migration.id)
+            hosts = dict(turn.touched)
+            if freed or self.migrations.ended:
+                hosts |= self.relief.short
+            for host in hosts:
+                self.relief.plan(turn, host)
+        self.migrations.ended.clear()
+        turn.out.extend(RoomFreed(host) for host in freed if _grew(before[host], turn.tx.account(host)))
+        self.permits.reply(turn, self.permit)
+        self.migrations.flush(turn)
+
+    def _free(self, host: HostKey) -> dict[str, int]:
+        account = self.ledger.account(host)
+        return {} if account is None else account.free()
+
+
+def _grew(before: ResourceList, account: HostAccount | None) -> bool:
+    """Return whether more room is free for everyone."""
+    if account is None:
+        return False
+    return any(amount > max(0, before.get(resource, 0)) for resource, amount in account.free().items())
+
+
+def _reservations(machines: Iterable[MachineObserved], epoch: int) -> Iterable[Entry]:
+    for each in machines:
+        if each.machine.vm:
+            demand = each.demand or Demand(requested=each.machine.using, approved=each.machine.using)
+            yield Entry(
+                epoch=epoch,
+                host=each.machine.host,
+                subject=each.machine.key,
+                value=Reservation(charge(demand.approved, each.machine.factors)),
+                recorded=Recorded.OBJECT,
+            )
+
+
+def _earmarks(records: Iterable[Migration], epoch: int) -> Iterable[Entry]:
+    for record in records:
+        found = [(record.source_host, record.earmark(each)) for each in record.claims]
+        if record.phase in (Phase.PLANNED, Phase.TARGET_PENDING):
+            found.append((record.target_host, record.hold()))
+        for host, earmark in found:
+            yield Entry(epoch=epoch, host=host, subject=earmark.id, value=earmark, recorded=Recorded.OBJECT)

@@ -1,0 +1,107 @@
+"""Room that a migration frees belongs to the machine it was started for."""
+
+import pytest
+
+from fairway.engine.ledger import InsufficientCapacity
+from fairway.machines import events, instructions
+from fairway.machines.migration import Phase
+from fairway.machines.policy import MachinePolicy
+from fairway.machines.state import EARMARK_EXPIRED, EARMARK_KEPT, EARMARK_PREEMPTED
+from machines.world import N1, N2, N3, World, cu, key
+
+
+def two_migrations(*, e: int = 2, policy: MachinePolicy | None = None) -> World:
+    """B moves for A, E moves for D; both copies are under way, and n1 is full."""
+    world = World(policy or MachinePolicy(watermark=1000), hosts=(N1, N2, N3))
+    world.add("a", 2)
+    world.add("d", 1)
+    world.add("b", 2, migratable=True)
+    world.add("e", e, migratable=True)
+    world.add("x", 4 - e, vm=False)
+    world.add("y", 1, vm=False)
+    world.load()
+    world.ask("a", 4)
+    world.run()
+    world.ask("d", 3)
+    world.run()
+    assert sorted(each.vm for each in world.migrations) == ["vm-b", "vm-e"]
+    assert {each.phase for each in world.migrations} == {Phase.COPYING}
+    return world
+
+
+def of_vm(world: World, vm: str) -> str:
+    return next(each.id for each in world.migrations if each.vm == vm)
+
+
+def test_n1_room_of_another_migration_is_not_taken() -> None:
+    world = two_migrations()
+    world.complete(of_vm(world, "vm-e"))
+    world.run()
+    assert (world.permit("a"), world.permit("d")) == (2, 3)
+
+
+def test_n2_unrelated_room_goes_to_those_who_wait_in_order() -> None:
+    world = two_migrations()
+    world.delete("y")
+    assert (world.holding("a"), world.holding("d"), world.grantable("new")) == (3, 1, 0)
+
+
+def test_n3_room_beyond_the_earmark_goes_to_everyone() -> None:
+    world = two_migrations(e=3)
+    world.complete(of_vm(world, "vm-e"))
+    world.run()
+    assert (world.permit("d"), world.permit("a")) == (3, 3)
+
+
+def freed_but_not_consumed(policy: MachinePolicy | None = None) -> World:
+    """E was deleted while the scheduler was down. It has not loaded everything yet, so that D cannot grow."""
+    world = two_migrations(policy=policy)
+    world.complete(of_vm(world, "vm-e"))
+    world.run(until=instructions.DeleteSource)
+    world.pods.pop(key("e"))
+    world.crash(load=False)
+    assert [each.beneficiary for each in world.account(N1).earmarks.values() if each.freed] == [key("d")]
+    return world
+
+
+def test_n4_new_pod_is_refused_with_the_earmark_and_woken_when_it_closes() -> None:
+    world = freed_but_not_consumed()
+    with pytest.raises(InsufficientCapacity, match=r"kept for ns/d 2 \(vm-e-"):
+        world.state.ledger.speculate().reserve(N1, key("new"), cu(2))
+    world.run()
+    world.woken.clear()
+    world.delete("d")
+    world.run()
+    assert N1 in world.woken
+    assert world.grantable("new") >= 2
+
+
+def test_n5_earmark_ends_with_its_beneficiary_in_one_transaction() -> None:
+    world = freed_but_not_consumed()
+    generation = world.state.ledger.generation
+    world.delete("d")
+    assert world.state.ledger.generation == generation + 1
+    assert not any(each.beneficiary == key("d") for each in world.account(N1).earmarks.values())
+
+
+def test_n6_earmark_past_its_deadline_is_released_and_reported() -> None:
+    world = freed_but_not_consumed()
+    world.pass_time(3600)
+    world.run()
+    assert EARMARK_EXPIRED in {each.reason for each in world.alerts}
+    assert not any(each.freed for each in world.account(N1).earmarks.values())
+
+
+@pytest.mark.parametrize(("allowed", "priority"), [(False, 9), (True, 0), (True, 9)])
+def test_n7_earmark_is_preempted_only_by_a_higher_priority_and_if_the_policy_says_so(
+    allowed: bool, priority: int
+) -> None:
+    world = freed_but_not_consumed(MachinePolicy(watermark=1000, preempt_earmarks=allowed))
+    earmark = next(each for each in world.account(N1).earmarks.values() if each.freed)
+    world.send(
+        events.EarmarkPreempted(host=N1, earmark=earmark.id, by=key("new"), priority=priority, amounts=cu(2))
+    )
+    taken = allowed and priority > 0
+    assert world.holding("new") == (2 if taken else 0)
+    world.run()
+    assert world.alerts[-1].reason == (EARMARK_PREEMPTED if taken else EARMARK_KEPT)
