@@ -31,7 +31,7 @@ EXPORTS = {
     ],
     "controllers.serving": [
         *("Address", "CertificateError", "CertificateFiles", "DebugServer", "Inspector", "Ports"),
-        *("RULES", "document", "open_ports"),
+        *("RULES", "ask_locally", "document", "open_ports", "serving_locally"),
     ],
     "hosting": [
         *("Capacity", "Decision", "Demand", "DemandError", "Evacuation", "HostFacts", "HostingSpec"),

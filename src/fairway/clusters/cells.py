@@ -43,6 +43,20 @@ BINDINGS = "bindings"
 OWN_DECISIONS = "own-decisions"
 """``("own-decisions", namespace, placement)``: that placement's decisions changed. Never a column."""
 
+_DESCRIPTIONS: Mapping[str, str] = {
+    MEMBERSHIP[0]: "the list of clusters",
+    DELETING[0]: "deletion of a cluster",
+    CLAIM: "ClusterClaim {}",
+    PATH: "cluster field {}",
+    SCORE: "score {}",
+    SCORES: "AddOnPlacementScore {}",
+    CALCULATOR: "ManagedClusterScore {}",
+    DECISIONS[0]: "the number of decisions",
+    SETS: "ManagedClusterSet {}",
+    BINDINGS: "a ManagedClusterSetBinding in namespace {}",
+    OWN_DECISIONS: "a PlacementDecision of {}",
+}
+
 UNSET = b""
 """The value of a path column where the cluster lacks the field: None means that there is no cluster, and ``()`` an
 empty list, which expressions distinguish from a missing one."""
@@ -60,6 +74,13 @@ def label(key: str) -> Key:
 
 def claim(key: str) -> Key:
     return (CLAIM, key)
+
+
+def describe(key: Key) -> str:
+    """Name a column, or what is only reported, in explanations."""
+    kind, names = key[0], key[1:]
+    text = _DESCRIPTIONS.get(kind)
+    return " ".join(key) if text is None else text.format("/".join(names))
 
 
 def claims_of(cluster: ManagedCluster) -> dict[str, str]:

@@ -139,6 +139,7 @@ def test_explain_json_has_all_fields(capsys: Capture) -> None:
         "message",
         "passedOver",
         "placement",
+        "queue",
         "reason",
         "recorded",
         "rejected",

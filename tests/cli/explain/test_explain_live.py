@@ -10,6 +10,7 @@ import yaml
 
 from cli.live_hub import EXAMPLE, act, fill, merge, put, remove, watch, write_status
 from fairway.api.placement import PLACEMENT_LABEL, PlacementSpec
+from fairway.cli.explain.queue import UNKNOWN
 from fairway.cli.main import run
 from fairway.kube import Client
 from fairway.testing.builders import addon, binding, cluster, cluster_set, decision, placement, policy, score
@@ -18,6 +19,12 @@ from fairway.testing.hub import HubAddress, hub_in_thread
 Capture = pytest.CaptureFixture[str]
 NOW = ("--now", "2026-01-03T00:00:00Z")
 NAME = "ns1/most-free-cpu"
+
+
+@pytest.fixture(autouse=True)
+def no_controllers(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other tests on this machine are not asked."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +48,7 @@ def test_explain_of_a_hub_equals_that_of_its_files(hub: HubAddress, capsys: Capt
     assert run(["explain", *NOW, "-f", str(EXAMPLE), "placement", NAME, "--cluster", "gpu-iad"]) == 0
     lines = capsys.readouterr().out.splitlines()
     lines.insert(2, "on the hub: the same clusters")
+    lines += ["", "In the queue", f"  {UNKNOWN.format(name=NAME)}"]
     assert explain(hub, NAME, "--cluster", "gpu-iad") == 0
     assert capsys.readouterr().out.splitlines() == lines
 
@@ -196,3 +204,43 @@ def test_explain_watch_of_an_unknown_name_exits_2(tmp_path: Path, fairway_hub: H
     with watch(tmp_path, fairway_hub.kubeconfig, "explain", "placement", "wbe", "--watch") as watched:
         assert watched.process.wait() == 2
         assert "did you mean ns1/web?" in watched.errors.read_text()
+
+
+def test_explain_shows_the_queue_of_controllers_on_this_machine(
+    hub: HubAddress, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = {
+        "placement": NAME,
+        "state": "error backoff",
+        "since": "2026-01-01T12:00:00Z",
+        "added": "2026-01-01T11:00:00Z",
+        "attempts": 7,
+        "trigger": "error",
+        "reasons": ["hub refused the write (403)"],
+        "wakes": ["taints changes", "a change of its own spec"],
+        "nextTry": "2026-01-01T12:01:00Z",
+        "leading": True,
+    }
+    asked: list[object] = []
+
+    def answer(server: str, *, namespace: str, name: str) -> dict[str, object]:
+        asked.append((server, namespace, name))
+        return state
+
+    monkeypatch.setattr("fairway.controllers.serving.ask_locally", answer)
+    assert explain(hub, NAME) == 0
+    assert capsys.readouterr().out.splitlines()[-7:] == [
+        "In the queue",
+        "  error backoff since 2026-01-01T12:00:00Z, tried 7 times: error",
+        "  reason: hub refused the write (403)",
+        "  tried again at 2026-01-01T12:01:00Z, even if nothing changes",
+        "  what would wake it:",
+        "    taints changes",
+        "    a change of its own spec",
+    ]
+    assert explain(hub, NAME, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["queue"] == state
+    assert asked == [(hub.url, *NAME.split("/"))] * 2
+    state["leading"] = False
+    assert explain(hub, NAME) == 0
+    assert "  from a standby; the leader runs elsewhere" in capsys.readouterr().out.splitlines()

@@ -22,7 +22,7 @@ other way round."""
 
 
 def on_path(*verbs: str) -> dict[str, Any]:
-    return {"nonResourceURLs": ["/debug/placements/*"], "verbs": list(verbs)}
+    return {"nonResourceURLs": ["/debug/placements/*", "/debug/queue/*"], "verbs": list(verbs)}
 
 
 def on_placements(verb: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """An inspector as small as can be: a fleet in memory, and placements that are only there."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from fairway.api.placement import Placement
 from fairway.engine import cycle
@@ -22,6 +23,9 @@ class Fleet:
     def find(self, namespace: str, name: str) -> Placement | None:
         self._fail()
         return self.world.placements.get((namespace, name))
+
+    def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
+        return {"state": "settled"} if self.find(namespace, name) is not None else None
 
     async def inspect(self, placement: Placement) -> Outcome:
         return self.outcome(placement)

@@ -341,3 +341,28 @@ async def test_debug_endpoint_writes_nothing(debugged: Debugged) -> None:
     assert len(debugged.fleet.seen) >= 5
     assert set(debugged.sent) == {("POST", TOKEN_REVIEWS), ("POST", ACCESS_REVIEWS)}
     assert debugged.fleet.world.fleet.snapshot().generation == before
+
+
+# The queue
+
+
+async def test_queue_state_needs_the_rights_of_the_placement(debugged: Debugged) -> None:
+    answer = await debugged.ask(VIEWER, "GET", f"/debug/queue/{TEAM}/p1")
+    assert (answer.code, answer.document) == (200, {"state": "settled"})
+    for account, namespace, code in (
+        ("", TEAM, 401),
+        (PATHLESS, TEAM, 403),
+        (PATHONLY, TEAM, 403),
+        (VIEWER, OTHERS, 403),
+    ):
+        assert (await debugged.ask(account, "GET", f"/debug/queue/{namespace}/p1")).code == code
+
+
+@pytest.mark.parametrize(("key", "code"), [("", 400), (f"{TEAM}/none", 404), (f"{TEAM}/p1/more", 400)])
+async def test_queue_state_of_a_wrong_path_is_refused(debugged: Debugged, key: str, code: int) -> None:
+    assert (await debugged.ask(VIEWER, "GET", f"/debug/queue/{key}")).code == code
+
+
+async def test_queue_state_has_only_get(debugged: Debugged) -> None:
+    answer = await debugged.ask(SOVEREIGN, "POST", f"/debug/queue/{TEAM}/p1")
+    assert (answer.code, answer.headers["allow"]) == (405, "GET")

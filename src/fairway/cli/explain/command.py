@@ -63,6 +63,10 @@ written. --watch explains again whenever the answer changes. With files only, th
 placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided.
 
 \b
+Where the controllers run on this machine as the same user, the queue state is shown: why the placement waits, since
+when, how often it was tried, and what would wake it. In a cluster, run the command in the controllers' pod.
+
+\b
 What would make a cluster win is the smallest change: the fewest edits; among equals, the least invasive (tolerate,
 name a set, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters); among those, the
 smallest change of numbers. It is verified: with the edits the cluster is selected; without any one of them, or with one
@@ -74,6 +78,8 @@ change for the same cluster, Balance may differ.
   placement, wanted (null: all), clusters, satisfied, reason, message, leftAlone,
   advice[]      kind, message, remedy
   recorded      names of the clusters in the hub's decisions (null: not decided, or no hub)
+  queue         state, since, added, attempts, trigger, reasons[], wakes[], nextTry, leading (null: no hub, --watch,
+                or the controllers do not run on this machine as this user)
   chosen[]      cluster, rank, total, contributions[]: plugin, score, weight, points, known, note
   passedOver[]  as chosen, and reason
   rejected[]    plugin, reason, count, clusters[]
@@ -170,7 +176,13 @@ def explain_once(given: Input, asked: Question, *, now: datetime | None, alone: 
     micros = to_micros(now or datetime.now(UTC))
     if not alone:
         _decide_before(world, key, micros)
-    show(answer(world, key, cluster, asked, now=micros, live=bool(given.server)), asked.output)
+    from fairway.cli.explain.queue import queue_of
+
+    queue = queue_of(given.server, key) if given.server else None
+    live = bool(given.server)
+    show(
+        answer(world, key, cluster, asked, now=micros, live=live, queue=queue, about_queue=live), asked.output
+    )
 
 
 def find(world: "World", asked: Question, *, namespace: str = "") -> "tuple[Key, str | None]":
@@ -187,19 +199,29 @@ def find(world: "World", asked: Question, *, namespace: str = "") -> "tuple[Key,
 
 
 def answer(
-    world: "World", key: "Key", cluster: str | None, asked: Question, *, now: int, live: bool
+    world: "World",
+    key: "Key",
+    cluster: str | None,
+    asked: Question,
+    *,
+    now: int,
+    live: bool,
+    queue: dict[str, Any] | None = None,
+    about_queue: bool = False,
 ) -> str | dict[str, Any]:
-    """Return text, or a document for -o yaml and json."""
+    """Return text, or a document for -o yaml and json. ``about_queue``: whether ``queue`` was asked for."""
     from fairway.cli.client.world import recorded
     from fairway.cli.explain.document import document
+    from fairway.cli.explain.queue import queue_lines
     from fairway.cli.explain.text import lines
     from fairway.whatif.explain import explain as explanation_of
 
     found = explanation_of(world, key, now=now, cluster=cluster)
     before = recorded(world, key) if live else None
     if asked.output != "table":
-        return document(found, recorded=before)
-    return "\n".join(lines(found, everything=asked.everything, live=live, recorded=before))
+        return {**document(found, recorded=before), "queue": queue}
+    state = tuple(queue_lines(queue, name="/".join(key))) if about_queue else ()
+    return "\n".join(lines(found, everything=asked.everything, live=live, recorded=before, queue=state))
 
 
 def show(found: str | dict[str, Any], output: OutputFormat) -> None:

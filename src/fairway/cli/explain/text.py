@@ -28,9 +28,15 @@ NONE: Final = "no cluster"
 
 
 def lines(
-    found: "Explanation", *, everything: bool, live: bool = False, recorded: list[str] | None = None
+    found: "Explanation",
+    *,
+    everything: bool,
+    live: bool = False,
+    recorded: list[str] | None = None,
+    queue: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided."""
+    """Yield the lines. ``live``: the input is a hub, whose decisions are ``recorded``, or None if not decided.
+    ``queue`` are lines about the queue."""
     name = "/".join(found.placement)
     if found.disabled_reason:
         yield f"{name}: skipped, {found.disabled_reason}. Without that:"
@@ -57,6 +63,10 @@ def lines(
     yield ""
     yield "Why not the others"
     yield from _others(found, everything=everything)
+    if queue:
+        yield ""
+        yield "In the queue"
+        yield from (f"  {line}" for line in queue)
 
 
 def _on_hub(found: "Explanation", before: "list[str] | None") -> str:

@@ -15,7 +15,14 @@ from fairway.controllers.kinds import NAMESPACES
 from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
-from fairway.controllers.serving import CertificateError, CertificateFiles, DebugServer, Ports, open_ports
+from fairway.controllers.serving import (
+    CertificateError,
+    CertificateFiles,
+    DebugServer,
+    Ports,
+    open_ports,
+    serving_locally,
+)
 from fairway.kube import AlreadyExists, Client, Connection, Forbidden
 from fairway.observe import traces
 from fairway.observe.meters import Meters
@@ -87,6 +94,7 @@ async def _work(connection: Connection, settings: Settings, listening: Listening
             ready=manager.unready,
             expose=lambda: _exposed(manager),
         ) as ports,
+        serving_locally(connection.server, manager.placement),
     ):
         stack.callback(_log_summary, manager)
         what = SHADOWING if settings.shadow else ", ".join(sorted(manager.controllers))

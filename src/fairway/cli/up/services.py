@@ -19,6 +19,7 @@ from fairway.cli.up.demo import apply_example, print_moves
 from fairway.cli.up.tour import demo_steps, fairway_command, steps
 from fairway.controllers.manager import NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
+from fairway.controllers.serving import serving_locally
 from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load
@@ -63,6 +64,7 @@ def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> 
                 async with (
                     running(connection, settings) as manager,
                     running_agents(client, options) as agents,
+                    serving_locally(connection.server, manager.placement),
                 ):
                     await manager.synced()
                     names = sorted(manager.controllers)

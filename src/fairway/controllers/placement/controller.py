@@ -10,7 +10,7 @@ import logging
 import random
 from datetime import datetime, timedelta
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
@@ -26,7 +26,6 @@ from fairway.controllers.reconciler import BROKE, FAILED, Controller
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
-from fairway.engine.queue import Explanation
 from fairway.fleet.instant import SECOND, Micros, from_micros
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Recorder
 from fairway.kube.fence import Lost, Unconfirmed
@@ -244,6 +243,7 @@ class PlacementController(Controller):
     async def inspect(self, placement: Placement) -> Outcome:
         return await inspect(self.state, placement, self.clock)
 
-    def waits(self, namespace: str, name: str) -> Explanation | None:
+    def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return why a placement waits, and what would wake it."""
-        return self.queue.explain((namespace, name))
+        found = self.queue.describe((namespace, name))
+        return None if found is None else {**found, "leading": self._term is not None}

@@ -7,9 +7,12 @@ ended.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
+from fairway.api.meta import format_time
 from fairway.api.placement import Placement
+from fairway.clusters import cells
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.queue import Backoff, Explanation, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
@@ -40,7 +43,9 @@ class PlacementQueue:
     def __init__(self, clock: Clock, *, observer: Observer = _SILENT) -> None:
         self._clock, self._observer = clock, observer
         self._queue = SchedulingQueue(
-            backoff=BACKOFF, retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY)
+            backoff=BACKOFF,
+            retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY),
+            describe=cells.describe,
         )
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
@@ -156,6 +161,28 @@ class PlacementQueue:
 
     def explain(self, owner: Owner) -> Explanation | None:
         return self._queue.explain(_key(owner))
+
+    def describe(self, owner: Owner) -> dict[str, Any] | None:
+        """Return the explanation as a document, with times of the wall clock."""
+        found = self.explain(owner)
+        if found is None:
+            return None
+        now, wall = self.now(), self._clock.wall()
+
+        def time_of(moment: Micros) -> str:
+            return format_time((wall + timedelta(microseconds=moment - now)).replace(microsecond=0))
+
+        return {
+            "placement": "/".join(owner),
+            "state": found.state.value,
+            "since": time_of(found.since),
+            "added": time_of(found.added),
+            "attempts": found.attempts,
+            "trigger": found.trigger,
+            "reasons": list(found.reasons),
+            "wakes": list(found.wakes),
+            "nextTry": None if found.next_try is None else time_of(found.next_try),
+        }
 
     async def join(self) -> None:
         """Wait until no placement is ready or being tried."""

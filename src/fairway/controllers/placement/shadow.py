@@ -7,7 +7,7 @@ reasons, times of recorded scores) is not compared.
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import Condition, find_condition
@@ -133,6 +133,10 @@ class Shadow(Controller):
 
     def find(self, namespace: str, name: str) -> Placement | None:
         return self.state.find(namespace, name)
+
+    def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
+        found = self.queue.describe((namespace, name))
+        return None if found is None else {**found, "leading": False}
 
     async def inspect(self, placement: Placement) -> Outcome:
         return await inspect(self.state, placement, self.clock)

@@ -22,6 +22,9 @@ class Inspector(Protocol):
     async def inspect(self, placement: Placement) -> Outcome:
         """Schedule the placement now. Without a namespace, bindings and decisions of all namespaces count."""
 
+    def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return where the placement is in the queue, and what would wake it; None if it is unknown."""
+
 
 def document(placement: Placement, outcome: Outcome) -> dict[str, Any]:
     """Describe an outcome. Of an aborted cycle, only its results so far; empty parts are omitted."""

@@ -1,4 +1,5 @@
-"""OCM's debug endpoint: evaluate a placement on request, for users who may get placements.
+"""OCM's debug endpoint: evaluate a placement on request, for users who may get placements. It also returns where a
+placement is in the queue.
 
 The order of checks is OCM's, and visible to clients: authentication, access to the path, existence of the placement,
 access to the placement. So a user with access to the path learns that a placement does not exist, even without access
@@ -24,6 +25,7 @@ from fairway.kube import SYSTEM_CLOCK, Clock, KubeError, TokenBucket
 log: Final = logging.getLogger(__name__)
 
 PREFIX: Final = "/debug/placements/"
+QUEUE_PREFIX: Final = "/debug/queue/"
 LIMIT: Final = 1024 * 1024
 """Bytes of a body."""
 
@@ -56,10 +58,33 @@ USERS: Final = 1024
 _VERBS: Final = {"GET": "get", "POST": "create"}
 
 
+class PlacementPathError(Exception):
+    """A path that names no placement, or one that does not exist."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class _Refused(Exception):
     def __init__(self, code: int, message: str, **headers: str) -> None:
         super().__init__(message)
         self.code, self.message, self.headers = code, message, headers
+
+
+def queue_answer(inspector: Inspector, raw_path: str) -> dict[str, Any]:
+    """Return the queue state of the placement that the path names. Raises PlacementPathError."""
+    raw = raw_path.partition("?")[0]
+    if not raw.startswith(QUEUE_PREFIX):
+        raise PlacementPathError(404, NOT_HERE)
+    try:
+        namespace, name = _split(raw[len(QUEUE_PREFIX) :])
+    except _Refused as refused:
+        raise PlacementPathError(refused.code, refused.message) from None
+    found = inspector.describe_queue(namespace, name)
+    if found is None:
+        raise PlacementPathError(404, NOT_FOUND.format(name=name))
+    return found
 
 
 class DebugEndpoint:
@@ -84,16 +109,20 @@ class DebugEndpoint:
 
     async def _found(self, request: web.BaseRequest) -> dict[str, Any]:
         raw = request.raw_path.partition("?")[0]
-        if raw != PREFIX[:-1] and not raw.startswith(PREFIX):
+        about_queue = raw.startswith(QUEUE_PREFIX)
+        if raw != PREFIX[:-1] and not raw.startswith(PREFIX) and not about_queue:
             raise _Refused(404, NOT_HERE)
         user = await self._authenticated(request)
         await self._may_use(user, request.method, unquote(raw))
         verb = _VERBS.get(request.method)
-        if verb is None:
-            raise _Refused(405, NOT_ALLOWED.format(method=request.method), Allow=", ".join(_VERBS))
+        if verb is None or (about_queue and verb != "get"):
+            allowed = "GET" if about_queue else ", ".join(_VERBS)
+            raise _Refused(405, NOT_ALLOWED.format(method=request.method), Allow=allowed)
         self._ration(user)
         if reasons := self._ready():
             raise _Refused(503, NOT_READY.format(reasons=", ".join(reasons)), **{"Retry-After": "5"})
+        if about_queue:
+            return await self._queue_state(user, raw)
         key = raw[len(PREFIX) :]
         placement = self._existing(key) if verb == "get" else await _given(request, key)
         await self._may_see(user, verb, placement.metadata.namespace)
@@ -101,6 +130,14 @@ class DebugEndpoint:
             return document(placement, await self._inspector.inspect(placement))
         except Exception:
             self._failed(request)
+
+    async def _queue_state(self, user: User, raw: str) -> dict[str, Any]:
+        namespace, _ = _split(raw[len(QUEUE_PREFIX) :])
+        await self._may_see(user, "get", namespace)
+        try:
+            return queue_answer(self._inspector, raw)
+        except PlacementPathError as error:
+            raise _Refused(error.code, str(error)) from None
 
     def _failed(self, request: web.BaseRequest) -> NoReturn:
         log.exception("%s of %s failed", request.method, request.raw_path)

@@ -6,6 +6,7 @@ are disconnected, and the number of connections is limited.
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -141,8 +142,23 @@ async def listening(
         ssl_handshake_timeout=HANDSHAKE_SECONDS if context else None,
         ssl_shutdown_timeout=FAREWELL_SECONDS if context else None,
     )
-    try:
+    async with _closing(server, listener):
         yield Address(host=address.host, port=server.sockets[0].getsockname()[1])
+
+
+@asynccontextmanager
+async def listening_on_socket(bound: socket.socket, handler: Handler) -> AsyncIterator[None]:
+    """Listen on a Unix socket that is bound to its path."""
+    listener = _Listener(handler)
+    server = await asyncio.get_running_loop().create_unix_server(listener, sock=bound)
+    async with _closing(server, listener):
+        yield
+
+
+@asynccontextmanager
+async def _closing(server: asyncio.Server, listener: _Listener) -> AsyncIterator[None]:
+    try:
+        yield
     finally:
         server.close()
         listener.pre_shutdown()

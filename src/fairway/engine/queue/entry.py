@@ -1,6 +1,6 @@
 """The state of one workload in the queue, its back-off, and its explanation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.points import Reads
 from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
 from fairway.fleet.instant import Micros
 
@@ -106,7 +107,9 @@ class Explanation:
     """When it is tried without any change; None if it is ready, or being tried."""
 
 
-def explain(entry: Entry, *, next_try: Micros | None) -> Explanation:
+def explain(
+    entry: Entry, *, next_try: Micros | None, describe: Callable[[Key], str] = " ".join
+) -> Explanation:
     return Explanation(
         key=entry.key,
         state=entry.state,
@@ -115,7 +118,7 @@ def explain(entry: Entry, *, next_try: Micros | None) -> Explanation:
         attempts=entry.attempts,
         trigger=entry.trigger,
         reasons=tuple(_reasons(entry)),
-        wakes=tuple(_wakes(entry.depends)) if entry.state in WAITS_FOR_EVENT else (),
+        wakes=tuple(_wakes(entry.depends, describe)) if entry.state in WAITS_FOR_EVENT else (),
         next_try=next_try,
     )
 
@@ -127,13 +130,13 @@ def _reasons(entry: Entry) -> Iterator[str]:
         yield f"{each.plugin}: {', '.join(each.reasons)}" if each.reasons else each.plugin
 
 
-def _wakes(dependencies: Dependencies) -> Iterator[str]:
+def _wakes(dependencies: Dependencies, describe: Callable[[Key], str]) -> Iterator[str]:
     if dependencies.anything:
         yield ANYTHING
     for key, direction in sorted(dependencies.columns.items()):
         if direction:
-            yield f"{' '.join(key)} {_CHANGES[direction]}"
+            yield f"{describe(key)} {_CHANGES[direction]}"
     for key, direction in sorted(dependencies.of_hosts.items()):
         if direction:
-            yield f"{' '.join(key)} {_CHANGES[direction]} on a host that it considers"
+            yield f"{describe(key)} {_CHANGES[direction]} on a host that it considers"
     yield OWN_CHANGE

@@ -22,6 +22,7 @@ from fairway.engine.queue.heap import Heap
 from fairway.engine.queue.in_flight import InFlight
 from fairway.engine.queue.plugins import PrioritySort, QueuePlugins
 from fairway.engine.workload import Workload, WorkloadKey
+from fairway.fleet.column import Key
 from fairway.fleet.instant import SECOND, Micros
 
 FLUSH_AFTER: Micros = 300 * SECOND
@@ -53,9 +54,10 @@ class SchedulingQueue:
         backoff: Backoff | None = None,
         retries: RetryLimit | None = None,
         flush_after: Micros = FLUSH_AFTER,
+        describe: Callable[[Key], str] = " ".join,
     ) -> None:
         """``gates`` are the PreEnqueue plugins of all workloads, or return those of one. ``retries`` limits the retries
-        after errors of all workloads together."""
+        after errors of all workloads together. ``describe`` names a column in explanations."""
         if flush_after <= 0:
             raise ValueError(f"flush_after must be greater than 0; got {flush_after}")
         same = () if callable(gates) else tuple(gates)
@@ -65,6 +67,7 @@ class SchedulingQueue:
         self._backoff_policy = backoff or Backoff()
         self._retries = retries
         self._flush_after = flush_after
+        self._describe = describe
         self._now: Micros = 0
         self._entries: dict[Name, Entry] = {}
         self._active: Heap[Name] = Heap()
@@ -345,7 +348,7 @@ class SchedulingQueue:
             next_try = entry.backoff_end
         elif entry.state is State.SETTLED:
             next_try = entry.deadline
-        return explain(entry, next_try=next_try)
+        return explain(entry, next_try=next_try, describe=self._describe)
 
     def take_faults(self) -> list[Fault]:
         """Return the faults of QueueSort and PreEnqueue plugins since the last call."""
