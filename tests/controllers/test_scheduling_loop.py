@@ -1,7 +1,7 @@
 """SchedulingLoop: a scheduler on the event loop, in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,10 +9,11 @@ from datetime import timedelta
 import pytest
 
 from clocks import LoopClock
-from engine.test_scheduler import host_key, workload
+from engine.test_scheduler import Relief, host_key, workload
 from engine.toys import Refuse, fleet_of
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.scheduling_loop import SchedulingLoop
+from fairway.engine.commit.instructions import Nominate
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext
 from fairway.engine.profile import assemble
@@ -23,6 +24,8 @@ from fairway.kube.errors import KubeError
 from fairway.kube.fence import Lost, Unconfirmed
 
 pytestmark = pytest.mark.looptime
+
+ReadBack = Callable[[WorkloadKey], Awaitable[tuple[HostKey, ...] | None]]
 
 
 @dataclass
@@ -59,13 +62,28 @@ class Approval:
 
 @asynccontextmanager
 async def running(
-    hub: Hub, *permits: Approval, refuse: Refuse | None = None, leadership: Leadership = ALONE
+    hub: Hub,
+    *permits: Approval,
+    refuse: Refuse | None = None,
+    relief: Relief | None = None,
+    leadership: Leadership = ALONE,
+    read_back: ReadBack | None = None,
+    on_nominated: Callable[[Nominate], None] = lambda _: None,
 ) -> AsyncIterator[SchedulingLoop]:
     fleet = fleet_of("a", "b")
     filters = () if refuse is None else (refuse,)
-    profile = assemble(name="default", filters=filters, permits=permits, binds=(hub,))
+    post_filters = () if relief is None else (relief,)
+    profile = assemble(
+        name="default", filters=filters, post_filters=post_filters, permits=permits, binds=(hub,)
+    )
     scheduler = Scheduler(profiles=[profile], profile_name=lambda _: "default", host_key=host_key)
-    loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())
+    loop = SchedulingLoop(
+        scheduler,
+        snapshot=fleet.snapshot,
+        read_back=read_back or hub.read,
+        on_nominated=on_nominated,
+        clock=LoopClock(),
+    )
     task = asyncio.create_task(loop.run(leadership))
     yield loop
     task.cancel()
@@ -179,3 +197,61 @@ async def test_unconfirmed_term_is_retried_without_reading_back() -> None:
         term.error = None
         await asyncio.sleep(5)
         assert (hub.attempts, hub.reads, len(hub.bound)) == (1, 0, 1)
+
+
+async def test_steps_of_different_profiles_are_told_apart_although_their_tokens_are_equal() -> None:
+    class Slow(Hub):
+        async def pre_bind(self, _context: CommitContext, /) -> Status:
+            await asyncio.sleep(10)
+            return OK
+
+    hub, fleet = Slow(), fleet_of("a")
+    profiles = [assemble(name=name, pre_binds=(hub,), binds=(hub,)) for name in ("one", "two")]
+    scheduler = Scheduler(profiles=profiles, profile_name=lambda each: str(each.spec), host_key=host_key)
+    loop = SchedulingLoop(scheduler, snapshot=fleet.snapshot, read_back=hub.read, clock=LoopClock())
+    task = asyncio.create_task(loop.run(ALONE))
+    loop.put(workload("first", profile="one"))
+    loop.put(workload("second", profile="two"))
+    await asyncio.sleep(1)
+    loop.delete(WorkloadKey("ns", "first", "uid-first"))
+    await asyncio.sleep(10)
+    assert [key.name for key in hub.bound] == ["second"]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_workload_of_an_earlier_leader_is_bound_once_its_lost_request_cannot_take_effect() -> None:
+    hub = Hub()
+    async with running(hub) as loop:
+        loop.adopt(workload("w"), (HostKey("a", ""),))
+        await asyncio.sleep(59)
+        assert (hub.attempts, hub.reads) == (0, 1)
+        await asyncio.sleep(5)
+        assert (hub.attempts, hub.reads, len(hub.bound)) == (1, 2, 1)
+
+
+async def test_read_back_that_raises_is_retried_and_ends_no_loop() -> None:
+    hub = Hub()
+    hub.fault = lambda _context: (_ for _ in ()).throw(TimeoutError())
+
+    async def broken(_key: WorkloadKey) -> tuple[HostKey, ...] | None:
+        hub.reads += 1
+        raise ValueError("odd")
+
+    async with running(hub, read_back=broken) as loop:
+        loop.put(workload("w"))
+        await asyncio.sleep(30)
+        assert hub.reads > 2
+        hub.fault = lambda _context: None
+        loop.put(workload("other"))
+        await asyncio.sleep(1)
+        assert [key.name for key in hub.bound] == ["other"]
+
+
+async def test_nomination_is_handed_to_the_caller() -> None:
+    found: list[Nominate] = []
+    relief = Relief("evict ns/x")
+    async with running(Hub(), refuse=Refuse(["a", "b"]), relief=relief, on_nominated=found.append) as loop:
+        loop.put(workload("w"))
+        await loop.quiet()
+    assert [(each.key.name, each.hosts[0].name, each.plan) for each in found] == [("w", "b", "evict ns/x")]

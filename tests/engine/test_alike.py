@@ -9,7 +9,7 @@ from hypothesis import given
 from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
 from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
-from fairway.engine.points import Context, CycleWorkload, Reads, Timeless, Weighted
+from fairway.engine.points import Context, CycleWorkload, Reads, Scores, Timeless, Weighted
 from fairway.engine.profile import Profile, assemble
 from fairway.engine.status import OK, SKIPPED, Code, Status
 from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey
@@ -118,6 +118,18 @@ def test_workloads_that_differ_where_a_plugin_looks_share_nothing() -> None:
         ["n3"],
         ["n1"],
     ]
+
+
+def test_profile_with_a_choose_plugin_always_runs_full_cycles() -> None:
+    class Own:
+        name = "Own"
+
+        def choose(self, context: Context, rows: Rows, _totals: Scores, /) -> Rows | None:
+            return rows[-1:] if context.workload.name == "c" else None
+
+    scene = Scene()
+    profile = assemble(name="q", filters=[ResourcesFit(ledger=scene.ledger)], choosers=[Own()])
+    assert [scene.place(asking(name, cpu=1), profile) for name in "abc"] == [["n0"], ["n0"], ["n4"]]
 
 
 hosts = st.sampled_from(HOSTS)

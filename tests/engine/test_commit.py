@@ -30,6 +30,7 @@ from fairway.engine.commit.instructions import (
     RunPostBind,
     RunPreBind,
 )
+from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext, Reads
 from fairway.engine.profile import assemble
 from fairway.engine.queue import SchedulingQueue, State
@@ -345,6 +346,28 @@ def test_rejection_from_pre_bind_or_bind_is_an_error_that_blames_no_plugin(code:
     token = token_of(commits.start(context(), now=0))
     out = commits.finished(KEY, token, Status(code, ("no",)), now=1)
     assert (error_of(out), log) == ("Binder: no", ["+R", "-R"])
+
+
+def test_failure_in_the_binding_cycle_unreserves_all_forgets_and_wakes_others_before_the_retry() -> None:
+    log: list[str] = []
+    commits = machine(Books("A", log), Books("B", log), pre=(BINDER,))
+    token = token_of(commits.start(context(), now=0))
+    out = commits.failed(KEY, token, RuntimeError("volume"))
+    assert (log, commits.assumed(KEY)) == (["+A", "+B", "-B", "-A"], False)
+    assert kinds(out) == [Cancel, Broadcast, Fail]
+    assert (out[1], out[2]) == (
+        Broadcast(given_back(excluded=None)),
+        Fail(KEY, "Binder: raised RuntimeError: volume"),
+    )
+
+
+def given_back(*, excluded: WorkloadKey | None) -> Event:
+    return Event(
+        label="ns/a gave back its place on n1",
+        hosts=frozenset({"n1"}),
+        columns={FREE: Direction.UP},
+        excluded=excluded,
+    )
 
 
 def test_first_bind_plugin_that_does_not_skip_decides() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 
@@ -6,8 +8,9 @@ from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import Amounts, Context, Extent, Raw, Scores, Weighted
 from fairway.engine.profile import Profile, assemble
+from fairway.engine.queue import rejections_of
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, warning
-from fairway.fleet.bitmap import Rows
+from fairway.fleet.bitmap import Bits, Rows
 
 NAMES = ("a", "b", "c", "d")
 
@@ -57,6 +60,57 @@ def test_pre_filters_restrict_considered_hosts(admits: tuple[Admit, ...], expect
     outcome = run(assemble(name="toy", pre_filters=admits, filters=(refuse,)))
     assert outcome.names(outcome.details.eligible) == outcome.selected == expected
     assert set(refuse.asked) == set(expected)
+
+
+@dataclass
+class Asked(Admit):
+    """Records its calls."""
+
+    log: list[str] = field(default_factory=list)
+
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        self.log.append(self.name)
+        return super().pre_filter(context)
+
+
+@pytest.mark.parametrize(
+    ("code", "called"), [(Code.UNSCHEDULABLE, ["A", "B"]), (Code.UNRESOLVABLE, ["A"]), (Code.ERROR, ["A"])]
+)
+def test_pre_filters_run_on_after_unschedulable_only(code: Code, called: list[str]) -> None:
+    log: list[str] = []
+    status = Status(code, ("no",), plugin="A")
+    admits = (Asked(None, status, "A", log=log), Asked(None, name="B", log=log))
+    refuse = Refuse()
+    profile = assemble(name="toy", pre_filters=admits, filters=(refuse,))
+    outcome = cycle.run(fleet_of(*NAMES).snapshot(), Work(1), profile, now=0)
+    assert (outcome.status, log, refuse.asked, outcome.selected) == (status, called, [], [])
+
+
+def test_empty_intersection_of_pre_filters_is_unresolvable_and_blames_each_of_them() -> None:
+    class AdmitSet:
+        """Without a reason for each row."""
+
+        def __init__(self, name: str, *names: str) -> None:
+            self.name, self._admit = name, Admit(names)
+
+        def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+            return self._admit.pre_filter(context)
+
+    refuse = Refuse()
+    admits = (AdmitSet("Zone", "a", "b"), AdmitSet("Volume", "c"))
+    outcome = run(assemble(name="toy", pre_filters=admits, filters=(refuse,)), wanted=1)
+    found = [cycle.rejection(outcome.context, outcome.plugins, row) for row in range(len(NAMES))]
+    assert [None if each is None else (each.code, each.plugin) for each in found] == [
+        (Code.UNRESOLVABLE, plugin) for plugin in ("Volume", "Volume", "Zone", "Zone")
+    ]
+    assert [each.plugin for each in rejections_of(outcome)] == ["Zone", "Volume"]
+    assert refuse.asked == []
+
+
+def test_single_feasible_host_is_scored_because_its_explanation_shows_the_total() -> None:
+    prepared = Prepared({"b": 7})
+    outcome = run(assemble(name="toy", filters=(Refuse(["a", "c", "d"]),), scores=(Weighted(prepared, 2),)))
+    assert (outcome.selected, outcome.totals_by_name()) == (["b"], {"b": 14})
 
 
 def test_filters_run_in_order_on_remaining_hosts() -> None:

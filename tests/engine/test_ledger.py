@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from fairway.engine.dependencies import Event
 from fairway.engine.ledger import (
     Earmark,
     Entry,
@@ -17,6 +18,8 @@ from fairway.engine.ledger import (
     Transaction,
 )
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.fleet.direction import Direction
+from fairway.fleet.resources import earmarked, grantable
 
 N1, N2 = HostKey("n1", "u1"), HostKey("n2", "u2")
 A, B, C, D, E, X = (WorkloadKey("ns", name, name) for name in "abcdex")
@@ -347,3 +350,25 @@ def test_compacted_journal_restores_the_same_promises() -> None:
         tx.reserve(N2, C, cu(1), recorded=Recorded.JOURNAL)
     assert {each.subject for each in ledger.journal()} == {"m1", C}
     assert {each.subject for each in tx.journal()} == {C}
+
+
+def test_event_of_a_transaction_has_what_became_more_or_less_grantable() -> None:
+    ledger = seed()
+    with ledger.transaction(epoch=0) as tx:
+        tx.release(N1, B)
+    assert tx.event("b left", excluded=B) == Event(
+        label="b left", hosts=frozenset({"n1"}), columns={grantable("cu"): Direction.UP}, excluded=B
+    )
+    with ledger.transaction(epoch=0) as tx:
+        tx.earmark(N1, Earmark(id="e", beneficiary=D, amounts=cu(2)))
+    event = tx.event("kept")
+    assert event is not None
+    assert event.columns == {grantable("cu"): Direction.DOWN, earmarked("cu"): Direction.UP}
+    with ledger.transaction(epoch=0) as tx:
+        tx.confirm(N1, A, cu(4))
+    assert tx.event("a observed") is None
+    with ledger.transaction(epoch=0) as tx:
+        tx.remove_host(N1)
+    event = tx.event("n1 removed")
+    assert event is not None
+    assert event.columns == {grantable("cu"): Direction.DOWN, earmarked("cu"): Direction.DOWN}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from engine.toys import Admit, Refuse, Work, fleet_of
 from fairway.api.placement import PlacementSpec
 from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
@@ -63,12 +64,37 @@ def test_post_filter_gets_status_of_every_host() -> None:
 
 @pytest.mark.parametrize(
     ("code", "goes_on"),
-    [(Code.UNSCHEDULABLE, True), (Code.SKIP, True), (Code.SUCCESS, False), (Code.UNRESOLVABLE, False)],
+    [
+        (Code.UNSCHEDULABLE, True),
+        (Code.SKIP, True),
+        (Code.SUCCESS, False),
+        (Code.UNRESOLVABLE, False),
+        (Code.ERROR, False),
+    ],
 )
-def test_post_filters_are_called_until_one_succeeds(code: Code, goes_on: bool) -> None:
+def test_post_filters_stop_at_success_unresolvable_and_error_and_go_on_after_unschedulable(
+    code: Code, goes_on: bool
+) -> None:
     first, second = Relief("first", Status(code)), Relief("second", OK)
-    outcome_of("c", first, second)
+    assert outcome_of("c", first, second).selected == [], (
+        "whatever they return, the cycle ends without a host"
+    )
     assert bool(second.asked) == goes_on
+
+
+@pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNRESOLVABLE])
+def test_post_filter_runs_after_a_rejection_by_pre_filter_or_if_every_host_is_unresolvable(
+    code: Code,
+) -> None:
+    rejection = Status(code, ("no",), plugin="P")
+    for plugins in (
+        {"pre_filters": (Admit(None, rejection, "P"),)},
+        {"filters": (Refuse(say=lambda _: rejection),)},
+    ):
+        relief = Relief("r", OK)
+        profile = assemble(name="test", post_filters=(relief,), **plugins)
+        outcome = cycle.run(fleet_of("a", "b").snapshot(), Work(1), profile, now=0)
+        assert (len(relief.asked), outcome.relief, outcome.selected) == (1, OK, [])
 
 
 def test_post_filter_error_ends_the_cycle() -> None:

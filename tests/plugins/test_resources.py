@@ -9,12 +9,13 @@ from hypothesis import given
 
 from fairway.engine import cycle
 from fairway.engine.dependencies import Dependencies, event_of
-from fairway.engine.ledger import Earmark, Ledger, LedgerColumns
-from fairway.engine.points import Context, Weighted
+from fairway.engine.ledger import Earmark, Ledger, LedgerColumns, LedgerError
+from fairway.engine.points import CommitContext, Context, Weighted
 from fairway.engine.profile import assemble
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet import bitmap
 from fairway.nodes import NodeFleet
+from fairway.plugins.reserve_capacity import ReserveCapacity
 from fairway.plugins.resources import BalancedAllocation, LeastAllocated, ResourcesFit
 from nodes.builders import node, pod
 
@@ -108,6 +109,65 @@ def test_own_earmark_makes_room_that_others_do_not_have() -> None:
         context = context_of(fleet, asking)
         assert fit.filter(context, 0).rejects != fits
         assert bitmap.test(fit.filter_fleet(context, context.snapshot.live)[1], 0) == fits
+
+
+def test_rejection_by_the_ledger_names_holders_and_earmarks() -> None:
+    fleet, ledger, host = NodeFleet(), Ledger(), HostKey("n1", "u1")
+    fleet.load([node("n1", cpu="4")])
+    LedgerColumns(ledger, fleet)
+    big, kept = WorkloadKey("ns1", "big", "b"), WorkloadKey("ns1", "kept", "k")
+    with ledger.transaction(epoch=0) as transaction:
+        transaction.set_capacity(host, {"cpu": 4000, "memory": 2 << 40})
+        transaction.reserve(host, big, {"cpu": 2500})
+        transaction.earmark(host, Earmark(id="move-1", beneficiary=kept, amounts={"cpu": 1000}))
+    status = ResourcesFit(ledger=ledger).filter(context_of(fleet, workload(cpu=1000, memory=1 << 42)), 0)
+    with ledger.transaction(epoch=0) as transaction:
+        transaction.release(host, big)
+    assert status.reasons == (
+        "has too little cpu: 1 requested, 500m of 4 left; held by ns1/big 2500m; kept for ns1/kept 1 (move-1)",
+        "has too little memory: 4398046511104m requested, 2199023255552m of 2199023255552m left",
+    )
+
+
+ledgers = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "observe", "earmark", "capacity", "close"]),
+        st.sampled_from([ME, WorkloadKey("ns1", "other", "o")]),
+        st.fixed_dictionaries({"cpu": st.integers(0, 3), "gpu": st.integers(0, 3)}),
+    ),
+    max_size=8,
+)
+
+
+@given(changes=ledgers, demand=st.dictionaries(st.sampled_from(["cpu", "gpu", "new"]), st.integers(1, 4)))
+def test_reserve_accepts_every_host_that_the_filter_passes(
+    changes: list[tuple[str, WorkloadKey, dict[str, int]]], demand: dict[str, int]
+) -> None:
+    fleet, ledger, host = NodeFleet(), Ledger(), HostKey("n1", "u1")
+    fleet.load([node("n1")])
+    LedgerColumns(ledger, fleet)
+    for name, who, amounts in [("capacity", ME, {"cpu": 4, "gpu": 4}), *changes]:
+        try:
+            with ledger.transaction(epoch=0) as transaction:
+                match name:
+                    case "capacity":
+                        transaction.set_capacity(host, amounts)
+                    case "earmark":
+                        transaction.earmark(host, Earmark(id=who.name, beneficiary=who, amounts=amounts))
+                    case "close":
+                        transaction.close(host, who.name)
+                    case _:
+                        getattr(transaction, name)(host, who, amounts)
+        except LedgerError:
+            pass
+    passed = not ResourcesFit(ledger=ledger).filter(context_of(fleet, workload(**demand)), 0).rejects
+    commit = CommitContext(workload=workload(**demand), hosts=(host,), started=0)
+    accepted = not ReserveCapacity(ledger=ledger).reserve(commit).rejects
+    account = ledger.account(host)
+    assert account is not None
+    assert accepted or not passed
+    if not account.holding(ME):
+        assert accepted == passed, "what it has already need not be granted again"
 
 
 quantities = st.sampled_from(

@@ -70,9 +70,10 @@ class AlikeMemory:
         plugins = {id(each.plugin): each.plugin for each in calls}.values()
         found = [find_form(each, Signer) for each in plugins]
         signers = tuple(each for each in found if each is not None)
+        # Prioritize and Choose plugins may treat workloads differently, and have no signature.
+        by_rank = profile.prioritizer is None and all(each.by_rank for each in profile.choosers)
         # The profile is kept, so that its id is not used again.
-        alike = profile.prioritizer is None and len(signers) == len(found)
-        entry = (profile, signers if alike else None)
+        entry = (profile, signers if by_rank and len(signers) == len(found) else None)
         self._signers[id(profile)] = entry
         return entry
 

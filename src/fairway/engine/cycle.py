@@ -4,6 +4,7 @@ A cycle is a pure function of (snapshot, workload, profile, now). It does no I/O
 so a what-if is the same call.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,16 @@ from fairway.fleet.instant import Micros
 from fairway.fleet.snapshot import Snapshot
 
 NOT_ADMITTED = "is not among the hosts that PreFilter plugin {plugin} admits"
-WRONG_PRE_FILTER = "PreFilter plugin {plugin} returned {code}, which PreFilter does not allow: {reasons}"
+WRONG_STATUS = "{point} plugin {plugin} returned {code}, which {point} does not allow: {reasons}"
 SKIPPED_PLUGIN = "{fault}; skipped"
 FAULT_RETRY: Micros = 10_000_000
 """Time after which a cycle with a faulty plugin runs again, even if nothing changes."""
-_STOPS = (Code.PENDING, Code.WAIT)
+_NOT_ALLOWED: Mapping[str, tuple[Code, ...]] = {
+    "PreFilter": (Code.PENDING, Code.WAIT),
+    "Filter": (Code.WAIT,),
+    "PreScore": (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.WAIT),
+}
+"""Codes that make no sense at a point, and end the cycle with an error."""
 
 
 def run(
@@ -127,7 +133,7 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         return ended(plugins.refusal)
     rows = bitmap.rows_of(survivors)
     for each in profile.pre_scores:
-        status = each.pre_score(context, rows)
+        status = _allowed(each.pre_score(context, rows), "PreScore", each.name)
         if status.aborts:
             return ended(status)
     totals = np.zeros(len(rows), dtype=np.int64)
@@ -190,13 +196,8 @@ def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CycleP
     for each in profile.pre_filters:
         status, bits = each.plugin.pre_filter(context)
         if status is not OK:
+            status = _allowed(status, "PreFilter", each.plugin.name)
             if status.aborts:
-                return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
-            if status.code in _STOPS:
-                words = WRONG_PRE_FILTER.format(
-                    plugin=each.plugin.name, code=status.code.value, reasons=status.message
-                )
-                status = failed(words, plugin=each.plugin.name)
                 return status, eligible, _plugins(profile, scoring, applied, admitted, skipped)
             if status.code is Code.SKIP:
                 skipped.add(id(each.plugin))
@@ -228,6 +229,14 @@ def _plugins(
         filters = tuple(each for each in filters if id(each.plugin) not in skipped)
     scores, refusal = scoring
     return CyclePlugins(tuple(applied), tuple(admitted), filters, scores, refusal)
+
+
+def _allowed(status: Status, point: str, plugin: str) -> Status:
+    """Return the status, or an error if the point does not allow its code."""
+    if status.code not in _NOT_ALLOWED[point]:
+        return status
+    words = WRONG_STATUS.format(point=point, plugin=plugin, code=status.code.value, reasons=status.message)
+    return failed(words, plugin=plugin)
 
 
 def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits, after: Bits) -> Rows:
@@ -288,7 +297,7 @@ def filter_rows(
     final = OK
     passed: list[int] = []
     for row in bitmap.rows_of(candidates).tolist():
-        status = calls.plugin.filter(context, row)
+        status = _allowed(calls.plugin.filter(context, row), "Filter", calls.plugin.name)
         if status.aborts:
             return status, candidates
         if status.code is Code.WARNING:
@@ -302,7 +311,9 @@ def score_rows(
     context: Context, scorer: ScoreCalls, rows: Rows, *, whole_fleet: bool
 ) -> tuple[Status, Scored]:
     plugin, name = scorer.plugin, scorer.plugin.name
-    status = OK if scorer.prepare is None else scorer.prepare.pre_score(context, rows)
+    status = OK
+    if scorer.prepare is not None:
+        status = _allowed(scorer.prepare.pre_score(context, rows), "PreScore", name)
     if status.aborts or status.code is Code.SKIP:
         zeros = np.zeros(len(rows), dtype=np.int64)
         return status, Scored(name, scorer.weight, zeros, skipped=status.code is Code.SKIP)

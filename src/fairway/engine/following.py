@@ -90,7 +90,7 @@ def _details(snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile,
 def _ask(memo: Memo, context: Context, row: int) -> bool:
     """Replace the results of one row; return False if the change affects other rows."""
     status = _admission(memo.plugins, context, row)
-    if status.aborts or status.code is Code.WARNING:
+    if status.aborts or status.code in (Code.WARNING, Code.WAIT):
         return False
     for warner, warned in memo.filter_warnings:
         rejected = status.rejects and status.plugin == warner.name

@@ -357,6 +357,25 @@ def test_gated_workload_is_tested_again_only_by_events_its_gate_reads() -> None:
     assert state(queue) is State.ACTIVE
 
 
+def test_gated_workload_is_queued_when_its_last_gate_is_removed() -> None:
+    class Gates:
+        name = "SchedulingGates"
+
+        def pre_enqueue(self, workload: Workload[Any], /) -> Status:
+            return unschedulable(workload.spec, plugin=self.name) if workload.spec else OK
+
+        def gate_reads(self, workload: Workload[Any], /) -> Reads:
+            return Reads()
+
+    queue = queue_of(workload(spec="quota, image"), gates=[Gates()])
+    states = [state(queue)]
+    for now, gates in enumerate(("image", "")):
+        queue.on_event(ROOM, now=now)
+        queue.put(workload(spec=gates), now=now)
+        states.append(state(queue))
+    assert states == [State.GATED, State.GATED, State.ACTIVE]
+
+
 def test_gate_that_objected_last_is_called_first() -> None:
     asked: list[str] = []
     first, second = Gate("First", closed=False, asked=asked), Gate("Second", asked=asked)
