@@ -46,7 +46,7 @@ def server(request: pytest.FixtureRequest) -> Server:
     return made
 
 
-class Scene:
+class FollowerHarness:
     """One namespace, somebody who changes what is in it, and a follower."""
 
     def __init__(self, client: Client, party: Party, namespace: str, chance: random.Random) -> None:
@@ -118,14 +118,14 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(
+async def harness(
     server: Server,
     folder: Path,
     chance: random.Random,
     *,
     kubeconfig: Path | None = None,
     namespace: str = "",
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[FollowerHarness]:
     async with switchboard() as board, client_of(server) as client:
         if not namespace:
             namespace = await made_namespace(client)
@@ -138,7 +138,7 @@ async def scene(
             log=folder / "follower.log",
         )
         try:
-            yield Scene(client, await board.party("follower"), namespace, chance)
+            yield FollowerHarness(client, await board.party("follower"), namespace, chance)
         finally:
             child.kill()
 
@@ -153,7 +153,7 @@ async def test_crashes_are_survived(
     server: Server, tmp_path: Path, chance: random.Random, length: int
 ) -> None:
     kills = 5 if isinstance(server, EmbeddedServer) else 2
-    async with scene(server, tmp_path, chance) as at:
+    async with harness(server, tmp_path, chance) as at:
         await at.stir(20)
         await at.converged()
         for _ in range(kills * length):
@@ -174,7 +174,7 @@ async def test_a_restored_backup_is_a_new_epoch(
     embedded: EmbeddedServer, tmp_path: Path, chance: random.Random
 ) -> None:
     backup = tmp_path / "hub.backup"
-    async with scene(embedded, tmp_path, chance) as at:
+    async with harness(embedded, tmp_path, chance) as at:
         await at.stir(30)
         await at.mark()
         await at.converged()
@@ -276,7 +276,7 @@ async def test_a_token_that_runs_out_is_replaced(
         account = await account_in(client, namespace)
     file.write_text(token_of(server, account, seconds=600))
     kubeconfig = kubeconfig_with(file, server, tmp_path / "follower.kubeconfig")
-    async with scene(server, tmp_path, chance, kubeconfig=kubeconfig, namespace=namespace) as at:
+    async with harness(server, tmp_path, chance, kubeconfig=kubeconfig, namespace=namespace) as at:
         await at.stir(20)
         await at.mark()
         await at.converged()

@@ -31,7 +31,7 @@ from rigs.waiting import fresh
 
 R = TypeVar("R")
 
-MARK: Final = {"fairway.dev/stage": "here"}
+MARK: Final = {"fairway.dev/running": "here"}
 """Label of cluster-scoped objects that a test created."""
 
 
@@ -50,7 +50,7 @@ async def clear(client: Client) -> None:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningController:
     """A controller at work on a hub, and its informers."""
 
     controller: Reconciler
@@ -84,7 +84,7 @@ class Running:
 @asynccontextmanager
 async def at_work(
     hub: HubUnderTest, make: Callable[[Client], Reconciler], *, rules: Iterable[Rule]
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningController]:
     """Run one controller with exactly these rights. It stops between two keys, because the TLS shutdown of an
     interrupted request would outlive the test's event loop."""
     async with Client(hub.administrator) as administrator:
@@ -97,7 +97,7 @@ async def at_work(
             await informers.synced()
             work = asyncio.create_task(controller.run(ALONE))
             try:
-                yield Running(controller, informers)
+                yield RunningController(controller, informers)
                 async with asyncio.timeout(DEADLINE):
                     await controller.quiet()
             finally:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.stage import HUB, Stage, kubelets, servers
+from e2e.harness import HUB, LoopHarness, kubelets, servers
 from rigs.kubernetes import Tools
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
-def bare_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+def bare_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LoopHarness]:
     """API servers, on which nothing runs."""
 
     def tools() -> Tools:
@@ -18,11 +18,11 @@ def bare_stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage
         return found
 
     with servers(request.param, folder=tmp_path, tools=tools) as found:
-        yield Stage(tmp_path, found, tools() if request.param == "real" else None)
+        yield LoopHarness(tmp_path, found, tools() if request.param == "real" else None)
 
 
 @pytest.fixture
-async def stage(bare_stage: Stage) -> AsyncIterator[Stage]:
+async def harness(bare_stage: LoopHarness) -> AsyncIterator[LoopHarness]:
     """A hub with its controllers, and two clusters that have not joined it."""
     try:
         bare_stage.start(

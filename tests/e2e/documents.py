@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.stage import environment
+from e2e.harness import environment
 from rigs.processes import LEASH, POLL, Process
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""A stage whose every part is a process that can be killed, and what must be true of it once all is calm again.
+"""A harness whose every part is a process that can be killed, and what must be true of it once all is calm again.
 
 The hub and the clusters keep their objects in folders, so that they come back as they were. Agents are processes of
 `fairway join --local-agents`, as where no kubelet is.
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from controllers.hubs import HubUnderTest
-from e2e.stage import AGENT_NAMESPACE, CLUSTERS, HUB, NODE, SECONDS, Stage
+from e2e.harness import AGENT_NAMESPACE, CLUSTERS, HUB, NODE, SECONDS, LoopHarness
 from e2e.test_loop import (
     BINDING,
     BINDINGS,
@@ -74,7 +74,7 @@ QUIET_THERE = (
 """On a managed cluster."""
 
 
-class Survivors(Stage):
+class Survivors(LoopHarness):
     """Servers are processes, too, named ``server-hub`` and so on."""
 
     def __init__(self, folder: Path, ports: dict[str, Port]) -> None:
@@ -188,76 +188,76 @@ class Survivors(Stage):
 async def survivors(folder: Path) -> AsyncIterator[Survivors]:
     """A hub with its controllers and two clusters, each with a node, that have not joined it."""
     with ExitStack() as stack:
-        stage = Survivors(folder, {name: stack.enter_context(Port()) for name in (HUB, *CLUSTERS)})
+        harness = Survivors(folder, {name: stack.enter_context(Port()) for name in (HUB, *CLUSTERS)})
         try:
             for server in (HUB, *CLUSTERS):
-                stage.serve(server)
+                harness.serve(server)
             for server in (HUB, *CLUSTERS):
-                await stage.serving(server)
-            stage.control()
+                await harness.serving(server)
+            harness.control()
             for cluster in CLUSTERS:
-                await stage.create("/api/v1/nodes", NODE, server=cluster)
-            yield stage
+                await harness.create("/api/v1/nodes", NODE, server=cluster)
+            yield harness
         finally:
-            await stage.stop()
+            await harness.stop()
 
 
-async def at_home(stage: Survivors) -> None:
+async def at_home(harness: Survivors) -> None:
     """From servers to a decision."""
-    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    await harness.fairway("join", "token", "--out", "bootstrap.kubeconfig")
     for cluster in CLUSTERS:
-        stage.join(cluster)
-    await stage.fairway("addon", "install", "resource-usage", *SETTINGS)
+        harness.join(cluster)
+    await harness.fairway("addon", "install", "resource-usage", *SETTINGS)
     for cluster in CLUSTERS:
-        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
-        await stage.fairway("accept", cluster)
-    await stage.create(BINDINGS, BINDING)
-    await stage.create(PLACEMENTS, PLACEMENT)
+        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.fairway("accept", cluster)
+    await harness.create(BINDINGS, BINDING)
+    await harness.create(PLACEMENTS, PLACEMENT)
 
 
-async def calm(stage: Survivors) -> None:
+async def calm(harness: Survivors) -> None:
     """Everything is as true as it was before the first thing broke."""
     free: dict[str, int] = {}
     for cluster in CLUSTERS:
-        wanted = await stage.recounted(cluster)
+        wanted = await harness.recounted(cluster)
         free[cluster] = wanted["cpuAvailable"]
-        await stage.until(
+        await harness.until(
             f"the scores of {cluster} are {wanted}, and valid",
             partial(_scores, wanted),
             SCORE_OF.format(cluster=cluster),
         )
-        await stage.until(
+        await harness.until(
             f"the add-on of {cluster} is available",
             lambda found: has_condition(found, "Available"),
             ADD_ON_OF.format(cluster=cluster),
         )
-        await stage.until(
+        await harness.until(
             f"{cluster} is available",
             lambda found: has_condition(found, "ManagedClusterConditionAvailable"),
             CLUSTER_OF.format(cluster=cluster),
         )
     best = max(CLUSTERS, key=lambda cluster: free[cluster])
-    await stage.until(f"{best} is chosen", lambda found: chosen(found) == [best], DECISION)
+    await harness.until(f"{best} is chosen", lambda found: chosen(found) == [best], DECISION)
 
 
-async def quiet(stage: Survivors) -> None:
+async def quiet(harness: Survivors) -> None:
     """Wait until only scores and leases are written while scores are renewed."""
-    before = await stage.versions()
+    before = await harness.versions()
     for _ in range(ROUNDS):
-        await renewed(stage)
-        after = await stage.versions()
+        await renewed(harness)
+        after = await harness.versions()
         if after == before:
             return
         moved = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = after
-    raise AssertionError(f"still being written: {sorted(moved)}\n{stage.told()}")
+    raise AssertionError(f"still being written: {sorted(moved)}\n{harness.told()}")
 
 
-async def renewed(stage: Survivors) -> None:
+async def renewed(harness: Survivors) -> None:
     for cluster in CLUSTERS:
         path = SCORE_OF.format(cluster=cluster)
-        last = (await stage.found(path))["status"]["validUntil"]
-        await stage.until(f"the score of {cluster} is renewed", partial(_later, last), path)
+        last = (await harness.found(path))["status"]["validUntil"]
+        await harness.until(f"the score of {cluster} is renewed", partial(_later, last), path)
 
 
 def scores_of(score: dict[str, Any]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Whatever ends, goes back or is taken away: afterwards scores, decisions and add-ons are as true as before.
 
-One stage goes through all of it, for that costs more than what happens on it. ``FAIRWAY_CHAOS_SEED`` repeats the
+One harness goes through all of it, for that costs more than what happens on it. ``FAIRWAY_CHAOS_SEED`` repeats the
 decisions of an earlier run, though not its timing.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from e2e.stage import HUB, SECONDS, Stage
+from e2e.harness import HUB, SECONDS, LoopHarness
 from e2e.survivors import REQUESTS, SETTINGS, Survivors, at_home, calm, quiet, survivors
 from e2e.test_loop import CLUSTER_OF, DECISION, PODS, SCORE_OF, chosen, pod, scored
 from fairway.cli.join.process import FORGOTTEN
@@ -38,8 +38,8 @@ WORKS = "/apis/work.open-cluster-management.io/v1/manifestworks"
 class Traffic:
     """Creates and deletes pods while the API server responds."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, harness: LoopHarness) -> None:
+        self._stage = harness
         self.turns = 0
 
     async def _drive(self) -> None:
@@ -74,104 +74,104 @@ class Traffic:
 async def test_score_loop_recovers_after_faults(tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED) or random.randrange(10**6))
     print(f"{SEED}={seed}")
-    async with survivors(tmp_path) as stage:
-        await at_home(stage)
-        await calm(stage)
-        requests = await stage.documents([REQUESTS])
-        works = await generations(stage)
-        await kill_everything(stage, random.Random(seed))
-        await calm(stage)
+    async with survivors(tmp_path) as harness:
+        await at_home(harness)
+        await calm(harness)
+        requests = await harness.documents([REQUESTS])
+        works = await generations(harness)
+        await kill_everything(harness, random.Random(seed))
+        await calm(harness)
         # Who comes back asks for nothing it has, and is asked for nothing else.
-        assert (await stage.documents([REQUESTS])).keys() == requests.keys()
-        assert await generations(stage) == works
-        await go_back(stage)
-        await calm(stage)
-        await remove_the_add_on(stage)
-        await calm(stage)
-        await remove_the_cluster(stage)
-        await calm(stage)
-        await quiet(stage)
+        assert (await harness.documents([REQUESTS])).keys() == requests.keys()
+        assert await generations(harness) == works
+        await go_back(harness)
+        await calm(harness)
+        await remove_the_add_on(harness)
+        await calm(harness)
+        await remove_the_cluster(harness)
+        await calm(harness)
+        await quiet(harness)
 
 
-async def generations(stage: Survivors) -> dict[str, int]:
-    return {name: each["metadata"]["generation"] for name, each in (await stage.documents([WORKS])).items()}
+async def generations(harness: Survivors) -> dict[str, int]:
+    return {name: each["metadata"]["generation"] for name, each in (await harness.documents([WORKS])).items()}
 
 
-async def kill_everything(stage: Survivors, chance: random.Random) -> None:
+async def kill_everything(harness: Survivors, chance: random.Random) -> None:
     """One after the other, in any order, some before others are back."""
     dead: list[str] = []
-    async with Traffic(stage).running() as traffic:
+    async with Traffic(harness).running() as traffic:
         for victim in chance.sample(VICTIMS, len(VICTIMS)):
-            await stage.kill(victim)
+            await harness.kill(victim)
             await traffic.more(chance.randrange(1, 20))
             dead.append(victim)
             if chance.random() < 0.5:
-                await stage.revive(dead.pop(0))
+                await harness.revive(dead.pop(0))
         for each in dead:
-            await stage.revive(each)
+            await harness.revive(each)
         for server in (HUB, VICTIM):
-            await stage.serving(server)
+            await harness.serving(server)
         # It exits if the hub is unreachable at its start, so it is started again.
-        await stage.revive("controllers")
+        await harness.revive("controllers")
         await traffic.more(10)
 
 
-async def go_back(stage: Survivors) -> None:
+async def go_back(harness: Survivors) -> None:
     """The hub, to a backup that knows nothing of what came after it."""
-    data = f"--data={stage.data(HUB)}"
-    await stage.offline("hub", "backup", data, "--out=hub.backup")
-    await stage.create(PODS, pod("later", cpu="2"), server=OTHER)
-    await scored(stage, OTHER, 60)  # 6 of 10 cores are free
-    await stage.fairway("addon", "install", "resource-usage", *SETTINGS, "--set=LOG_FORMAT=text")
-    await stage.kill(f"server-{HUB}")
-    await stage.offline("hub", "restore", "hub.backup", data, "--force")
-    await stage.revive(f"server-{HUB}")
-    await stage.serving(HUB)
+    data = f"--data={harness.data(HUB)}"
+    await harness.offline("hub", "backup", data, "--out=hub.backup")
+    await harness.create(PODS, pod("later", cpu="2"), server=OTHER)
+    await scored(harness, OTHER, 60)  # 6 of 10 cores are free
+    await harness.fairway("addon", "install", "resource-usage", *SETTINGS, "--set=LOG_FORMAT=text")
+    await harness.kill(f"server-{HUB}")
+    await harness.offline("hub", "restore", "hub.backup", data, "--force")
+    await harness.revive(f"server-{HUB}")
+    await harness.serving(HUB)
 
 
-async def remove_the_add_on(stage: Survivors) -> None:
+async def remove_the_add_on(harness: Survivors) -> None:
     """While a second agent, which is not part of the add-on, also writes."""
-    await stage.agent(VICTIM)
-    await stage.said(SECOND, "resource-usage for cluster")
-    await stage.fairway("addon", "uninstall", "resource-usage")
-    await stage.create(PODS, pod("meanwhile", cpu="500m"), server=VICTIM)
-    await stage.said(SECOND, "could not publish")
-    assert not await stage.documents([SCORE.rpartition("/")[0]])
-    await stage.fairway("addon", "install", "resource-usage", *SETTINGS)
+    await harness.agent(VICTIM)
+    await harness.said(SECOND, "resource-usage for cluster")
+    await harness.fairway("addon", "uninstall", "resource-usage")
+    await harness.create(PODS, pod("meanwhile", cpu="500m"), server=VICTIM)
+    await harness.said(SECOND, "could not publish")
+    assert not await harness.documents([SCORE.rpartition("/")[0]])
+    await harness.fairway("addon", "install", "resource-usage", *SETTINGS)
 
 
-async def remove_the_cluster(stage: Survivors) -> None:
-    await stage.delete(CLUSTER_OF.format(cluster=VICTIM))
-    await stage.delete(NAMESPACE)
-    joined = stage.processes[f"join-{VICTIM}"]
+async def remove_the_cluster(harness: Survivors) -> None:
+    await harness.delete(CLUSTER_OF.format(cluster=VICTIM))
+    await harness.delete(NAMESPACE)
+    joined = harness.processes[f"join-{VICTIM}"]
     async with asyncio.timeout(SECONDS):
         while joined.alive:
             await asyncio.sleep(POLL)
     assert joined.status == 1
     assert "was removed from the hub" in joined.tail()
-    await stage.until(f"{OTHER} is chosen", lambda found: chosen(found) == [OTHER], DECISION)
-    await gone(stage, NAMESPACE)
+    await harness.until(f"{OTHER} is chosen", lambda found: chosen(found) == [OTHER], DECISION)
+    await gone(harness, NAMESPACE)
     # The second agent says what it cannot do, and no more than that.
-    second = (stage.folder / f"{SECOND}.log").read_text(encoding="utf-8")
-    assert stage.processes[SECOND].alive
+    second = (harness.folder / f"{SECOND}.log").read_text(encoding="utf-8")
+    assert harness.processes[SECOND].alive
     assert second.count("WARNING") < 10, second
-    await stage.processes[SECOND].stop(grace=0)
+    await harness.processes[SECOND].stop(grace=0)
 
-    stage.join(VICTIM)
+    harness.join(VICTIM)
     forgotten = FORGOTTEN.format(name=VICTIM)
-    log = stage.folder / f"join-{VICTIM}.log"
+    log = harness.folder / f"join-{VICTIM}.log"
     async with asyncio.timeout(SECONDS):
         while f"fairway accept {VICTIM}" not in log.read_text(encoding="utf-8").partition(forgotten)[2]:
             await asyncio.sleep(POLL)
-    await stage.fairway("accept", VICTIM)
+    await harness.fairway("accept", VICTIM)
 
 
-async def gone(stage: Survivors, path: str) -> None:
+async def gone(harness: Survivors, path: str) -> None:
     async with asyncio.timeout(SECONDS):
-        while await there(stage, path):
+        while await there(harness, path):
             await asyncio.sleep(POLL)
 
 
-async def there(stage: Survivors, path: str) -> bool:
-    listed: dict[str, Any] = await stage.documents([path.rpartition("/")[0]])
+async def there(harness: Survivors, path: str) -> bool:
+    listed: dict[str, Any] = await harness.documents([path.rpartition("/")[0]])
     return any(name.endswith(f"/{path.rpartition('/')[2]}") for name in listed)

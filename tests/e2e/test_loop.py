@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.stage import CLUSTERS, NODE, Stage
+from e2e.harness import CLUSTERS, NODE, LoopHarness
 
 CLUSTER_API = "/apis/cluster.open-cluster-management.io"
 CLUSTER_OF = f"{CLUSTER_API}/v1/managedclusters/{{cluster}}"
@@ -78,18 +78,18 @@ def chosen(decision: dict[str, Any]) -> list[str]:
     return [each["clusterName"] for each in decision.get("status", {}).get("decisions", [])]
 
 
-async def joined(stage: Stage) -> None:
+async def joined(harness: LoopHarness) -> None:
     """Both clusters are on the hub, with a node each, and the add-on has an identity there."""
-    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    await harness.fairway("join", "token", "--out", "bootstrap.kubeconfig")
     for cluster in CLUSTERS:
-        await stage.create("/api/v1/nodes", NODE, server=cluster)
-        stage.join(cluster)
+        await harness.create("/api/v1/nodes", NODE, server=cluster)
+        harness.join(cluster)
     for cluster in CLUSTERS:
-        await stage.until(f"{cluster} asks to join", lambda _: True, CLUSTER_OF.format(cluster=cluster))
-        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
-        await stage.fairway("accept", cluster)
+        await harness.until(f"{cluster} asks to join", lambda _: True, CLUSTER_OF.format(cluster=cluster))
+        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.fairway("accept", cluster)
     for cluster in CLUSTERS:
-        found = await stage.until(
+        found = await harness.until(
             f"{cluster} is available, and has told what it has",
             lambda found: (
                 has_condition(found, "ManagedClusterConditionAvailable")
@@ -101,58 +101,58 @@ async def joined(stage: Stage) -> None:
         assert found["metadata"]["labels"]["cluster.open-cluster-management.io/clusterset"] == "default"
 
 
-async def scored(stage: Stage, cluster: str, value: int) -> dict[str, Any]:
+async def scored(harness: LoopHarness, cluster: str, value: int) -> dict[str, Any]:
     """Validly."""
-    return await stage.until(
+    return await harness.until(
         f"{cluster} scores {value}",
         lambda found: cpu_of(found) == value and is_valid(found),
         SCORE_OF.format(cluster=cluster),
     )
 
 
-async def decided(stage: Stage, cluster: str) -> None:
-    await stage.until(f"{cluster} is chosen", lambda found: chosen(found) == [cluster], DECISION)
+async def decided(harness: LoopHarness, cluster: str) -> None:
+    await harness.until(f"{cluster} is chosen", lambda found: chosen(found) == [cluster], DECISION)
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
 @pytest.mark.embedded  # the walkthroughs close the same loop on real API servers
-async def test_placement_follows_free_resources(stage: Stage) -> None:
-    await joined(stage)
-    await stage.fairway("addon", "install", "resource-usage")
+async def test_placement_follows_free_resources(harness: LoopHarness) -> None:
+    await joined(harness)
+    await harness.fairway("addon", "install", "resource-usage")
     for cluster in CLUSTERS:
-        await stage.agent(cluster)
+        await harness.agent(cluster)
     for cluster in CLUSTERS:
-        score = await scored(stage, cluster, 80)  # 8 of 10 cores are free
+        score = await scored(harness, cluster, 80)  # 8 of 10 cores are free
         assert has_condition(score, "AddOnPlacementScoreUpdated")
         assert score["metadata"]["labels"]["fairway.dev/provider"] == "resource-usage"
 
-    await stage.create(BINDINGS, BINDING)
-    await stage.create(PLACEMENTS, PLACEMENT)
-    await decided(stage, "cluster1")  # equals: the first by name
+    await harness.create(BINDINGS, BINDING)
+    await harness.create(PLACEMENTS, PLACEMENT)
+    await decided(harness, "cluster1")  # equals: the first by name
 
     # Filling cluster1 moves the placement to cluster2.
-    await stage.create(PODS, pod("one", cpu="1"), pod("two", cpu="1"), server="cluster1")
-    await scored(stage, "cluster1", 60)
-    await decided(stage, "cluster2")
+    await harness.create(PODS, pod("one", cpu="1"), pod("two", cpu="1"), server="cluster1")
+    await scored(harness, "cluster1", 60)
+    await decided(harness, "cluster2")
 
     # Without its agent a score runs out, which counts 0: less than what cluster1 has.
-    lost = stage.processes["agent-cluster2"]
+    lost = harness.processes["agent-cluster2"]
     os.kill(lost.pid, signal.SIGKILL)
     path = SCORE_OF.format(cluster="cluster2")
-    await stage.until("the score of cluster2 runs out", lambda found: not is_valid(found), path)
-    await decided(stage, "cluster1")
-    assert cpu_of(await stage.found(path)) == 80  #  unchanged
-    told = await stage.fairway("get", "providers")
+    await harness.until("the score of cluster2 runs out", lambda found: not is_valid(found), path)
+    await decided(harness, "cluster1")
+    assert cpu_of(await harness.found(path)) == 80  #  unchanged
+    told = await harness.fairway("get", "providers")
     assert re.search(r"cluster2: .*expired", told), told
 
     # With a new one everything is as before.
-    await stage.agent("cluster2")
-    await decided(stage, "cluster2")
-    while "cluster2: " in await stage.fairway("get", "providers"):
+    await harness.agent("cluster2")
+    await decided(harness, "cluster2")
+    while "cluster2: " in await harness.fairway("get", "providers"):
         pass  # what a machine is too slow to renew in time is renewed a moment later
 
     # What was taken is given back.
     for name in ("one", "two"):
-        await stage.delete(f"{PODS}/{name}", server="cluster1")
-    await scored(stage, "cluster1", 80)
-    await decided(stage, "cluster1")
+        await harness.delete(f"{PODS}/{name}", server="cluster1")
+    await scored(harness, "cluster1", 80)
+    await decided(harness, "cluster1")

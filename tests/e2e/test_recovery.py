@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from e2e.stage import CLUSTERS, HUB, NODE, Stage
+from e2e.harness import CLUSTERS, HUB, NODE, LoopHarness
 from e2e.test_loop import BINDING, BINDINGS, CLUSTER_API, CLUSTER_OF, PLACEMENTS, chosen, has_condition
 
 UNHEALTHY = "fairway.dev/unhealthy"
@@ -31,46 +31,46 @@ def ready(status: str) -> dict[str, Any]:
     return {"status": {"conditions": [{**condition, "status": status}]}}
 
 
-async def install(stage: Stage) -> None:
+async def install(harness: LoopHarness) -> None:
     """Two clusters that joined the hub, and the add-on on both, started from the work that brings it."""
-    (stage.folder / "recovery.yaml").write_text(POLICY, encoding="utf-8")
-    stage.start(
+    (harness.folder / "recovery.yaml").write_text(POLICY, encoding="utf-8")
+    harness.start(
         "controllers",
-        *("run", f"--kubeconfig={stage.kubeconfig(HUB)}", "--no-leader-elect"),
-        *("--controllers=+recovery", f"--config={stage.folder / 'recovery.yaml'}"),
+        *("run", f"--kubeconfig={harness.kubeconfig(HUB)}", "--no-leader-elect"),
+        *("--controllers=+recovery", f"--config={harness.folder / 'recovery.yaml'}"),
     )
-    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    await harness.fairway("join", "token", "--out", "bootstrap.kubeconfig")
     for cluster in CLUSTERS:
-        await stage.create("/api/v1/nodes", NODE, server=cluster)
-        stage.join(cluster, "--local-agents")
+        await harness.create("/api/v1/nodes", NODE, server=cluster)
+        harness.join(cluster, "--local-agents")
     for cluster in CLUSTERS:
-        await stage.said(f"join-{cluster}", f"fairway accept {cluster}")
-        await stage.fairway("accept", cluster)
+        await harness.said(f"join-{cluster}", f"fairway accept {cluster}")
+        await harness.fairway("accept", cluster)
     settings = ("PROVIDERS=resource-usage,health", "INTERVAL=2s", "VALID_FOR=30s")
-    await stage.fairway("addon", "install", "resource-usage", *(f"--set={each}" for each in settings))
+    await harness.fairway("addon", "install", "resource-usage", *(f"--set={each}" for each in settings))
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long
-async def test_placements_leave_unhealthy_cluster_and_return_after_recovery(bare_stage: Stage) -> None:
-    stage = bare_stage
+async def test_placements_leave_unhealthy_cluster_and_return_after_recovery(bare_stage: LoopHarness) -> None:
+    harness = bare_stage
     try:
-        await install(stage)
+        await install(harness)
         for cluster in CLUSTERS:
-            await stage.until(
+            await harness.until(
                 f"the add-on of {cluster} is available",
                 lambda found: has_condition(found, "Available"),
                 ADD_ON_OF.format(cluster=cluster),
             )
-        await stage.create(BINDINGS, BINDING)
-        await stage.create(PLACEMENTS, EVERYWHERE)
-        await stage.until("both are selected", lambda found: chosen(found) == [*CLUSTERS], DECISION)
+        await harness.create(BINDINGS, BINDING)
+        await harness.create(PLACEMENTS, EVERYWHERE)
+        await harness.until("both are selected", lambda found: chosen(found) == [*CLUSTERS], DECISION)
 
-        await stage.patch("/api/v1/nodes/node1/status", ready("False"), server="cluster1")
-        await stage.until("placements leave", lambda found: chosen(found) == ["cluster2"], DECISION)
-        assert UNHEALTHY in taints(await stage.found(CLUSTER_OF.format(cluster="cluster1")))
+        await harness.patch("/api/v1/nodes/node1/status", ready("False"), server="cluster1")
+        await harness.until("placements leave", lambda found: chosen(found) == ["cluster2"], DECISION)
+        assert UNHEALTHY in taints(await harness.found(CLUSTER_OF.format(cluster="cluster1")))
 
-        await stage.patch("/api/v1/nodes/node1/status", ready("True"), server="cluster1")
-        await stage.until("placements return", lambda found: chosen(found) == [*CLUSTERS], DECISION)
-        assert UNHEALTHY not in taints(await stage.found(CLUSTER_OF.format(cluster="cluster1")))
+        await harness.patch("/api/v1/nodes/node1/status", ready("True"), server="cluster1")
+        await harness.until("placements return", lambda found: chosen(found) == [*CLUSTERS], DECISION)
+        assert UNHEALTHY not in taints(await harness.found(CLUSTER_OF.format(cluster="cluster1")))
     finally:
-        await stage.stop()
+        await harness.stop()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from e2e.stage import AGENT_NAMESPACE, HUB, NODE, SECRET, Stage, servers
+from e2e.harness import AGENT_NAMESPACE, HUB, NODE, SECRET, LoopHarness, servers
 from e2e.test_loop import CLUSTER_OF, SCORE_OF, has_condition, is_valid
 from fairway.hub import hub as embedded
 from fairway.hub.authn.authenticator import Authenticator
@@ -46,16 +46,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HubClock:
 
 
 @pytest.fixture
-def bare_stage(clock: HubClock, tmp_path: Path) -> Iterator[Stage]:
+def bare_stage(clock: HubClock, tmp_path: Path) -> Iterator[LoopHarness]:
     def tools() -> Tools:
         raise AssertionError
 
     with servers("embedded", folder=tmp_path, tools=tools) as found:
-        yield Stage(tmp_path, found, None)
+        yield LoopHarness(tmp_path, found, None)
 
 
 @pytest.fixture
-async def stage(bare_stage: Stage) -> AsyncIterator[Stage]:
+async def harness(bare_stage: LoopHarness) -> AsyncIterator[LoopHarness]:
     try:
         bare_stage.start(
             "controllers", "run", f"--kubeconfig={bare_stage.kubeconfig(HUB)}", "--no-leader-elect"
@@ -65,22 +65,22 @@ async def stage(bare_stage: Stage) -> AsyncIterator[Stage]:
         await bare_stage.stop()
 
 
-def join(stage: Stage, *more: str) -> None:
-    stage.start(
+def join(harness: LoopHarness, *more: str) -> None:
+    harness.start(
         f"join-{CLUSTER}",
-        *("join", f"--name={CLUSTER}", f"--kubeconfig={stage.kubeconfig(CLUSTER)}"),
-        f"--hub-bootstrap-kubeconfig={stage.folder / 'bootstrap.kubeconfig'}",
-        *(f"--state={stage.folder / 'state'}", f"--certificate-seconds={LIFE}", "--lease-seconds=1", *more),
+        *("join", f"--name={CLUSTER}", f"--kubeconfig={harness.kubeconfig(CLUSTER)}"),
+        f"--hub-bootstrap-kubeconfig={harness.folder / 'bootstrap.kubeconfig'}",
+        *(f"--state={harness.folder / 'state'}", f"--certificate-seconds={LIFE}", "--lease-seconds=1", *more),
     )
 
 
-async def identity(stage: Stage, *, other_than: bytes = b"") -> dict[str, bytes]:
+async def identity(harness: LoopHarness, *, other_than: bytes = b"") -> dict[str, bytes]:
     """Of the add-on's agent, as the files of a Secret."""
 
     def files(secret: dict[str, Any]) -> dict[str, bytes]:
         return {name: base64.b64decode(data) for name, data in secret.get("data", {}).items()}
 
-    found = await stage.until(
+    found = await harness.until(
         "the add-on has an identity",
         lambda secret: files(secret).get("tls.crt", b"") not in (b"", other_than),
         SECRET_OF,
@@ -89,62 +89,62 @@ async def identity(stage: Stage, *, other_than: bytes = b"") -> dict[str, bytes]
     return files(found)
 
 
-async def renewed(stage: Stage, path: str, field: str) -> None:
+async def renewed(harness: LoopHarness, path: str, field: str) -> None:
     """Renew what expires."""
 
     def moment(found: dict[str, Any]) -> str:
         return str(found.get("spec", {}).get(field) or found.get("status", {}).get(field))
 
-    last = moment(await stage.found(path))
-    await stage.until(f"{path} is renewed", lambda found: moment(found) > last, path)
+    last = moment(await harness.found(path))
+    await harness.until(f"{path} is renewed", lambda found: moment(found) > last, path)
 
 
-async def test_agent_continues_with_renewed_certificate(stage: Stage, clock: HubClock) -> None:
-    await stage.fairway("join", "token", "--out", "bootstrap.kubeconfig")
-    await stage.create("/api/v1/nodes", NODE, server=CLUSTER)
-    join(stage)
-    await stage.fairway("addon", "install", "resource-usage")
-    await stage.said(f"join-{CLUSTER}", f"fairway accept {CLUSTER}")
-    await stage.fairway("accept", CLUSTER)
-    first = await identity(stage)
+async def test_agent_continues_with_renewed_certificate(harness: LoopHarness, clock: HubClock) -> None:
+    await harness.fairway("join", "token", "--out", "bootstrap.kubeconfig")
+    await harness.create("/api/v1/nodes", NODE, server=CLUSTER)
+    join(harness)
+    await harness.fairway("addon", "install", "resource-usage")
+    await harness.said(f"join-{CLUSTER}", f"fairway accept {CLUSTER}")
+    await harness.fairway("accept", CLUSTER)
+    first = await identity(harness)
     # As a kubelet mounts it: all files are replaced at once.
-    mounted = AtomicDirectory(stage.folder / f"hub-of-{CLUSTER}")
+    mounted = AtomicDirectory(harness.folder / f"hub-of-{CLUSTER}")
     mounted.write(first)
-    await stage.agent(CLUSTER)
+    await harness.agent(CLUSTER)
     score = SCORE_OF.format(cluster=CLUSTER)
-    await stage.until("there is a score", is_valid, score)
-    own = (stage.folder / "state" / "hub" / "tls.crt").read_bytes()
+    await harness.until("there is a score", is_valid, score)
+    own = (harness.folder / "state" / "hub" / "tls.crt").read_bytes()
 
     # Five minutes of fifteen were over at the beginning: at a threshold of four fifths it is due.
     clock.ahead = timedelta(seconds=LIFE / 2 - 20)
-    await stage.processes[f"join-{CLUSTER}"].stop(grace=0)
-    join(stage, "--renew-left=80")
-    second = await identity(stage, other_than=first["tls.crt"])
+    await harness.processes[f"join-{CLUSTER}"].stop(grace=0)
+    join(harness, "--renew-left=80")
+    second = await identity(harness, other_than=first["tls.crt"])
     assert second["tls.key"] != first["tls.key"]
     assert second["kubeconfig"] == first["kubeconfig"]
     mounted.write(second)
-    await stage.until(
+    await harness.until(
         "the certificate of the cluster is renewed",
         lambda found: has_condition(found, "ClusterCertificateRotated"),
         CLUSTER_OF.format(cluster=CLUSTER),
     )
-    assert (stage.folder / "state" / "hub" / "tls.crt").read_bytes() != own
+    assert (harness.folder / "state" / "hub" / "tls.crt").read_bytes() != own
 
     # Those of before do not count any more.
     clock.ahead = timedelta(seconds=LIFE + 60)
     ends = x509.load_pem_x509_certificate(second["tls.crt"]).not_valid_after_utc
     assert ends > clock()
-    await refused(stage, first)
-    await renewed(stage, score, "validUntil")
-    await stage.until("the score is valid", is_valid, score)
-    await renewed(stage, LEASE_OF, "renewTime")
-    agent = (stage.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
+    await refused(harness, first)
+    await renewed(harness, score, "validUntil")
+    await harness.until("the score is valid", is_valid, score)
+    await renewed(harness, LEASE_OF, "renewTime")
+    agent = (harness.folder / f"agent-{CLUSTER}.log").read_text(encoding="utf-8")
     assert "WARNING" not in agent, agent
     assert agent.count("resource-usage for cluster") == 1, agent  #  it was not restarted
 
 
-async def refused(stage: Stage, files: dict[str, bytes]) -> None:
-    old = stage.folder / "old"
+async def refused(harness: LoopHarness, files: dict[str, bytes]) -> None:
+    old = harness.folder / "old"
     old.mkdir()
     for name, data in files.items():
         (old / name).write_bytes(data)

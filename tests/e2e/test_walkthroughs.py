@@ -9,7 +9,7 @@ import pytest
 
 from controllers.hubs import hub_of
 from e2e.documents import ROOT, Step, Terminal, normal, steps
-from e2e.stage import CLUSTERS, HUB
+from e2e.harness import CLUSTERS, HUB
 from rigs.kubernetes import CONTROLLERS, KUBECTL, Tools, background, real_hub
 from rigs.processes import POLL
 

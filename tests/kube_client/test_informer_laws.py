@@ -26,7 +26,7 @@ CODES = (401, 410, 429, 500, 503, 504)
 
 
 @dataclass
-class World:
+class InformerHarness:
     hub: FakeServer
     informer: Informer[ManagedCluster]
     mirror: Mirror[ManagedCluster] = field(default_factory=Mirror)
@@ -48,40 +48,40 @@ class World:
                 await asyncio.sleep(0)
 
 
-Step = Callable[[World], Awaitable[None]]
+Step = Callable[[InformerHarness], Awaitable[None]]
 
 
-def step(act: Callable[[World], object], name: str) -> Step:
-    async def run(world: World) -> None:
-        act(world)
+def step(act: Callable[[InformerHarness], object], name: str) -> Step:
+    async def run(harness: InformerHarness) -> None:
+        act(harness)
 
     run.__qualname__ = name
     return run
 
 
 def put(name: str, value: int) -> Step:
-    return step(lambda world: world.hub.put(name, value=str(value)), f"put({name}, {value})")
+    return step(lambda harness: harness.hub.put(name, value=str(value)), f"put({name}, {value})")
 
 
 def delete(name: str) -> Step:
-    return step(lambda world: world.hub.delete(name), f"delete({name})")
+    return step(lambda harness: harness.hub.delete(name), f"delete({name})")
 
 
 def cut_in_an_event(name: str, keep: int) -> Step:
     """The change happens; the watch breaks somewhere in the line that tells of it."""
 
-    def act(world: World) -> None:
-        entry = world.hub.put_silently(name, {"value": "cut"})
-        world.hub.cut(after=entry.line[: min(keep, len(entry.line) - 1)])
+    def act(harness: InformerHarness) -> None:
+        entry = harness.hub.put_silently(name, {"value": "cut"})
+        harness.hub.cut(after=entry.line[: min(keep, len(entry.line) - 1)])
 
     return step(act, f"cut_in_an_event({name}, {keep})")
 
 
 def answer(kind: Literal["list", "watch", "newest"], code: int, times: int) -> Step:
-    def act(world: World) -> None:
+    def act(harness: InformerHarness) -> None:
         for _ in range(times):
             headers = {"Retry-After": "0"} if code == 429 else {}
-            world.hub.fault(kind, code=code, headers=headers, reason="Expired" if code == 410 else "")
+            harness.hub.fault(kind, code=code, headers=headers, reason="Expired" if code == 410 else "")
 
     return step(act, f"answer({kind}, {code}, {times})")
 
@@ -89,21 +89,21 @@ def answer(kind: Literal["list", "watch", "newest"], code: int, times: int) -> S
 def replay(ago: int) -> Step:
     """An event that was sent already, as no hub should send it."""
 
-    def act(world: World) -> None:
-        log = world.hub.objects.log
+    def act(harness: InformerHarness) -> None:
+        log = harness.hub.objects.log
         if log:
-            world.hub.send(log[max(0, len(log) - 1 - ago)].line)
+            harness.hub.send(log[max(0, len(log) - 1 - ago)].line)
 
     return step(act, f"replay({ago})")
 
 
 def rewind(back: int) -> Step:
-    async def run(world: World) -> None:
-        history = world.hub.objects
-        await world.hub.restart(rewind_to=max(1, history.revision - back))
+    async def run(harness: InformerHarness) -> None:
+        history = harness.hub.objects
+        await harness.hub.restart(rewind_to=max(1, history.revision - back))
         # A history that grows past what was seen before anybody looks cannot be told from one that just grew. What
         # was seen is more than the informer has now: some may be on its way from before.
-        await world.followed()
+        await harness.followed()
 
     run.__qualname__ = f"rewind({back})"
     return run
@@ -112,25 +112,25 @@ def rewind(back: int) -> Step:
 def rewind_unnoticed(back: int) -> Step:
     """No connection breaks: a running hub got its state exchanged from below. Its next bookmark gives it away."""
 
-    async def run(world: World) -> None:
-        await world.followed()  # a list of before that is on its way would give nothing away
-        world.hub.objects.rewind(max(1, world.hub.objects.revision - back))
-        world.hub.bookmark()
-        await world.caught_up()
+    async def run(harness: InformerHarness) -> None:
+        await harness.followed()  # a list of before that is on its way would give nothing away
+        harness.hub.objects.rewind(max(1, harness.hub.objects.revision - back))
+        harness.hub.bookmark()
+        await harness.caught_up()
 
     run.__qualname__ = f"rewind_unnoticed({back})"
     return run
 
 
-async def restart(world: World) -> None:
-    await world.hub.restart()
+async def restart(harness: InformerHarness) -> None:
+    await harness.hub.restart()
 
 
-async def settle(world: World) -> None:
-    await world.settle()
+async def settle(harness: InformerHarness) -> None:
+    await harness.settle()
 
 
-async def breathe(world: World) -> None:
+async def breathe(harness: InformerHarness) -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -140,17 +140,17 @@ simple = st.sampled_from(
         settle,
         breathe,
         restart,
-        step(lambda world: world.hub.bookmark(), "bookmark"),
-        step(lambda world: world.hub.bookmark(1), "bookmark from long ago"),
-        step(lambda world: world.hub.cut(), "cut"),
-        step(lambda world: world.hub.end(), "end"),
-        step(lambda world: world.hub.objects.compact(), "compact"),
-        step(lambda world: world.hub.error(410, "Expired"), "error 410"),
-        step(lambda world: world.hub.error(500, "InternalError"), "error 500"),
-        step(lambda world: world.hub.fault("list", keep=40), "truncated list"),
-        step(lambda world: world.hub.fault("list", "watch", dropped=True), "dropped"),
-        step(lambda world: world.hub.send(b'{"type":"ADDED","object":{"metadata":[]}}\n'), "unreadable"),
-        step(lambda world: world.hub.send(b"no json\n"), "no JSON"),
+        step(lambda harness: harness.hub.bookmark(), "bookmark"),
+        step(lambda harness: harness.hub.bookmark(1), "bookmark from long ago"),
+        step(lambda harness: harness.hub.cut(), "cut"),
+        step(lambda harness: harness.hub.end(), "end"),
+        step(lambda harness: harness.hub.objects.compact(), "compact"),
+        step(lambda harness: harness.hub.error(410, "Expired"), "error 410"),
+        step(lambda harness: harness.hub.error(500, "InternalError"), "error 500"),
+        step(lambda harness: harness.hub.fault("list", keep=40), "truncated list"),
+        step(lambda harness: harness.hub.fault("list", "watch", dropped=True), "dropped"),
+        step(lambda harness: harness.hub.send(b'{"type":"ADDED","object":{"metadata":[]}}\n'), "unreadable"),
+        step(lambda harness: harness.hub.send(b"no json\n"), "no JSON"),
     ]
 )
 writes = st.one_of(st.builds(put, NAMES, st.integers(0, 9)), st.builds(delete, NAMES))
@@ -172,16 +172,16 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
         retry = Retry(backoff=QUICK, longest=0.01)
         async with Client(Connection(server=hub.url), retry=retry) as client:
             informer = Informer(client, MANAGED_CLUSTERS, page=page, patience=0.02, backoff=QUICK)
-            world = World(hub, informer)
-            informer.subscribe(world.mirror)
+            harness = InformerHarness(hub, informer)
+            informer.subscribe(harness.mirror)
             async with informer:
                 for each in steps:
-                    await each(world)
+                    await each(harness)
                 hub.faults.clear()
                 hub.put("last")
-                await world.settle()
-                assert world.mirror.broken == []
-                assert informer.store == world.mirror.store
+                await harness.settle()
+                assert harness.mirror.broken == []
+                assert informer.store == harness.mirror.store
 
 
 @pytest.mark.parametrize("streaming", ["yes", "refused", "ignored"])

@@ -1,7 +1,7 @@
 """Electors in processes that are stopped and resumed, on a network that loses and delays, with clocks that disagree.
 
-Each process has an event loop of its own. The world keeps the time and everybody's timers, so stopping a process is
-what SIGSTOP is: nothing of it runs, the time goes on, and afterwards everything that fell due happens at once, late.
+Each process has its own event loop, and the simulation has the time and all timers. So it can stop a process as SIGSTOP
+does: nothing in it runs while time passes, and afterwards all due timers fire at once, late.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ Ts = TypeVarTuple("Ts")
 
 
 class ProcessLoop(asyncio.SelectorEventLoop):
-    """The event loop of a simulated process: its timers belong to the world, which can stop them all."""
+    """The event loop of a simulated process: its timers belong to the simulation, which can stop them all."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    def __init__(self, simulation: "ElectionSimulation") -> None:
+        self.simulation = simulation
         self.calls = 0
         self.frozen = False
         self.late: list[Callable[[], object]] = []
         super().__init__()
 
     def time(self) -> float:
-        return self.world.now
+        return self.simulation.now
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -61,7 +61,7 @@ class ProcessLoop(asyncio.SelectorEventLoop):
             if not handle.cancelled():
                 callback(*args)
 
-        self.world.schedule(when, lambda: self.call_soon(fire, context=context), process=self)
+        self.simulation.schedule(when, lambda: self.call_soon(fire, context=context), process=self)
         return handle
 
     def receive(self, happening: Callable[[], object]) -> None:
@@ -105,7 +105,7 @@ class Trouble:
     cut_off: float
 
 
-class World:
+class ElectionSimulation:
     def __init__(self, *, seed: int, weather: Weather) -> None:
         self.now = 0.0
         self.chance = random.Random(seed)
@@ -165,7 +165,7 @@ class World:
 
     async def send(self, process: ProcessLoop, request: Callable[[], R]) -> R:
         if self.closing:
-            raise TransportError("the world ends")
+            raise TransportError("the simulation ends")
         answer: asyncio.Future[R] = process.create_future()
         weather, chance = self.weather, self.chance
         member = next(each for each in self.members if each.loop is process)
@@ -224,14 +224,16 @@ class World:
 class Member:
     """A process: an elector, and work that writes under its guard, each write with the version it is based on."""
 
-    def __init__(self, world: World, name: str, *, skew: float, stuck: bool, rate: float) -> None:
-        self.world, self.name = world, name
-        self.loop = ProcessLoop(world)
+    def __init__(
+        self, simulation: ElectionSimulation, name: str, *, skew: float, stuck: bool, rate: float
+    ) -> None:
+        self.simulation, self.name = simulation, name
+        self.loop = ProcessLoop(simulation)
         self.clock = ReplicaClock(
-            lambda: world.now, skew=timedelta(seconds=skew), stuck=stuck, since=abs(skew), rate=rate
+            lambda: simulation.now, skew=timedelta(seconds=skew), stuck=stuck, since=abs(skew), rate=rate
         )
         self.elector = Elector(
-            self, identity=name, on_started=self.work, clock=self.clock, chance=world.chance.random
+            self, identity=name, on_started=self.work, clock=self.clock, chance=simulation.chance.random
         )
         self.done = 0
         self.refused = 0
@@ -240,20 +242,22 @@ class Member:
         self.cut_off_until = 0.0
         self.over: Fence | None = None
         self.task = self.loop.create_task(self.elector.run())
-        world.schedule(0.0, lambda: None, process=self.loop)
-        world.members.append(self)
+        simulation.schedule(0.0, lambda: None, process=self.loop)
+        simulation.members.append(self)
 
     async def read(self) -> Lease:
-        return await self.world.send(self.loop, self.world.hub.read)
+        return await self.simulation.send(self.loop, self.simulation.hub.read)
 
     async def create(self, spec: Mapping[str, Any]) -> Lease:
-        return await self.world.send(self.loop, lambda: self.world.hub.create(spec))
+        return await self.simulation.send(self.loop, lambda: self.simulation.hub.create(spec))
 
     async def patch(self, spec: Mapping[str, Any], *, resource_version: str) -> Lease:
-        return await self.world.send(self.loop, lambda: self.world.hub.patch(spec, resource_version))
+        return await self.simulation.send(
+            self.loop, lambda: self.simulation.hub.patch(spec, resource_version)
+        )
 
     def must_lead(self, fence: Fence) -> None:
-        hub = self.world.hub
+        hub = self.simulation.hub
         assert hub.holder == self.name == fence.holder
         assert hub.spec["leaseTransitions"] == fence.token
 
@@ -267,31 +271,31 @@ class Member:
             except Lost:
                 self.refused += 1
                 raise
-            await asyncio.sleep(self.world.chance.uniform(0, 3))
+            await asyncio.sleep(self.simulation.chance.uniform(0, 3))
 
     async def batch(self) -> None:
-        world = self.world
+        simulation = self.simulation
         async with self.elector.guard() as fence:
             self.must_lead(fence)
-            version = await world.send(self.loop, world.read_register)
+            version = await simulation.send(self.loop, simulation.read_register)
             fence.ensure()
             self.must_lead(fence)
-            in_time = await world.send(self.loop, lambda: world.write_register(version, fence))
+            in_time = await simulation.send(self.loop, lambda: simulation.write_register(version, fence))
         assert in_time
 
 
 @contextmanager
-def world_of(*members: dict[str, Any], seed: int, weather: Weather) -> Iterator[World]:
-    world = World(seed=seed, weather=weather)
+def simulation_of(*members: dict[str, Any], seed: int, weather: Weather) -> Iterator[ElectionSimulation]:
+    simulation = ElectionSimulation(seed=seed, weather=weather)
     logging.disable(logging.WARNING)
     try:
         for name, member in zip("abc", members, strict=False):
-            Member(world, name, **member)
-        yield world
+            Member(simulation, name, **member)
+        yield simulation
     finally:
         logging.disable(logging.NOTSET)
-        world.closing = True
-        for each in world.members:
+        simulation.closing = True
+        for each in simulation.members:
             each.loop.end()
 
 
@@ -343,68 +347,68 @@ def test_at_most_one_replica_leads_under_any_schedule(
     edits: list[float],
     seed: int,
 ) -> None:
-    with world_of(*members, seed=seed, weather=weather) as world:
-        for member, fate in zip(world.members, troubles, strict=False):
+    with simulation_of(*members, seed=seed, weather=weather) as simulation:
+        for member, fate in zip(simulation.members, troubles, strict=False):
             member.troubles = fate
         for index, at, seconds in freezes:
-            world.freeze(world.members[index % len(members)], at=at, seconds=seconds)
+            simulation.freeze(simulation.members[index % len(members)], at=at, seconds=seconds)
         for at in edits:
-            world.schedule(at, world.touch_lease)
-        world.run(until=200)
+            simulation.schedule(at, simulation.touch_lease)
+        simulation.run(until=200)
         # Writes may have gone astray on a slow network; none of them came after one of a later term.
-        assert world.written == sorted(world.written)
-        event(f"terms: {min(9, len(set(world.written)))}")
-        event(f"astray: {min(3, world.astray)}")
-        event(f"refused: {min(3, sum(member.refused for member in world.members))}")
+        assert simulation.written == sorted(simulation.written)
+        event(f"terms: {min(9, len(set(simulation.written)))}")
+        event(f"astray: {min(3, simulation.astray)}")
+        event(f"refused: {min(3, sum(member.refused for member in simulation.members))}")
         # When the weather clears, somebody leads.
-        world.weather = Weather()
-        for member in world.members:
+        simulation.weather = Weather()
+        for member in simulation.members:
             member.troubles = {}
-        world.run(until=320)
-        assert [member.elector.is_leading for member in world.members].count(True) == 1
-        assert sum(member.done for member in world.members) > 0
-        assert all(not member.task.done() for member in world.members)
+        simulation.run(until=320)
+        assert [member.elector.is_leading for member in simulation.members].count(True) == 1
+        assert sum(member.done for member in simulation.members) > 0
+        assert all(not member.task.done() for member in simulation.members)
 
 
 def test_stopped_leader_detects_its_loss_on_the_first_step() -> None:
-    with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
-        world.run(until=20)
-        first, second = world.members
+    with simulation_of(CALM, CALM, seed=1, weather=Weather()) as simulation:
+        simulation.run(until=20)
+        first, second = simulation.members
         if second.elector.is_leading:
             first, second = second, first
         term = first.elector.fence
         assert term is not None
-        world.freeze(first, at=20, seconds=40)
-        world.run(until=59)
+        simulation.freeze(first, at=20, seconds=40)
+        simulation.run(until=59)
         assert second.elector.is_leading
         assert second.done > 0
         done = first.done
-        world.run(until=70)
+        simulation.run(until=70)
         assert not term.valid
         assert not first.elector.is_leading
         assert first.done == done
-        assert world.astray == 0
+        assert simulation.astray == 0
 
 
 def test_write_in_transit_is_rejected_by_its_version() -> None:
     """What a guard cannot do: the packet leaves within the term and arrives long after."""
-    with world_of(CALM, CALM, seed=1, weather=Weather()) as world:
-        world.run(until=20)
-        first, second = world.members
+    with simulation_of(CALM, CALM, seed=1, weather=Weather()) as simulation:
+        simulation.run(until=20)
+        first, second = simulation.members
         if second.elector.is_leading:
             first, second = second, first
-        term, version = first.elector.fence, world.register
+        term, version = first.elector.fence, simulation.register
         assert term is not None
-        world.freeze(first, at=20, seconds=100)
+        simulation.freeze(first, at=20, seconds=100)
         refused: list[KubeError] = []
 
         def arrive() -> None:
             try:
-                world.write_register(version, term)
+                simulation.write_register(version, term)
             except Conflict as error:
                 refused.append(error)
 
-        world.schedule(60, arrive)
-        world.run(until=61)
+        simulation.schedule(60, arrive)
+        simulation.run(until=61)
         assert second.elector.is_leading
         assert len(refused) == 1

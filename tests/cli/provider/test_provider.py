@@ -25,7 +25,7 @@ from fairway.cli.main import run
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS, Client, NotFound
 from fairway.providers.rbac import CLUSTER_RULES
 from fairway.testing.hub import HubAddress, hub_in_thread
-from providers.sdk.world import World
+from providers.sdk.hub_fleet import HubFleet
 from rigs.cleanup import delete_all
 from rigs.processes import POLL
 from rigs.restricted import write_kubeconfig
@@ -470,7 +470,7 @@ def test_killed_provider_resumes_after_a_restart(at_hub: Path, folder: Path, tmp
     """Killed between creating the object and writing its status."""
 
     async def account(client: Client) -> Path:
-        half = World(client, suffix="half")
+        half = HubFleet(client, suffix="half")
         connection = await half.account("other", CLUSTER_RULES[:1])
         return await write_kubeconfig(connection, tmp_path / "restricted")
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work, once_allowed
+from controllers.running import MARK, RunningController, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.lease import format_micro_time
@@ -63,7 +63,7 @@ def usual(client: Client) -> AcceptanceController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -97,7 +97,9 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
 
 
 @pytest.mark.both_hubs
-async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client, stage: Running) -> None:
+async def test_accepted_cluster_gets_a_namespace_and_rights(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     await told(client, name, YES)
@@ -113,7 +115,7 @@ async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client, stag
 
 @pytest.mark.both_hubs
 async def test_agent_of_an_accepted_cluster_has_only_its_rights(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     name, neighbour = fresh("c"), fresh("c")
     for each in (name, neighbour):
@@ -153,9 +155,11 @@ async def test_agent_of_an_accepted_cluster_has_only_its_rights(
             await allowed.delete(MANAGED_CLUSTERS, name)
 
 
-async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(client: Client, stage: Running) -> None:
+async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
-    await stage.caught_up(MANAGED_CLUSTERS, await join(client, name, accepted=False))
+    await running.caught_up(MANAGED_CLUSTERS, await join(client, name, accepted=False))
     assert acceptance(await client.get(MANAGED_CLUSTERS, name)) is None
     with pytest.raises(NotFound):
         await client.get(NAMESPACES, name)
@@ -164,7 +168,7 @@ async def test_unaccepted_cluster_gets_no_namespace_and_no_rights(client: Client
 
 
 @pytest.mark.both_hubs
-async def test_denied_cluster_keeps_only_its_namespace(client: Client, stage: Running) -> None:
+async def test_denied_cluster_keeps_only_its_namespace(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -174,7 +178,7 @@ async def test_denied_cluster_keeps_only_its_namespace(client: Client, stage: Ru
         await gone(client, resource, each, namespace=place)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
-    await stage.settled()  # it knows by now that what it took away is gone
+    await running.settled()  # it knows by now that what it took away is gone
     await decide(client, name, accepted=True)
     await told(client, name, YES)
     for resource, each, place in objects(name):
@@ -183,7 +187,7 @@ async def test_denied_cluster_keeps_only_its_namespace(client: Client, stage: Ru
 
 @pytest.mark.parametrize("count", [1, 150])
 async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable(
-    client: Client, stage: Running, count: int
+    client: Client, running: RunningController, count: int
 ) -> None:
     name = fresh("c")
     await join(client, name)
@@ -201,10 +205,10 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     await told(client, name, NO)
     for resource, each, place in objects(name):
         await gone(client, resource, each, namespace=place)
-    await stage.settled()
+    await running.settled()
 
 
-async def test_deleted_cluster_leaves_only_its_namespace(client: Client, stage: Running) -> None:
+async def test_deleted_cluster_leaves_only_its_namespace(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -241,7 +245,9 @@ async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest
     await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
 
 
-async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Client, stage: Running) -> None:
+async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     first = await join(client, name)
     await told(client, name, YES)
@@ -262,7 +268,7 @@ async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Clie
 STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
 
 
-async def test_edited_roles_of_a_cluster_are_repaired(client: Client, stage: Running) -> None:
+async def test_edited_roles_of_a_cluster_are_repaired(client: Client, running: RunningController) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     done = await told(client, name, YES)
@@ -298,7 +304,7 @@ async def test_edited_roles_of_a_cluster_are_repaired(client: Client, stage: Run
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata, "it was accepted all along"
 
 
-async def test_binding_to_another_role_is_replaced(client: Client, stage: Running) -> None:
+async def test_binding_to_another_role_is_replaced(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -311,7 +317,7 @@ async def test_binding_to_another_role_is_replaced(client: Client, stage: Runnin
     await gone(client, ROLE_BINDINGS, full, namespace=name)
     other = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     body = {"metadata": {"name": full}, "roleRef": other, "subjects": [STRANGE]}
-    await stage.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, body, namespace=name))
+    await running.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, body, namespace=name))
     await decide(client, name, accepted=True)
     await told(client, name, YES)
     found = await client.get(ROLE_BINDINGS, full, namespace=name)
@@ -327,7 +333,9 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("role", sorted(COMMON))
-async def test_roles_shared_by_all_clusters_are_repaired(role: str, client: Client, stage: Running) -> None:
+async def test_roles_shared_by_all_clusters_are_repaired(
+    role: str, client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -356,7 +364,7 @@ async def test_acceptance_resumes_when_a_shared_role_exists(hub: HubUnderTest, c
         await client.get(CLUSTER_ROLES, role)
 
 
-async def test_edited_acceptance_condition_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_acceptance_condition_is_repaired(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -376,12 +384,12 @@ async def test_edited_acceptance_condition_is_repaired(client: Client, stage: Ru
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "open-cluster-management-hub", "work", "eu.c1"])
-async def test_invalid_cluster_name_is_refused(name: str, client: Client, stage: Running) -> None:
+async def test_invalid_cluster_name_is_refused(name: str, client: Client, running: RunningController) -> None:
     await join(client, name)
     reason = refusal(name)
     assert reason is not None
     await told(client, name, ("False", NAME_REFUSED, reason))
-    await stage.settled()
+    await running.settled()
     for resource, each, place in objects(name):
         if each not in COMMON and "." not in name:
             with pytest.raises(NotFound):
@@ -398,13 +406,13 @@ async def test_cluster_name_like_a_path_is_rejected(client: Client) -> None:
             await join(client, name)
 
 
-async def test_namespace_of_another_owner_is_not_used(client: Client, stage: Running) -> None:
+async def test_namespace_of_another_owner_is_not_used(client: Client, running: RunningController) -> None:
     name = fresh("c")
     theirs = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"team": "blue"}}})
     await join(client, name)
     message = TAKEN_MESSAGE.format(name=name, label=CLUSTER_NAME_LABEL)
     await told(client, name, ("False", NAMESPACE_TAKEN, message))
-    await stage.settled()
+    await running.settled()
     found = await client.get(NAMESPACES, name)
     assert found.metadata.labels.keys() == theirs.metadata.labels.keys()
     assert (await client.list(ROLE_BINDINGS, namespace=name)).items == ()
@@ -413,7 +421,9 @@ async def test_namespace_of_another_owner_is_not_used(client: Client, stage: Run
     await told(client, name, YES)
 
 
-async def test_acceptance_waits_for_a_terminating_namespace(client: Client, stage: Running) -> None:
+async def test_acceptance_waits_for_a_terminating_namespace(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     held = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}, "finalizers": ["fairway.dev/held"]}
     first = await client.create(NAMESPACES, {"metadata": held})
@@ -426,7 +436,7 @@ async def test_acceptance_waits_for_a_terminating_namespace(client: Client, stag
 
 
 @pytest.mark.both_hubs
-async def test_deleted_cluster_namespace_is_created_again(client: Client, stage: Running) -> None:
+async def test_deleted_cluster_namespace_is_created_again(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -436,7 +446,9 @@ async def test_deleted_cluster_namespace_is_created_again(client: Client, stage:
     await told(client, name, YES)
 
 
-async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(client: Client, stage: Running) -> None:
+async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -445,7 +457,7 @@ async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(client: Clien
     leaving = await until(
         client, MANAGED_CLUSTERS, name, lambda each: each.metadata.deletionTimestamp is not None
     )
-    await stage.caught_up(MANAGED_CLUSTERS, leaving)
+    await running.caught_up(MANAGED_CLUSTERS, leaving)
     for resource, each, place in objects(name):
         await client.get(resource, each, namespace=place)
     await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"finalizers": None}})
@@ -477,8 +489,8 @@ async def test_acceptance_of_an_accepted_cluster_writes_nothing(hub: HubUnderTes
     async with at_work(hub, usual, rules=RULES):
         done = await told(client, name, YES)
     before = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
-    async with at_work(hub, usual, rules=RULES) as stage:
-        await stage.settled()
+    async with at_work(hub, usual, rules=RULES) as running:
+        await running.settled()
     after = [await client.get(resource, each, namespace=place) for resource, each, place in objects(name)]
     assert after == before
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

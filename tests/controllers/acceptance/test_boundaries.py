@@ -8,7 +8,7 @@ import pytest
 
 from controllers.acceptance.test_csr_approval import joined, of
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work, once_allowed
+from controllers.running import MARK, RunningController, at_work, once_allowed
 from fairway.controllers.acceptance import RULES, AcceptanceController
 from fairway.controllers.addons.names import cluster_group, common_group, user
 from fairway.controllers.kinds import CLUSTER_ROLES, ROLE_BINDINGS
@@ -30,7 +30,7 @@ MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(
         hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
     ) as begun:
@@ -86,7 +86,7 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
 
 
 async def test_agent_is_limited_to_objects_of_its_cluster(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
@@ -97,7 +97,9 @@ async def test_agent_is_limited_to_objects_of_its_cluster(
                 await limited.request(method, path, body=body, content_type=kind)
 
 
-async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client, stage: Running) -> None:
+async def test_agent_cannot_impersonate(
+    hub: HubUnderTest, client: Client, running: RunningController
+) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -119,7 +121,7 @@ async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client, stage
 
 
 async def test_add_on_agent_writes_only_its_own_scores(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     own, other = await joined(client), await joined(client)
     role = next(each for each in documents(PLAN) if each["metadata"]["name"] == PLAN.role)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work, once_allowed
+from controllers.running import MARK, RunningController, at_work, once_allowed
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import find_condition
@@ -115,7 +115,7 @@ def test_malformed_csr_is_refused() -> None:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(
         hub, lambda limited: AcceptanceController(limited, meters=Meters()), rules=RULES
     ) as begun:
@@ -160,7 +160,7 @@ def of(name: str) -> Asked:
 
 
 async def test_csr_of_an_accepted_agent_is_approved(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
@@ -173,7 +173,7 @@ async def test_csr_of_an_accepted_agent_is_approved(
 
 
 async def test_request_by_another_user_is_not_approved(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     name, neighbour = await joined(client), await joined(client)
     own, other = of(name), of(neighbour)
@@ -191,54 +191,54 @@ async def test_request_by_another_user_is_not_approved(
     ]
     for asked in wrong:
         made = await ask(hub, asked)
-        await stage.caught_up(SIGNING_REQUESTS, made)
+        await running.caught_up(SIGNING_REQUESTS, made)
         found = await client.get(SIGNING_REQUESTS, made.metadata.name)
         assert found.status.conditions == ()
 
 
 async def test_csr_for_another_cluster_is_logged(
-    hub: HubUnderTest, client: Client, stage: Running, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, client: Client, running: RunningController, caplog: pytest.LogCaptureFixture
 ) -> None:
     name, neighbour = await joined(client), await joined(client)
     own, other = of(name), of(neighbour)
     made = await ask(hub, replace(own, cluster=neighbour, asked_user=other.user, asked_groups=other.groups))
-    await stage.caught_up(SIGNING_REQUESTS, made)
+    await running.caught_up(SIGNING_REQUESTS, made)
     told = SOMEBODY_ELSES % (made.metadata.name, neighbour, own.user)
     assert [each.getMessage() for each in caplog.records].count(told) == 1
 
 
 async def test_csr_of_a_deleted_cluster_is_not_judged_by_its_successor(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     """Not by the name it had: the agent of old has no right to ask before the new one is accepted."""
     name = await joined(client)
     await client.delete(MANAGED_CLUSTERS, name)
     await gone(client, CLUSTER_ROLES, f"{CLUSTER_PREFIX}{name}")
     await (
-        stage.settled()
+        running.settled()
     )  # the hub itself takes the rights away, and may be quicker than the news of the cluster
     late = await ask(hub, replace(of(name), groups=(*of(name).groups, "system:masters")))
-    await stage.caught_up(SIGNING_REQUESTS, late)
+    await running.caught_up(SIGNING_REQUESTS, late)
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": False}}
     again = await client.create(MANAGED_CLUSTERS, body)
-    await stage.caught_up(MANAGED_CLUSTERS, again)
+    await running.caught_up(MANAGED_CLUSTERS, again)
     found = await client.get(SIGNING_REQUESTS, late.metadata.name)
     assert found.status.conditions == ()
 
 
 async def test_csr_waits_until_the_cluster_is_accepted_again(
-    hub: HubUnderTest, client: Client, stage: Running
+    hub: HubUnderTest, client: Client, running: RunningController
 ) -> None:
     name = await joined(client)
     made = await ask(hub, of(name))
     await until(client, SIGNING_REQUESTS, made.metadata.name, lambda each: each.decided)
 
     denied = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
-    await stage.caught_up(MANAGED_CLUSTERS, denied)
+    await running.caught_up(MANAGED_CLUSTERS, denied)
     # The agent's own rights are gone by now; that its request does not count must not depend on that.
     who = replace(of(name), groups=(*of(name).groups, "system:masters"))
     made = await ask(hub, who)
-    await stage.caught_up(SIGNING_REQUESTS, made)
+    await running.caught_up(SIGNING_REQUESTS, made)
     assert (await client.get(SIGNING_REQUESTS, made.metadata.name)).status.conditions == ()
 
     await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})

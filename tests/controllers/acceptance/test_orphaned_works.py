@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work
+from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.api.meta import Condition, find_condition
@@ -32,7 +32,7 @@ HELD = "fairway.dev/held"
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(hub, lambda each: AcceptanceController(each, meters=Meters()), rules=RULES) as begun:
         yield begun
 
@@ -71,7 +71,9 @@ async def is_held(client: Client, name: str) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_works_of_a_removed_cluster_do_not_block_its_namespace(client: Client, stage: Running) -> None:
+async def test_works_of_a_removed_cluster_do_not_block_its_namespace(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     await join(client, name)
     await until(client, MANAGED_CLUSTERS, name, accepted)
@@ -101,7 +103,7 @@ async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, h
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
-async def test_works_are_left_to_an_agent_with_rights(client: Client, stage: Running) -> None:
+async def test_works_are_left_to_an_agent_with_rights(client: Client, running: RunningController) -> None:
     """OCM holds on to the rights until all works are gone."""
     name = fresh("c")
     await room(client, name)
@@ -112,7 +114,7 @@ async def test_works_are_left_to_an_agent_with_rights(client: Client, stage: Run
         "subjects": [],
     }
     bound = await client.create(ROLE_BINDINGS, rights, namespace=name)
-    await stage.caught_up(ROLE_BINDINGS, bound)
+    await running.caught_up(ROLE_BINDINGS, bound)
     await client.delete(NAMESPACES, name)
     ending_work = await until(
         client,
@@ -122,13 +124,15 @@ async def test_works_are_left_to_an_agent_with_rights(client: Client, stage: Run
         namespace=name,
     )
     assert ending_work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
-    await stage.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
+    await running.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
     await edit(client, ROLE_BINDINGS, bound.metadata.name, {"metadata": {"finalizers": None}}, namespace=name)
     await gone(client, NAMESPACES, name)
 
 
-async def test_work_in_a_kept_namespace_waits_for_the_cluster(client: Client, stage: Running) -> None:
+async def test_work_in_a_kept_namespace_waits_for_the_cluster(
+    client: Client, running: RunningController
+) -> None:
     name = fresh("c")
     await join(client, name)
     await until(client, MANAGED_CLUSTERS, name, accepted)
@@ -137,12 +141,12 @@ async def test_work_in_a_kept_namespace_waits_for_the_cluster(client: Client, st
     await gone(client, ROLE_BINDINGS, f"{PREFIX}{name}:{WORK}", namespace=name)
     await client.delete(MANIFEST_WORKS, "app", namespace=name)
     seen = await edit(client, NAMESPACES, name, {"metadata": {"annotations": {"fairway.dev/seen": "yes"}}})
-    await stage.caught_up(NAMESPACES, seen)
+    await running.caught_up(NAMESPACES, seen)
     assert await is_held(client, name)
     await let_go(client, name)
 
 
-async def test_works_in_a_foreign_namespace_are_kept(client: Client, stage: Running) -> None:
+async def test_works_in_a_foreign_namespace_are_kept(client: Client, running: RunningController) -> None:
     name = fresh("n")
     await room(client, name, labelled=False)
     await work(client, name)
@@ -154,7 +158,7 @@ async def test_works_in_a_foreign_namespace_are_kept(client: Client, stage: Runn
         lambda each: each.metadata.deletionTimestamp is not None,
         namespace=name,
     )
-    await stage.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
+    await running.caught_up(NAMESPACES, await client.get(NAMESPACES, name))
     assert await is_held(client, name)
     await let_go(client, name)
     await gone(client, NAMESPACES, name)

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from controllers.addons.scenery import Scene
+from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, at_work, cleared_client
+from controllers.running import RunningController, at_work, cleared_client
 from fairway.controllers.addons import RULES, AddOnController
 from fairway.kube import Client
 from fairway.observe.meters import Meters
@@ -16,16 +16,18 @@ __all__ = ["cleared_client"]
 
 
 @pytest.fixture
-async def scene(client: Client) -> AsyncIterator[Scene]:
+async def harness(client: Client) -> AsyncIterator[AddOnHarness]:
     namespace = fresh("ns")
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
-    made = Scene(client, fresh("a"), namespace)
+    made = AddOnHarness(client, fresh("a"), namespace)
     await made.role()
     yield made
     await made.clear()
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, scene: Scene, no_error_logs: None) -> AsyncIterator[Running]:
+async def running(
+    hub: HubUnderTest, harness: AddOnHarness, no_error_logs: None
+) -> AsyncIterator[RunningController]:
     async with at_work(hub, lambda client: AddOnController(client, meters=Meters()), rules=RULES) as begun:
         yield begun

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from controllers.addons.scenery import Scene
+from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, once_allowed
+from controllers.running import RunningController, once_allowed
 from fairway.api.meta import ObjectMeta
 from fairway.controllers.addons import conditions
 from fairway.controllers.addons.names import (
@@ -144,47 +144,49 @@ async def ask(client: Client, *, cluster: str, add_on: str, request: bytes) -> C
 
 
 async def test_add_on_agent_gets_its_certificate(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster, neighbour = await scene.cluster(), await scene.cluster()
+    cluster, neighbour = await harness.cluster(), await harness.cluster()
     async with klusterlet(hub, client, cluster) as agent:
         # Before the add-on is there: as soon as it is, the request is looked at again.
-        early = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
-        await stage.caught_up(SIGNING_REQUESTS, early)
-        await scene.template()
-        await scene.offer()
+        early = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
+        await running.caught_up(SIGNING_REQUESTS, early)
+        await harness.template()
+        await harness.offer()
         for each in (cluster, neighbour):
-            await scene.enable(each)
-            await scene.told(each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+            await harness.enable(each)
+            await harness.told(each, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
         decided = await until(client, SIGNING_REQUESTS, early.metadata.name, lambda each: each.decided)
         approved = decided.condition(APPROVED)
         assert approved is not None
         assert approved.reason == REASON
-        other = await ask(agent, cluster=neighbour, add_on=scene.name, request=usual(neighbour, scene.name))
+        other = await ask(
+            agent, cluster=neighbour, add_on=harness.name, request=usual(neighbour, harness.name)
+        )
         more = await ask(
             agent,
             cluster=cluster,
-            add_on=scene.name,
+            add_on=harness.name,
             request=asking("kubernetes-admin", "kubeadm:cluster-admins"),
         )
-        await stage.caught_up(SIGNING_REQUESTS, more)
+        await running.caught_up(SIGNING_REQUESTS, more)
         for request in (other, more):
             assert not (await client.get(SIGNING_REQUESTS, request.metadata.name)).decided
 
 
 async def test_add_on_csr_of_an_unaccepted_cluster_is_not_approved(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
     denied = await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
-    await stage.caught_up(MANAGED_CLUSTERS, denied)
+    await running.caught_up(MANAGED_CLUSTERS, denied)
     async with klusterlet(hub, client, cluster) as agent:
-        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
-    await stage.caught_up(SIGNING_REQUESTS, made)
+        made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
+    await running.caught_up(SIGNING_REQUESTS, made)
     assert not (await client.get(SIGNING_REQUESTS, made.metadata.name)).decided
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
     await until(

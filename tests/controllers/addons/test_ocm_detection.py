@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controllers.addons.scenery import Scene
+from controllers.addons.harness import AddOnHarness
 from controllers.clocks import NOON, Stopped
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, at_work
+from controllers.running import RunningController, at_work
 from fairway.api.lease import Lease, LeaseSpec, format_micro_time
 from fairway.controllers.addons import RULES, AddOnController, conditions, ocm_detection
 from fairway.controllers.addons.names import deploy_work
@@ -55,7 +55,7 @@ def test_addon_manager_lease_in_the_far_future_is_ignored() -> None:
 
 
 async def test_add_ons_are_left_to_a_running_addon_manager(
-    hub: HubUnderTest, client: Client, scene: Scene, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     namespace = fresh("ocm")
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
@@ -67,28 +67,28 @@ async def test_add_ons_are_left_to_a_running_addon_manager(
     def beside(client: Client) -> AddOnController:
         return AddOnController(client, meters=Meters(), clock=clock, ocm_namespace=namespace)
 
-    cluster = await scene.cluster()
-    async with at_work(hub, beside, rules=RULES) as stage:
-        await scene.template()
-        await scene.offer()
-        made = await scene.enable(cluster)
-        await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    cluster = await harness.cluster()
+    async with at_work(hub, beside, rules=RULES) as running:
+        await harness.template()
+        await harness.offer()
+        made = await harness.enable(cluster)
+        await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
         assert caplog.messages.count(ocm_detection.RUNS % ("theirs", namespace, ocm_detection.LEASE)) == 1
         with pytest.raises(NotFound):
-            await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+            await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
         # It is gone for longer than its lease lasted; the news of that is what wakes the controller here.
         clock.now = NOON + timedelta(seconds=61)
         await client.delete(LEASES, ocm_detection.LEASE, namespace=namespace)
-        await scene.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
+        await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)
     assert ocm_detection.GONE in caplog.messages
 
 
 async def test_missing_addon_manager_logs_nothing(
-    scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
+    harness: AddOnHarness, running: RunningController, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    await scene.work(cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    await harness.work(cluster)
     assert "addon-manager" not in caplog.text

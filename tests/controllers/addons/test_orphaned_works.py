@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from controllers.addons.scenery import Scene
+from controllers.addons.harness import AddOnHarness
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, at_work, limited
+from controllers.running import RunningController, at_work, limited
 from fairway.api.work import MANIFEST_WORK_FINALIZER, ManifestWork
 from fairway.controllers.addons import RULES, AddOnController
 from fairway.controllers.addons.controller import CLUSTER, GONE
@@ -28,24 +28,24 @@ from rigs.waiting import edit, gone, until
 pytestmark = pytest.mark.embedded
 
 
-async def held(client: Client, scene: Scene) -> str:
+async def held(client: Client, harness: AddOnHarness) -> str:
     """A cluster with the work of an add-on whose agent has something to remove first."""
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    work = await scene.work(cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    work = await harness.work(cluster)
     finalizers = {"metadata": {"finalizers": [MANIFEST_WORK_FINALIZER]}}
     await edit(client, MANIFEST_WORKS, work.metadata.name, finalizers, namespace=cluster)
     return cluster
 
 
-async def end_of(client: Client, scene: Scene, cluster: str) -> ManifestWork:
-    await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
+async def end_of(client: Client, harness: AddOnHarness, cluster: str) -> ManifestWork:
+    await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     return await until(
         client,
         MANIFEST_WORKS,
-        deploy_work(scene.name),
+        deploy_work(harness.name),
         lambda work: work.metadata.deletionTimestamp is not None,
         namespace=cluster,
     )
@@ -54,36 +54,36 @@ async def end_of(client: Client, scene: Scene, cluster: str) -> ManifestWork:
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("first", ["cluster", "add-on"])
 async def test_add_on_work_is_deleted_with_its_cluster(
-    client: Client, scene: Scene, stage: Running, first: str
+    client: Client, harness: AddOnHarness, running: RunningController, first: str
 ) -> None:
-    cluster = await held(client, scene)
+    cluster = await held(client, harness)
     if first == "add-on":
-        await end_of(client, scene, cluster)
+        await end_of(client, harness, cluster)
         await client.delete(MANAGED_CLUSTERS, cluster)
     else:
         await client.delete(MANAGED_CLUSTERS, cluster)
-        await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
-    await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+        await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
 async def test_add_on_work_waits_for_an_agent_with_rights(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
     """On a hub with OCM's own registration, which keeps the rights of the agent until all works are gone."""
-    cluster = await held(client, scene)
+    cluster = await held(client, harness)
     rights = {
         "metadata": {"name": klusterlet_binding(cluster)},
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "view"},
         "subjects": [],
     }
-    await stage.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, rights, namespace=cluster))
+    await running.caught_up(ROLE_BINDINGS, await client.create(ROLE_BINDINGS, rights, namespace=cluster))
     await client.delete(MANAGED_CLUSTERS, cluster)
-    ending = await end_of(client, scene, cluster)
-    await stage.caught_up(MANIFEST_WORKS, ending)
-    work = await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+    ending = await end_of(client, harness, cluster)
+    await running.caught_up(MANIFEST_WORKS, ending)
+    work = await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
     assert work.metadata.finalizers == (MANIFEST_WORK_FINALIZER,)
     await client.delete(ROLE_BINDINGS, klusterlet_binding(cluster), namespace=cluster)
-    await gone(client, MANIFEST_WORKS, deploy_work(scene.name), namespace=cluster)
+    await gone(client, MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
 async def works_of_user(client: Client, cluster: str) -> ManifestWork:
@@ -99,15 +99,19 @@ async def works_of_user(client: Client, cluster: str) -> ManifestWork:
 
 @pytest.mark.parametrize("first", ["cluster", "work"])
 async def test_waiting_work_of_a_user_is_logged_once(
-    client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture, first: str
+    client: Client,
+    harness: AddOnHarness,
+    running: RunningController,
+    caplog: pytest.LogCaptureFixture,
+    first: str,
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
-    cluster = await scene.cluster()
-    await stage.settled()
+    cluster = await harness.cluster()
+    await running.settled()
     line = WAITS % (cluster, "app", cluster)
     if first == "work":
         waits = await works_of_user(client, cluster)
-        await stage.caught_up(MANIFEST_WORKS, waits)
+        await running.caught_up(MANIFEST_WORKS, waits)
         assert line not in caplog.messages
         await client.delete(MANAGED_CLUSTERS, cluster)
     else:
@@ -117,17 +121,17 @@ async def test_waiting_work_of_a_user_is_logged_once(
     for value in ("yes", "again"):
         labels["metadata"]["labels"]["seen"] = value
         changed = await edit(client, MANIFEST_WORKS, "app", labels, namespace=cluster)
-        await stage.caught_up(MANIFEST_WORKS, changed)
+        await running.caught_up(MANIFEST_WORKS, changed)
     assert caplog.messages.count(line) == 1
     assert (await client.get(MANIFEST_WORKS, "app", namespace=cluster)).metadata.finalizers
     await edit(client, MANIFEST_WORKS, "app", {"metadata": {"finalizers": None}}, namespace=cluster)
 
 
 async def test_waiting_works_are_logged_at_start(
-    client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
+    client: Client, hub: HubUnderTest, harness: AddOnHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="fairway.controllers.addons")
-    cluster = await scene.cluster()
+    cluster = await harness.cluster()
     await client.delete(MANAGED_CLUSTERS, cluster)
     await works_of_user(client, cluster)
     async with at_work(hub, lambda each: AddOnController(each, meters=Meters()), rules=RULES) as begun:
@@ -138,13 +142,13 @@ async def test_waiting_works_are_logged_at_start(
 
 @pytest.mark.both_hubs
 async def test_add_on_deleted_before_its_watch_event_logs_nothing(
-    client: Client, hub: HubUnderTest, scene: Scene, caplog: pytest.LogCaptureFixture
+    client: Client, hub: HubUnderTest, harness: AddOnHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after a hub went back to a backup, when everything known is of a past that never was."""
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
     caplog.set_level(logging.DEBUG, logger="fairway.controllers.addons")
     async with Client(await limited(client, hub.administrator, RULES)) as known:
         controller, informers = AddOnController(known, meters=Meters()), InformerFactory(known)
@@ -152,10 +156,10 @@ async def test_add_on_deleted_before_its_watch_event_logs_nothing(
         async with informers:
             await informers.synced()
         # Nobody tells it anything any more.
-        await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
-        await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
-        await controller.reconcile((cluster, scene.name), ALONE)
-        assert GONE % (cluster, scene.name) in caplog.messages
+        await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+        await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+        await controller.reconcile((cluster, harness.name), ALONE)
+        assert GONE % (cluster, harness.name) in caplog.messages
         await client.delete(MANAGED_CLUSTERS, cluster)
         await gone(client, MANAGED_CLUSTERS, cluster)
         await controller.reconcile((CLUSTER, cluster), ALONE)
@@ -163,12 +167,12 @@ async def test_add_on_deleted_before_its_watch_event_logs_nothing(
 
 
 async def test_not_found_error_of_another_object_is_raised(
-    client: Client, hub: HubUnderTest, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    client: Client, hub: HubUnderTest, harness: AddOnHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
     async with Client(await limited(client, hub.administrator, RULES)) as known:
         controller, informers = AddOnController(known, meters=Meters()), InformerFactory(known)
         controller.watch(informers)
@@ -180,4 +184,4 @@ async def test_not_found_error_of_another_object_is_raised(
 
         monkeypatch.setattr(controller._deployer, "deploy", missing)
         with pytest.raises(NotFound, match="something else"):
-            await controller.reconcile((cluster, scene.name), ALONE)
+            await controller.reconcile((cluster, harness.name), ALONE)

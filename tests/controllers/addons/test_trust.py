@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from controllers.addons.scenery import ROLE, Scene, condition, said
+from controllers.addons.harness import ROLE, AddOnHarness, condition, said
 from controllers.addons.test_csr_approval import ask, asking, klusterlet, usual
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running
+from controllers.running import MARK, RunningController
 from fairway.api.cluster import CONDITION_ACCEPTED
 from fairway.controllers.addons import conditions, csr_approval
 from fairway.controllers.addons.configs import OTHER_ADD_ON
@@ -47,15 +47,15 @@ def grants(*roles: str) -> list[dict[str, Any]]:
     return [{"type": "KubeClient", "kubeClient": {"hubPermissions": permissions}}]
 
 
-async def registered(scene: Scene, cluster: str) -> None:
-    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
+async def registered(harness: AddOnHarness, cluster: str) -> None:
+    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.PERMISSION_APPLIED)
 
 
-async def nothing_came_of_it(client: Client, scene: Scene, namespace: str) -> None:
+async def nothing_came_of_it(client: Client, harness: AddOnHarness, namespace: str) -> None:
     with pytest.raises(NotFound):
-        await client.get(MANIFEST_WORKS, deploy_work(scene.name), namespace=namespace)
+        await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=namespace)
     with pytest.raises(NotFound):
-        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=namespace)
+        await client.get(ROLE_BINDINGS, binding(harness.name), namespace=namespace)
 
 
 async def is_undecided(client: Client, name: str) -> bool:
@@ -66,24 +66,28 @@ async def is_undecided(client: Client, name: str) -> bool:
 
 
 async def test_self_written_registration_gets_no_certificate(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest,
+    client: Client,
+    harness: AddOnHarness,
+    running: RunningController,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It may write the status of its add-ons, and could say there that one is known to the hub."""
-    cluster = await scene.cluster()
-    await scene.template(registration=[])
-    await scene.offer()
-    await scene.enable(cluster)
-    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.NO_REGISTRATION)
-    subject = {"user": user(cluster, scene.name), "groups": [common_group(scene.name)]}
+    cluster = await harness.cluster()
+    await harness.template(registration=[])
+    await harness.offer()
+    await harness.enable(cluster)
+    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "True", conditions.NO_REGISTRATION)
+    subject = {"user": user(cluster, harness.name), "groups": [common_group(harness.name)]}
     forged = {
         "status": {
             "registrations": [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": subject}]
         }
     }
-    await edit(client, MANAGED_CLUSTER_ADD_ONS, scene.name, forged, namespace=cluster, subresource="status")
+    await edit(client, MANAGED_CLUSTER_ADD_ONS, harness.name, forged, namespace=cluster, subresource="status")
     async with klusterlet(hub, client, cluster) as agent:
-        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
-    await stage.caught_up(SIGNING_REQUESTS, made)
+        made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
+    await running.caught_up(SIGNING_REQUESTS, made)
     assert await is_undecided(client, made.metadata.name)
     told = [each.getMessage() for each in caplog.records if made.metadata.name in each.getMessage()]
     assert len(told) == 1
@@ -91,15 +95,19 @@ async def test_self_written_registration_gets_no_certificate(
 
 
 async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running, caplog: pytest.LogCaptureFixture
+    hub: HubUnderTest,
+    client: Client,
+    harness: AddOnHarness,
+    running: RunningController,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cluster, neighbour = await scene.cluster(), await scene.cluster()
-    await scene.template()
-    await scene.offer()
+    cluster, neighbour = await harness.cluster(), await harness.cluster()
+    await harness.template()
+    await harness.offer()
     for each in (cluster, neighbour):
-        await scene.enable(each)
-        await registered(scene, each)
-    name = scene.name
+        await harness.enable(each)
+        await registered(harness, each)
+    name = harness.name
     own = usual(cluster, name)
     agents = f"{user(cluster, name)}x"
     requests = [
@@ -118,12 +126,12 @@ async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
             await ask(agent, cluster=labelled, add_on=add_on, request=content)
             for labelled, add_on, content in requests
         ]
-    await stage.caught_up(SIGNING_REQUESTS, made[-1])
+    await running.caught_up(SIGNING_REQUESTS, made[-1])
     # Another look at everything that waits changes nothing, and says nothing again.
     touched = await edit(
         client, MANAGED_CLUSTER_ADD_ONS, name, {"metadata": {"annotations": {"x": "y"}}}, namespace=cluster
     )
-    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, touched)
+    await running.caught_up(MANAGED_CLUSTER_ADD_ONS, touched)
     lines = [each.getMessage() for each in caplog.records]
     for request in made:
         assert await is_undecided(client, request.metadata.name)
@@ -131,13 +139,13 @@ async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
 
 
 async def test_csr_of_a_foreign_add_on_is_left_to_its_controller(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.offer(annotations={LIFECYCLE: SELF_MANAGED})
-    await scene.template()
-    add_on = await scene.enable(cluster)
-    subject = {"user": user(cluster, scene.name), "groups": [common_group(scene.name)]}
+    cluster = await harness.cluster()
+    await harness.offer(annotations={LIFECYCLE: SELF_MANAGED})
+    await harness.template()
+    add_on = await harness.enable(cluster)
+    subject = {"user": user(cluster, harness.name), "groups": [common_group(harness.name)]}
     registrations = [{"signerName": "kubernetes.io/kube-apiserver-client", "subject": subject}]
     written = await edit(
         client,
@@ -147,44 +155,44 @@ async def test_csr_of_a_foreign_add_on_is_left_to_its_controller(
         namespace=cluster,
         subresource="status",
     )
-    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, written)
+    await running.caught_up(MANAGED_CLUSTER_ADD_ONS, written)
     async with klusterlet(hub, client, cluster) as agent:
-        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
-    await stage.caught_up(SIGNING_REQUESTS, made)
+        made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
+    await running.caught_up(SIGNING_REQUESTS, made)
     assert await is_undecided(client, made.metadata.name)
 
 
 async def test_csr_of_a_deleted_add_on_is_not_approved(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    await registered(scene, cluster)
-    await client.delete(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
-    await gone(client, MANAGED_CLUSTER_ADD_ONS, scene.name, namespace=cluster)
-    await stage.settled()  # it knows of that before it is asked
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    await registered(harness, cluster)
+    await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
+    await running.settled()  # it knows of that before it is asked
     async with klusterlet(hub, client, cluster) as agent:
-        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
-    await stage.caught_up(SIGNING_REQUESTS, made)
+        made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
+    await running.caught_up(SIGNING_REQUESTS, made)
     assert await is_undecided(client, made.metadata.name)
 
 
 @pytest.mark.both_hubs
 async def test_replaced_csr_of_the_same_name_is_not_approved(
-    hub: HubUnderTest, client: Client, scene: Scene, stage: Running
+    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
     """Once it is approved, not even an administrator changes what it asks for."""
-    cluster, neighbour = await scene.cluster(), await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
+    cluster, neighbour = await harness.cluster(), await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
     async with klusterlet(hub, client, cluster) as agent:
-        made = await ask(agent, cluster=cluster, add_on=scene.name, request=usual(cluster, scene.name))
+        made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
     name = made.metadata.name
     await until(client, SIGNING_REQUESTS, name, lambda each: each.decided)
-    other = {"spec": {"request": usual(neighbour, scene.name), "username": "system:admin"}}
+    other = {"spec": {"request": usual(neighbour, harness.name), "username": "system:admin"}}
     changed = await client.patch(SIGNING_REQUESTS, name, other, kind=Patch.MERGE)
     assert changed.spec == made.spec
 
@@ -193,33 +201,35 @@ async def test_replaced_csr_of_the_same_name_is_not_approved(
 
 
 async def test_add_on_object_without_cluster_management_add_on_is_ignored(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
     """Who may write ManagedClusterAddOns there may not say what an add-on is made of."""
-    cluster = await scene.cluster()
-    await scene.template()
-    config = {"group": GROUP, "resource": "addontemplates", "name": scene.name}
-    made = await scene.enable(cluster, configs=[config])
-    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
-    await nothing_came_of_it(client, scene, cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    config = {"group": GROUP, "resource": "addontemplates", "name": harness.name}
+    made = await harness.enable(cluster, configs=[config])
+    await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    await nothing_came_of_it(client, harness, cluster)
 
 
-async def test_template_of_another_add_on_is_refused(client: Client, scene: Scene, stage: Running) -> None:
-    cluster, other = await scene.cluster(), f"{scene.name}-other"
-    await scene.template()
-    await replace(scene, name=other).template()
-    await scene.offer()
-    await scene.enable(cluster, configs=[{"group": GROUP, "resource": "addontemplates", "name": other}])
-    add_on = await scene.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
+async def test_template_of_another_add_on_is_refused(
+    client: Client, harness: AddOnHarness, running: RunningController
+) -> None:
+    cluster, other = await harness.cluster(), f"{harness.name}-other"
+    await harness.template()
+    await replace(harness, name=other).template()
+    await harness.offer()
+    await harness.enable(cluster, configs=[{"group": GROUP, "resource": "addontemplates", "name": other}])
+    add_on = await harness.told(cluster, conditions.CONFIGURED, "False", conditions.CONFIGURATION_UNSUPPORTED)
     found = said(add_on, conditions.CONFIGURED)
     assert found is not None
-    assert found[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=scene.name)
-    await nothing_came_of_it(client, scene, cluster)
+    assert found[2] == OTHER_ADD_ON.format(name=other, whose=other, add_on=harness.name)
+    await nothing_came_of_it(client, harness, cluster)
 
 
 @pytest.mark.parametrize("accepted", [None, False, True])
 async def test_add_on_in_a_namespace_without_cluster_is_ignored(
-    client: Client, scene: Scene, stage: Running, accepted: bool | None
+    client: Client, harness: AddOnHarness, running: RunningController, accepted: bool | None
 ) -> None:
     """Whether there is no cluster of its name, one that waits, or one that cannot be let in, as the hub says."""
     namespace = fresh("team")
@@ -229,114 +239,118 @@ async def test_add_on_in_a_namespace_without_cluster_is_ignored(
         await client.create(MANAGED_CLUSTERS, body)
         status = {"status": {"conditions": [condition(CONDITION_ACCEPTED, "False")]}}
         await edit(client, MANAGED_CLUSTERS, namespace, status, subresource="status")
-    await scene.template()
-    await scene.place("p", namespace)
-    await scene.offer("p")
-    made = await scene.enable(namespace)
-    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
-    await nothing_came_of_it(client, scene, namespace)
+    await harness.template()
+    await harness.place("p", namespace)
+    await harness.offer("p")
+    made = await harness.enable(namespace)
+    await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+    await nothing_came_of_it(client, harness, namespace)
 
 
 async def test_cluster_named_like_a_system_namespace_gets_no_add_on(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
     body = {"metadata": {"name": "kube-system", "labels": MARK}, "spec": {"hubAcceptsClient": True}}
     made = await client.create(MANAGED_CLUSTERS, body)
-    await scene.template()
-    await scene.place("p", "kube-system")
-    await scene.offer("p")
-    await stage.caught_up(MANAGED_CLUSTERS, made)
+    await harness.template()
+    await harness.place("p", "kube-system")
+    await harness.offer("p")
+    await running.caught_up(MANAGED_CLUSTERS, made)
     with pytest.raises(NotFound):
-        await client.get(MANAGED_CLUSTER_ADD_ONS, scene.name, namespace="kube-system")
+        await client.get(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace="kube-system")
 
 
 # Rights on the hub
 
 
 @pytest.mark.both_hubs
-async def test_only_bindable_roles_are_bound(client: Client, scene: Scene, stage: Running) -> None:
-    cluster = await scene.cluster()
-    await scene.template(role="cluster-admin")
-    await scene.offer()
-    await scene.enable(cluster)
-    await scene.told(cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED)
+async def test_only_bindable_roles_are_bound(
+    client: Client, harness: AddOnHarness, running: RunningController
+) -> None:
+    cluster = await harness.cluster()
+    await harness.template(role="cluster-admin")
+    await harness.offer()
+    await harness.enable(cluster)
+    await harness.told(cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED)
     with pytest.raises(NotFound):
-        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+        await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
 
 
 async def test_rights_removed_from_a_template_are_revoked(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster, second = await scene.cluster(), f"{binding(scene.name)}:{ROLE}-2"
+    cluster, second = await harness.cluster(), f"{binding(harness.name)}:{ROLE}-2"
     await client.create(CLUSTER_ROLES, {"metadata": {"name": f"{ROLE}-2"}, "rules": []})
     try:
-        await scene.template(registration=grants(ROLE, f"{ROLE}-2"))
-        await scene.offer()
-        await scene.enable(cluster)
+        await harness.template(registration=grants(ROLE, f"{ROLE}-2"))
+        await harness.offer()
+        await harness.enable(cluster)
         # An empty role is no more than anybody has: it may be bound without being allowed to by name.
         await until(client, ROLE_BINDINGS, second, lambda _: True, namespace=cluster)
-        await edit(client, ADD_ON_TEMPLATES, scene.name, {"spec": {"registration": grants(ROLE)}})
+        await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": grants(ROLE)}})
         await gone(client, ROLE_BINDINGS, second, namespace=cluster)
-        await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
-        await edit(client, ADD_ON_TEMPLATES, scene.name, {"spec": {"registration": []}})
-        await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+        await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
+        await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": []}})
+        await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     finally:
         await client.delete(CLUSTER_ROLES, f"{ROLE}-2")
 
 
 @pytest.mark.both_hubs
 async def test_add_on_agents_lose_rights_with_their_cluster(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster = await scene.cluster()
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    await registered(scene, cluster)
+    cluster = await harness.cluster()
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    await registered(harness, cluster)
     other = {
         "metadata": {"name": "somebodys"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
     }
     await client.create(ROLE_BINDINGS, other, namespace=cluster)
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
-    await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": True}})
-    await until(client, ROLE_BINDINGS, binding(scene.name), lambda _: True, namespace=cluster)
+    await until(client, ROLE_BINDINGS, binding(harness.name), lambda _: True, namespace=cluster)
     await client.delete(MANAGED_CLUSTERS, cluster)
-    await gone(client, ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    await gone(client, ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     await client.get(ROLE_BINDINGS, "somebodys", namespace=cluster)
 
 
 @pytest.mark.both_hubs
 async def test_foreign_binding_that_grants_more_is_replaced(
-    client: Client, scene: Scene, stage: Running
+    client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    cluster = await scene.cluster()
+    cluster = await harness.cluster()
     planted = {
-        "metadata": {"name": binding(scene.name)},
+        "metadata": {"name": binding(harness.name)},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "everybody"}],
     }
     await client.create(ROLE_BINDINGS, planted, namespace=cluster)
-    await scene.template()
-    await scene.offer()
-    await scene.enable(cluster)
-    await registered(scene, cluster)
-    found = await client.get(ROLE_BINDINGS, binding(scene.name), namespace=cluster)
+    await harness.template()
+    await harness.offer()
+    await harness.enable(cluster)
+    await registered(harness, cluster)
+    found = await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
     assert found.role_ref.name == ROLE
-    assert [each.name for each in found.subjects] == [cluster_group(cluster, scene.name)]
+    assert [each.name for each in found.subjects] == [cluster_group(cluster, harness.name)]
 
 
 # Labels
 
 
 @pytest.mark.both_hubs
-async def test_names_invalid_as_labels_set_no_label(client: Client, scene: Scene, stage: Running) -> None:
-    cluster = await scene.cluster()
-    long, dotted = f"{scene.name}-{'x' * 80}", f"{scene.name}.dotted"
+async def test_names_invalid_as_labels_set_no_label(
+    client: Client, harness: AddOnHarness, running: RunningController
+) -> None:
+    cluster = await harness.cluster()
+    long, dotted = f"{harness.name}-{'x' * 80}", f"{harness.name}.dotted"
     for name in (long, dotted):
-        made = await replace(scene, name=name).enable(cluster)
-    await stage.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
+        made = await replace(harness, name=name).enable(cluster)
+    await running.caught_up(MANAGED_CLUSTER_ADD_ONS, made)
     try:
         found = await until(
             client,

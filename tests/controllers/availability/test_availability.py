@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work
+from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster
 from fairway.api.cluster import CONDITION_ACCEPTED, CONDITION_AVAILABLE, TAINT_UNAVAILABLE, TAINT_UNREACHABLE
 from fairway.api.meta import find_condition
@@ -34,7 +34,7 @@ def usual(client: Client) -> AvailabilityController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -86,7 +86,7 @@ def silent(each: ManagedCluster) -> bool:
 
 
 @pytest.mark.both_hubs
-async def test_accepted_cluster_gets_a_lease(client: Client, stage: Running) -> None:
+async def test_accepted_cluster_gets_a_lease(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
     lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
@@ -96,7 +96,7 @@ async def test_accepted_cluster_gets_a_lease(client: Client, stage: Running) -> 
 
 @pytest.mark.both_hubs
 async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(
-    client: Client, stage: Running
+    client: Client, running: RunningController
 ) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
@@ -107,7 +107,7 @@ async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(
 
 
 @pytest.mark.both_hubs
-async def test_other_taints_stay_and_get_a_missing_time(client: Client, stage: Running) -> None:
+async def test_other_taints_stay_and_get_a_missing_time(client: Client, running: RunningController) -> None:
     name = fresh("c")
     mine = [
         {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
@@ -135,7 +135,7 @@ async def test_other_taints_stay_and_get_a_missing_time(client: Client, stage: R
     assert after.spec.taints == found.spec.taints[:3]
 
 
-async def test_removed_unreachable_taint_is_added_again(client: Client, stage: Running) -> None:
+async def test_removed_unreachable_taint_is_added_again(client: Client, running: RunningController) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
@@ -147,8 +147,8 @@ async def test_removed_unreachable_taint_is_added_again(client: Client, stage: R
 async def test_availability_without_changes_writes_nothing(hub: HubUnderTest, client: Client) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
-    async with at_work(hub, usual, rules=RULES) as stage:
+    async with at_work(hub, usual, rules=RULES) as running:
         done = await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))
-    async with at_work(hub, usual, rules=RULES) as stage:
-        await stage.settled()
+    async with at_work(hub, usual, rules=RULES) as running:
+        await running.settled()
     assert (await client.get(MANAGED_CLUSTERS, name)).metadata == done.metadata

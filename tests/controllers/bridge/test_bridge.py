@@ -9,7 +9,7 @@ import pytest
 
 from clocks import ManualClock
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, at_work
+from controllers.running import RunningController, at_work
 from controllers.world import World
 from fairway.api.meta import format_time
 from fairway.api.placement import (
@@ -52,12 +52,12 @@ BEST_CPU = PlacementSpec(
 @asynccontextmanager
 async def bridging(
     hub: HubUnderTest, options: BridgeOptions = BOTH, *, clock: ManualClock | None = None
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningController]:
     def make(client: Client) -> BridgeController:
         return BridgeController(client, meters=Meters(), options=options, clock=clock or ManualClock())
 
-    async with at_work(hub, make, rules=RULES) as stage:
-        yield stage
+    async with at_work(hub, make, rules=RULES) as running:
+        yield running
 
 
 async def calculate(
@@ -154,7 +154,7 @@ async def test_scores_are_copied_to_objects_and_deleted_with_their_source(
     hub: HubUnderTest, world: World
 ) -> None:
     clock = ManualClock()
-    async with bridging(hub, clock=clock) as stage:
+    async with bridging(hub, clock=clock) as running:
         end = clock.wall() + timedelta(seconds=180)
         await world.score("a", {"health": 40, "healthNodes": 90}, resource="health-score", valid_until=end)
         found = await mirrored(world, "a", "health", 40)
@@ -170,14 +170,14 @@ async def test_scores_are_copied_to_objects_and_deleted_with_their_source(
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-healthnodes", namespace=cluster)
         clock.advance(600)  # it has run out
         written = await calculate(world, "b", "other", 1, clock=clock)
-        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
-        stage.controller.queue.add((cluster, "managedclusterscores"))
+        await running.caught_up(MANAGED_CLUSTER_SCORES, written)
+        running.controller.queue.add((cluster, "managedclusterscores"))
         await gone(world.client, MANAGED_CLUSTER_SCORES, f"{cluster}-health", namespace=cluster)
 
 
 async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
-    async with bridging(hub, clock=clock) as stage:
+    async with bridging(hub, clock=clock) as running:
         began, end = clock.wall(), clock.wall() + timedelta(seconds=900)
         await world.score("a", {"health": 40}, resource="health-score", valid_until=end)
         await mirrored(world, "a", "health", 40)
@@ -189,7 +189,7 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
             written = await world.edit(
                 ADD_ON_PLACEMENT_SCORES, "health-score", {"status": status}, namespace=cluster, status=True
             )
-            await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
+            await running.caught_up(ADD_ON_PLACEMENT_SCORES, written)
 
         clock.advance(600)  # longer than half a ttl: whoever stood by it would be believed anew
         await say(
@@ -213,13 +213,13 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
 async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, world: World) -> None:
     clock, ahead = ManualClock(), ManualClock()
     ahead.advance(86_400)
-    async with bridging(hub, clock=clock) as stage:
+    async with bridging(hub, clock=clock) as running:
         await calculate(world, "a", "cpu", 50, clock=ahead)
         found = await bridged(world, "a", having(cpu=50))
         assert found.status.validUntil == clock.wall() + timedelta(seconds=300)
         clock.advance(300)
         cluster = world.full("a")
-        stage.controller.queue.add((cluster, "addonplacementscores"))
+        running.controller.queue.add((cluster, "addonplacementscores"))
         await gone(world.client, ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         ahead.advance(1)
         await calculate(world, "a", "cpu", 50, clock=ahead)
@@ -230,23 +230,23 @@ async def test_future_update_time_does_not_extend_validity(hub: HubUnderTest, wo
 @pytest.mark.both_hubs
 async def test_bridging_both_ways_converges(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
-    async with bridging(hub, clock=clock) as stage:
+    async with bridging(hub, clock=clock) as running:
         await calculate(world, "a", "cpu", 50, clock=clock)
         await world.score("a", {"cpu": 1, "disk": 2}, resource="usage")
         await bridged(world, "a", having(cpu=50))
         await mirrored(world, "a", "disk", 2)
-        settled = await _rest(world, stage)
+        settled = await _rest(world, running)
         # The name that both have is the original's on its own side, and is not copied over it.
         cpu = await mirrored(world, "a", "cpu", 50)
         assert "fairway.dev/source" not in cpu.metadata.labels
-        for key in list(stage.controller.keys()):
-            stage.controller.queue.add(key)
-        assert await _rest(world, stage) == settled
+        for key in list(running.controller.keys()):
+            running.controller.queue.add(key)
+        assert await _rest(world, running) == settled
 
 
-async def _rest(world: World, stage: Running) -> list[tuple[str, str, str]]:
+async def _rest(world: World, running: RunningController) -> list[tuple[str, str, str]]:
     """What is there once the controller knows it all, and has nothing left to do."""
-    await stage.settled()
+    await running.settled()
     return await versions(world)
 
 
@@ -254,8 +254,8 @@ async def test_objects_of_other_owners_are_not_changed_by_the_bridge(hub: HubUnd
     clock = ManualClock()
     mine = await world.score("a", {"mine": 1}, resource=RESOURCE)
     theirs = await calculate(world, "a", "mine", 7, clock=clock)
-    async with bridging(hub, clock=clock) as stage:
-        await _rest(world, stage)
+    async with bridging(hub, clock=clock) as running:
+        await _rest(world, running)
     cluster = world.full("a")
     left = await world.client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
     assert left.metadata.resourceVersion == mine.metadata.resourceVersion
@@ -275,23 +275,25 @@ async def test_copies_of_a_disabled_direction_are_deleted(hub: HubUnderTest, wor
 
 async def test_unchanged_renewals_are_copied_at_half_validity(hub: HubUnderTest, world: World) -> None:
     clock = ManualClock()
-    async with bridging(hub, clock=clock) as stage:
+    async with bridging(hub, clock=clock) as running:
         await calculate(world, "a", "cpu", 50, clock=clock)
         await bridged(world, "a", having(cpu=50))
-        await _rest(world, stage)
-        before = _writes(stage)
+        await _rest(world, running)
+        before = _writes(running)
         for _ in range(20):
             clock.advance(30)
-            await stage.caught_up(MANAGED_CLUSTER_SCORES, await calculate(world, "a", "cpu", 50, clock=clock))
-        await _rest(world, stage)
-        assert _writes(stage) - before == 20 * 30 / 150
+            await running.caught_up(
+                MANAGED_CLUSTER_SCORES, await calculate(world, "a", "cpu", 50, clock=clock)
+            )
+        await _rest(world, running)
+        assert _writes(running) - before == 20 * 30 / 150
         found = await bridged(world, "a", having(cpu=50))
         assert found.status.validUntil is not None
         assert found.status.validUntil > clock.wall()
 
 
-def _writes(stage: Running) -> float:
-    figures = values(stage.controller.meters.expose())
+def _writes(running: RunningController) -> float:
+    figures = values(running.controller.meters.expose())
     return sum(value for name, value in figures.items() if name.startswith("fairway_writes_total"))
 
 
@@ -304,11 +306,11 @@ async def test_bridge_writes_nothing_after_the_term(hub: HubUnderTest, world: Wo
             raise Lost("the term is over")
 
     clock = ManualClock()
-    async with bridging(hub, BridgeOptions(calculators=frozenset({"none"})), clock=clock) as stage:
+    async with bridging(hub, BridgeOptions(calculators=frozenset({"none"})), clock=clock) as running:
         written = await calculate(world, "a", "cpu", 50, clock=clock)
-        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
+        await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         bridge = BridgeController(client, meters=Meters(), clock=clock)
-        bridge.watch(stage.informers)
+        bridge.watch(running.informers)
         with pytest.raises(Lost):
             await bridge.reconcile((world.full("a"), "addonplacementscores"), Over())
     assert [each.metadata.name for each in (await client.list(ADD_ON_PLACEMENT_SCORES)).items] == []

@@ -9,7 +9,7 @@ from typing import Final
 
 from chaos.servers import Server, embedded_server
 from controllers.chaos.conftest import define
-from controllers.chaos.scene import scene, until_over
+from controllers.chaos.harness import harness, until_over
 from fairway.hub.storage import archive
 
 ROUNDS: Final = 3
@@ -35,7 +35,7 @@ def shown(seen: Mapping[str, int], length: int) -> bool:
 async def test_decisions_converge_whatever_happens_to_requests(
     server: Server, chance: random.Random, length: int
 ) -> None:
-    async with scene(server, chance) as at:
+    async with harness(server, chance) as at:
         seen = at.proxy.counted.by_fate
         for number in count():
             # However few requests a busy machine makes of the same changes, enough of them must have gone wrong.
@@ -55,7 +55,7 @@ async def test_restored_hub_gets_decisions_for_its_current_objects(
 ) -> None:
     async with embedded_server(folder=tmp_path) as server:
         await define(server)
-        async with scene(server, chance) as at:
+        async with harness(server, chance) as at:
             for number in range(2 * length):
                 await at.people.stir(CHANGES)
                 backup = tmp_path / f"{number}.backup"

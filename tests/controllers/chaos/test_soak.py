@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from chaos.servers import RealServer, Server
-from controllers.chaos.scene import scene
+from controllers.chaos.harness import harness
 
 pytestmark = pytest.mark.soak
 
@@ -25,7 +25,7 @@ async def test_decisions_stay_correct_under_random_changes(
     server: Server, chance: random.Random, length: int
 ) -> None:
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS) * length
-    async with scene(server, chance, balance=False) as at:
+    async with harness(server, chance, balance=False) as at:
         for number in range(rounds):
             await at.people.stir(chance.choice(SIZES))
             if number % RESTARTS == RESTARTS - 1:
@@ -38,7 +38,7 @@ async def test_decisions_stay_correct_when_placements_depend_on_each_other(
     server: Server, chance: random.Random, length: int
 ) -> None:
     rounds = (ON_A_REAL_HUB if isinstance(server, RealServer) else ROUNDS // 2) * length
-    async with scene(server, chance, balance=True) as at:
+    async with harness(server, chance, balance=True) as at:
         for _ in range(rounds):
             await at.people.stir(chance.choice(SIZES))
             await at.right()

@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from chaos.servers import Server
+from controllers.chaos.harness import PATIENCE, ChaosHarness, harness, until_over
 from controllers.chaos.inventor import CLUSTERS
-from controllers.chaos.scene import PATIENCE, Scene, scene, until_over
 from fairway.api.cluster import ManagedCluster
 from fairway.api.placement import PlacementSpec
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, Client
@@ -102,7 +102,7 @@ async def test_controllers_write_nothing_from_stale_views(
         prioritizerPolicy=builders.policy(mode="Exact"),
     )
     truths = Truths()
-    async with scene(server, chance) as at:
+    async with harness(server, chance) as at:
         for name in CLUSTERS:
             await at.people.put(MANAGED_CLUSTERS, builders.cluster(name))
         for name in PLACED:
@@ -122,7 +122,7 @@ async def test_controllers_write_nothing_from_stale_views(
             assert stale(written(at, f"{name}-decision-1"), truths.all) == []
 
 
-async def toggle(at: Scene, count: int) -> None:
+async def toggle(at: ChaosHarness, count: int) -> None:
     for _ in range(count):
         name, on = at.chance.choice(CLUSTERS), at.chance.choice(("true", "false"))
         await at.people.put(MANAGED_CLUSTERS, builders.cluster(name, labels={ON: on}))
@@ -134,7 +134,7 @@ async def newest(client: Client) -> int:
     return max(int(each.metadata.resourceVersion) for each in found)
 
 
-def written(at: Scene, page: str) -> list[tuple[int, frozenset[str]]]:
+def written(at: ChaosHarness, page: str) -> list[tuple[int, frozenset[str]]]:
     """Version and clusters, for every time the clusters of a page were written."""
     found = [
         (

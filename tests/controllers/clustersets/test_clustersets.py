@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work
+from controllers.running import MARK, RunningController, at_work
 from fairway.api import ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import find_condition
@@ -40,7 +40,7 @@ def usual(client: Client) -> ClusterSetController:
 
 
 @pytest.fixture
-async def stage(hub: HubUnderTest, client: Client) -> AsyncIterator[Running]:
+async def running(hub: HubUnderTest, client: Client) -> AsyncIterator[RunningController]:
     async with at_work(hub, usual, rules=RULES) as begun:
         yield begun
 
@@ -82,13 +82,15 @@ async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> Manag
     return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
 
 
-async def test_empty_cluster_set_has_condition_empty(client: Client, stage: Running) -> None:
+async def test_empty_cluster_set_has_condition_empty(client: Client, running: RunningController) -> None:
     name = fresh("set")
     await add_set(client, name)
     await told(client, name, NOBODY)
 
 
-async def test_cluster_set_counts_added_and_deleted_clusters(client: Client, stage: Running) -> None:
+async def test_cluster_set_counts_added_and_deleted_clusters(
+    client: Client, running: RunningController
+) -> None:
     name, first, second = fresh("set"), fresh("c"), fresh("c")
     await add_set(client, name)
     await add_cluster(client, first, member_of=name)
@@ -100,7 +102,7 @@ async def test_cluster_set_counts_added_and_deleted_clusters(client: Client, sta
     await told(client, name, NOBODY)
 
 
-async def test_cluster_that_changes_its_set_updates_both(client: Client, stage: Running) -> None:
+async def test_cluster_that_changes_its_set_updates_both(client: Client, running: RunningController) -> None:
     before, after, mover, stayer = fresh("set"), fresh("set"), fresh("c"), fresh("c")
     await add_set(client, before)
     await add_set(client, after)
@@ -114,7 +116,7 @@ async def test_cluster_that_changes_its_set_updates_both(client: Client, stage: 
 
 
 @pytest.mark.both_hubs
-async def test_label_selector_set_follows_label_changes(client: Client, stage: Running) -> None:
+async def test_label_selector_set_follows_label_changes(client: Client, running: RunningController) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     await add_cluster(client, cluster)
@@ -126,7 +128,7 @@ async def test_label_selector_set_follows_label_changes(client: Client, stage: R
 
 
 async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(
-    client: Client, stage: Running
+    client: Client, running: RunningController
 ) -> None:
     broken, sound, zone = fresh("set"), fresh("set"), fresh("zone")
     expressions = [
@@ -150,7 +152,7 @@ async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
 
 
-async def test_edited_set_status_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_set_status_is_repaired(client: Client, running: RunningController) -> None:
     name = fresh("set")
     await add_set(client, name)
     seen = await told(client, name, NOBODY)
@@ -172,7 +174,7 @@ async def test_edited_set_status_is_repaired(client: Client, stage: Running) -> 
 
 
 @pytest.mark.both_hubs
-async def test_cluster_sets_without_changes_write_nothing(client: Client, stage: Running) -> None:
+async def test_cluster_sets_without_changes_write_nothing(client: Client, running: RunningController) -> None:
     name, zone = fresh("set"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     cluster = await add_cluster(client, fresh("c"), zone=zone)
@@ -180,12 +182,12 @@ async def test_cluster_sets_without_changes_write_nothing(client: Client, stage:
     changed = await edit(
         client, MANAGED_CLUSTERS, cluster.metadata.name, {"metadata": {"labels": {"tier": "gold"}}}
     )
-    await stage.caught_up(MANAGED_CLUSTERS, changed)
+    await running.caught_up(MANAGED_CLUSTERS, changed)
     assert (await client.get(MANAGED_CLUSTER_SETS, name)).metadata == seen.metadata
 
 
 @pytest.mark.both_hubs
-async def test_binding_is_bound_when_its_set_exists(client: Client, stage: Running) -> None:
+async def test_binding_is_bound_when_its_set_exists(client: Client, running: RunningController) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await bind(client, name, namespace)
 
@@ -203,7 +205,7 @@ async def test_binding_is_bound_when_its_set_exists(client: Client, stage: Runni
     await bound("False", SET_NOT_FOUND)
 
 
-async def test_edited_binding_status_is_repaired(client: Client, stage: Running) -> None:
+async def test_edited_binding_status_is_repaired(client: Client, running: RunningController) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await add_set(client, name)
     await bind(client, name, namespace)
@@ -223,7 +225,7 @@ async def test_edited_binding_status_is_repaired(client: Client, stage: Running)
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
 
 
-async def test_binding_to_another_set_updates_its_status(client: Client, stage: Running) -> None:
+async def test_binding_to_another_set_updates_its_status(client: Client, running: RunningController) -> None:
     missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
     await add_set(client, there)
     await bind(client, missing, namespace)
@@ -243,7 +245,9 @@ async def test_binding_to_another_set_updates_its_status(client: Client, stage: 
 
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
-async def test_default_and_global_sets_are_recreated(name: str, client: Client, stage: Running) -> None:
+async def test_default_and_global_sets_are_recreated(
+    name: str, client: Client, running: RunningController
+) -> None:
     made = await until(
         client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
     )
@@ -265,7 +269,7 @@ async def test_default_and_global_sets_are_recreated(name: str, client: Client, 
     ],
 )
 async def test_selectors_of_default_sets_are_restored(
-    name: str, edited: Mapping[str, Any], client: Client, stage: Running
+    name: str, edited: Mapping[str, Any], client: Client, running: RunningController
 ) -> None:
     await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
     spec = {"clusterSelector": edited, "managedNamespaces": [{"name": "mine"}]}
@@ -277,7 +281,9 @@ async def test_selectors_of_default_sets_are_restored(
     assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
 
 
-async def test_annotated_default_set_keeps_a_changed_selector(client: Client, stage: Running) -> None:
+async def test_annotated_default_set_keeps_a_changed_selector(
+    client: Client, running: RunningController
+) -> None:
     await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
     zone = fresh("zone")
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
@@ -292,7 +298,9 @@ async def test_annotated_default_set_keeps_a_changed_selector(client: Client, st
     )
 
 
-async def test_cluster_without_a_set_joins_the_default_set(client: Client, stage: Running) -> None:
+async def test_cluster_without_a_set_joins_the_default_set(
+    client: Client, running: RunningController
+) -> None:
     bare, blank = fresh("c"), fresh("c")
     await add_cluster(client, bare, zone="z")
     await add_cluster(client, blank, member_of="")
@@ -329,8 +337,8 @@ async def test_cluster_without_a_set_stays_without_where_a_webhook_assigns_sets(
     def unlabelled(client: Client) -> ClusterSetController:
         return ClusterSetController(client, meters=Meters(), default_label=False)
 
-    async with at_work(hub, unlabelled, rules=RULES) as stage:
+    async with at_work(hub, unlabelled, rules=RULES) as running:
         cluster = await add_cluster(client, fresh("c"))
-        await stage.caught_up(MANAGED_CLUSTERS, cluster)
+        await running.caught_up(MANAGED_CLUSTERS, cluster)
         now = await client.get(MANAGED_CLUSTERS, cluster.metadata.name)
         assert CLUSTER_SET_LABEL not in now.metadata.labels

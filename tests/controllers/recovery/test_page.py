@@ -12,7 +12,7 @@ import pytest
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.recovery.page import Pass, Save, Shell, Type, pieces
-from controllers.running import Running, at_work
+from controllers.running import RunningController, at_work
 from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
 from fairway.controllers.bridge import BridgeController, BridgeOptions, Range
@@ -82,7 +82,7 @@ async def joined(client: Client) -> None:
 @pytest.fixture
 async def clock(
     hub: HubUnderTest, start: Start, joined: None, tmp_path: Path
-) -> AsyncIterator[tuple[Ahead, Running]]:
+) -> AsyncIterator[tuple[Ahead, RunningController]]:
     """With everything at work that the page speaks of."""
     ahead = Ahead()
     (config,) = [each for each in pieces(PAGE) if isinstance(each, Save) and each.name == "recovery.yaml"]
@@ -98,12 +98,12 @@ async def clock(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(start())
         await stack.enter_async_context(at_work(hub, bridge, rules=BRIDGE_RULES))
-        stage = await stack.enter_async_context(at_work(hub, recovery, rules=RULES))
-        yield ahead, stage
+        running = await stack.enter_async_context(at_work(hub, recovery, rules=RULES))
+        yield ahead, running
 
 
 async def test_commands_of_the_recovery_page_work(
-    clock: tuple[Ahead, Running],
+    clock: tuple[Ahead, RunningController],
     hub: HubUnderTest,
     kube_tools: Tools,
     tmp_path: Path,

@@ -8,8 +8,8 @@ import pytest
 from clocks import ManualClock
 from controllers.conftest import Start
 from controllers.hubs import HubUnderTest
-from controllers.recovery.ward import SICK, SO_SO, WELL, Ward, ward
-from controllers.running import Running
+from controllers.recovery.harness import SICK, SO_SO, WELL, RecoveryHarness, harness
+from controllers.running import RunningController
 from controllers.world import World
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
@@ -36,15 +36,15 @@ ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
 
 @pytest.fixture
-async def here(hub: HubUnderTest, world: World) -> AsyncIterator[Ward]:
+async def here(hub: HubUnderTest, world: World) -> AsyncIterator[RecoveryHarness]:
     """With the policy nobody has changed."""
-    async with ward(hub, world) as opened:
+    async with harness(hub, world) as opened:
         yield opened
 
 
 @pytest.mark.both_hubs
 async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_dwell(
-    here: Ward, manager: Manager, world: World
+    here: RecoveryHarness, manager: Manager, world: World
 ) -> None:
     await here.clusters("a", "b", "c")
     await world.place("p")
@@ -88,7 +88,7 @@ async def test_placement_leaves_an_unhealthy_cluster_and_returns_after_recovery_
 
 
 @EMBEDDED
-async def test_short_health_changes_are_ignored(here: Ward) -> None:
+async def test_short_health_changes_are_ignored(here: RecoveryHarness) -> None:
     await here.clusters("a", "b")
     for _ in range(4):
         await here.publish("a", SICK)
@@ -109,7 +109,7 @@ async def test_short_health_changes_are_ignored(here: Ward) -> None:
 
 async def test_least_healthy_clusters_are_tainted_within_the_budget(hub: HubUnderTest, world: World) -> None:
     policy = replace(ROOMY, fleet=Budget(percent=20))
-    async with ward(hub, world, policy=policy) as here:
+    async with harness(hub, world, policy=policy) as here:
         await here.clusters("a", "b", "c", "d", "e", "f", "g", "h")
         await here.publish("a", SICK)
         await here.publish("b", SICK - 10)
@@ -136,7 +136,7 @@ async def test_least_healthy_clusters_are_tainted_within_the_budget(hub: HubUnde
 @EMBEDDED
 async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
-    async with ward(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
+    async with harness(hub, world, policy=replace(ROOMY, per_set=Budget(percent=50))) as here:
         await here.clusters("a", "b", "c")
         for word in ("x", "y"):
             await world.cluster(word, member_of="other")
@@ -158,11 +158,11 @@ async def test_each_cluster_set_has_its_own_budget(hub: HubUnderTest, world: Wor
 @EMBEDDED
 async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, world: World) -> None:
     away = Taint(key="cluster.open-cluster-management.io/unreachable", effect="NoSelect")
-    async with ward(hub, world, policy=ROOMY) as here:
+    async with harness(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
         for word in ("b", "c"):
             written = await world.change_cluster(word, taints=(away,))
-            await here.stage.caught_up(MANAGED_CLUSTERS, written)
+            await here.running.caught_up(MANAGED_CLUSTERS, written)
         await here.publish("a", SICK)
         await here.passes(300)
         assert await here.tainted() == []
@@ -173,12 +173,14 @@ async def test_last_available_cluster_is_not_tainted(hub: HubUnderTest, world: W
             "no other cluster of the fleet is available",
         )
         written = await world.change_cluster("b", taints=())
-        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == ["a"]
 
 
 @EMBEDDED
-async def test_invalid_recovery_annotation_is_reported(here: Ward, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_recovery_annotation_is_reported(
+    here: RecoveryHarness, caplog: pytest.LogCaptureFixture
+) -> None:
     await here.clusters("a", "b")
     await here.override("a", "on")
     await here.override("a", "false")
@@ -194,7 +196,7 @@ async def test_invalid_recovery_annotation_is_reported(here: Ward, caplog: pytes
 @EMBEDDED
 async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, world: World) -> None:
     await world.cluster_set("other")
-    async with ward(hub, world, policy=ROOMY) as here:
+    async with harness(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c")
         await world.cluster("x", member_of="other")
         await here.publish("x", SICK)
@@ -207,7 +209,7 @@ async def test_only_cluster_of_a_set_is_not_tainted(hub: HubUnderTest, world: Wo
 
 @EMBEDDED
 async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, world: World) -> None:
-    async with ward(hub, world, policy=ROOMY) as here:
+    async with harness(hub, world, policy=ROOMY) as here:
         await here.clusters("a", "b", "c", "d")
         for word in ("a", "b", "c"):
             await here.publish(word, -100)
@@ -225,7 +227,7 @@ async def test_failing_health_provider_taints_no_cluster(hub: HubUnderTest, worl
 
 
 @pytest.mark.both_hubs
-async def test_foreign_taints_stay_unchanged(here: Ward, world: World) -> None:
+async def test_foreign_taints_stay_unchanged(here: RecoveryHarness, world: World) -> None:
     moment = here.clock.wall()
     others = [
         Taint(key="gpu", value="only", effect="NoSelect", timeAdded=moment),
@@ -244,7 +246,7 @@ async def test_foreign_taints_stay_unchanged(here: Ward, world: World) -> None:
     assert await here.taints("a") == others
 
 
-async def test_exempt_cluster_is_not_tainted(here: Ward, world: World) -> None:
+async def test_exempt_cluster_is_not_tainted(here: RecoveryHarness, world: World) -> None:
     await here.clusters("a", "b")
     await here.override("a", "off")
     await here.publish("a", SICK)
@@ -262,13 +264,13 @@ async def test_exempt_cluster_is_not_tainted(here: Ward, world: World) -> None:
 
 
 @EMBEDDED
-async def test_removed_taint_returns_after_the_full_dwell(here: Ward, world: World) -> None:
+async def test_removed_taint_returns_after_the_full_dwell(here: RecoveryHarness, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
     assert await here.tainted() == ["a"]
     written = await world.change_cluster("a", taints=())
-    await here.stage.caught_up(MANAGED_CLUSTERS, written)
+    await here.running.caught_up(MANAGED_CLUSTERS, written)
     await here.passes(299)
     assert await here.tainted() == []
     assert await here.reason("a") == RELEASED
@@ -279,13 +281,13 @@ async def test_removed_taint_returns_after_the_full_dwell(here: Ward, world: Wor
 
 @EMBEDDED
 async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTest, world: World) -> None:
-    async with ward(hub, world) as here:
+    async with harness(hub, world) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await here.passes(300)
         await here.publish("b", SICK)
         await here.passes(299)
-    async with ward(hub, world, clock=here.clock) as anew:
+    async with harness(hub, world, clock=here.clock) as anew:
         await anew.publish("c", WELL)
         await anew.publish("a", WELL)
         await anew.publish("b", SICK)
@@ -299,17 +301,17 @@ async def test_new_process_keeps_taints_and_restarts_dwell_times(hub: HubUnderTe
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
 async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World, missing: str) -> None:
-    async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
+    async with harness(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         here._health.pop("a")
         await here.passes(179)
         await here.passes(1)  # its score has run out now; the others' were renewed
         written = await world.change_cluster("a", labels={"touched": "now"})
-        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.running.caught_up(MANAGED_CLUSTERS, written)
         await here.passes(900)
         written = await world.change_cluster("a", labels={"touched": "again"})
-        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
         if missing == UNHEALTHY:
             assert await here.reason("a") == MISSING
@@ -319,7 +321,7 @@ async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World,
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
 async def test_silenced_score_is_not_health(hub: HubUnderTest, world: World, missing: str) -> None:
     """It is the worst there is, for whoever knows nothing of validUntil; the cluster may be well for all we know."""
-    async with ward(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
+    async with harness(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         here._health.pop("a")
         resource, namespace = "health-score", world.full("a")
@@ -329,16 +331,16 @@ async def test_silenced_score_is_not_health(hub: HubUnderTest, world: World, mis
             ADD_ON_PLACEMENT_SCORES, resource, {"status": status}, namespace=namespace, status=True
         )
         assert [each.value for each in marked.status.scores] == [-100]
-        await here.stage.caught_up(ADD_ON_PLACEMENT_SCORES, marked, fields="metadata.name=health-score")
+        await here.running.caught_up(ADD_ON_PLACEMENT_SCORES, marked, fields="metadata.name=health-score")
         await here.passes(900)
         written = await world.change_cluster("a", labels={"touched": "now"})
-        await here.stage.caught_up(MANAGED_CLUSTERS, written)
+        await here.running.caught_up(MANAGED_CLUSTERS, written)
         assert await here.tainted() == (["a"] if missing == UNHEALTHY else [])
         assert await here.reason("a") == (MISSING if missing == UNHEALTHY else "")
 
 
 @EMBEDDED
-async def test_missing_health_does_not_remove_the_taint(here: Ward, world: World) -> None:
+async def test_missing_health_does_not_remove_the_taint(here: RecoveryHarness, world: World) -> None:
     await here.clusters("a", "b")
     await here.publish("a", SICK)
     await here.passes(300)
@@ -351,7 +353,7 @@ async def test_missing_health_does_not_remove_the_taint(here: Ward, world: World
 async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World) -> None:
     """In whatever unit: thresholds are the policy's."""
     policy = RecoveryPolicy(health=HealthSource.parse("Heartbeats"), below=1000, above=5000)
-    async with ward(hub, world, policy=policy) as here:
+    async with harness(hub, world, policy=policy) as here:
         await here.clusters("a", "b", health=7000)
         await here.publish("a", 400)
         await here.passes(300)
@@ -368,7 +370,7 @@ async def test_no_select_if_new_keeps_existing_decisions(
     hub: HubUnderTest, manager: Manager, world: World
 ) -> None:
     """The milder effect; and a process that is told another one than the last corrects it."""
-    async with ward(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
+    async with harness(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
         await here.clusters("a", "b")
         await world.place("old")
         await world.chooses("old", "a", "b")
@@ -378,22 +380,24 @@ async def test_no_select_if_new_keeps_existing_decisions(
         await world.place("new")
         await world.chooses("new", "b")
         assert world.chosen("old") == ["a", "b"]
-    async with ward(hub, world, clock=here.clock):
+    async with harness(hub, world, clock=here.clock):
         await world.chooses("old", "b")
     assert [each.effect for each in await here.taints("a")] == ["NoSelect"]
 
 
 @EMBEDDED
-async def test_deleted_and_unaccepted_clusters_are_ignored_by_recovery(here: Ward, world: World) -> None:
+async def test_deleted_and_unaccepted_clusters_are_ignored_by_recovery(
+    here: RecoveryHarness, world: World
+) -> None:
     await here.clusters("a", "b", "c")
     written = await world.edit(MANAGED_CLUSTERS, world.full("a"), {"spec": {"hubAcceptsClient": False}})
-    await here.stage.caught_up(MANAGED_CLUSTERS, written)
+    await here.running.caught_up(MANAGED_CLUSTERS, written)
     await here.publish("a", SICK)
     await here.publish("b", SICK)
     await here.passes(300)
     assert await here.tainted() == ["b"]
     await world.delete(MANAGED_CLUSTERS, world.full("b"))
-    await here.stage.settled()
+    await here.running.settled()
     await here.publish("c", SICK)
     await here.passes(300)
     assert await here.reason("c") == OVER_BUDGET  # it is the only one left
@@ -411,8 +415,8 @@ async def test_recovery_runs_with_the_installed_rights(start: Start, world: Worl
     async with start(settings, clock=clock) as manager:
         controller = manager.controllers[RECOVERY]
         assert isinstance(controller, Reconciler)
-        stage = Running(controller, manager.informers)
-        here = Ward(world, stage, clock, calculator="health")
+        running = RunningController(controller, manager.informers)
+        here = RecoveryHarness(world, running, clock, calculator="health")
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await bridged(world, "a", SICK)
@@ -423,7 +427,7 @@ async def test_recovery_runs_with_the_installed_rights(start: Start, world: Worl
                 await here.publish(word, health)
             await world.settled(manager)
         written = await world.change_cluster("a", labels={"touched": "now"})
-        await stage.caught_up(MANAGED_CLUSTERS, written)
+        await running.caught_up(MANAGED_CLUSTERS, written)
         await until(world.client, MANAGED_CLUSTERS, world.full("a"), lambda each: bool(each.spec.taints))
         assert await here.tainted() == ["a"]
         assert (await here.event("a", UNHEALTHY_EVENT)).type == "Warning"

@@ -9,7 +9,7 @@ import pytest
 
 from clocks import ManualClock
 from controllers.hubs import HubUnderTest
-from controllers.recovery.ward import SICK, WELL, Ward
+from controllers.recovery.harness import SICK, WELL, RecoveryHarness
 from controllers.running import at_work
 from controllers.world import World
 from fairway.api.cluster import WEBHOOK_SETS_TIME_ADDED, ManagedCluster
@@ -32,9 +32,9 @@ Patching = Callable[..., Any]
 
 
 @asynccontextmanager
-async def ward(
+async def harness(
     hub: HubUnderTest, world: World, *, policy: RecoveryPolicy = ONE, around: Callable[[Patching], Patching]
-) -> AsyncIterator[Ward]:
+) -> AsyncIterator[RecoveryHarness]:
     """``around`` makes something else of the client's patches."""
     clock = ManualClock()
 
@@ -42,8 +42,8 @@ async def ward(
         setattr(client, "patch", around(client.patch))  # noqa: B010 - mypy forbids the plain assignment
         return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)
 
-    async with at_work(hub, make, rules=RULES) as stage:
-        yield Ward(world, stage, clock)
+    async with at_work(hub, make, rules=RULES) as running:
+        yield RecoveryHarness(world, running, clock)
 
 
 def tainted(cluster: ManagedCluster) -> bool:
@@ -64,7 +64,7 @@ async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, world
 
         return losing
 
-    async with ward(hub, world, around=around) as here:
+    async with harness(hub, world, around=around) as here:
         await here.clusters("a", "b", "c", "d")
         await here.publish("a", SICK)
         await here.passes(700)
@@ -85,7 +85,7 @@ async def test_taints_are_written_without_time_beside_a_stamping_webhook(
 
         return refusing
 
-    async with ward(hub, world, around=around) as here:
+    async with harness(hub, world, around=around) as here:
         await here.clusters("a", "b")
         await here.publish("a", SICK)
         await here.passes(300)
@@ -105,7 +105,7 @@ async def test_rejected_taint_leaves_the_budget_to_the_next_cluster(hub: HubUnde
 
         return refusing
 
-    async with ward(hub, world, around=around) as here:
+    async with harness(hub, world, around=around) as here:
         await here.clusters("a", "b", "c", "d", "e")
         await here.publish("a", SICK - 10)
         await here.publish("b", SICK)
@@ -125,9 +125,9 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: 
         def ensure(self) -> None:
             raise Lost("the term is over")
 
-    async with ward(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b")
-        recovery = here.stage.controller
+        recovery = here.running.controller
         assert isinstance(recovery, RecoveryController)
         await here.publish("a", SICK)
         await here.passes(270)
@@ -142,11 +142,11 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: 
 async def test_new_leader_counts_taints_that_the_watch_has_not_delivered(
     hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with ward(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d")
-        recovery = here.stage.controller
+        recovery = here.running.controller
         assert isinstance(recovery, RecoveryController)
-        clusters = here.stage.informers.of(MANAGED_CLUSTERS)._replica
+        clusters = here.running.informers.of(MANAGED_CLUSTERS)._replica
         apply = clusters.apply
         monkeypatch.setattr(clusters, "apply", lambda *_, **__: apply(()))
         taint = {"key": KEY, "value": "HealthLow", "effect": "NoSelect"}
@@ -160,12 +160,12 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
     hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    async with ward(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c")
         await here.publish("a", SICK)
         await here.passes(180)
-        scores = here.stage.informers.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
-        recovery = here.stage.controller
+        scores = here.running.informers.of(ADD_ON_PLACEMENT_SCORES, fields="metadata.name=health-score")
+        recovery = here.running.controller
         assert isinstance(recovery, RecoveryController)
         assert scores._clock is not None
         scores._current, scores._current_at = False, scores._clock() - 3600.0
@@ -182,7 +182,7 @@ async def test_no_cluster_is_tainted_while_the_score_watch_is_down(
 
 async def test_recovery_metrics(hub: HubUnderTest, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    async with ward(hub, world, around=lambda patch: patch) as here:
+    async with harness(hub, world, around=lambda patch: patch) as here:
         await here.clusters("a", "b", "c", "d", "e")
         await world.cluster("silent")
         await here.override("e", "off")
@@ -192,7 +192,7 @@ async def test_recovery_metrics(hub: HubUnderTest, world: World, monkeypatch: py
         wanted = {"low": 2, "tainted": 1, "held": 1, "exempt": 1, "unknown": 1}
         async with asyncio.timeout(120):
             while True:
-                found = values(here.stage.controller.meters.expose())
+                found = values(here.running.controller.meters.expose())
                 states = {key: found[f'fairway_recovery_clusters{{state="{key}"}}'] for key in wanted}
                 if states == wanted:
                     break

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
+from controllers.replay.hub_state import HubState
 from controllers.replay.live import Live, live
-from controllers.replay.scenery import Stage
 from fairway.controllers.manager import PLACEMENT
 from fairway.kube import Client, Connection
 from rigs.restricted import restricted
@@ -27,8 +27,8 @@ def connection(hub: HubUnderTest) -> Connection:
 
 
 @pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    made = Stage(client)
+async def hub_state(client: Client) -> AsyncIterator[HubState]:
+    made = HubState(client)
     yield made
     await made.set_up(())
 

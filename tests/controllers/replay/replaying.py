@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controllers.replay.answers import TICK, Answer, computed, keys, observed
+from controllers.replay.hub_state import KINDS, Document, HubState
 from controllers.replay.live import Live
 from controllers.replay.scenarios import Scenario
-from controllers.replay.scenery import KINDS, Document, Stage
 from fairway.fleet.instant import to_micros
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.whatif.conformance import placement
@@ -31,9 +31,9 @@ class Step:
         return [*found, f"{self.place}: looks again too late"] if self.late else found
 
 
-async def replay(scenario: Scenario, *, stage: Stage, live: Live) -> AsyncIterator[Step]:
+async def replay(scenario: Scenario, *, hub_state: HubState, live: Live) -> AsyncIterator[Step]:
     """Raises Refused."""
-    stored = await stage.set_up(scenario.objects)
+    stored = await hub_state.set_up(scenario.objects)
     _means_the_same(scenario, stored)
     for kind, resource in KINDS.items():
         await live.knows(resource, [each for each in stored if each["kind"] == kind])
@@ -47,9 +47,9 @@ async def replay(scenario: Scenario, *, stage: Stage, live: Live) -> AsyncIterat
             wanted=answer,
             got=observed(
                 key,
-                placements=await stage.all_of(PLACEMENTS),
-                decisions=await stage.all_of(PLACEMENT_DECISIONS),
-                events=await stage.told(),
+                placements=await hub_state.all_of(PLACEMENTS),
+                decisions=await hub_state.all_of(PLACEMENT_DECISIONS),
+                events=await hub_state.told(),
             ),
             late=due is not None and again * 1_000_000 > due - to_micros(now) + 2 * TICK,
         )

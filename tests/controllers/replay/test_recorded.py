@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 from controllers.hubs import HubUnderTest
+from controllers.replay.hub_state import HubState, Refused
 from controllers.replay.live import Live
 from controllers.replay.replaying import Step, replay
 from controllers.replay.scenarios import FAMILIES, SCENARIOS, chosen
-from controllers.replay.scenery import Refused, Stage
 
 BY_HUB: Final = {"embedded": 3, "real": 2}
 """How many scenarios of a family are replayed; all of them run without a hub in tests/conformance."""
@@ -38,7 +38,7 @@ REFUSED: Final = {
     [pytest.param(each, marks=[] if each in ON_BOTH_HUBS else [pytest.mark.embedded]) for each in FAMILIES],
 )
 async def test_controller_decisions_match_recorded_ones(
-    family: str, hub: HubUnderTest, stage: Stage, controller: Live
+    family: str, hub: HubUnderTest, hub_state: HubState, controller: Live
 ) -> None:
     few = {each: LARGE[hub.kind].get(each, BY_HUB[hub.kind]) for each in FAMILIES}
     refused: dict[str, str] = {}
@@ -46,7 +46,7 @@ async def test_controller_decisions_match_recorded_ones(
     scenarios = chosen(family, few=few, always=frozenset(REFUSED))
     for scenario in scenarios:
         try:
-            async for step in replay(scenario, stage=stage, live=controller):
+            async for step in replay(scenario, hub_state=hub_state, live=controller):
                 faults += step.faults()
         except Refused as refusal:
             refused[scenario.name] = str(refusal)
@@ -67,9 +67,9 @@ WRONG: Final[dict[str, Any]] = {
 
 
 @pytest.mark.embedded
-async def test_every_wrong_field_of_an_answer_is_reported(stage: Stage, controller: Live) -> None:
+async def test_every_wrong_field_of_an_answer_is_reported(hub_state: HubState, controller: Live) -> None:
     telling = next(each for each in SCENARIOS if each.row["expected"][0]["numberOfSelectedClusters"] > 1)
-    (step,) = [each async for each in replay(telling, stage=stage, live=controller)]
+    (step,) = [each async for each in replay(telling, hub_state=hub_state, live=controller)]
     assert step.faults() == []
     for field, value in WRONG.items():
         wrong = Step(place=step.place, wanted=step.wanted | {field: value}, got=step.got, late=False)

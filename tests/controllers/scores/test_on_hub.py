@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controllers.hubs import HubUnderTest
-from controllers.running import MARK, Running, at_work
+from controllers.running import MARK, RunningController, at_work
 from fairway.api.meta import find_condition, format_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.clusters.scores import SILENT, is_silent
@@ -35,7 +35,7 @@ LONG = timedelta(hours=1)
 
 
 @asynccontextmanager
-async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[Running]:
+async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[RunningController]:
     async with (
         Client(hub.administrator) as client,
         Recorder(HubEvents(client), component="test", api=Api.EVENTS) as recorder,
@@ -43,9 +43,9 @@ async def janitor(hub: HubUnderTest, policy: SilencePolicy) -> AsyncIterator[Run
             hub,
             lambda mine: ScoreController(mine, meters=Meters(), recorder=recorder, policy=policy),
             rules=RULES,
-        ) as stage,
+        ) as running,
     ):
-        yield stage
+        yield running
         await recorder.flush()
 
 
@@ -94,7 +94,7 @@ def values(score: AddOnPlacementScore) -> dict[str, int]:
 async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     await publish(client, cluster, lasts=timedelta(seconds=-5), cpu=40, mem=-7)
-    async with janitor(hub, SilencePolicy(default=Silence.WORST, grace=0.1)) as stage:
+    async with janitor(hub, SilencePolicy(default=Silence.WORST, grace=0.1)) as running:
         found = await until(client, ADD_ON_PLACEMENT_SCORES, RESOURCE, is_silent, namespace=cluster)
         assert (values(found), found.status.validUntil) == ({"cpu": -100, "mem": -100}, None)
         assert [each.type for each in found.status.conditions] == ["AddOnPlacementScoreUpdated", SILENT]
@@ -112,7 +112,7 @@ async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, 
         )
         assert values(back) == {"cpu": 41, "mem": -100}
         assert [each.type for each in back.status.conditions] == ["AddOnPlacementScoreUpdated"]
-        await stage.caught_up(ADD_ON_PLACEMENT_SCORES, back)
+        await running.caught_up(ADD_ON_PLACEMENT_SCORES, back)
         again = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         assert again.metadata.resourceVersion == back.metadata.resourceVersion
     events = await client.list(EVENTS, namespace=cluster)
@@ -122,8 +122,8 @@ async def test_silent_score_is_marked_and_restored_on_return(hub: HubUnderTest, 
 async def test_renewed_score_is_not_changed(hub: HubUnderTest, client: Client) -> None:
     cluster = await joined(client)
     written = await publish(client, cluster, lasts=LONG, cpu=1)
-    async with janitor(hub, SilencePolicy(default=Silence.DROP, grace=0.1)) as stage:
-        await stage.caught_up(ADD_ON_PLACEMENT_SCORES, written)
+    async with janitor(hub, SilencePolicy(default=Silence.DROP, grace=0.1)) as running:
+        await running.caught_up(ADD_ON_PLACEMENT_SCORES, written)
         found = await client.get(ADD_ON_PLACEMENT_SCORES, RESOURCE, namespace=cluster)
         assert found == written
 
@@ -146,8 +146,8 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
     for each in calculators:
         body = {"metadata": {"name": f"{cluster}-{each}"}}
         made = await client.create(MANAGED_CLUSTER_SCORES, body, namespace=cluster)
-    async with janitor(hub, SilencePolicy()) as stage:
-        await stage.caught_up(MANAGED_CLUSTER_SCORES, made)
+    async with janitor(hub, SilencePolicy()) as running:
+        await running.caught_up(MANAGED_CLUSTER_SCORES, made)
         moment = format_time(datetime.now(UTC))
         condition = {
             "type": "ManagedClusterScoreUpdated",
@@ -166,7 +166,7 @@ async def test_a_calculator_named_like_a_built_in_prioritizer_is_reported_once(
                 namespace=cluster,
                 subresource="status",
             )
-        await stage.caught_up(MANAGED_CLUSTER_SCORES, written)
+        await running.caught_up(MANAGED_CLUSTER_SCORES, written)
         assert await client.get(MANAGED_CLUSTER_SCORES, written.metadata.name, namespace=cluster) == written
     events = (await client.list(EVENTS, namespace=cluster)).items
     assert {each.reason for each in events} == {"BuiltInPrioritizer"}

@@ -37,7 +37,7 @@ class Provider:
 
 
 @dataclass
-class Scene:
+class ProviderSimulation:
     """One score, one provider, one janitor; everybody acts in every step."""
 
     provider: Provider
@@ -134,17 +134,17 @@ def steps(spans: list[tuple[bool, int]]) -> Iterator[bool]:
 def test_renewing_provider_is_never_declared_silent(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
-    scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
+    simulation = ProviderSimulation(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
     last = 0.0
     for alive in steps(spans):
-        last = scene.now if alive else last
-        before = scene.marked
-        scene.step(alive=alive)
-        if scene.marked > before:
+        last = simulation.now if alive else last
+        before = simulation.marked
+        simulation.step(alive=alive)
+        if simulation.marked > before:
             assert not alive
-            assert scene.now - last >= scene.provider.lasts - interval, "it has not run out yet"
-        if alive and scene.score is not None and not is_silent(scene.score):
-            assert scene.values == scene.said
+            assert simulation.now - last >= simulation.provider.lasts - interval, "it has not run out yet"
+        if alive and simulation.score is not None and not is_silent(simulation.score):
+            assert simulation.values == simulation.said
 
 
 @given(interval=intervals, grace=graces, spans=lives)
@@ -152,23 +152,27 @@ def test_renewing_provider_is_never_declared_silent(
 def test_returning_provider_wins_and_dead_provider_is_detected(
     interval: float, grace: float, spans: list[tuple[bool, int]]
 ) -> None:
-    scene = Scene(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
+    simulation = ProviderSimulation(Provider(interval), SilencePolicy(default=Silence.WORST, grace=grace))
     for alive in steps(spans):
-        scene.step(alive=alive)
-    due = max(scene.now, scene.provider.due) + STEP
-    while scene.now < due:
-        scene.step(alive=True)
-    score = scene.score
+        simulation.step(alive=alive)
+    due = max(simulation.now, simulation.provider.due) + STEP
+    while simulation.now < due:
+        simulation.step(alive=True)
+    score = simulation.score
     assert score is not None
-    assert (scene.values, score.status.conditions, score.metadata.annotations) == (scene.said, (), {})
-    said, renewed = scene.said, 2
+    assert (simulation.values, score.status.conditions, score.metadata.annotations) == (
+        simulation.said,
+        (),
+        {},
+    )
+    said, renewed = simulation.said, 2
     for _ in range(round(renewed * interval / STEP) + 1):
-        scene.step(alive=True)  # in time, so that nothing is left of what it was forgiven before
-        said = scene.said
-    for _ in range(round((scene.provider.lasts + grace) / STEP) + 2):
-        scene.step(alive=False)
-    assert scene.values == {"cpu": -100}
-    assert scene.score is not None
-    original = silence_marker.before(scene.score)
+        simulation.step(alive=True)  # in time, so that nothing is left of what it was forgiven before
+        said = simulation.said
+    for _ in range(round((simulation.provider.lasts + grace) / STEP) + 2):
+        simulation.step(alive=False)
+    assert simulation.values == {"cpu": -100}
+    assert simulation.score is not None
+    original = silence_marker.before(simulation.score)
     assert original is not None
     assert original.scores == said

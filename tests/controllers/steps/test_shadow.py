@@ -126,7 +126,7 @@ def test_every_planned_write_except_scores_and_owners_is_a_difference(situation:
     assert bool(found) == (wanted != there) or stranger
 
 
-class Scene:
+class ShadowHarness:
     """A shadow of whoever writes decisions on a hub in memory."""
 
     def __init__(self) -> None:
@@ -168,24 +168,24 @@ class Scene:
 
 
 def test_lasting_difference_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene()
-    assert scene.look() == ()
-    assert scene.shadow.compared == 0
+    harness = ShadowHarness()
+    assert harness.look() == ()
+    assert harness.shadow.compared == 0
     with caplog.at_level(logging.INFO):
-        scene.clock.now += timedelta(seconds=SETTLE_SECONDS)
-        found = scene.look()
+        harness.clock.now += timedelta(seconds=SETTLE_SECONDS)
+        found = harness.look()
         assert found[0] == MISSING.format(page="p-decision-1", clusters="a")
-        assert scene.shadow.compared == 1
-        scene.write("a")
-        assert MISSING.format(page="p-decision-1", clusters="a") not in scene.look()
+        assert harness.shadow.compared == 1
+        harness.write("a")
+        assert MISSING.format(page="p-decision-1", clusters="a") not in harness.look()
     assert "placement ns1/p: decision p-decision-1 is missing" in caplog.text
 
 
 def test_short_difference_is_never_reported() -> None:
-    scene = Scene()
-    scene.look()
-    scene.clock.now += timedelta(seconds=SETTLE_SECONDS / 2)
-    scene.write("a")
-    scene.look()
-    scene.clock.now += timedelta(seconds=SETTLE_SECONDS)
-    assert not [text for text in scene.look() if "decision p-decision-1" in text]
+    harness = ShadowHarness()
+    harness.look()
+    harness.clock.now += timedelta(seconds=SETTLE_SECONDS / 2)
+    harness.write("a")
+    harness.look()
+    harness.clock.now += timedelta(seconds=SETTLE_SECONDS)
+    assert not [text for text in harness.look() if "decision p-decision-1" in text]

@@ -33,7 +33,7 @@ MAPS = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["*"], "resources
 CHECK = "authorizer.group('').resource('pods').check('get').allowed()"
 
 
-class World:
+class AdmissionHarness:
     def __init__(self) -> None:
         self.kept = FakeObjects()
         self.registry = Registry(conversion.with_conversion(each) for each in builtin.resources())
@@ -84,8 +84,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    made = World()
+def harness() -> AdmissionHarness:
+    made = AdmissionHarness()
     made.kept.put("namespaces", {"metadata": {"name": "sea", "labels": {"wet": "yes"}}})
     return made
 
@@ -101,34 +101,34 @@ def denied(message: str, *, policy: str = "p", binding: str = "b") -> str:
 # Matching
 
 
-def test_unbound_policy_is_not_enforced(world: World) -> None:
-    assert world.write(boat()) == ""
-    world.policy("false")
-    assert world.write(boat()) == ""
-    world.bind()
-    assert world.write(boat()) == denied("failed expression: false")
-    world.policy("1 == 2")
-    assert world.write(boat()) == denied("failed expression: 1 == 2")
-    world.kept.delete(BINDINGS, "b")
-    assert world.write(boat()) == ""
+def test_unbound_policy_is_not_enforced(harness: AdmissionHarness) -> None:
+    assert harness.write(boat()) == ""
+    harness.policy("false")
+    assert harness.write(boat()) == ""
+    harness.bind()
+    assert harness.write(boat()) == denied("failed expression: false")
+    harness.policy("1 == 2")
+    assert harness.write(boat()) == denied("failed expression: 1 == 2")
+    harness.kept.delete(BINDINGS, "b")
+    assert harness.write(boat()) == ""
 
 
-def test_first_policy_by_name_denies(world: World) -> None:
+def test_first_policy_by_name_denies(harness: AdmissionHarness) -> None:
     for name in ("q", "p"):
-        world.policy({"expression": "false", "message": name}, name=name)
+        harness.policy({"expression": "false", "message": name}, name=name)
         for binding in ("d", "c"):
-            world.bind(name=f"{name}{binding}", policy=name)
-    assert world.write(boat()) == denied("p", policy="p", binding="pc")
+            harness.bind(name=f"{name}{binding}", policy=name)
+    assert harness.write(boat()) == denied("p", policy="p", binding="pc")
 
 
-def test_write_without_matching_policy_reads_no_objects(world: World) -> None:
-    world.policy("false")
-    world.bind()
+def test_write_without_matching_policy_reads_no_objects(harness: AdmissionHarness) -> None:
+    harness.policy("false")
+    harness.bind()
     pods = ("", "v1", "pods")
-    assert world.write(boat(), of=pods) == ""
-    world.kept.reads.clear()
-    assert world.write(boat(), of=pods) == ""
-    assert world.kept.reads == []
+    assert harness.write(boat(), of=pods) == ""
+    harness.kept.reads.clear()
+    assert harness.write(boat(), of=pods) == ""
+    assert harness.kept.reads == []
 
 
 @pytest.mark.parametrize(
@@ -149,40 +149,40 @@ def test_write_without_matching_policy_reads_no_objects(world: World) -> None:
     ],
 )
 def test_policy_and_binding_choose_alike(
-    world: World, more: dict[str, Any], new: Document, concerned: bool
+    harness: AdmissionHarness, more: dict[str, Any], new: Document, concerned: bool
 ) -> None:
-    world.policy({"expression": "false", "message": "no"}, match=more)
-    world.bind()
-    assert bool(world.write(new)) is concerned
-    world.policy({"expression": "false", "message": "no"})
-    world.bind(matchResources=more)
-    assert bool(world.write(new)) is concerned
+    harness.policy({"expression": "false", "message": "no"}, match=more)
+    harness.bind()
+    assert bool(harness.write(new)) is concerned
+    harness.policy({"expression": "false", "message": "no"})
+    harness.bind(matchResources=more)
+    assert bool(harness.write(new)) is concerned
 
 
-def test_policy_selector_matches_old_and_new_labels(world: World) -> None:
-    world.policy("false", match={"objectSelector": {"matchLabels": {"red": "yes"}}})
-    world.bind()
-    assert world.write(boat(), boat(labels={"red": "yes"})) != ""
-    assert world.write(None, boat(labels={"red": "yes"})) != ""
+def test_policy_selector_matches_old_and_new_labels(harness: AdmissionHarness) -> None:
+    harness.policy("false", match={"objectSelector": {"matchLabels": {"red": "yes"}}})
+    harness.bind()
+    assert harness.write(boat(), boat(labels={"red": "yes"})) != ""
+    assert harness.write(None, boat(labels={"red": "yes"})) != ""
 
 
-def test_namespaces_are_chosen_by_what_they_will_be(world: World) -> None:
+def test_namespaces_are_chosen_by_what_they_will_be(harness: AdmissionHarness) -> None:
     rules = [{**MAPS, "resources": ["namespaces"]}]
-    world.policy(
+    harness.policy(
         "namespaceObject == null",
         "false",
         rules=rules,
         match={"namespaceSelector": {"matchLabels": {"a": "b"}}},
     )
-    world.bind()
+    harness.bind()
     of = ("", "v1", "namespaces")
-    assert world.write({"metadata": {"name": "new", "labels": {"a": "b"}}}, of=of) == denied(
+    assert harness.write({"metadata": {"name": "new", "labels": {"a": "b"}}}, of=of) == denied(
         "failed expression: false"
     )
-    assert world.write({"metadata": {"name": "sea"}}, of=of) == ""
+    assert harness.write({"metadata": {"name": "sea"}}, of=of) == ""
 
 
-def test_another_version_is_shown_as_the_policy_knows_it(world: World) -> None:
+def test_another_version_is_shown_as_the_policy_knows_it(harness: AdmissionHarness) -> None:
     rules = [
         {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"]}
     ]
@@ -190,82 +190,82 @@ def test_another_version_is_shown_as_the_policy_knows_it(world: World) -> None:
         "object.apiVersion + ' ' + object.note + ' ' + request.resource.group + ' ' + "
         "request.requestResource.version + string(has(request.requestResource.group))"
     )
-    world.policy({"expression": "false", "messageExpression": spoken}, rules=rules)
-    world.bind()
+    harness.policy({"expression": "false", "messageExpression": spoken}, rules=rules)
+    harness.bind()
     event = {"metadata": {"name": "e", "namespace": "sea"}, "message": "hi"}
-    assert world.write(event, of=("", "v1", "events")) == denied("events.k8s.io/v1 hi events.k8s.io v1true")
-    assert world.write(event, of=("events.k8s.io", "v1", "events")) != ""
-    world.policy("false", rules=rules, match={"matchPolicy": "Exact"})
-    assert world.write(event, of=("", "v1", "events")) == ""
-    assert world.write(event, of=("events.k8s.io", "v1", "events")) != ""
+    assert harness.write(event, of=("", "v1", "events")) == denied("events.k8s.io/v1 hi events.k8s.io v1true")
+    assert harness.write(event, of=("events.k8s.io", "v1", "events")) != ""
+    harness.policy("false", rules=rules, match={"matchPolicy": "Exact"})
+    assert harness.write(event, of=("", "v1", "events")) == ""
+    assert harness.write(event, of=("events.k8s.io", "v1", "events")) != ""
 
 
 # Cost
 
 
-def test_all_expressions_of_a_policy_share_a_budget(world: World) -> None:
+def test_all_expressions_of_a_policy_share_a_budget(harness: AdmissionHarness) -> None:
     enough = BUDGET // CHECK_COST
-    world.kept.cluster_role("reader", rule("get", "core", "pods"))
-    world.kept.bind("reader", user("jo"))
-    world.policy(*[CHECK] * enough)
-    world.bind()
-    assert world.write(boat()) == ""
-    world.policy(*[CHECK] * (enough + 1))
-    assert world.write(boat()) == denied(OUT_OF_BUDGET)
-    world.policy(*[CHECK] * (enough + 1), failurePolicy="Ignore")
-    assert world.write(boat()) == ""
+    harness.kept.cluster_role("reader", rule("get", "core", "pods"))
+    harness.kept.bind("reader", user("jo"))
+    harness.policy(*[CHECK] * enough)
+    harness.bind()
+    assert harness.write(boat()) == ""
+    harness.policy(*[CHECK] * (enough + 1))
+    assert harness.write(boat()) == denied(OUT_OF_BUDGET)
+    harness.policy(*[CHECK] * (enough + 1), failurePolicy="Ignore")
+    assert harness.write(boat()) == ""
 
 
-def test_policy_beyond_the_work_limit_is_denied_at_any_cost(world: World) -> None:
+def test_policy_beyond_the_work_limit_is_denied_at_any_cost(harness: AdmissionHarness) -> None:
     busy = "lists.range(2000).all(a, !lists.range(100).exists_one(b, false))"
-    world.policy(busy)
-    world.bind()
-    assert world.write(boat()) == denied(OUT_OF_WORK.format(WORK_BUDGET, busy))
-    world.policy("true", "variables.busy || true", variables=[{"name": "busy", "expression": busy}])
-    assert "work of more than" in world.write(boat())
-    world.policy(busy, failurePolicy="Ignore")
-    assert world.write(boat()) == ""
+    harness.policy(busy)
+    harness.bind()
+    assert harness.write(boat()) == denied(OUT_OF_WORK.format(WORK_BUDGET, busy))
+    harness.policy("true", "variables.busy || true", variables=[{"name": "busy", "expression": busy}])
+    assert "work of more than" in harness.write(boat())
+    harness.policy(busy, failurePolicy="Ignore")
+    assert harness.write(boat()) == ""
 
 
-def test_policy_expression_has_its_own_cost_limit(world: World) -> None:
+def test_policy_expression_has_its_own_cost_limit(harness: AdmissionHarness) -> None:
     text = " && ".join([CHECK.replace("allowed()", "reason() == ''")] * 3)
-    world.policy(text)
-    world.bind()
+    harness.policy(text)
+    harness.bind()
     told = f"expression '{text}' resulted in error: operation cancelled: actual cost limit exceeded"
-    assert world.write(boat()) == denied(told)
+    assert harness.write(boat()) == denied(told)
 
 
-def test_policy_variable_is_evaluated_once_and_lazily(world: World) -> None:
-    world.policy(
+def test_policy_variable_is_evaluated_once_and_lazily(harness: AdmissionHarness) -> None:
+    harness.policy(
         *["!variables.may"] * 100,
         variables=[
             {"name": "may", "expression": CHECK},
             {"name": "never", "expression": "object.nope == variables.may"},
         ],
     )
-    world.bind()
-    assert world.write(boat()) == ""
+    harness.bind()
+    assert harness.write(boat()) == ""
 
 
-def test_failing_policy_variable_is_evaluated_once(world: World) -> None:
+def test_failing_policy_variable_is_evaluated_once(harness: AdmissionHarness) -> None:
     """A second evaluation of so many would exceed the budget."""
-    world.policy(
+    harness.policy(
         *["variables.fails || true"] * 100, variables=[{"name": "fails", "expression": f"[{CHECK}][1]"}]
     )
-    world.bind()
-    assert world.write(boat()) == ""
+    harness.bind()
+    assert harness.write(boat()) == ""
 
 
-def test_policy_message_expression_counts_towards_the_budget(world: World) -> None:
+def test_policy_message_expression_counts_towards_the_budget(harness: AdmissionHarness) -> None:
     spoken = {"expression": "false", "messageExpression": "string(variables.may)"}
-    world.policy(
+    harness.policy(
         *["variables.a || true"] * 28, spoken,
         variables=[{"name": "a", "expression": CHECK}, {"name": "may", "expression": f"{CHECK} && {CHECK}"}],
     )  # fmt: skip
-    world.bind()
-    assert world.write(boat()) == denied("false")
-    world.policy(*[f"{CHECK} || true"] * 28, spoken, variables=[{"name": "may", "expression": CHECK}])
-    assert world.write(boat()) == denied(MESSAGE_FAILED.format(OUT_OF_BUDGET))
+    harness.bind()
+    assert harness.write(boat()) == denied("false")
+    harness.policy(*[f"{CHECK} || true"] * 28, spoken, variables=[{"name": "may", "expression": CHECK}])
+    assert harness.write(boat()) == denied(MESSAGE_FAILED.format(OUT_OF_BUDGET))
 
 
 # The authorizer variable
@@ -297,28 +297,28 @@ def test_policy_message_expression_counts_towards_the_budget(world: World) -> No
         ("serviceAccount('S!', 'mate').path('/a').check('get').allowed()", BAD_NAMESPACE),
     ],
 )
-def test_policy_authorizer_checks_permissions(world: World, asked: str, answer: str) -> None:
-    world.kept.role("sea", "reader", rule("get", "core", "pods"))
-    world.kept.bind("reader", user("jo"), namespace="sea", kind="Role")
-    world.kept.cluster_role("healthy", paths("get", "/healthz"))
-    world.kept.bind("healthy", user("jo"))
-    world.kept.cluster_role("nodes", rule("list", "core", "nodes"))
-    world.kept.bind("nodes", account("mate", "sea"))
-    world.policy(
+def test_policy_authorizer_checks_permissions(harness: AdmissionHarness, asked: str, answer: str) -> None:
+    harness.kept.role("sea", "reader", rule("get", "core", "pods"))
+    harness.kept.bind("reader", user("jo"), namespace="sea", kind="Role")
+    harness.kept.cluster_role("healthy", paths("get", "/healthz"))
+    harness.kept.bind("healthy", user("jo"))
+    harness.kept.cluster_role("nodes", rule("list", "core", "nodes"))
+    harness.kept.bind("nodes", account("mate", "sea"))
+    harness.policy(
         {"expression": "variables.told == 'x'", "messageExpression": "'=' + variables.told"},
         variables=[{"name": "told", "expression": f"string(authorizer.{asked})"}],
     )
-    world.bind()
-    told = world.write(boat()).partition("request: ")[2]
+    harness.bind()
+    told = harness.write(boat()).partition("request: ")[2]
     assert told == f"={answer}" or told.endswith(f"fails to evaluate: {answer}")
 
 
-def test_policy_sees_user_info(world: World) -> None:
+def test_policy_sees_user_info(harness: AdmissionHarness) -> None:
     parts = ("username", "uid", "groups[0]", "extra.ship[0]")
     spoken = " + ".join(f"request.userInfo.{part}" for part in parts)
-    world.policy({"expression": "false", "messageExpression": spoken})
-    world.bind()
-    assert world.write(boat()) == denied("jo7sailorsgull")
+    harness.policy({"expression": "false", "messageExpression": spoken})
+    harness.bind()
+    assert harness.write(boat()) == denied("jo7sailorsgull")
 
 
 # Parameters
@@ -341,43 +341,43 @@ def test_policy_sees_user_info(world: World) -> None:
     ],
 )
 def test_policy_parameters_are_resolved(
-    world: World, kind: tuple[str, str], reference: dict[str, Any] | None, told: str
+    harness: AdmissionHarness, kind: tuple[str, str], reference: dict[str, Any] | None, told: str
 ) -> None:
     limits = {"name": "limits", "namespace": "sea", "labels": {"of": "speed"}}
-    world.kept.put("configmaps", {"metadata": limits, "data": {}})
+    harness.kept.put("configmaps", {"metadata": limits, "data": {}})
     spoken = "params == null ? 'nothing' : string(params.metadata.name)"
     version, name = kind
-    world.policy(
+    harness.policy(
         {"expression": "false", "messageExpression": spoken}, paramKind={"apiVersion": version, "kind": name}
     )
     if reference is None:
-        world.bind()
+        harness.bind()
     else:
-        world.bind(paramRef={**reference, "parameterNotFoundAction": "Allow"})
-    assert world.write(boat()) == (denied(told) if told else "")
+        harness.bind(paramRef={**reference, "parameterNotFoundAction": "Allow"})
+    assert harness.write(boat()) == (denied(told) if told else "")
 
 
-def test_parameters_that_cannot_be_found(world: World) -> None:
+def test_parameters_that_cannot_be_found(harness: AdmissionHarness) -> None:
     nodes = [{**MAPS, "resources": ["nodes"]}]
-    world.policy("true", rules=nodes, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
-    world.bind(paramRef={"name": "limits", "parameterNotFoundAction": "Allow"})
+    harness.policy("true", rules=nodes, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
+    harness.bind(paramRef={"name": "limits", "parameterNotFoundAction": "Allow"})
     node, of = {"metadata": {"name": "n"}}, ("", "v1", "nodes")
-    assert world.write(node, of=of) == denied(f"failed to configure binding: {NAMESPACE_NEEDED}")
+    assert harness.write(node, of=of) == denied(f"failed to configure binding: {NAMESPACE_NEEDED}")
     unknown = {"apiVersion": "sea.example/v1", "kind": "Boat"}
     told = UNKNOWN_KIND.format(group_version="sea.example/v1", kind="Boat")
-    world.policy("true", rules=nodes, paramKind=unknown)
-    assert world.write(node, of=of) == DENIED_UNBOUND.format(
+    harness.policy("true", rules=nodes, paramKind=unknown)
+    assert harness.write(node, of=of) == DENIED_UNBOUND.format(
         policy="p", message=f"failed to configure policy: {told}"
     )
-    world.policy("true", rules=nodes, paramKind=unknown, failurePolicy="Ignore")
-    assert world.write(node, of=of) == ""
+    harness.policy("true", rules=nodes, paramKind=unknown, failurePolicy="Ignore")
+    assert harness.write(node, of=of) == ""
 
 
 # Effects
 
 
-def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> None:
-    world.policy(
+def test_policy_warnings_and_audit_annotations_are_recorded(harness: AdmissionHarness) -> None:
+    harness.policy(
         "true",
         {"expression": "object.data.a == '1'", "message": "one"},
         auditAnnotations=[
@@ -386,10 +386,10 @@ def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> Non
             {"key": "c", "valueExpression": "null"},
         ],
     )
-    world.bind("Warn", "Audit")
-    assert world.write(boat(a="2")) == ""
-    assert world.warnings == [WARNED.format(policy="p", binding="b", message="one")]
-    assert world.annotations == {
+    harness.bind("Warn", "Audit")
+    assert harness.write(boat(a="2")) == ""
+    assert harness.warnings == [WARNED.format(policy="p", binding="b", message="one")]
+    assert harness.annotations == {
         "p/a": "a is 2",
         FAILURES: (
             '[{"message":"one","policy":"p","binding":"b","expressionIndex":1,'
@@ -398,28 +398,28 @@ def test_policy_warnings_and_audit_annotations_are_recorded(world: World) -> Non
     }
 
 
-def test_failing_audit_annotation_denies(world: World) -> None:
+def test_failing_audit_annotation_denies(harness: AdmissionHarness) -> None:
     text = "'a is ' + object.data.a"
     annotations = [{"key": "a", "valueExpression": text}]
-    world.policy("true", auditAnnotations=annotations)
-    world.bind()
-    assert world.write(boat()) == denied(f"expression '{text}' resulted in error: no such key: a")
-    world.policy("true", auditAnnotations=annotations, failurePolicy="Ignore")
-    assert world.write(boat()) == ""
+    harness.policy("true", auditAnnotations=annotations)
+    harness.bind()
+    assert harness.write(boat()) == denied(f"expression '{text}' resulted in error: no such key: a")
+    harness.policy("true", auditAnnotations=annotations, failurePolicy="Ignore")
+    assert harness.write(boat()) == ""
 
 
-def test_failing_match_condition_follows_the_failure_policy(world: World) -> None:
+def test_failing_match_condition_follows_the_failure_policy(harness: AdmissionHarness) -> None:
     missing = "object.data.a == '1'"
     told = f"expression '{missing}' resulted in error: no such key: a"
     conditions = [{"name": "a", "expression": missing}, {"name": "b", "expression": "true"}]
-    world.policy("false", matchConditions=conditions)
-    world.bind()
-    assert world.write(boat()) == denied(told)
+    harness.policy("false", matchConditions=conditions)
+    harness.bind()
+    assert harness.write(boat()) == denied(told)
     conditions = [*conditions, {"name": "c", "expression": missing.replace("1", "2")}]
-    world.policy("false", matchConditions=conditions)
-    assert world.write(boat()) == denied(f"[{told}, {told.replace('1', '2')}]")
+    harness.policy("false", matchConditions=conditions)
+    assert harness.write(boat()) == denied(f"[{told}, {told.replace('1', '2')}]")
     # A false condition decides, whatever fails beside it.
-    world.policy("false", matchConditions=[*conditions, {"name": "d", "expression": "false"}])
-    assert world.write(boat()) == ""
-    world.policy("false", matchConditions=conditions, failurePolicy="Ignore")
-    assert world.write(boat()) == ""
+    harness.policy("false", matchConditions=[*conditions, {"name": "d", "expression": "false"}])
+    assert harness.write(boat()) == ""
+    harness.policy("false", matchConditions=conditions, failurePolicy="Ignore")
+    assert harness.write(boat()) == ""

@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-class World:
+class AuthenticatorHarness:
     def __init__(self, tmp_path: Path) -> None:
         self.kept, self.clock = FakeObjects(), Clock()
         self.authority = Authority.create(now=NOW - timedelta(days=1))
@@ -72,78 +72,80 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def harness(tmp_path: Path) -> AuthenticatorHarness:
+    return AuthenticatorHarness(tmp_path)
 
 
 class TestCertificate:
-    def test_certificate_subject_gives_name_and_groups(self, world: World) -> None:
-        shown = world.certificate(
+    def test_certificate_subject_gives_name_and_groups(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate(
             (NameOID.ORGANIZATION_NAME, "devs"),
             (NameOID.ORGANIZATION_NAME, "ops"),
             (NameOID.COMMON_NAME, "carol"),
         )
-        user = world.ask(certificate=shown)
+        user = harness.ask(certificate=shown)
         assert (user.name, user.uid, user.groups) == ("carol", "", ("devs", "ops", "system:authenticated"))
         assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
         assert user.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
-        assert world.ask(certificate=shown) == user
+        assert harness.ask(certificate=shown) == user
 
-    def test_certificate_subject_gives_the_uid(self, world: World) -> None:
-        shown = world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "u-1"))
-        assert world.ask(certificate=shown).uid == "u-1"
+    def test_certificate_subject_gives_the_uid(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate((NameOID.COMMON_NAME, "carol"), (UID, "u-1"))
+        assert harness.ask(certificate=shown).uid == "u-1"
         with pytest.raises(status.Refusal):
-            world.ask(certificate=world.certificate((NameOID.COMMON_NAME, "carol"), (UID, "a"), (UID, "b")))
+            harness.ask(
+                certificate=harness.certificate((NameOID.COMMON_NAME, "carol"), (UID, "a"), (UID, "b"))
+            )
 
-    def test_expired_certificate_is_rejected(self, world: World) -> None:
-        shown = world.certificate((NameOID.COMMON_NAME, "carol"), end=NOW + timedelta(minutes=1))
-        world.ask(certificate=shown)
-        world.clock.now = NOW + timedelta(minutes=2)
+    def test_expired_certificate_is_rejected(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate((NameOID.COMMON_NAME, "carol"), end=NOW + timedelta(minutes=1))
+        harness.ask(certificate=shown)
+        harness.clock.now = NOW + timedelta(minutes=2)
         with pytest.raises(status.Refusal, match="Unauthorized") as caught:
-            world.ask(certificate=shown)
+            harness.ask(certificate=shown)
         assert caught.value.code == 401
 
-    def test_certificate_of_another_authority_is_rejected(self, world: World) -> None:
+    def test_certificate_of_another_authority_is_rejected(self, harness: AuthenticatorHarness) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
-        shown = world.certificate(
+        shown = harness.certificate(
             (NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, "root"), authority=other
         )
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(certificate=shown)
+            harness.ask(certificate=shown)
 
-    def test_certificate_without_a_user_name_is_rejected(self, world: World) -> None:
-        shown = world.certificate((NameOID.ORGANIZATION_NAME, "system:masters"))
+    def test_certificate_without_a_user_name_is_rejected(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate((NameOID.ORGANIZATION_NAME, "system:masters"))
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(certificate=shown)
+            harness.ask(certificate=shown)
 
-    def test_last_common_name_of_a_certificate_is_the_user(self, world: World) -> None:
-        shown = world.certificate((NameOID.COMMON_NAME, "admin"), (NameOID.COMMON_NAME, "carol"))
-        assert world.ask(certificate=shown).name == "carol"
+    def test_last_common_name_of_a_certificate_is_the_user(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate((NameOID.COMMON_NAME, "admin"), (NameOID.COMMON_NAME, "carol"))
+        assert harness.ask(certificate=shown).name == "carol"
 
     def test_verified_certificates_are_cached_within_a_bound(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, harness: AuthenticatorHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(authenticator, "_CACHE_SIZE", 2)
         for index in range(5):
-            world.ask(certificate=world.certificate((NameOID.COMMON_NAME, f"u{index}")))
-        assert len(world.authenticator._certified) <= 2
+            harness.ask(certificate=harness.certificate((NameOID.COMMON_NAME, f"u{index}")))
+        assert len(harness.authenticator._certified) <= 2
 
 
 class TestBearer:
     @pytest.mark.parametrize("header", ["Bearer alice-token", "bearer alice-token", " BEARER alice-token x "])
-    def test_static_token_gives_its_user(self, world: World, header: str) -> None:
-        user = world.ask(header)
+    def test_static_token_gives_its_user(self, harness: AuthenticatorHarness, header: str) -> None:
+        user = harness.ask(header)
         assert user == User(name="alice", uid="alice-uid", groups=("devs", "ops", "system:authenticated"))
 
-    def test_static_token_may_lack_groups(self, world: World) -> None:
-        assert world.ask("Bearer bob-token").groups == ("system:authenticated",)
+    def test_static_token_may_lack_groups(self, harness: AuthenticatorHarness) -> None:
+        assert harness.ask("Bearer bob-token").groups == ("system:authenticated",)
 
     @pytest.mark.parametrize(
         "header", ["Bearer nope", "Bearer alice-toke", "Bearer alice-token2", "Bearer é"]
     )
-    def test_unknown_token_is_rejected(self, world: World, header: str) -> None:
+    def test_unknown_token_is_rejected(self, harness: AuthenticatorHarness, header: str) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized") as caught:
-            world.ask(header)
+            harness.ask(header)
         assert caught.value.document() == {
             "kind": "Status",
             "apiVersion": "v1",
@@ -157,41 +159,43 @@ class TestBearer:
     @pytest.mark.parametrize(
         "header", ["", "Bearer", "Bearer ", "Bearer  alice-token", "Basic YTpi", "alice-token"]
     )
-    def test_other_authorization_schemes_count_as_no_credentials(self, world: World, header: str) -> None:
+    def test_other_authorization_schemes_count_as_no_credentials(
+        self, harness: AuthenticatorHarness, header: str
+    ) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(header)
-        assert world.ask(header, path="/healthz").name == "system:anonymous"
+            harness.ask(header)
+        assert harness.ask(header, path="/healthz").name == "system:anonymous"
 
-    def test_service_account_token_gives_its_user(self, world: World) -> None:
-        world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
-        token = world.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
-        user = world.ask(f"Bearer {token}")
+    def test_service_account_token_gives_its_user(self, harness: AuthenticatorHarness) -> None:
+        harness.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
+        token = harness.issuer.request({}, namespace="ns", name="sa")["status"]["token"]
+        user = harness.ask(f"Bearer {token}")
         assert user.name == "system:serviceaccount:ns:sa"
         assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated")
-        world.kept.delete("serviceaccounts", "sa", "ns")
+        harness.kept.delete("serviceaccounts", "sa", "ns")
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {token}")
+            harness.ask(f"Bearer {token}")
 
-    def test_token_for_another_audience_is_rejected(self, world: World) -> None:
-        world.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
+    def test_token_for_another_audience_is_rejected(self, harness: AuthenticatorHarness) -> None:
+        harness.kept.put("serviceaccounts", {"metadata": {"name": "sa", "namespace": "ns"}})
         spec = {"spec": {"audiences": ["vault"]}}
-        token = world.issuer.request(spec, namespace="ns", name="sa")["status"]["token"]
+        token = harness.issuer.request(spec, namespace="ns", name="sa")["status"]["token"]
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {token}")
+            harness.ask(f"Bearer {token}")
         with pytest.raises(Rejected):
-            world.authenticator.token("alice-token", audiences=["vault"])
+            harness.authenticator.token("alice-token", audiences=["vault"])
 
-    def test_counts_beside_a_certificate_that_does_not(self, world: World) -> None:
+    def test_counts_beside_a_certificate_that_does_not(self, harness: AuthenticatorHarness) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
-        shown = world.certificate((NameOID.COMMON_NAME, "root"), authority=other)
-        assert world.ask("Bearer alice-token", certificate=shown).name == "alice"
+        shown = harness.certificate((NameOID.COMMON_NAME, "root"), authority=other)
+        assert harness.ask("Bearer alice-token", certificate=shown).name == "alice"
 
-    def test_certificate_precedes_the_token(self, world: World) -> None:
-        shown = world.certificate((NameOID.COMMON_NAME, "carol"))
-        assert world.ask("Bearer alice-token", certificate=shown).name == "carol"
+    def test_certificate_precedes_the_token(self, harness: AuthenticatorHarness) -> None:
+        shown = harness.certificate((NameOID.COMMON_NAME, "carol"))
+        assert harness.ask("Bearer alice-token", certificate=shown).name == "carol"
 
-    def test_static_tokens_are_stored_as_digests(self, world: World) -> None:
-        assert "alice-token" not in repr(vars(world.authenticator._static))
+    def test_static_tokens_are_stored_as_digests(self, harness: AuthenticatorHarness) -> None:
+        assert "alice-token" not in repr(vars(harness.authenticator._static))
 
     def test_short_line_of_the_token_file_is_reported_by_number(self, tmp_path: Path) -> None:
         (tmp_path / "t").write_text("a,b,c\n\ntop-secret,b\n")
@@ -202,23 +206,23 @@ class TestBearer:
 
 class TestNobody:
     @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
-    def test_sees_whether_the_hub_is_well(self, world: World, path: str) -> None:
-        user = world.ask(path=path)
+    def test_sees_whether_the_hub_is_well(self, harness: AuthenticatorHarness, path: str) -> None:
+        user = harness.ask(path=path)
         assert (user.name, user.groups) == ("system:anonymous", ("system:unauthenticated",))
 
     @pytest.mark.parametrize(
         "path", ["/", "/api", "/healthz/", "/healthz/etcd", "/livez/x", "/metrics", "/apis"]
     )
-    def test_anonymous_user_is_rejected_elsewhere(self, world: World, path: str) -> None:
+    def test_anonymous_user_is_rejected_elsewhere(self, harness: AuthenticatorHarness, path: str) -> None:
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(path=path)
+            harness.ask(path=path)
 
-    def test_bad_credentials_are_not_overlooked(self, world: World) -> None:
+    def test_bad_credentials_are_not_overlooked(self, harness: AuthenticatorHarness) -> None:
         other = Authority.create(now=NOW - timedelta(days=1))
-        shown = world.certificate((NameOID.COMMON_NAME, "root"), authority=other)
+        shown = harness.certificate((NameOID.COMMON_NAME, "root"), authority=other)
         for header, certificate in (("Bearer nope", None), ("", shown)):
             with pytest.raises(status.Refusal, match="Unauthorized"):
-                world.ask(header, certificate, path="/healthz")
+                harness.ask(header, certificate, path="/healthz")
 
 
 class TestBootstrap:
@@ -236,10 +240,10 @@ class TestBootstrap:
             "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
         }
 
-    def test_bootstrap_token_gives_its_user_and_groups(self, world: World) -> None:
+    def test_bootstrap_token_gives_its_user_and_groups(self, harness: AuthenticatorHarness) -> None:
         groups = "system:bootstrappers:managedcluster,system:bootstrappers:a"
-        world.kept.put("secrets", self.secret(**{"auth-extra-groups": groups}))
-        user = world.ask(f"Bearer {self.TOKEN}")
+        harness.kept.put("secrets", self.secret(**{"auth-extra-groups": groups}))
+        user = harness.ask(f"Bearer {self.TOKEN}")
         assert user.name == "system:bootstrap:abc123"
         assert user.groups == (
             "system:bootstrappers",
@@ -248,20 +252,22 @@ class TestBootstrap:
             "system:authenticated",
         )
 
-    def test_bootstrap_token_is_rejected_after_its_secret_is_deleted(self, world: World) -> None:
-        world.kept.put("secrets", self.secret())
-        world.ask(f"Bearer {self.TOKEN}")
-        world.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
+    def test_bootstrap_token_is_rejected_after_its_secret_is_deleted(
+        self, harness: AuthenticatorHarness
+    ) -> None:
+        harness.kept.put("secrets", self.secret())
+        harness.ask(f"Bearer {self.TOKEN}")
+        harness.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
+            harness.ask(f"Bearer {self.TOKEN}")
 
-    def test_expired_bootstrap_token_is_rejected(self, world: World) -> None:
-        world.kept.put("secrets", self.secret(expiration="2026-11-15T13:00:00+01:00"))
-        world.clock.now = NOW - timedelta(seconds=1)
-        world.ask(f"Bearer {self.TOKEN}")
-        world.clock.now = NOW
+    def test_expired_bootstrap_token_is_rejected(self, harness: AuthenticatorHarness) -> None:
+        harness.kept.put("secrets", self.secret(expiration="2026-11-15T13:00:00+01:00"))
+        harness.clock.now = NOW - timedelta(seconds=1)
+        harness.ask(f"Bearer {self.TOKEN}")
+        harness.clock.now = NOW
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
+            harness.ask(f"Bearer {self.TOKEN}")
 
     @pytest.mark.parametrize(
         "changes",
@@ -278,26 +284,28 @@ class TestBootstrap:
         ],
     )
     def test_bootstrap_secret_without_authentication_usage_is_ignored(
-        self, world: World, changes: dict[str, str]
+        self, harness: AuthenticatorHarness, changes: dict[str, str]
     ) -> None:
-        world.kept.put("secrets", self.secret(**changes))
+        harness.kept.put("secrets", self.secret(**changes))
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
+            harness.ask(f"Bearer {self.TOKEN}")
 
-    def test_bootstrap_secret_of_another_type_or_namespace_is_ignored(self, world: World) -> None:
-        world.kept.put("secrets", self.secret() | {"type": "Opaque"})
+    def test_bootstrap_secret_of_another_type_or_namespace_is_ignored(
+        self, harness: AuthenticatorHarness
+    ) -> None:
+        harness.kept.put("secrets", self.secret() | {"type": "Opaque"})
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
-        world.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
+            harness.ask(f"Bearer {self.TOKEN}")
+        harness.kept.delete("secrets", "bootstrap-token-abc123", "kube-system")
         elsewhere = self.secret()
         elsewhere["metadata"]["namespace"] = "default"
-        world.kept.put("secrets", elsewhere)
+        harness.kept.put("secrets", elsewhere)
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
+            harness.ask(f"Bearer {self.TOKEN}")
 
-    def test_bootstrap_token_of_a_deleting_secret_is_rejected(self, world: World) -> None:
+    def test_bootstrap_token_of_a_deleting_secret_is_rejected(self, harness: AuthenticatorHarness) -> None:
         secret = self.secret()
         secret["metadata"]["deletionTimestamp"] = "2026-11-15T12:00:00Z"
-        world.kept.put("secrets", secret)
+        harness.kept.put("secrets", secret)
         with pytest.raises(status.Refusal, match="Unauthorized"):
-            world.ask(f"Bearer {self.TOKEN}")
+            harness.ask(f"Bearer {self.TOKEN}")

@@ -28,7 +28,7 @@ REQUEST = WriteRequest(user=USER, options=Write(manager="test"))
 HOLD = "fairway.dev/hold"
 
 
-class World:
+class HubHarness:
     """A hub, with short methods for what tests do to it."""
 
     def __init__(self, hub: Hub) -> None:
@@ -86,77 +86,77 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def harness() -> AsyncIterator[HubHarness]:
     async with embedded_hub(definitions=()) as hub:
-        yield World(hub)
+        yield HubHarness(hub)
 
 
-async def collected_so_far(world: World) -> None:
+async def collected_so_far(harness: HubHarness) -> None:
     """Wait until the garbage collector has processed all changes so far."""
     nobody = {"metadata": {"name": "nobody", "uid": "nobody"}}
     for _ in range(2):
-        await world.make("secrets", "marker", owners=(nobody,))
-        await world.until(lambda: world.find("secrets", "marker") is None)
+        await harness.make("secrets", "marker", owners=(nobody,))
+        await harness.until(lambda: harness.find("secrets", "marker") is None)
 
 
-async def test_dependents_are_deleted_after_their_owner(world: World) -> None:
-    owner = await world.make("configmaps", "owner")
-    await world.make("secrets", "child", owners=(owner,))
-    await world.remove("configmaps", "owner")
-    await world.until(lambda: world.find("secrets", "child") is None)
+async def test_dependents_are_deleted_after_their_owner(harness: HubHarness) -> None:
+    owner = await harness.make("configmaps", "owner")
+    await harness.make("secrets", "child", owners=(owner,))
+    await harness.remove("configmaps", "owner")
+    await harness.until(lambda: harness.find("secrets", "child") is None)
 
 
-async def test_dependent_with_another_owner_loses_only_the_missing_reference(world: World) -> None:
-    one, two = await world.make("configmaps", "one"), await world.make("configmaps", "two")
-    await world.make("secrets", "child", owners=(one, two))
-    await world.remove("configmaps", "one")
+async def test_dependent_with_another_owner_loses_only_the_missing_reference(harness: HubHarness) -> None:
+    one, two = await harness.make("configmaps", "one"), await harness.make("configmaps", "two")
+    await harness.make("secrets", "child", owners=(one, two))
+    await harness.remove("configmaps", "one")
 
     def owners() -> list[str]:
-        found = world.find("secrets", "child")
+        found = harness.find("secrets", "child")
         return [] if found is None else [r["name"] for r in found["metadata"]["ownerReferences"]]
 
-    await world.until(lambda: owners() == ["two"])
+    await harness.until(lambda: owners() == ["two"])
 
 
-async def test_dependent_of_a_nonexistent_owner_is_deleted(world: World) -> None:
+async def test_dependent_of_a_nonexistent_owner_is_deleted(harness: HubHarness) -> None:
     nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-0000-0000-000000000000"}}
-    await world.make("secrets", "child", owners=(nobody,))
-    await world.until(lambda: world.find("secrets", "child") is None)
+    await harness.make("secrets", "child", owners=(nobody,))
+    await harness.until(lambda: harness.find("secrets", "child") is None)
 
 
-async def test_dependent_of_an_unknown_kind_is_kept(world: World) -> None:
+async def test_dependent_of_an_unknown_kind_is_kept(harness: HubHarness) -> None:
     reference = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
-    await world.make("secrets", "child", metadata={"ownerReferences": [reference]})
-    await world.make("configmaps", "marker")
-    await world.remove("configmaps", "marker")
-    await world.until(lambda: world.find("configmaps", "marker") is None)
-    assert world.find("secrets", "child") is not None
+    await harness.make("secrets", "child", metadata={"ownerReferences": [reference]})
+    await harness.make("configmaps", "marker")
+    await harness.remove("configmaps", "marker")
+    await harness.until(lambda: harness.find("configmaps", "marker") is None)
+    assert harness.find("secrets", "child") is not None
 
 
-async def test_missing_owner_beside_an_unknown_kind_deletes_nothing(world: World) -> None:
+async def test_missing_owner_beside_an_unknown_kind_deletes_nothing(harness: HubHarness) -> None:
     unknown = {"apiVersion": "no.such/v1", "kind": "Thing", "name": "x", "uid": "u"}
     lost = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "v"}
-    await world.make("secrets", "child", metadata={"ownerReferences": [unknown, lost]})
-    await collected_so_far(world)
-    child = world.find("secrets", "child")
+    await harness.make("secrets", "child", metadata={"ownerReferences": [unknown, lost]})
+    await collected_so_far(harness)
+    child = harness.find("secrets", "child")
     assert child is not None
     assert len(child["metadata"]["ownerReferences"]) == 2
 
 
-async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected(world: World) -> None:
+async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected(harness: HubHarness) -> None:
     """As in Kubernetes since 1.20: the hub can't look up the owner that the reference names."""
-    owner = await world.make("configmaps", "owner")
+    owner = await harness.make("configmaps", "owner")
     roles = "clusterroles.rbac.authorization.k8s.io"
-    role = await world.make(roles, "role", namespace="", owners=(owner,))
+    role = await harness.make(roles, "role", namespace="", owners=(owner,))
 
     def told() -> list[Document]:
         found = (
-            representation.decode(world.resource("events"), i.raw)
-            for i in world.hub.store.items("events").items
+            representation.decode(harness.resource("events"), i.raw)
+            for i in harness.hub.store.items("events").items
         )
         return [event for event in found if event["involvedObject"]["uid"] == role["metadata"]["uid"]]
 
-    await world.until(told)
+    await harness.until(told)
     (event,) = told()
     uid = owner["metadata"]["uid"]
     assert (event["reason"], event["type"]) == ("OwnerRefInvalidNamespace", "Warning")
@@ -164,143 +164,147 @@ async def test_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected
     assert event["message"] == (
         f'ownerRef [v1/ConfigMap, namespace: , name: owner, uid: {uid}] does not exist in namespace ""'
     )
-    await world.merge(roles, "role", {"metadata": {"labels": {"a": "b"}}}, namespace="")
-    await world.remove("configmaps", "owner")
-    await collected_so_far(world)
-    assert world.find(roles, "role", namespace="") is not None
+    await harness.merge(roles, "role", {"metadata": {"labels": {"a": "b"}}}, namespace="")
+    await harness.remove("configmaps", "owner")
+    await collected_so_far(harness)
+    assert harness.find(roles, "role", namespace="") is not None
     assert len(told()) == 1
 
 
-async def test_owners_in_a_circle_are_deleted_in_the_foreground(world: World) -> None:
-    one = await world.make("configmaps", "one")
-    two = await world.make("configmaps", "two", owners=(one,))
+async def test_owners_in_a_circle_are_deleted_in_the_foreground(harness: HubHarness) -> None:
+    one = await harness.make("configmaps", "one")
+    two = await harness.make("configmaps", "two", owners=(one,))
     reference = {**two["metadata"]["ownerReferences"][0], "name": "two", "uid": two["metadata"]["uid"]}
-    await world.merge("configmaps", "one", {"metadata": {"ownerReferences": [reference]}})
-    await world.remove("configmaps", "one", FOREGROUND)
-    await world.until(lambda: not world.find("configmaps", "one") and not world.find("configmaps", "two"))
+    await harness.merge("configmaps", "one", {"metadata": {"ownerReferences": [reference]}})
+    await harness.remove("configmaps", "one", FOREGROUND)
+    await harness.until(
+        lambda: not harness.find("configmaps", "one") and not harness.find("configmaps", "two")
+    )
 
 
-async def test_foreground_deletion_waits_for_dependents(world: World) -> None:
-    owner = await world.make("configmaps", "owner")
-    await world.make("secrets", "child", owners=(owner,), metadata={"finalizers": [HOLD]})
-    await world.remove("configmaps", "owner", FOREGROUND)
-    await world.until(lambda: (world.find("secrets", "child") or {})["metadata"].get("deletionTimestamp"))
-    waiting = world.find("configmaps", "owner")
+async def test_foreground_deletion_waits_for_dependents(harness: HubHarness) -> None:
+    owner = await harness.make("configmaps", "owner")
+    await harness.make("secrets", "child", owners=(owner,), metadata={"finalizers": [HOLD]})
+    await harness.remove("configmaps", "owner", FOREGROUND)
+    await harness.until(lambda: (harness.find("secrets", "child") or {})["metadata"].get("deletionTimestamp"))
+    waiting = harness.find("configmaps", "owner")
     assert waiting is not None
     assert waiting["metadata"]["finalizers"] == ["foregroundDeletion"]
-    await world.merge("secrets", "child", {"metadata": {"finalizers": None}})
-    await world.until(lambda: world.find("configmaps", "owner") is None)
+    await harness.merge("secrets", "child", {"metadata": {"finalizers": None}})
+    await harness.until(lambda: harness.find("configmaps", "owner") is None)
 
 
-async def test_orphans_lose_their_owner_and_stay(world: World) -> None:
-    owner = await world.make("configmaps", "owner")
-    await world.make("secrets", "child", owners=(owner,))
-    await world.remove("configmaps", "owner", ORPHAN)
-    await world.until(lambda: world.find("configmaps", "owner") is None)
-    child = world.find("secrets", "child")
+async def test_orphans_lose_their_owner_and_stay(harness: HubHarness) -> None:
+    owner = await harness.make("configmaps", "owner")
+    await harness.make("secrets", "child", owners=(owner,))
+    await harness.remove("configmaps", "owner", ORPHAN)
+    await harness.until(lambda: harness.find("configmaps", "owner") is None)
+    child = harness.find("secrets", "child")
     assert child is not None
     assert "ownerReferences" not in child["metadata"]
 
 
-async def test_namespace_is_removed_when_empty(world: World) -> None:
-    await world.make("namespaces", "ns", namespace="")
-    await world.make("configmaps", "free", namespace="ns")
-    await world.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
-    await world.remove("namespaces", "ns", namespace="")
+async def test_namespace_is_removed_when_empty(harness: HubHarness) -> None:
+    await harness.make("namespaces", "ns", namespace="")
+    await harness.make("configmaps", "free", namespace="ns")
+    await harness.make("configmaps", "held", namespace="ns", metadata={"finalizers": [HOLD]})
+    await harness.remove("namespaces", "ns", namespace="")
 
     def told() -> str:
-        found = world.find("namespaces", "ns") or {}
+        found = harness.find("namespaces", "ns") or {}
         conditions = (found.get("status") or {}).get("conditions") or []
         return " ".join(c["message"] for c in conditions if c["type"] == "NamespaceFinalizersRemaining")
 
-    await world.until(lambda: HOLD in told())
-    assert world.find("configmaps", "free", "ns") is None
+    await harness.until(lambda: HOLD in told())
+    assert harness.find("configmaps", "free", "ns") is None
     with pytest.raises(Exception, match="because it is being terminated"):
-        await world.make("configmaps", "late", namespace="ns")
-    await world.merge("configmaps", "held", {"metadata": {"finalizers": None}}, "ns")
-    await world.until(lambda: world.find("namespaces", "ns") is None)
+        await harness.make("configmaps", "late", namespace="ns")
+    await harness.merge("configmaps", "held", {"metadata": {"finalizers": None}}, "ns")
+    await harness.until(lambda: harness.find("namespaces", "ns") is None)
 
 
-async def test_every_namespace_has_an_account_and_the_authority(world: World) -> None:
-    await world.make("namespaces", "ns", namespace="")
-    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
-    await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
-    await world.remove("serviceaccounts", "default", namespace="ns")
-    await world.until(lambda: world.find("serviceaccounts", "default", "ns"))
-    await world.merge("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "forged"}}, "ns")
-    await world.until(
-        lambda: (world.find("configmaps", "kube-root-ca.crt", "ns") or {})["data"]["ca.crt"] != "forged"
+async def test_every_namespace_has_an_account_and_the_authority(harness: HubHarness) -> None:
+    await harness.make("namespaces", "ns", namespace="")
+    await harness.until(lambda: harness.find("serviceaccounts", "default", "ns"))
+    await harness.until(lambda: harness.find("configmaps", "kube-root-ca.crt", "ns"))
+    await harness.remove("serviceaccounts", "default", namespace="ns")
+    await harness.until(lambda: harness.find("serviceaccounts", "default", "ns"))
+    await harness.merge("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "forged"}}, "ns")
+    await harness.until(
+        lambda: (harness.find("configmaps", "kube-root-ca.crt", "ns") or {})["data"]["ca.crt"] != "forged"
     )
 
 
-async def test_token_secret_is_filled_and_deleted_with_its_account(world: World) -> None:
-    await world.make("serviceaccounts", "bot")
+async def test_token_secret_is_filled_and_deleted_with_its_account(harness: HubHarness) -> None:
+    await harness.make("serviceaccounts", "bot")
     note = {"annotations": {"kubernetes.io/service-account.name": "bot"}}
-    await world.make("secrets", "token", type="kubernetes.io/service-account-token", metadata=note)
-    await world.until(lambda: (world.find("secrets", "token") or {}).get("data", {}).get("token"))
-    await world.remove("serviceaccounts", "bot")
-    await world.until(lambda: world.find("secrets", "token") is None)
+    await harness.make("secrets", "token", type="kubernetes.io/service-account-token", metadata=note)
+    await harness.until(lambda: (harness.find("secrets", "token") or {}).get("data", {}).get("token"))
+    await harness.remove("serviceaccounts", "bot")
+    await harness.until(lambda: harness.find("secrets", "token") is None)
 
 
-async def test_roles_made_of_others_show_what_they_gather(world: World) -> None:
+async def test_roles_made_of_others_show_what_they_gather(harness: HubHarness) -> None:
     roles = "clusterroles.rbac.authorization.k8s.io"
     selectors = [{"matchLabels": {"part": "yes"}}]
-    await world.make(roles, "whole", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
+    await harness.make(roles, "whole", namespace="", aggregationRule={"clusterRoleSelectors": selectors})
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
-    await world.make(roles, "part", namespace="", metadata={"labels": {"part": "yes"}}, rules=[rule])
-    await world.until(lambda: (world.find(roles, "whole") or {})["rules"] == [rule])
-    await world.remove(roles, "part", namespace="")
-    await world.until(lambda: not (world.find(roles, "whole") or {})["rules"])
+    await harness.make(roles, "part", namespace="", metadata={"labels": {"part": "yes"}}, rules=[rule])
+    await harness.until(lambda: (harness.find(roles, "whole") or {})["rules"] == [rule])
+    await harness.remove(roles, "part", namespace="")
+    await harness.until(lambda: not (harness.find(roles, "whole") or {})["rules"])
 
 
 async def test_parts_can_be_switched_off() -> None:
     async with embedded_hub(
         definitions=(), controllers=controllers.ALL - {controllers.COLLECTOR, controllers.ACCOUNTS}
     ) as hub:
-        world = World(hub)
-        owner = await world.make("configmaps", "owner")
-        await world.make("secrets", "child", owners=(owner,))
-        await world.remove("configmaps", "owner")
-        await world.make("namespaces", "ns", namespace="")
-        await world.until(lambda: world.find("configmaps", "kube-root-ca.crt", "ns"))
-        assert world.find("secrets", "child") is not None
-        assert world.find("serviceaccounts", "default", "ns") is None
+        harness = HubHarness(hub)
+        owner = await harness.make("configmaps", "owner")
+        await harness.make("secrets", "child", owners=(owner,))
+        await harness.remove("configmaps", "owner")
+        await harness.make("namespaces", "ns", namespace="")
+        await harness.until(lambda: harness.find("configmaps", "kube-root-ca.crt", "ns"))
+        assert harness.find("secrets", "child") is not None
+        assert harness.find("serviceaccounts", "default", "ns") is None
 
 
-async def test_deleted_crd_stays_until_its_last_object_is_deleted(world: World) -> None:
+async def test_deleted_crd_stays_until_its_last_object_is_deleted(harness: HubHarness) -> None:
     async def define(kind: str) -> str:
         plural = f"{kind.lower()}s"
         made = definition()
         made["spec"]["names"] = {"kind": kind, "plural": plural}
-        await world.make(DEFINITIONS, f"{plural}.sea.example", namespace="", spec=made["spec"])
+        await harness.make(DEFINITIONS, f"{plural}.sea.example", namespace="", spec=made["spec"])
         return f"{plural}.sea.example"
 
     boats, rafts = await define("Boat"), await define("Raft")
-    await world.make(boats, "held", metadata={"finalizers": [HOLD]}, kind="Boat", apiVersion="sea.example/v1")
-    await world.remove(DEFINITIONS, boats, namespace="")
-    await world.remove(DEFINITIONS, rafts, namespace="")
-    await world.until(lambda: world.find(DEFINITIONS, rafts) is None)
-    held = world.find(boats, "held")
+    await harness.make(
+        boats, "held", metadata={"finalizers": [HOLD]}, kind="Boat", apiVersion="sea.example/v1"
+    )
+    await harness.remove(DEFINITIONS, boats, namespace="")
+    await harness.remove(DEFINITIONS, rafts, namespace="")
+    await harness.until(lambda: harness.find(DEFINITIONS, rafts) is None)
+    held = harness.find(boats, "held")
     assert held is not None
     assert held["metadata"]["deletionTimestamp"]
-    await world.merge(boats, "held", {"metadata": {"finalizers": None}})
-    await world.until(lambda: world.find(DEFINITIONS, boats) is None)
+    await harness.merge(boats, "held", {"metadata": {"finalizers": None}})
+    await harness.until(lambda: harness.find(DEFINITIONS, boats) is None)
 
 
 @pytest.mark.looptime
 async def test_event_is_deleted_an_hour_after_its_last_write(looptime: object) -> None:
     async with embedded_hub(definitions=()) as hub:
-        world = World(hub)
+        harness = HubHarness(hub)
         about = {"kind": "ConfigMap", "name": "a", "namespace": "default"}
-        await world.make("events", "e", involvedObject=about, reason="R", message="m", type="Normal")
-        await world.make("events", "f", involvedObject=about, reason="R", message="m", type="Normal")
+        await harness.make("events", "e", involvedObject=about, reason="R", message="m", type="Normal")
+        await harness.make("events", "f", involvedObject=about, reason="R", message="m", type="Normal")
         await asyncio.sleep(LIFETIME / 2)
-        await world.merge("events", "e", {"count": 2})
+        await harness.merge("events", "e", {"count": 2})
         await asyncio.sleep(LIFETIME / 2 + 10)
-        assert world.find("events", "f") is None
-        assert world.find("events", "e") is not None
+        assert harness.find("events", "f") is None
+        assert harness.find("events", "e") is not None
         await asyncio.sleep(LIFETIME / 2)
-        assert world.find("events", "e") is None
+        assert harness.find("events", "e") is None
 
 
 class Counted:
@@ -323,68 +327,70 @@ class Counted:
         return found
 
 
-def counted(world: World, controller: type[Controller[Any]]) -> Counted:
-    (found,) = (each for each in world.hub._controllers if isinstance(each, controller))
-    counting = Counted(world.hub.store)
+def counted(harness: HubHarness, controller: type[Controller[Any]]) -> Counted:
+    (found,) = (each for each in harness.hub._controllers if isinstance(each, controller))
+    counting = Counted(harness.hub.store)
     found.store = counting  # type: ignore[assignment]  # counts reads, and delegates them
     return counting
 
 
-async def test_change_in_an_ending_namespace_reads_none_of_its_other_objects(world: World) -> None:
+async def test_change_in_an_ending_namespace_reads_none_of_its_other_objects(harness: HubHarness) -> None:
     namespaces, many = "namespaces", 60
-    await world.make(namespaces, "ending", namespace="")
+    await harness.make(namespaces, "ending", namespace="")
     for number in range(many):
-        await world.make("configmaps", f"held-{number}", namespace="ending", metadata={"finalizers": [HOLD]})
-    await world.remove(namespaces, "ending", namespace="")
+        await harness.make(
+            "configmaps", f"held-{number}", namespace="ending", metadata={"finalizers": [HOLD]}
+        )
+    await harness.remove(namespaces, "ending", namespace="")
 
     def remaining() -> str:
-        found = world.find(namespaces, "ending", namespace="")
+        found = harness.find(namespaces, "ending", namespace="")
         conditions = (found or {}).get("status", {}).get("conditions") or ()
         told = {each["type"]: each["message"] for each in conditions}
         return str(told.get("NamespaceContentRemaining", ""))
 
-    await world.until(lambda: remaining().endswith(f"configmaps. has {many} resource instances"))
-    counting = counted(world, NamespaceController)
-    await world.merge("configmaps", "held-0", {"metadata": {"finalizers": None}}, namespace="ending")
-    await world.until(lambda: remaining().endswith(f"configmaps. has {many - 1} resource instances"))
+    await harness.until(lambda: remaining().endswith(f"configmaps. has {many} resource instances"))
+    counting = counted(harness, NamespaceController)
+    await harness.merge("configmaps", "held-0", {"metadata": {"finalizers": None}}, namespace="ending")
+    await harness.until(lambda: remaining().endswith(f"configmaps. has {many - 1} resource instances"))
     assert 0 < counting.reads < 10
     for number in range(1, many):
-        await world.merge(
+        await harness.merge(
             "configmaps", f"held-{number}", {"metadata": {"finalizers": None}}, namespace="ending"
         )
-    await world.until(lambda: world.find(namespaces, "ending", namespace="") is None)
+    await harness.until(lambda: harness.find(namespaces, "ending", namespace="") is None)
     assert counting.reads < 10 * many
 
 
-async def test_released_dependent_makes_its_waiting_owner_read_no_other(world: World) -> None:
+async def test_released_dependent_makes_its_waiting_owner_read_no_other(harness: HubHarness) -> None:
     many = 60
-    owner = await world.make("configmaps", "owner")
+    owner = await harness.make("configmaps", "owner")
     for number in range(many):
         held = {"finalizers": [HOLD]}
-        await world.make("secrets", f"held-{number}", owners=(owner,), metadata=held)
-    await world.remove("configmaps", "owner", FOREGROUND)
-    await world.until(
+        await harness.make("secrets", f"held-{number}", owners=(owner,), metadata=held)
+    await harness.remove("configmaps", "owner", FOREGROUND)
+    await harness.until(
         lambda: all(
-            "deletionTimestamp" in (world.find("secrets", f"held-{number}") or {})["metadata"]
+            "deletionTimestamp" in (harness.find("secrets", f"held-{number}") or {})["metadata"]
             for number in range(many)
         )
     )
-    await collected_so_far(world)
-    counting = counted(world, GarbageCollector)
-    await world.merge("secrets", "held-0", {"metadata": {"finalizers": None}})
-    await collected_so_far(world)
+    await collected_so_far(harness)
+    counting = counted(harness, GarbageCollector)
+    await harness.merge("secrets", "held-0", {"metadata": {"finalizers": None}})
+    await collected_so_far(harness)
     assert 0 < counting.reads < many / 2
     for number in range(1, many):
-        await world.merge("secrets", f"held-{number}", {"metadata": {"finalizers": None}})
-    await world.until(lambda: world.find("configmaps", "owner") is None)
+        await harness.merge("secrets", f"held-{number}", {"metadata": {"finalizers": None}})
+    await harness.until(lambda: harness.find("configmaps", "owner") is None)
 
 
-async def test_unrelated_cluster_role_makes_the_aggregation_read_nothing(world: World) -> None:
+async def test_unrelated_cluster_role_makes_the_aggregation_read_nothing(harness: HubHarness) -> None:
     roles = "clusterroles.rbac.authorization.k8s.io"
-    await world.make(roles, "settled", namespace="", metadata={"labels": {"a": "b"}})
-    await collected_so_far(world)
-    counting = counted(world, RoleAggregation)
-    await world.make(roles, "unrelated", namespace="", metadata={"labels": {"a": "b"}})
-    await world.merge(roles, "unrelated", {"metadata": {"labels": {"a": "c"}}}, namespace="")
-    await collected_so_far(world)
+    await harness.make(roles, "settled", namespace="", metadata={"labels": {"a": "b"}})
+    await collected_so_far(harness)
+    counting = counted(harness, RoleAggregation)
+    await harness.make(roles, "unrelated", namespace="", metadata={"labels": {"a": "b"}})
+    await harness.merge(roles, "unrelated", {"metadata": {"labels": {"a": "c"}}}, namespace="")
+    await collected_so_far(harness)
     assert counting.reads == 0

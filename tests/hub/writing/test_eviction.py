@@ -25,7 +25,7 @@ def request(*, dry_run: bool = False, subresource: str = "") -> WriteRequest:
     return WriteRequest(user=USER, options=Write(manager="test", dry_run=dry_run), subresource=subresource)
 
 
-class Ship:
+class EvictionHarness:
     """A hub with one pod."""
 
     def __init__(self, hub: Hub) -> None:
@@ -75,51 +75,51 @@ class Ship:
 
 
 @pytest.fixture
-async def ship() -> AsyncIterator[Ship]:
+async def harness() -> AsyncIterator[EvictionHarness]:
     async with embedded_hub(definitions=(), controllers=frozenset()) as hub:
-        yield Ship(hub)
+        yield EvictionHarness(hub)
 
 
 def causes(refusal: Refusal) -> list[Document]:
     return list((refusal.details or {})["causes"])
 
 
-async def test_pod_without_a_budget_is_marked_and_deleted(ship: Ship) -> None:
-    await ship.pod()
-    await ship.evict()
-    pod = ship.find("pods", "bridge")
+async def test_pod_without_a_budget_is_marked_and_deleted(harness: EvictionHarness) -> None:
+    await harness.pod()
+    await harness.evict()
+    pod = harness.find("pods", "bridge")
     assert pod["metadata"]["deletionTimestamp"]
     assert [each["type"] for each in pod["status"]["conditions"]] == ["Ready", "DisruptionTarget"]
     assert pod["status"]["conditions"][1]["reason"] == "EvictionByEvictionAPI"
 
 
-async def test_eviction_with_a_failing_precondition_leaves_the_pod_unmarked(ship: Ship) -> None:
-    await ship.pod()
-    before = ship.find("pods", "bridge")
+async def test_eviction_with_a_failing_precondition_leaves_the_pod_unmarked(harness: EvictionHarness) -> None:
+    await harness.pod()
+    before = harness.find("pods", "bridge")
     for condition in ({"uid": "nope"}, {"uid": ""}, {"resourceVersion": "1"}):
         with pytest.raises(Refusal) as refused:
-            await ship.evict(condition)
+            await harness.evict(condition)
         assert refused.value.code == 409
-    assert ship.find("pods", "bridge") == before
-    await ship.evict({"resourceVersion": before["metadata"]["resourceVersion"]})
-    assert ship.find("pods", "bridge")["metadata"]["deletionTimestamp"]
+    assert harness.find("pods", "bridge") == before
+    await harness.evict({"resourceVersion": before["metadata"]["resourceVersion"]})
+    assert harness.find("pods", "bridge")["metadata"]["deletionTimestamp"]
 
 
-async def test_eviction_decrements_the_disruption_budget(ship: Ship) -> None:
-    await ship.budget(disruptionsAllowed=2, currentHealthy=3)
-    await ship.pod()
-    await ship.evict()
-    state = ship.find(eviction.BUDGETS, "budget")["status"]
+async def test_eviction_decrements_the_disruption_budget(harness: EvictionHarness) -> None:
+    await harness.budget(disruptionsAllowed=2, currentHealthy=3)
+    await harness.pod()
+    await harness.evict()
+    state = harness.find(eviction.BUDGETS, "budget")["status"]
     assert state["disruptionsAllowed"] == 1
     assert list(state["disruptedPods"]) == ["bridge"]
 
 
-async def test_dry_run_eviction_changes_nothing(ship: Ship) -> None:
-    await ship.budget(disruptionsAllowed=1)
-    await ship.pod()
-    await ship.evict(dry_run=True)
-    assert ship.find(eviction.BUDGETS, "budget")["status"]["disruptionsAllowed"] == 1
-    assert "deletionTimestamp" not in ship.find("pods", "bridge")["metadata"]
+async def test_dry_run_eviction_changes_nothing(harness: EvictionHarness) -> None:
+    await harness.budget(disruptionsAllowed=1)
+    await harness.pod()
+    await harness.evict(dry_run=True)
+    assert harness.find(eviction.BUDGETS, "budget")["status"]["disruptionsAllowed"] == 1
+    assert "deletionTimestamp" not in harness.find("pods", "bridge")["metadata"]
 
 
 FALSE = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -147,11 +147,11 @@ FALSE = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": "
     ],
 )
 async def test_refused_eviction_names_the_reason_of_the_budget(
-    ship: Ship, status: dict[str, Any], told: str, retry: str | None
+    harness: EvictionHarness, status: dict[str, Any], told: str, retry: str | None
 ) -> None:
-    await ship.budget(**status)
-    await ship.pod()
-    refusal = await ship.refused()
+    await harness.budget(**status)
+    await harness.pod()
+    refusal = await harness.refused()
     assert (refusal.code, refusal.message) == (429, eviction.REFUSED)
     assert causes(refusal) == [{"reason": "DisruptionBudget", "message": told}]
     assert refusal.headers.get("Retry-After") == retry
@@ -162,17 +162,17 @@ async def test_refused_eviction_names_the_reason_of_the_budget(
     [("Pending", "", 0), ("Failed", "", 0), ("Running", "", 1), ("Running", "AlwaysAllow", 0)],
 )
 async def test_pod_that_is_not_ready_is_evicted_without_a_disruption(
-    ship: Ship, phase: str, policy: str, healthy: int
+    harness: EvictionHarness, phase: str, policy: str, healthy: int
 ) -> None:
-    await ship.budget(policy=policy, currentHealthy=healthy)
-    await ship.pod(phase=phase)
-    await ship.evict()
+    await harness.budget(policy=policy, currentHealthy=healthy)
+    await harness.pod(phase=phase)
+    await harness.evict()
 
 
-async def test_eviction_with_exhausted_or_several_budgets_is_refused(ship: Ship) -> None:
-    await ship.pod()
-    await ship.budget(disruptionsAllowed=-1)
-    assert (await ship.refused()).message.endswith(eviction.NEGATIVE)
-    await ship.budget("other")
-    refusal = await ship.refused()
+async def test_eviction_with_exhausted_or_several_budgets_is_refused(harness: EvictionHarness) -> None:
+    await harness.pod()
+    await harness.budget(disruptionsAllowed=-1)
+    assert (await harness.refused()).message.endswith(eviction.NEGATIVE)
+    await harness.budget("other")
+    refusal = await harness.refused()
     assert (refusal.code, refusal.message) == (500, eviction.SEVERAL)

@@ -1,4 +1,4 @@
-"""Two Kubernetes APIs, one as the hub and one as the managed cluster, and a world of its own for every test."""
+"""Two Kubernetes APIs, one as the hub and one as the managed cluster, and a harness of its own for every test."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Connection
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 from rigs.kubernetes import Tools
 
 
@@ -38,13 +38,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-async def world(pair: Pair, no_error_logs: None) -> AsyncIterator[World]:
-    async with World(pair.hub, pair.cluster) as made:
+async def harness(pair: Pair, no_error_logs: None) -> AsyncIterator[WorksHarness]:
+    async with WorksHarness(pair.hub, pair.cluster) as made:
         yield made
 
 
 @pytest.fixture
-async def small_world(embedded_pair: Pair, no_error_logs: None) -> AsyncIterator[World]:
+async def small_world(embedded_pair: Pair, no_error_logs: None) -> AsyncIterator[WorksHarness]:
     """For what does not depend on the API server."""
-    async with World(embedded_pair.hub, embedded_pair.cluster) as made:
+    async with WorksHarness(embedded_pair.hub, embedded_pair.cluster) as made:
         yield made

@@ -8,84 +8,84 @@ from fairway.klusterlet.works import messages
 from fairway.klusterlet.works.conflicts import ConflictIndex
 from fairway.klusterlet.works.discovery import Discovery
 from fairway.kube import Added, Batch, Change, Deleted, Updated
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 
 
-async def test_older_work_wins_conflict_and_younger_reports_it(small_world: World) -> None:
-    world = small_world
+async def test_older_work_wins_conflict_and_younger_reports_it(small_world: WorksHarness) -> None:
+    harness = small_world
     # With one worker the older work is undone before the younger one is looked at.
-    async with world.agent(workers=1) as agent:
-        await world.give("a", world.config_map("one", {"k": "old"}))
-        await world.applied("a")
-        await world.give("b", world.config_map("one", {"k": "young"}), world.config_map("two", {}))
-        message = await world.refused("b", 0)
+    async with harness.agent(workers=1) as agent:
+        await harness.give("a", harness.config_map("one", {"k": "old"}))
+        await harness.applied("a")
+        await harness.give("b", harness.config_map("one", {"k": "young"}), harness.config_map("two", {}))
+        message = await harness.refused("b", 0)
         assert message == (
-            f"Failed to apply manifest: manifest 0 (ConfigMap {world.name}/one): is also in ManifestWork "
-            f"{world.full('a')} with other content, which takes precedence because it is older; "
+            f"Failed to apply manifest: manifest 0 (ConfigMap {harness.name}/one): is also in ManifestWork "
+            f"{harness.full('a')} with other content, which takes precedence because it is older; "
             f"{messages.CONFLICT_REMEDY}"
         )
         await agent.quiet()
-        assert await world.there() == {"one": {"k": "old"}, "two": {}}
+        assert await harness.there() == {"one": {"k": "old"}, "two": {}}
         # The younger one has it as soon as the older one is gone, and it was never away.
-        before = await world.get(world.at("one"))
-        await world.take_back("a")
-        await world.gone("a")
-        await world.applied("b")
-    after = await world.get(world.at("one"))
+        before = await harness.get(harness.at("one"))
+        await harness.take_back("a")
+        await harness.gone("a")
+        await harness.applied("b")
+    after = await harness.get(harness.at("one"))
     assert before is not None
     assert after is not None
     assert after["data"] == {"k": "young"}
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_conflict_ends_when_manifests_become_equal(small_world: World) -> None:
-    world = small_world
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "old"}))
-        await world.applied("a")
-        await world.give("b", world.config_map("one", {"k": "young"}))
-        await world.refused("b", 0)
-        await world.give("a", world.config_map("one", {"k": "young"}))
-        await world.applied("b")
-        await world.eventually(lambda: world.maps() == {"one": {"k": "young"}})
+async def test_conflict_ends_when_manifests_become_equal(small_world: WorksHarness) -> None:
+    harness = small_world
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "old"}))
+        await harness.applied("a")
+        await harness.give("b", harness.config_map("one", {"k": "young"}))
+        await harness.refused("b", 0)
+        await harness.give("a", harness.config_map("one", {"k": "young"}))
+        await harness.applied("b")
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": "young"}})
 
 
-async def test_object_moves_between_works(small_world: World) -> None:
-    world = small_world
-    rule = {"resource": "configmaps", "namespace": world.name, "name": "one"}
+async def test_object_moves_between_works(small_world: WorksHarness) -> None:
+    harness = small_world
+    rule = {"resource": "configmaps", "namespace": harness.name, "name": "one"}
     option = {"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}}
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {}))
-        await world.applied("a")
-        await world.give("b", world.config_map("one", {"k": "2"}))
-        await world.refused("b", 0)
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "1"}), harness.config_map("two", {}))
+        await harness.applied("a")
+        await harness.give("b", harness.config_map("one", {"k": "2"}))
+        await harness.refused("b", 0)
         # A work that would leave it behind gives way to the one that keeps it.
-        await world.give(
-            "a", world.config_map("one", {"k": "1"}), world.config_map("two", {}), deleteOption=option
+        await harness.give(
+            "a", harness.config_map("one", {"k": "1"}), harness.config_map("two", {}), deleteOption=option
         )
-        await world.applied("b")
-        assert messages.KEEPS in await world.refused("a", 0)
-        await world.give("a", world.config_map("two", {}), deleteOption=option)
-        await world.applied("a")
-        await world.take_back("a")
-        await world.gone("a")
-        assert await world.there() == {"one": {"k": "2"}}
+        await harness.applied("b")
+        assert messages.KEEPS in await harness.refused("a", 0)
+        await harness.give("a", harness.config_map("two", {}), deleteOption=option)
+        await harness.applied("a")
+        await harness.take_back("a")
+        await harness.gone("a")
+        assert await harness.there() == {"one": {"k": "2"}}
 
 
-async def test_works_with_different_managers_share_an_object(small_world: World) -> None:
-    world = small_world
+async def test_works_with_different_managers_share_an_object(small_world: WorksHarness) -> None:
+    harness = small_world
 
     def config(manager: str) -> list[Any]:
-        identifier = {"resource": "configmaps", "namespace": world.name, "name": "o*"}
+        identifier = {"resource": "configmaps", "namespace": harness.name, "name": "o*"}
         apply = {"type": "ServerSideApply", "serverSideApply": {"fieldManager": manager}}
         return [{"resourceIdentifier": identifier, "updateStrategy": apply}]
 
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"a": "1"}), manifestConfigs=config("work-agent-a"))
-        await world.give("b", world.config_map("one", {"b": "2"}), manifestConfigs=config("work-agent-b"))
-        await world.applied("a")
-        await world.applied("b")
-        await world.eventually(lambda: world.maps() == {"one": {"a": "1", "b": "2"}})
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"a": "1"}), manifestConfigs=config("work-agent-a"))
+        await harness.give("b", harness.config_map("one", {"b": "2"}), manifestConfigs=config("work-agent-b"))
+        await harness.applied("a")
+        await harness.applied("b")
+        await harness.eventually(lambda: harness.maps() == {"one": {"a": "1", "b": "2"}})
 
 
 def work(name: str, *objects: str) -> ManifestWork:

@@ -7,7 +7,7 @@ import pytest
 
 from fairway.kube import Client, Connection
 from fairway.kube.transport import Response
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -46,28 +46,28 @@ class Mortal(Client):
 @pytest.mark.parametrize("writes", range(1, 9))
 @pytest.mark.parametrize("then", ["deleted", "emptied"])
 async def test_agent_killed_after_any_write_converges(
-    small_world: World, monkeypatch: pytest.MonkeyPatch, writes: int, then: str
+    small_world: WorksHarness, monkeypatch: pytest.MonkeyPatch, writes: int, then: str
 ) -> None:
-    world, lives = small_world, Lives(writes)
-    await world.give("a", world.config_map("one", {"k": "1"}), world.config_map("two", {"k": "2"}))
+    harness, lives = small_world, Lives(writes)
+    await harness.give("a", harness.config_map("one", {"k": "1"}), harness.config_map("two", {"k": "2"}))
     async with (
-        Mortal(world.hub.connection, lives, monkeypatch) as hub,
-        Mortal(world.cluster.connection, lives, monkeypatch) as cluster,
-        world.agent(hub=hub, cluster=cluster),
+        Mortal(harness.hub.connection, lives, monkeypatch) as hub,
+        Mortal(harness.cluster.connection, lives, monkeypatch) as cluster,
+        harness.agent(hub=hub, cluster=cluster),
     ):
-        done = asyncio.create_task(world.applied("a"))
+        done = asyncio.create_task(harness.applied("a"))
         died = asyncio.create_task(lives.over.wait())
         await asyncio.wait((done, died), return_when=asyncio.FIRST_COMPLETED)
         done.cancel()
         died.cancel()
     if then == "deleted":
-        await world.take_back("a")
+        await harness.take_back("a")
     else:
-        await world.give("a", world.config_map("three", {}))
-    async with world.agent():
+        await harness.give("a", harness.config_map("three", {}))
+    async with harness.agent():
         if then == "deleted":
-            await world.gone("a")
+            await harness.gone("a")
         else:
-            await world.applied("a")
-            await world.eventually(lambda: "three" in world.maps())
-    assert await world.there() == ({} if then == "deleted" else {"three": {}})
+            await harness.applied("a")
+            await harness.eventually(lambda: "three" in harness.maps())
+    assert await harness.there() == ({} if then == "deleted" else {"three": {}})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairway.api.work import ManifestWork
 from fairway.kube import APPLIED_MANIFEST_WORKS, MANIFEST_WORKS, KubeError, NotFound
 from klusterlet.works.conftest import Pair
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 
 WORKS = ("a", "b", "c")
 MAPS = ("one", "two", "three")
@@ -71,34 +71,34 @@ steps = st.one_of(
 
 
 class Play:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, harness: WorksHarness) -> None:
+        self.harness = harness
         self.stack = AsyncExitStack()
         self.agent: Any = None
 
     async def start(self) -> None:
         if self.agent is None:
-            self.agent = await self.stack.enter_async_context(self.world.agent())
+            self.agent = await self.stack.enter_async_context(self.harness.agent())
 
     async def stop(self) -> None:
         self.agent = None
         await self.stack.aclose()
 
     async def step(self, step: Step) -> None:
-        world = self.world
+        harness = self.harness
         match step:
             case Edit(work, maps):
                 # One that is being deleted can still be changed, and may be gone between two looks at it.
                 with suppress(NotFound):
-                    await world.give(work, *(world.config_map(name, held) for name, held in maps.items()))
+                    await harness.give(work, *(harness.config_map(name, held) for name, held in maps.items()))
             case Delete(work):
-                await world.take_back(work)
+                await harness.take_back(work)
             case Drift(name, None):
                 with suppress(KubeError):
-                    await world.remove(name)
+                    await harness.remove(name)
             case Drift(name, changed):
                 with suppress(NotFound):
-                    await world.edit(world.at(name), {"data": changed})
+                    await harness.edit(harness.at(name), {"data": changed})
             case Restart():
                 await self.stop()
                 await self.start()
@@ -121,39 +121,41 @@ def expected(works: list[ManifestWork]) -> Contents:
 
 
 async def played(pair: Pair, script: list[Step]) -> None:
-    async with World(pair.hub, pair.cluster) as world:
-        foreign = world.config_map("foreign", {"k": "mine"})
-        await world.cluster.request("POST", f"/api/v1/namespaces/{world.name}/configmaps", body=foreign)
-        play = Play(world)
+    async with WorksHarness(pair.hub, pair.cluster) as harness:
+        foreign = harness.config_map("foreign", {"k": "mine"})
+        await harness.cluster.request("POST", f"/api/v1/namespaces/{harness.name}/configmaps", body=foreign)
+        play = Play(harness)
         await play.start()
         try:
             for each in script:
                 await play.step(each)
             await play.start()
-            works = list((await world.hub.list(MANIFEST_WORKS, namespace=world.name)).items)
+            works = list((await harness.hub.list(MANIFEST_WORKS, namespace=harness.name)).items)
             wanted = {"foreign": {"k": "mine"}, **expected(works)}
             alive = {each.metadata.name for each in works if each.metadata.deletionTimestamp is None}
-            words = [word for word in WORKS if world.full(word) in alive]
+            words = [word for word in WORKS if harness.full(word) in alive]
 
             def settled() -> bool:
                 # What is so by chance does not count: the agent has looked at each work as it is now.
-                looked_at = all(world.condition(word, "Applied") is not None for word in words)
-                return looked_at and world.maps() == wanted and world.names() == alive
+                looked_at = all(harness.condition(word, "Applied") is not None for word in words)
+                return looked_at and harness.maps() == wanted and harness.names() == alive
 
-            await world.eventually(settled)
+            await harness.eventually(settled)
             # The state is stable, and every object is owned.
             await play.agent.synced()
             await play.agent.quiet()
         finally:
             await play.stop()
-        assert await world.there() == wanted
-        records = (await world.cluster.list(APPLIED_MANIFEST_WORKS)).items
-        ours = [each for each in records if each.spec.agentID == world.name]
+        assert await harness.there() == wanted
+        records = (await harness.cluster.list(APPLIED_MANIFEST_WORKS)).items
+        ours = [each for each in records if each.spec.agentID == harness.name]
         assert {each.spec.manifestWorkName for each in ours} == alive
         for work in alive:
-            await world.hub.delete(MANIFEST_WORKS, work, namespace=world.name)
-        async with world.agent():
-            await world.eventually(lambda: not world.names() and world.maps() == {"foreign": {"k": "mine"}})
+            await harness.hub.delete(MANIFEST_WORKS, work, namespace=harness.name)
+        async with harness.agent():
+            await harness.eventually(
+                lambda: not harness.names() and harness.maps() == {"foreign": {"k": "mine"}}
+            )
 
 
 MOVING: list[Step] = [

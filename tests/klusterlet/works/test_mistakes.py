@@ -13,7 +13,7 @@ from fairway.klusterlet.works.discovery import Discovery
 from fairway.klusterlet.works.manifest import InvalidManifest, read
 from fairway.klusterlet.works.reconcile import WorkReconciler
 from fairway.kube import SYSTEM_CLOCK, Client, Connection, Invalid, KubeError, NotFound
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 
 MEGABYTES = 3
 
@@ -21,14 +21,14 @@ MEGABYTES = 3
 large_bodies = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 
-def secret(world: World, **fields: Any) -> dict[str, Any]:
-    meta = {"name": "s", "namespace": world.name}
+def secret(harness: WorksHarness, **fields: Any) -> dict[str, Any]:
+    meta = {"name": "s", "namespace": harness.name}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, **fields}
 
 
-async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: World) -> None:
-    world = small_world
-    nowhere = f"{world.name}-nowhere"
+async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: WorksHarness) -> None:
+    harness = small_world
+    nowhere = f"{harness.name}-nowhere"
     bad: dict[str, dict[str, Any]] = {
         f"{messages.NO_NAME}; {messages.NO_NAME_REMEDY}": {
             "apiVersion": "v1",
@@ -48,57 +48,57 @@ async def test_bad_manifests_are_reported_and_good_ones_applied(small_world: Wor
         "the server doesn't have a resource type 'Cofigmap' in v1": {
             "apiVersion": "v1",
             "kind": "Cofigmap",
-            "metadata": {"name": "typo", "namespace": world.name},
+            "metadata": {"name": "typo", "namespace": harness.name},
         },
-        f"; {messages.INVALID_REMEDY}": secret(world, data={"k": "not base64!"}),
-        f"{messages.TWICE.format(first=7)}; {messages.TWICE_REMEDY}": world.config_map(
+        f"; {messages.INVALID_REMEDY}": secret(harness, data={"k": "not base64!"}),
+        f"{messages.TWICE.format(first=7)}; {messages.TWICE_REMEDY}": harness.config_map(
             "good", {"k": "other"}
         ),
     }
     first, *rest = bad.values()
-    manifests = [first, world.config_map("also-good", {}), *rest[:-1], world.config_map("x", {})]
-    good = world.config_map("good", {"k": "1"})
+    manifests = [first, harness.config_map("also-good", {}), *rest[:-1], harness.config_map("x", {})]
+    good = harness.config_map("good", {"k": "1"})
     manifests += [good, rest[-1]]
     ordinals = [0, *range(2, 2 + len(rest[:-1])), len(manifests) - 1]
     assert manifests.index(good) == 7
-    async with world.agent():
-        await world.give("a", *manifests)
+    async with harness.agent():
+        await harness.give("a", *manifests)
         for ordinal, expected in zip(ordinals, bad, strict=True):
-            message = await world.refused("a", ordinal)
+            message = await harness.refused("a", ordinal)
             assert message.startswith(f"Failed to apply manifest: manifest {ordinal}")
             assert expected in message
-        whole = world.condition("a", "Applied")
+        whole = harness.condition("a", "Applied")
         assert whole is not None
         assert whole.reason == "AppliedManifestWorkFailed"
         assert whole.message.startswith("Failed to apply manifest work: manifest 0 (ConfigMap): ")
         assert whole.message.endswith(" (and 5 more)")
-        assert await world.there() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
+        assert await harness.there() == {"good": {"k": "1"}, "also-good": {}, "x": {}}
         # Once everything is as it should be, nothing is left of it.
-        await world.space(nowhere)
-        await world.give("a", good, {**rest[1]}, secret(world, stringData={"k": "text"}))
-        await world.applied("a")
+        await harness.space(nowhere)
+        await harness.give("a", good, {**rest[1]}, secret(harness, stringData={"k": "text"}))
+        await harness.applied("a")
 
 
 @large_bodies
-async def test_too_large_manifest_is_reported(small_world: World) -> None:
-    world = small_world
-    huge = world.config_map("huge", {"k": "x" * (1200 << 10)})
-    async with world.agent():
-        await world.give("a", huge, world.config_map("one", {}))
-        message = await world.refused("a", 0)
-        assert f"manifest 0 (ConfigMap {world.name}/huge): " in message
+async def test_too_large_manifest_is_reported(small_world: WorksHarness) -> None:
+    harness = small_world
+    huge = harness.config_map("huge", {"k": "x" * (1200 << 10)})
+    async with harness.agent():
+        await harness.give("a", huge, harness.config_map("one", {}))
+        message = await harness.refused("a", 0)
+        assert f"manifest 0 (ConfigMap {harness.name}/huge): " in message
         assert "Too long" in message
-        await world.eventually(lambda: set(world.maps()) == {"one"})
+        await harness.eventually(lambda: set(harness.maps()) == {"one"})
 
 
 @large_bodies
-async def test_hub_rejects_invalid_and_oversized_works(small_world: World) -> None:
-    world = small_world
+async def test_hub_rejects_invalid_and_oversized_works(small_world: WorksHarness) -> None:
+    harness = small_world
     for manifest in ({"apiVersion": "v1", "metadata": {"name": "a"}}, {"kind": "Pod", "metadata": {}}):
         with pytest.raises(Invalid, match=r"spec\.workload\.manifests\[0\]"):
-            await world.give("a", manifest)
+            await harness.give("a", manifest)
     with pytest.raises(KubeError, match=r"(?i)too large"):
-        await world.give("a", world.config_map("huge", {"k": "x" * (MEGABYTES << 20)}))
+        await harness.give("a", harness.config_map("huge", {"k": "x" * (MEGABYTES << 20)}))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_hub_rejects_invalid_and_oversized_works(small_world: World) -> No
     ],
 )
 async def test_invalid_work_of_lenient_hub_is_reported(
-    small_world: World, manifest: dict[str, Any], message: str
+    small_world: WorksHarness, manifest: dict[str, Any], message: str
 ) -> None:
     work = ManifestWork(spec=ManifestWorkSpec(workload=Workload(manifests=(manifest,))))
     (found,) = await read(work, Discovery(small_world.cluster))
@@ -173,29 +173,29 @@ async def test_forgotten_group_is_discovered_again(monkeypatch: pytest.MonkeyPat
     assert found == ["pods", "pods", "other"]
 
 
-async def test_object_of_temporarily_unserved_kind_is_kept(small_world: World) -> None:
-    world = small_world
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "1"}))
-        await world.applied("a")
-        await world.give("a", {**world.config_map("one", {"k": "1"}), "apiVersion": "v9"})
-        assert "doesn't have a resource type 'ConfigMap' in v9" in await world.refused("a", 0)
-        assert await world.there() == {"one": {"k": "1"}}
-        await world.take_back("a")
-        await world.gone("a")
-    assert await world.there() == {}
+async def test_object_of_temporarily_unserved_kind_is_kept(small_world: WorksHarness) -> None:
+    harness = small_world
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "1"}))
+        await harness.applied("a")
+        await harness.give("a", {**harness.config_map("one", {"k": "1"}), "apiVersion": "v9"})
+        assert "doesn't have a resource type 'ConfigMap' in v9" in await harness.refused("a", 0)
+        assert await harness.there() == {"one": {"k": "1"}}
+        await harness.take_back("a")
+        await harness.gone("a")
+    assert await harness.there() == {}
 
 
-async def test_manifest_is_applied_when_its_namespace_appears(small_world: World) -> None:
-    world = small_world
-    later = f"{world.name}-later"
-    async with world.agent():
-        await world.give(
-            "a", {**world.config_map("one", {}), "metadata": {"name": "one", "namespace": later}}
+async def test_manifest_is_applied_when_its_namespace_appears(small_world: WorksHarness) -> None:
+    harness = small_world
+    later = f"{harness.name}-later"
+    async with harness.agent():
+        await harness.give(
+            "a", {**harness.config_map("one", {}), "metadata": {"name": "one", "namespace": later}}
         )
-        assert "does not exist" in await world.refused("a", 0)
-        await world.space(later)
-        await world.applied("a")
+        assert "does not exist" in await harness.refused("a", 0)
+        await harness.space(later)
+        await harness.applied("a")
 
 
 class StatusOnly:

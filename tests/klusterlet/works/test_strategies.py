@@ -7,75 +7,77 @@ import pytest
 
 from controllers.clocks import Stopped
 from fairway.kube import MANIFEST_WORKS, Patch
-from klusterlet.works.world import World
+from klusterlet.works.harness import WorksHarness
 
 JOB = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}
 
 
-def job(world: World) -> dict[str, Any]:
+def job(harness: WorksHarness) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "job", "namespace": world.name},
+        "metadata": {"name": "job", "namespace": harness.name},
         "spec": JOB,
     }
 
 
 def config(
-    world: World, *, group: str = "", resource: str = "configmaps", name: str = "one", **rest: Any
+    harness: WorksHarness, *, group: str = "", resource: str = "configmaps", name: str = "one", **rest: Any
 ) -> Any:
-    identifier = {"group": group, "resource": resource, "namespace": world.name, "name": name}
+    identifier = {"group": group, "resource": resource, "namespace": harness.name, "name": name}
     return {"resourceIdentifier": identifier, **rest}
 
 
-def ignoring(world: World, **field: Any) -> list[Any]:
+def ignoring(harness: WorksHarness, **field: Any) -> list[Any]:
     apply = {"type": "ServerSideApply", "serverSideApply": {"force": True, "ignoreFields": [field]}}
-    return [config(world, updateStrategy=apply)]
+    return [config(harness, updateStrategy=apply)]
 
 
 @pytest.mark.parametrize(
     "paths", [{"jsonPaths": [".data.k"]}, {"jsonPointers": ["/data/k"]}, {"jqPathExpressions": [".data.k"]}]
 )
-async def test_ignored_fields_are_kept_after_creation(small_world: World, paths: dict[str, Any]) -> None:
-    world = small_world
-    configs = ignoring(world, condition="OnSpokePresent", **paths)
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "1", "l": "1"}), manifestConfigs=configs)
-        await world.applied("a")
-        assert await world.there() == {"one": {"k": "1", "l": "1"}}
-        await world.edit(world.at("one"), {"data": {"k": "theirs", "l": "theirs"}})
-        await world.eventually(lambda: world.maps() == {"one": {"k": "theirs", "l": "1"}})
-        await world.give("a", world.config_map("one", {"k": "2", "l": "2"}), manifestConfigs=configs)
-        await world.eventually(lambda: world.maps() == {"one": {"k": "theirs", "l": "2"}})
+async def test_ignored_fields_are_kept_after_creation(
+    small_world: WorksHarness, paths: dict[str, Any]
+) -> None:
+    harness = small_world
+    configs = ignoring(harness, condition="OnSpokePresent", **paths)
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "1", "l": "1"}), manifestConfigs=configs)
+        await harness.applied("a")
+        assert await harness.there() == {"one": {"k": "1", "l": "1"}}
+        await harness.edit(harness.at("one"), {"data": {"k": "theirs", "l": "theirs"}})
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": "theirs", "l": "1"}})
+        await harness.give("a", harness.config_map("one", {"k": "2", "l": "2"}), manifestConfigs=configs)
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": "theirs", "l": "2"}})
 
 
-async def test_ignored_fields_are_kept_until_manifest_changes(small_world: World) -> None:
-    world = small_world
-    configs = ignoring(world, condition="OnSpokeChange", jsonPaths=[".data.k"])
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "1", "l": "1"}), manifestConfigs=configs)
-        await world.applied("a")
-        await world.edit(world.at("one"), {"data": {"k": "theirs", "l": "theirs"}})
-        await world.eventually(lambda: world.maps() == {"one": {"k": "theirs", "l": "1"}})
-        await world.give("a", world.config_map("one", {"k": "2", "l": "1"}), manifestConfigs=configs)
-        await world.eventually(lambda: world.maps() == {"one": {"k": "2", "l": "1"}})
+async def test_ignored_fields_are_kept_until_manifest_changes(small_world: WorksHarness) -> None:
+    harness = small_world
+    configs = ignoring(harness, condition="OnSpokeChange", jsonPaths=[".data.k"])
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "1", "l": "1"}), manifestConfigs=configs)
+        await harness.applied("a")
+        await harness.edit(harness.at("one"), {"data": {"k": "theirs", "l": "theirs"}})
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": "theirs", "l": "1"}})
+        await harness.give("a", harness.config_map("one", {"k": "2", "l": "1"}), manifestConfigs=configs)
+        await harness.eventually(lambda: harness.maps() == {"one": {"k": "2", "l": "1"}})
 
 
-async def test_invalid_ignored_path_is_reported(small_world: World) -> None:
-    world = small_world
-    configs = ignoring(world, condition="OnSpokePresent", jqPathExpressions=["map(.data)"])
-    async with world.agent():
-        await world.give("a", world.config_map("one", {}), manifestConfigs=configs)
-        message = await world.refused("a", 0)
+async def test_invalid_ignored_path_is_reported(small_world: WorksHarness) -> None:
+    harness = small_world
+    configs = ignoring(harness, condition="OnSpokePresent", jqPathExpressions=["map(.data)"])
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {}), manifestConfigs=configs)
+        message = await harness.refused("a", 0)
     assert "'map(.data)' is not a jq path" in message
     assert "correct updateStrategy.serverSideApply.ignoreFields" in message
-    found = world.condition("a", "Applied", manifest=0)
+    found = harness.condition("a", "Applied", manifest=0)
     assert found is not None
     assert found.reason == "AppliedManifestSSAIgnoreFieldError"
 
 
-async def test_condition_rules_are_reported(small_world: World) -> None:
-    world = small_world
+async def test_condition_rules_are_reported(small_world: WorksHarness) -> None:
+    harness = small_world
     rules = [
         {
             "condition": "Ready",
@@ -91,95 +93,95 @@ async def test_condition_rules_are_reported(small_world: World) -> None:
             "messageExpression": "result ? 'k is ' + object.data.k : ''",
         },
     ]
-    configs = [config(world, conditionRules=rules)]
-    async with world.agent():
-        await world.give("a", world.config_map("one", {"k": "no"}), manifestConfigs=configs)
-        await world.eventually(lambda: world.says("a", "Ready", "False"))
-        await world.give("a", world.config_map("one", {"k": "yes"}), manifestConfigs=configs)
-        await world.eventually(lambda: world.says("a", "Ready", "True"))
+    configs = [config(harness, conditionRules=rules)]
+    async with harness.agent():
+        await harness.give("a", harness.config_map("one", {"k": "no"}), manifestConfigs=configs)
+        await harness.eventually(lambda: harness.says("a", "Ready", "False"))
+        await harness.give("a", harness.config_map("one", {"k": "yes"}), manifestConfigs=configs)
+        await harness.eventually(lambda: harness.says("a", "Ready", "True"))
         for type_, status, reason, message in (
             ("Ready", "True", "ConditionRulesAggregated", "see k"),
             ("Odd", "False", "ConditionRulesAggregated", "no such key: missing"),
             ("Told", "True", "ConditionRulesAggregated", "k is yes"),
         ):
-            found = world.condition("a", type_)
+            found = harness.condition("a", type_)
             assert found is not None
             assert (found.status, found.reason, found.message) == (status, reason, message)
         # Rules that are gone take their conditions with them.
-        await world.give("a", world.config_map("one", {"k": "yes"}))
-        await world.applied("a")
-        work = world.work("a")
+        await harness.give("a", harness.config_map("one", {"k": "yes"}))
+        await harness.applied("a")
+        work = harness.work("a")
     assert work is not None
     assert {each.type for each in work.status.conditions} == {"Applied", "Available"}
 
 
-async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: World) -> None:
-    world, clock = small_world, Stopped()
+async def test_complete_work_is_frozen_and_deleted_after_ttl(small_world: WorksHarness) -> None:
+    harness, clock = small_world, Stopped()
     rules = [{"condition": "Complete", "type": "WellKnownConditions"}]
-    configs = [config(world, group="batch", resource="jobs", name="job", conditionRules=rules)]
+    configs = [config(harness, group="batch", resource="jobs", name="job", conditionRules=rules)]
     option = {"ttlSecondsAfterFinished": 100}
-    path = f"/apis/batch/v1/namespaces/{world.name}/jobs/job"
-    async with world.agent(clock=clock):
-        await world.give("a", job(world), world.config_map("one", {"k": "1"}), manifestConfigs=configs)
-        await world.eventually(lambda: world.says("a", "Complete", "False"))
+    path = f"/apis/batch/v1/namespaces/{harness.name}/jobs/job"
+    async with harness.agent(clock=clock):
+        await harness.give("a", job(harness), harness.config_map("one", {"k": "1"}), manifestConfigs=configs)
+        await harness.eventually(lambda: harness.says("a", "Complete", "False"))
         conditions = [{"type": "Complete", "status": "True"}]
-        await world.edit(f"{path}/status", {"status": {"succeeded": 1, "conditions": conditions}})
-        await world.eventually(lambda: world.says("a", "Complete", "True"))
-        found = world.condition("a", "Complete")
+        await harness.edit(f"{path}/status", {"status": {"succeeded": 1, "conditions": conditions}})
+        await harness.eventually(lambda: harness.says("a", "Complete", "True"))
+        found = harness.condition("a", "Complete")
         assert found is not None
         assert found.message == "Job is finished"
     clock.now += timedelta(seconds=99)
-    await world.give(
-        "a", job(world), world.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
+    await harness.give(
+        "a", job(harness), harness.config_map("one", {"k": "2"}), manifestConfigs=configs, deleteOption=option
     )
-    async with world.agent(clock=clock) as agent:
+    async with harness.agent(clock=clock) as agent:
         await agent.synced()
         await agent.quiet()
-        assert world.work("a") is not None
-    assert await world.there() == {"one": {"k": "1"}}
+        assert harness.work("a") is not None
+    assert await harness.there() == {"one": {"k": "1"}}
     clock.now += timedelta(seconds=1)
-    async with world.agent(clock=clock):
-        await world.gone("a")
-    assert await world.there() == {}
+    async with harness.agent(clock=clock):
+        await harness.gone("a")
+    assert await harness.there() == {}
 
 
-async def test_objects_of_vanished_work_are_evicted(small_world: World) -> None:
-    world, clock = small_world, Stopped()
-    async with world.agent(clock=clock):
-        await world.give("a", world.config_map("one", {}))
-        await world.applied("a")
+async def test_objects_of_vanished_work_are_evicted(small_world: WorksHarness) -> None:
+    harness, clock = small_world, Stopped()
+    async with harness.agent(clock=clock):
+        await harness.give("a", harness.config_map("one", {}))
+        await harness.applied("a")
     # Somebody removes the work by force while no agent is there to see to it.
-    await world.hub.patch(
+    await harness.hub.patch(
         MANIFEST_WORKS,
-        world.full("a"),
+        harness.full("a"),
         {"metadata": {"finalizers": None}},
         kind=Patch.MERGE,
-        namespace=world.name,
+        namespace=harness.name,
     )
-    await world.take_back("a")
-    await world.eventually(lambda: world.work("a") is None)
+    await harness.take_back("a")
+    await harness.eventually(lambda: harness.work("a") is None)
 
     def evicting() -> bool:
-        record = world.record("a")
+        record = harness.record("a")
         return record is not None and record.status.evictionStartTime is not None
 
-    async with world.agent(clock=clock, eviction=60.0):
-        await world.eventually(evicting)
+    async with harness.agent(clock=clock, eviction=60.0):
+        await harness.eventually(evicting)
         # It comes back in time: all is well again.
-        await world.give("a", world.config_map("one", {}))
-        await world.applied("a")
-        await world.eventually(lambda: not evicting())
-    assert await world.there() == {"one": {}}
-    await world.hub.patch(
+        await harness.give("a", harness.config_map("one", {}))
+        await harness.applied("a")
+        await harness.eventually(lambda: not evicting())
+    assert await harness.there() == {"one": {}}
+    await harness.hub.patch(
         MANIFEST_WORKS,
-        world.full("a"),
+        harness.full("a"),
         {"metadata": {"finalizers": None}},
         kind=Patch.MERGE,
-        namespace=world.name,
+        namespace=harness.name,
     )
-    await world.take_back("a")
-    async with world.agent(clock=clock, eviction=60.0):
-        await world.eventually(evicting)
+    await harness.take_back("a")
+    async with harness.agent(clock=clock, eviction=60.0):
+        await harness.eventually(evicting)
     clock.now += timedelta(seconds=60)
-    async with world.agent(clock=clock, eviction=60.0):
-        await world.eventually(lambda: world.record("a") is None and not world.maps())
+    async with harness.agent(clock=clock, eviction=60.0):
+        await harness.eventually(lambda: harness.record("a") is None and not harness.maps())

@@ -11,7 +11,7 @@ START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 SCORES = (Score(name="a", scale=Direct()), Score(name="b", scale=Direct()))
 
 
-class Desk:
+class PublisherHarness:
     """A publisher whose every write succeeds."""
 
     def __init__(self) -> None:
@@ -36,44 +36,44 @@ def until(found: Publication | None) -> float:
 
 
 def test_lost_score_stays_and_limits_validity() -> None:
-    desk = Desk()
-    first = desk.read(Reading(values={"a": 10, "b": 20}), after=0)
+    harness = PublisherHarness()
+    first = harness.read(Reading(values={"a": 10, "b": 20}), after=0)
     assert until(first) == 180
-    part = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=100)
+    part = harness.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=100)
     assert part is not None
     assert dict(part.scores) == {"a": 50, "b": 20}
     assert (part.ok, part.reason) == (False, "Gone")
     assert until(part) == 180
     # When it has run out it is no longer there, and the others are as valid as they are.
-    late = desk.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=180)
+    late = harness.read(Reading(values={"a": 50}, problem="b: gone", reason="Gone", lost=("b",)), after=180)
     assert late is not None
     assert dict(late.scores) == {"a": 50}
     assert until(late) == 360
 
 
 def test_returned_score_no_longer_limits_validity() -> None:
-    desk = Desk()
-    desk.read(Reading(values={"a": 10, "b": 20}), after=0)
-    desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=60)
-    back = desk.read(Reading(values={"a": 10, "b": 21}), after=120)
+    harness = PublisherHarness()
+    harness.read(Reading(values={"a": 10, "b": 20}), after=0)
+    harness.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=60)
+    back = harness.read(Reading(values={"a": 10, "b": 21}), after=120)
     assert back is not None
     assert back.ok
     assert until(back) == 300
 
 
 def test_omitted_score_is_removed_at_once() -> None:
-    desk = Desk()
-    desk.read(Reading(values={"a": 10, "b": 20}), after=0)
-    left = desk.read(Reading(values={"a": 10}), after=60)
+    harness = PublisherHarness()
+    harness.read(Reading(values={"a": 10, "b": 20}), after=0)
+    left = harness.read(Reading(values={"a": 10}), after=60)
     assert left is not None
     assert dict(left.scores) == {"a": 10}
-    again = desk.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=90)
+    again = harness.read(Reading(values={"a": 10}, problem="b: gone", lost=("b",)), after=90)
     assert again is not None
     assert dict(again.scores) == {"a": 10}
 
 
 def test_note_is_part_of_the_message() -> None:
-    found = Desk().read(Reading(values={"a": 10}, note="off by 2"), after=0)
+    found = PublisherHarness().read(Reading(values={"a": 10}, note="off by 2"), after=0)
     assert found is not None
     assert found.ok
     assert found.message == "a 10; off by 2"

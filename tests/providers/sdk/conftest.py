@@ -11,7 +11,7 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from fairway.kube import Client
-from providers.sdk.world import World
+from providers.sdk.hub_fleet import HubFleet
 from rigs.kubernetes import Tools
 
 
@@ -32,7 +32,7 @@ async def client(hub: HubUnderTest) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def world(client: Client) -> AsyncIterator[World]:
+async def fleet(client: Client) -> AsyncIterator[HubFleet]:
     async with asyncio.timeout(240):
-        async with World(client, suffix=uuid4().hex[:8]) as made:
+        async with HubFleet(client, suffix=uuid4().hex[:8]) as made:
             yield made

@@ -217,7 +217,7 @@ def is_good(result: object) -> bool:
     )
 
 
-class Stage:
+class RunnerHarness:
     """One provider with a hub that takes everything, and a clock in hand."""
 
     def __init__(self, made: Provider, *, cluster: str | None) -> None:
@@ -261,17 +261,17 @@ def lawful(steps: list[tuple[object, float]], make: Callable[[Callable[[], objec
         return result() if result is generated else result
 
     async def play() -> None:
-        stage = Stage(make(take), cluster="c1")
+        harness = RunnerHarness(make(take), cluster="c1")
         said: list[tuple[float, dict[str, set[int]]]] = []
         for result, seconds in steps:
-            stage.clock.seconds += seconds
+            harness.clock.seconds += seconds
             current[0] = result
-            said.append((stage.clock.seconds, meant(result)))
-            await stage.round("c1")
-            publication = stage.sink.written["c1"]
+            said.append((harness.clock.seconds, meant(result)))
+            await harness.round("c1")
+            publication = harness.sink.written["c1"]
             scores = accepted(publication)
             assert publication.valid_until is not None
-            now = stage.clock.wall()
+            now = harness.clock.wall()
             assert publication.valid_until <= now + timedelta(seconds=VALID)
             for name, value in scores.items():
                 since = [at for at, found in said if value in found[name]]
@@ -308,15 +308,15 @@ def test_any_bad_cluster_result_affects_only_its_cluster(result: object, key: ob
         return answer
 
     async def play() -> None:
-        stage = Stage(made, cluster=None)
-        clusters = stage.runner.clusters
+        harness = RunnerHarness(made, cluster=None)
+        clusters = harness.runner.clusters
         assert isinstance(clusters, dict)
         clusters.update(bad=cluster("bad"), good=cluster("good"))
-        await stage.round("bad", "good")
-        assert accepted(stage.sink.written["good"]) == {"free": 7}
-        found = accepted(stage.sink.written["bad"])
+        await harness.round("bad", "good")
+        assert accepted(harness.sink.written["good"]) == {"free": 7}
+        found = accepted(harness.sink.written["bad"])
         assert all(value in meant(result)[name] for name, value in found.items())
-        assert set(stage.sink.written) == {"bad", "good"}
+        assert set(harness.sink.written) == {"bad", "good"}
 
     asyncio.run(play())
 
@@ -331,18 +331,18 @@ async def test_unfittable_scale_affects_only_its_score() -> None:
     def made(clusters: Mapping[str, ManagedCluster]) -> dict[str, object]:
         return {name: {"free": 1, "rank": 2} for name in clusters}
 
-    stage = Stage(made, cluster=None)
-    clusters = stage.runner.clusters
+    harness = RunnerHarness(made, cluster=None)
+    clusters = harness.runner.clusters
     assert isinstance(clusters, dict)
     clusters["c1"] = cluster("c1")
-    await stage.round("c1")
-    found = stage.sink.written["c1"]
+    await harness.round("c1")
+    found = harness.sink.written["c1"]
     assert (found.scores, found.ok) == ((("free", 1),), False)
     assert "the scale of rank failed on 2: ValueError: RuntimeError: the database is away" in found.message
 
 
 @pytest.mark.parametrize("number", [Decimal("3.4"), Fraction(10, 3), np.float32(3.2), 3])
 async def test_plain_number_result_of_any_type(number: object) -> None:
-    stage = Stage(provider(scores={"free": Direct()}, name="any")(lambda: number), cluster="c1")
-    await stage.round("c1")
-    assert stage.sink.written["c1"].scores == (("free", 3),)
+    harness = RunnerHarness(provider(scores={"free": Direct()}, name="any")(lambda: number), cluster="c1")
+    await harness.round("c1")
+    assert harness.sink.written["c1"].scores == (("free", 3),)

@@ -8,7 +8,7 @@ from fairway.kube import MANAGED_CLUSTER_SCORES, Client
 from fairway.observe.meters import values
 from fairway.providers import DefinitionError, Direct, Linear, Runner, Settings, provider, running
 from fairway.providers.rbac import CLUSTER_RULES, RAW_RULES
-from providers.sdk.world import World
+from providers.sdk.hub_fleet import HubFleet
 
 
 @provider(scores={"queueFree": Linear(0, 1000)})
@@ -16,30 +16,30 @@ def queue() -> float:
     return 750.4
 
 
-async def test_fan_out_publishes_raw_values_and_scores(world: World, client: Client) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, (*CLUSTER_RULES, *RAW_RULES))
+async def test_fan_out_publishes_raw_values_and_scores(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, (*CLUSTER_RULES, *RAW_RULES))
     settings = Settings(cluster=cluster, managed_cluster_scores=True)
     async with Client(connection) as theirs:
         runner = Runner([queue], client=theirs, settings=settings)
         await runner.once()
         assert runner.loops["queue"].problem == ""
-        await world.scored(cluster, "queue-score", queueFree=75)
+        await fleet.scored(cluster, "queue-score", queueFree=75)
         raw = await client.get(MANAGED_CLUSTER_SCORES, f"{cluster}-queuefree", namespace=cluster)
         assert raw.status.score == 750
 
 
 async def test_companion_failure_does_not_affect_scores(
-    world: World, client: Client, caplog: pytest.LogCaptureFixture
+    fleet: HubFleet, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, CLUSTER_RULES)
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, CLUSTER_RULES)
     settings = Settings(cluster=cluster, managed_cluster_scores=True)
     with caplog.at_level(logging.WARNING, logger="fairway.providers"):
         async with running([queue], hub=connection, settings=settings) as runner:
-            await world.scored(cluster, "queue-score", queueFree=75)
+            await fleet.scored(cluster, "queue-score", queueFree=75)
             while not runner.loops["queue"].problem:
-                await world.scored(cluster, "queue-score", queueFree=75)
+                await fleet.scored(cluster, "queue-score", queueFree=75)
             assert runner.unready() == []
             exposed = values(runner.meters.expose())
             assert runner.loops["queue"].problem.startswith("ManagedClusterScores: the hub refuses")

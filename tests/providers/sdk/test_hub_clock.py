@@ -10,7 +10,7 @@ import pytest
 from fairway.kube import SYSTEM_CLOCK, Client, Connection
 from fairway.providers import Direct, Settings, hub_clock, provider, running
 from fairway.providers.hub_clock import AGAIN_SECONDS, EVERY_SECONDS, HubClock
-from providers.sdk.world import World
+from providers.sdk.hub_fleet import HubFleet
 from rigs.processes import POLL
 
 
@@ -70,16 +70,16 @@ async def test_hub_without_date_is_asked_again() -> None:
 
 @pytest.mark.embedded
 async def test_scores_expired_by_hub_clock_are_not_ready(
-    world: World, client: Client, caplog: pytest.LogCaptureFixture
+    fleet: HubFleet, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     made = provider(scores={"free": Direct()}, name="late")(lambda: 5)
     settings = Settings(cluster=cluster)
     with caplog.at_level(logging.WARNING):
         async with running(
             [made], hub=client, settings=settings, clock=Wrong(timedelta(minutes=-10))
         ) as runner:
-            await world.scored(cluster, "late-score", free=5)
+            await fleet.scored(cluster, "late-score", free=5)
             while not any("expired at" in each for each in runner.unready()):
                 await asyncio.sleep(POLL)
     assert "behind the hub's" in caplog.text

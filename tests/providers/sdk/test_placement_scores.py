@@ -11,7 +11,7 @@ from fairway.providers.placement_scores import AddOnPlacementScores
 from fairway.providers.publication import Publication
 from fairway.providers.rbac import ADOPT_RULES, CLEANUP_RULES, CLUSTER_RULES
 from fairway.providers.sink import ForeignObject, NamespaceMissing, SinkError, WriteRefused, labels_of
-from providers.sdk.world import World, values_of
+from providers.sdk.hub_fleet import HubFleet, values_of
 
 RESOURCE = "queue-score"
 WELL = Publication(
@@ -33,11 +33,11 @@ def sink(client: Client) -> AddOnPlacementScores:
     return sink_of(client)
 
 
-async def test_score_object_is_created_before_its_status(world: World, sink: AddOnPlacementScores) -> None:
-    cluster = await world.namespace()
+async def test_score_object_is_created_before_its_status(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     assert held.publication == WELL
-    found = await world.raw(cluster, RESOURCE)
+    found = await fleet.raw(cluster, RESOURCE)
     assert found["metadata"]["labels"] == {
         "app.kubernetes.io/managed-by": "fairway",
         "fairway.dev/provider": "queue",
@@ -60,17 +60,17 @@ async def test_score_object_is_created_before_its_status(world: World, sink: Add
     assert held.version == int(found["metadata"]["resourceVersion"])
 
 
-async def test_existing_score_is_found(world: World, sink: AddOnPlacementScores) -> None:
-    cluster = await world.namespace()
+async def test_existing_score_is_found(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    cluster = await fleet.namespace()
     assert await sink.find(cluster) is None
     written = await sink.write(cluster, WELL, stored=None)
     assert await sink.find(cluster) == written
 
 
 async def test_score_without_status_is_completed(
-    world: World, client: Client, sink: AddOnPlacementScores
+    fleet: HubFleet, client: Client, sink: AddOnPlacementScores
 ) -> None:
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     body = {"metadata": {"name": RESOURCE, "labels": labels_of("queue")}}
     await client.create(ADD_ON_PLACEMENT_SCORES, body, namespace=cluster)
     held = await sink.find(cluster)
@@ -79,18 +79,18 @@ async def test_score_without_status_is_completed(
     assert (await sink.write(cluster, WELL, stored=held)).publication == WELL
 
 
-async def test_omitted_score_is_removed_from_object(world: World, sink: AddOnPlacementScores) -> None:
-    cluster = await world.namespace()
+async def test_omitted_score_is_removed_from_object(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     await sink.write(cluster, replace(WELL, scores=(("free", 1),)), stored=held)
-    assert values_of(await world.get(cluster, RESOURCE)) == {"free": 1}
+    assert values_of(await fleet.get(cluster, RESOURCE)) == {"free": 1}
 
 
 async def test_scores_of_other_managers_are_removed(
-    world: World, client: Client, sink: AddOnPlacementScores
+    fleet: HubFleet, client: Client, sink: AddOnPlacementScores
 ) -> None:
     """As the scores controller does, which applies scores under the same names."""
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     worst = {"status": {"scores": [{"name": "age", "value": -100}, {"name": "old", "value": -100}]}}
     await client.patch(
@@ -104,13 +104,13 @@ async def test_scores_of_other_managers_are_removed(
         force=True,
     )
     await sink.write(cluster, replace(WELL, scores=(("free", 2),)), stored=held)
-    assert values_of(await world.get(cluster, RESOURCE)) == {"free": 2}
+    assert values_of(await fleet.get(cluster, RESOURCE)) == {"free": 2}
 
 
 async def test_foreign_conditions_stay_on_score(
-    world: World, client: Client, sink: AddOnPlacementScores
+    fleet: HubFleet, client: Client, sink: AddOnPlacementScores
 ) -> None:
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     theirs = {
         "type": "Checked",
@@ -130,7 +130,7 @@ async def test_foreign_conditions_stay_on_score(
     )
     failed = replace(WELL, ok=False, reason="Down", message="away")
     await sink.write(cluster, failed, stored=held)
-    conditions = (await world.get(cluster, RESOURCE)).status.conditions
+    conditions = (await fleet.get(cluster, RESOURCE)).status.conditions
     assert {each.type: each.reason for each in conditions} == {
         "Checked": "Checked",
         "AddOnPlacementScoreUpdated": "Down",
@@ -147,51 +147,51 @@ async def test_foreign_conditions_stay_on_score(
     ],
 )
 async def test_foreign_score_is_not_changed(
-    world: World, sink: AddOnPlacementScores, labels: dict[str, str], words: str
+    fleet: HubFleet, sink: AddOnPlacementScores, labels: dict[str, str], words: str
 ) -> None:
-    cluster = await world.namespace()
-    await world.foreign(cluster, RESOURCE, labels=labels)
-    before = await world.raw(cluster, RESOURCE)
+    cluster = await fleet.namespace()
+    await fleet.foreign(cluster, RESOURCE, labels=labels)
+    before = await fleet.raw(cluster, RESOURCE)
     with pytest.raises(ForeignObject, match=words):
         await sink.find(cluster)
     with pytest.raises(ForeignObject, match=words):
         await sink.write(cluster, WELL, stored=None)
     assert await sink.remove(cluster) is False
-    assert await world.raw(cluster, RESOURCE) == before
+    assert await fleet.raw(cluster, RESOURCE) == before
 
 
-async def test_adopted_score_is_cleared_of_foreign_fields(world: World, client: Client) -> None:
-    cluster = await world.namespace()
-    await world.foreign(cluster, RESOURCE, labels={"team": "a"})
+async def test_adopted_score_is_cleared_of_foreign_fields(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
+    await fleet.foreign(cluster, RESOURCE, labels={"team": "a"})
     adopting = sink_of(client, adopt=True)
     await adopting.write(cluster, WELL, stored=None)
-    found = await world.get(cluster, RESOURCE)
+    found = await fleet.get(cluster, RESOURCE)
     assert values_of(found) == {"age": -3, "free": 40}
     assert found.metadata.labels == {"team": "a", **labels_of("queue")}
     assert await sink_of(client).find(cluster) is not None
 
 
-async def test_deleted_score_is_recreated(world: World, sink: AddOnPlacementScores) -> None:
-    cluster = await world.namespace()
+async def test_deleted_score_is_recreated(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
-    await world.delete(cluster, RESOURCE)
+    await fleet.delete(cluster, RESOURCE)
     again = await sink.write(cluster, WELL, stored=held)
     assert again.uid != held.uid
-    assert values_of(await world.get(cluster, RESOURCE)) == {"age": -3, "free": 40}
+    assert values_of(await fleet.get(cluster, RESOURCE)) == {"age": -3, "free": 40}
 
 
-async def test_replaced_score_is_not_changed(world: World, sink: AddOnPlacementScores) -> None:
-    cluster = await world.namespace()
+async def test_replaced_score_is_not_changed(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
-    await world.delete(cluster, RESOURCE)
-    await world.foreign(cluster, RESOURCE)
+    await fleet.delete(cluster, RESOURCE)
+    await fleet.foreign(cluster, RESOURCE)
     with pytest.raises(ForeignObject):
         await sink.write(cluster, WELL, stored=held)
-    assert values_of(await world.get(cluster, RESOURCE)) == {"theirs": 7}
+    assert values_of(await fleet.get(cluster, RESOURCE)) == {"theirs": 7}
 
 
-async def test_missing_namespace_is_reported(world: World, sink: AddOnPlacementScores) -> None:
-    nowhere = world.name("nowhere")
+async def test_missing_namespace_is_reported(fleet: HubFleet, sink: AddOnPlacementScores) -> None:
+    nowhere = fleet.name("nowhere")
     with pytest.raises(NamespaceMissing, match=f"the hub has no namespace {nowhere}"):
         await sink.write(nowhere, WELL, stored=None)
     assert await sink.find(nowhere) is None
@@ -199,16 +199,16 @@ async def test_missing_namespace_is_reported(world: World, sink: AddOnPlacementS
 
 
 async def test_terminating_namespace_is_reported(
-    world: World, client: Client, sink: AddOnPlacementScores
+    fleet: HubFleet, client: Client, sink: AddOnPlacementScores
 ) -> None:
     """The namespace remains while a finalizer in it is pending."""
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     held = await sink.write(cluster, WELL, stored=None)
     finalized = {"metadata": {"name": "last", "finalizers": ["example.com/wait"]}}
     await client.create(ADD_ON_PLACEMENT_SCORES, finalized, namespace=cluster)
-    await world.vacate(cluster)
-    await world.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
-    await world.gone(cluster, RESOURCE)
+    await fleet.vacate(cluster)
+    await fleet.until(cluster, "last", lambda found: found.metadata.deletionTimestamp is not None)
+    await fleet.gone(cluster, RESOURCE)
     with pytest.raises(NamespaceMissing):
         await sink.write(cluster, WELL, stored=held)
     await client.patch(
@@ -220,16 +220,16 @@ async def test_terminating_namespace_is_reported(
     )
 
 
-async def test_unserved_score_kind_is_reported(client: Client, world: World) -> None:
+async def test_unserved_score_kind_is_reported(client: Client, fleet: HubFleet) -> None:
     odd = AddOnPlacementScores(client, provider="queue", resource="no such name")
     with pytest.raises(SinkError) as caught:
-        await odd.write(await world.namespace(), WELL, stored=None)
+        await odd.write(await fleet.namespace(), WELL, stored=None)
     assert caught.value.reason == "Invalid"
 
 
-async def test_score_writes_need_declared_rights_only(world: World) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, CLUSTER_RULES)
+async def test_score_writes_need_declared_rights_only(fleet: HubFleet) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, CLUSTER_RULES)
     async with Client(connection) as client:
         sink = sink_of(client)
         assert await sink.find(cluster) is None
@@ -238,37 +238,37 @@ async def test_score_writes_need_declared_rights_only(world: World) -> None:
         with pytest.raises(WriteRefused):
             await sink.remove(cluster)
         with pytest.raises(WriteRefused):
-            await sink.write(await world.namespace("c2"), WELL, stored=None)
-        await world.delete(cluster, RESOURCE)
-        await world.foreign(cluster, RESOURCE)
+            await sink.write(await fleet.namespace("c2"), WELL, stored=None)
+        await fleet.delete(cluster, RESOURCE)
+        await fleet.foreign(cluster, RESOURCE)
         with pytest.raises(WriteRefused):
             await sink_of(client, adopt=True).write(cluster, WELL, stored=None)
 
 
-async def test_adoption_and_cleanup_need_declared_rights_only(world: World) -> None:
-    cluster = await world.namespace()
+async def test_adoption_and_cleanup_need_declared_rights_only(fleet: HubFleet) -> None:
+    cluster = await fleet.namespace()
     rules: tuple[Rule, ...] = (*CLUSTER_RULES, *ADOPT_RULES, *CLEANUP_RULES)
-    connection = await world.account(cluster, rules)
-    await world.foreign(cluster, RESOURCE)
+    connection = await fleet.account(cluster, rules)
+    await fleet.foreign(cluster, RESOURCE)
     async with Client(connection) as client:
         await sink_of(client, adopt=True).write(cluster, WELL, stored=None)
         assert await sink_of(client).remove(cluster) is True
         assert await sink_of(client).remove(cluster) is False
 
 
-async def test_unauthorized_write_is_reported(world: World, client: Client) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, ())
+async def test_unauthorized_write_is_reported(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, ())
     async with Client(connection) as stranger:
         with pytest.raises(WriteRefused, match="the hub refuses") as caught:
             await sink_of(stranger).find(cluster)
     assert caught.value.reason == "Forbidden"
 
 
-async def test_clusters_of_provider_are_listed(world: World, client: Client) -> None:
-    name = world.name("queue")
-    sink, other = sink_of(client, provider=name), sink_of(client, provider=world.name("other"))
-    clusters = [await world.namespace(short) for short in ("c1", "c2", "c3")]
+async def test_clusters_of_provider_are_listed(fleet: HubFleet, client: Client) -> None:
+    name = fleet.name("queue")
+    sink, other = sink_of(client, provider=name), sink_of(client, provider=fleet.name("other"))
+    clusters = [await fleet.namespace(short) for short in ("c1", "c2", "c3")]
     for cluster in clusters[:2]:
         await sink.write(cluster, WELL, stored=None)
     await other.write(clusters[2], WELL, stored=None)

@@ -36,7 +36,7 @@ from fairway.providers.publication import CONDITION
 from fairway.providers.rbac import CLUSTER_RULES, FLEET_RULES, LEASE_RULES
 from fairway.providers.sandbox import BUSY, TIMED_OUT
 from fairway.testing.hub import embedded_hub
-from providers.sdk.world import World, values_of
+from providers.sdk.hub_fleet import HubFleet, values_of
 from rigs.processes import POLL, Port
 
 DIRECT: Mapping[str, Any] = {"free": Direct()}
@@ -75,8 +75,8 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.embedded
-async def test_faulty_providers_do_not_affect_others(world: World, client: Client) -> None:
-    cluster = await world.namespace()
+async def test_faulty_providers_do_not_affect_others(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
     go = threading.Event()
 
     def raises() -> None:
@@ -116,10 +116,10 @@ async def test_faulty_providers_do_not_affect_others(world: World, client: Clien
             # Not for all: a slow machine would be taken for them.
             runner.loops[name].deadline = 0.2
         try:
-            await world.scored(cluster, "good-score", free=7)
-            await world.scored(cluster, "large-score", free=100)
+            await fleet.scored(cluster, "good-score", free=7)
+            await fleet.scored(cluster, "large-score", free=100)
             for name, (_, reason, words) in odd.items():
-                found = await world.until(
+                found = await fleet.until(
                     cluster,
                     f"{name}-score",
                     lambda each: find_condition(each.status.conditions, CONDITION) is not None,
@@ -148,8 +148,8 @@ async def test_faulty_providers_do_not_affect_others(world: World, client: Clien
 
 
 @pytest.mark.embedded
-async def test_hung_provider_is_read_again_after_return(world: World, client: Client) -> None:
-    cluster = await world.namespace()
+async def test_hung_provider_is_read_again_after_return(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
     go, calls = threading.Event(), []
 
     def read() -> float:
@@ -163,13 +163,13 @@ async def test_hung_provider_is_read_again_after_return(world: World, client: Cl
         await until(lambda: bool(calls))
         before = times_busy(runner)
         await until(lambda: times_busy(runner) > before + 1)
-        await world.until(
+        await fleet.until(
             cluster, "queue-score", lambda found: any(each.reason == BUSY for each in found.status.conditions)
         )
         assert calls == [1]
         go.set()
         runner.loops["queue"].deadline = LONG  # it was slow for long enough; the machine may be, too
-        await world.scored(cluster, "queue-score", free=5)
+        await fleet.scored(cluster, "queue-score", free=5)
 
 
 def times_busy(runner: Runner) -> float:
@@ -178,8 +178,8 @@ def times_busy(runner: Runner) -> float:
 
 
 @pytest.mark.embedded
-async def test_blocking_scale_affects_only_its_provider(world: World, client: Client) -> None:
-    cluster = await world.namespace()
+async def test_blocking_scale_affects_only_its_provider(fleet: HubFleet, client: Client) -> None:
+    cluster = await fleet.namespace()
     go = threading.Event()
 
     class Blocking:
@@ -191,24 +191,24 @@ async def test_blocking_scale_affects_only_its_provider(world: World, client: Cl
     async with running([slow, one(lambda: 7)], hub=client, cluster=cluster) as runner:
         runner.loops["slow"].deadline = 0.2
         try:
-            await world.until(
+            await fleet.until(
                 cluster,
                 "slow-score",
                 lambda found: any(each.reason in ("Timeout", "Busy") for each in found.status.conditions),
             )
-            await world.scored(cluster, "queue-score", free=7)
+            await fleet.scored(cluster, "queue-score", free=7)
         finally:
             go.set()
         runner.loops["slow"].deadline = LONG
-        await world.scored(cluster, "slow-score", free=3)
+        await fleet.scored(cluster, "slow-score", free=3)
 
 
 # A cluster
 
 
-async def test_crash_between_create_and_status_is_repaired(world: World, client: Client) -> None:
+async def test_crash_between_create_and_status_is_repaired(fleet: HubFleet, client: Client) -> None:
     """The next start repairs it."""
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     made = one(lambda: 5)
 
     class Interrupted(Client):
@@ -218,32 +218,32 @@ async def test_crash_between_create_and_status_is_repaired(world: World, client:
     async with Interrupted(client.connection) as dying:
         runner = Runner([made], client=dying, settings=Settings(cluster=cluster))
         task = asyncio.create_task(runner.run())
-        left = await world.until(cluster, "queue-score", lambda _: True)
+        left = await fleet.until(cluster, "queue-score", lambda _: True)
         task.cancel()
         await asyncio.wait({task})
     assert left.status.validUntil is None
     async with running([made], hub=client, cluster=cluster):
-        found = await world.scored(cluster, "queue-score", free=5)
+        found = await fleet.scored(cluster, "queue-score", free=5)
         assert found.metadata.uid == left.metadata.uid
 
 
-async def test_provider_runs_with_declared_rights(world: World) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, CLUSTER_RULES)
+async def test_provider_runs_with_declared_rights(fleet: HubFleet) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, CLUSTER_RULES)
     async with running([one(lambda: 5)], hub=connection, cluster=cluster) as runner:
-        await world.scored(cluster, "queue-score", free=5)
+        await fleet.scored(cluster, "queue-score", free=5)
         await until(lambda: runner.unready() == [])
 
 
-async def test_deleted_or_changed_score_of_one_cluster_is_published_again_at_once(world: World) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, CLUSTER_RULES)
+async def test_deleted_or_changed_score_of_one_cluster_is_published_again_at_once(fleet: HubFleet) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, CLUSTER_RULES)
     async with running([one(lambda: 5, interval=86400)], hub=connection, cluster=cluster):
-        before = await world.scored(cluster, "queue-score", free=5)
-        await world.delete(cluster, "queue-score")
-        after = await world.scored(cluster, "queue-score", free=5)
+        before = await fleet.scored(cluster, "queue-score", free=5)
+        await fleet.delete(cluster, "queue-score")
+        after = await fleet.scored(cluster, "queue-score", free=5)
         assert after.metadata.uid != before.metadata.uid
-        await world.client.patch(
+        await fleet.client.patch(
             ADD_ON_PLACEMENT_SCORES,
             "queue-score",
             {"status": {"scores": [{"name": "free", "value": 99}]}},
@@ -251,20 +251,20 @@ async def test_deleted_or_changed_score_of_one_cluster_is_published_again_at_onc
             namespace=cluster,
             subresource="status",
         )
-        await world.scored(cluster, "queue-score", free=5)
+        await fleet.scored(cluster, "queue-score", free=5)
 
 
-async def test_score_is_published_where_the_hub_does_not_allow_a_watch(world: World) -> None:
-    cluster = await world.namespace()
+async def test_score_is_published_where_the_hub_does_not_allow_a_watch(fleet: HubFleet) -> None:
+    cluster = await fleet.namespace()
     rules = [replace(each, verbs=tuple({*each.verbs} - {"list", "watch"})) for each in CLUSTER_RULES]
-    connection = await world.account(cluster, rules)
+    connection = await fleet.account(cluster, rules)
     async with running([one(lambda: 5)], hub=connection, cluster=cluster):
-        await world.scored(cluster, "queue-score", free=5)
+        await fleet.scored(cluster, "queue-score", free=5)
 
 
-async def test_replaced_credentials_are_used(world: World, tmp_path: Path) -> None:
-    cluster = await world.namespace()
-    connection = await world.account(cluster, CLUSTER_RULES)
+async def test_replaced_credentials_are_used(fleet: HubFleet, tmp_path: Path) -> None:
+    cluster = await fleet.namespace()
+    connection = await fleet.account(cluster, CLUSTER_RULES)
     token = tmp_path / "token"
     token.write_text("expired long ago")
     rotated = replace(connection, credentials=StoredCredentials(token_file=str(token)))
@@ -276,11 +276,11 @@ async def test_replaced_credentials_are_used(world: World, tmp_path: Path) -> No
         exposed = values(runner.meters.expose())
         assert exposed['fairway_provider_write_failures_total{provider="queue",reason="Unauthorized"}'] >= 1
         new = tmp_path / "new"
-        new.write_text(await world.token(cluster))
+        new.write_text(await fleet.token(cluster))
         new.rename(token)
-        await world.scored(cluster, "queue-score", free=5)
+        await fleet.scored(cluster, "queue-score", free=5)
         value[0] = 50
-        await world.scored(cluster, "queue-score", free=50)
+        await fleet.scored(cluster, "queue-score", free=50)
         await until(lambda: runner.unready() == [])
 
 
@@ -299,14 +299,14 @@ async def test_provider_survives_hub_restart(tmp_path: Path) -> None:
             runner = await stack.enter_async_context(
                 running([one(lambda: value[0], interval=0.2)], hub=hasty, cluster="c1")
             )
-            world = World(client, suffix="hub")
-            await world.scored("c1", "queue-score", free=5)
+            fleet = HubFleet(client, suffix="hub")
+            await fleet.scored("c1", "queue-score", free=5)
             await until(lambda: runner.unready() == [])
         value[0] = 70
         await until(lambda: bool(runner.loops["queue"].problem))
         assert runner.unready() == []  # what was published is still valid
         async with embedded_hub(folder=data, port=port):
-            await world.scored("c1", "queue-score", free=70)
+            await fleet.scored("c1", "queue-score", free=70)
             await until(lambda: not runner.loops["queue"].problem)
             await stack.aclose()
 
@@ -314,45 +314,45 @@ async def test_provider_survives_hub_restart(tmp_path: Path) -> None:
 # A fleet
 
 
-async def test_fleet_provider_scores_new_clusters_at_once(world: World, client: Client) -> None:
-    name = world.name("price")
-    first, second = await world.cluster("c1"), await world.cluster("c2")
-    third = world.name("c3")
+async def test_fleet_provider_scores_new_clusters_at_once(fleet: HubFleet, client: Client) -> None:
+    name = fleet.name("price")
+    first, second = await fleet.cluster("c1"), await fleet.cluster("c2")
+    third = fleet.name("c3")
     price = Price({first: 3, second: 9, third: 6}, name=name)
     async with running([price], hub=client) as runner:
-        await world.scored(first, f"{name}-score", cheap=100)
-        await world.scored(second, f"{name}-score", cheap=0)
-        await world.cluster("c3")
-        await world.scored(third, f"{name}-score", cheap=50)
+        await fleet.scored(first, f"{name}-score", cheap=100)
+        await fleet.scored(second, f"{name}-score", cheap=0)
+        await fleet.cluster("c3")
+        await fleet.scored(third, f"{name}-score", cheap=50)
         await until(lambda: runner.unready() == [])
         assert third in price.asked[-1]
 
 
 @pytest.mark.embedded
-async def test_deleted_cluster_is_forgotten(world: World, client: Client) -> None:
-    name = world.name("price")
-    first, second = await world.cluster("c1"), await world.cluster("c2")
+async def test_deleted_cluster_is_forgotten(fleet: HubFleet, client: Client) -> None:
+    name = fleet.name("price")
+    first, second = await fleet.cluster("c1"), await fleet.cluster("c2")
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
-        await world.scored(second, f"{name}-score", cheap=0)
-        await world.leave(second)
+        await fleet.scored(second, f"{name}-score", cheap=0)
+        await fleet.leave(second)
         await until(lambda: second not in runner.clusters)
         loop = runner.loops[name]
         assert second not in loop.publisher.clusters
         loop.wake()
-        await world.scored(first, f"{name}-score", cheap=50)
+        await fleet.scored(first, f"{name}-score", cheap=50)
         assert f'cluster="{second}"' not in runner.meters.expose().decode()
 
 
-async def test_changed_fleet_scores_are_restored(world: World, client: Client) -> None:
-    name = world.name("price")
-    first, second = await world.cluster("c1"), await world.cluster("c2")
+async def test_changed_fleet_scores_are_restored(fleet: HubFleet, client: Client) -> None:
+    name = fleet.name("price")
+    first, second = await fleet.cluster("c1"), await fleet.cluster("c2")
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client):
-        before = await world.scored(first, f"{name}-score", cheap=100)
-        await world.scored(second, f"{name}-score", cheap=0)
-        await world.delete(first, f"{name}-score")
-        after = await world.scored(first, f"{name}-score", cheap=100)
+        before = await fleet.scored(first, f"{name}-score", cheap=100)
+        await fleet.scored(second, f"{name}-score", cheap=0)
+        await fleet.delete(first, f"{name}-score")
+        after = await fleet.scored(first, f"{name}-score", cheap=100)
         assert after.metadata.uid != before.metadata.uid
         await client.patch(
             ADD_ON_PLACEMENT_SCORES,
@@ -362,38 +362,38 @@ async def test_changed_fleet_scores_are_restored(world: World, client: Client) -
             namespace=second,
             subresource="status",
         )
-        await world.scored(second, f"{name}-score", cheap=0)
+        await fleet.scored(second, f"{name}-score", cheap=0)
 
 
-async def test_foreign_score_affects_only_its_cluster(world: World, client: Client) -> None:
-    name = world.name("price")
-    first, second = await world.cluster("c1"), await world.cluster("c2")
-    await world.foreign(first, f"{name}-score")
+async def test_foreign_score_affects_only_its_cluster(fleet: HubFleet, client: Client) -> None:
+    name = fleet.name("price")
+    first, second = await fleet.cluster("c1"), await fleet.cluster("c2")
+    await fleet.foreign(first, f"{name}-score")
     price = Price({first: 3, second: 9}, name=name)
     async with running([price], hub=client) as runner:
-        await world.scored(second, f"{name}-score", cheap=0)
+        await fleet.scored(second, f"{name}-score", cheap=0)
         await until(lambda: "was not created by Fairway" in runner.loops[name].problem)
-        assert values_of(await world.get(first, f"{name}-score")) == {"theirs": 7}
+        assert values_of(await fleet.get(first, f"{name}-score")) == {"theirs": 7}
         await until(lambda: runner.unready() == [])
     async with running([price], hub=client, settings=Settings(adopt=True)):
-        await world.scored(first, f"{name}-score", cheap=100)
+        await fleet.scored(first, f"{name}-score", cheap=100)
 
 
-async def test_fleet_provider_runs_with_declared_rights(world: World) -> None:
-    name = world.name("price")
-    first = await world.cluster("c1")
-    await world.cluster("c2")
-    connection = await world.account(first, FLEET_RULES, everywhere=True)
+async def test_fleet_provider_runs_with_declared_rights(fleet: HubFleet) -> None:
+    name = fleet.name("price")
+    first = await fleet.cluster("c1")
+    await fleet.cluster("c2")
+    connection = await fleet.account(first, FLEET_RULES, everywhere=True)
     async with running([Price({first: 3}, name=name)], hub=connection):
-        await world.scored(first, f"{name}-score", cheap=50)
+        await fleet.scored(first, f"{name}-score", cheap=50)
 
 
 @pytest.mark.embedded
 async def test_readings_of_unknown_clusters_are_dropped(
-    world: World, client: Client, caplog: pytest.LogCaptureFixture
+    fleet: HubFleet, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    name = world.name("odd")
-    first = await world.cluster("c1")
+    name = fleet.name("odd")
+    first = await fleet.cluster("c1")
 
     @fleet_provider(scores=DIRECT, name=name)
     def odd(_: Mapping[str, ManagedCluster]) -> dict[str, object]:
@@ -401,17 +401,17 @@ async def test_readings_of_unknown_clusters_are_dropped(
 
     with caplog.at_level(logging.WARNING):
         async with running([odd], hub=client):
-            await world.scored(first, f"{name}-score", free=3)
+            await fleet.scored(first, f"{name}-score", free=3)
     assert (
         f"{name} returned readings of clusters that the hub does not have, such as kube-system" in caplog.text
     )
 
 
-async def test_only_leader_writes_scores(world: World) -> None:
-    first = await world.cluster("c1")
+async def test_only_leader_writes_scores(fleet: HubFleet) -> None:
+    first = await fleet.cluster("c1")
     rules = (*FLEET_RULES, *LEASE_RULES)
-    connection = await world.account(first, rules, everywhere=True)
-    name = world.name("price")
+    connection = await fleet.account(first, rules, everywhere=True)
+    name = fleet.name("price")
     leading, waiting = Price({first: 3}, name=name), Price({first: 3}, name=name)
     timing = Timing(lease=60, renew=50.0, retry=0.2)
 
@@ -420,7 +420,7 @@ async def test_only_leader_writes_scores(world: World) -> None:
 
     async with AsyncExitStack() as stack:
         async with running([leading], hub=connection, settings=settings("one")) as one_runner:
-            await world.scored(first, f"{name}-score", cheap=50)
+            await fleet.scored(first, f"{name}-score", cheap=50)
             assert one_runner.leading
             other = await stack.enter_async_context(
                 running([waiting], hub=connection, settings=settings("two"))
@@ -430,8 +430,8 @@ async def test_only_leader_writes_scores(world: World) -> None:
             assert other.unready() == []
         await until(lambda: bool(waiting.asked))
         assert other.leading
-        await world.delete(first, f"{name}-score")
-        await world.scored(first, f"{name}-score", cheap=50)
+        await fleet.delete(first, f"{name}-score")
+        await fleet.scored(first, f"{name}-score", cheap=50)
 
 
 # What cannot run

@@ -17,7 +17,7 @@ from fairway.providers import Direct, ProviderError, Settings, fleet_provider, p
 from fairway.providers.placement_scores import AddOnPlacementScores, stored_publication
 from fairway.providers.publication import CONDITION, Publication
 from fairway.providers.sink import SILENT, SinkError
-from providers.sdk.world import World, values_of
+from providers.sdk.hub_fleet import HubFleet, values_of
 from rigs.processes import POLL
 
 
@@ -49,34 +49,34 @@ def test_silence_condition_matches_controller() -> None:
     assert SILENT == MARK
 
 
-async def test_fleet_provider_replaces_silenced_score_at_once(world: World, client: Client) -> None:
-    name, cluster = world.name("alive"), await world.cluster("c1")
+async def test_fleet_provider_replaces_silenced_score_at_once(fleet: HubFleet, client: Client) -> None:
+    name, cluster = fleet.name("alive"), await fleet.cluster("c1")
     made = fleet_provider(scores={"free": Direct()}, name=name, interval=3600)(lambda _: {cluster: 40})
     async with running([made], hub=client):
-        before = await world.scored(cluster, f"{name}-score", free=40)
+        before = await fleet.scored(cluster, f"{name}-score", free=40)
         silenced = await declare_silent(client, before)
         assert values_of(silenced) == {"free": -100}
         assert stored_publication(silenced).publication.silenced
-        back = await world.scored(cluster, f"{name}-score", free=40)
+        back = await fleet.scored(cluster, f"{name}-score", free=40)
         assert back.status.validUntil is not None
         # Only the controller removes its mark; until then it shows that the score was silenced.
         assert is_silent(back)
         assert not silence_marker.untouched(back, SilencePolicy())
 
 
-async def test_cluster_provider_replaces_silenced_score_on_write(world: World, client: Client) -> None:
-    cluster, value = await world.namespace(), [40]
+async def test_cluster_provider_replaces_silenced_score_on_write(fleet: HubFleet, client: Client) -> None:
+    cluster, value = await fleet.namespace(), [40]
     made = provider(scores={"free": Direct()}, name="alive", interval=0.2)(lambda: value[0])
     async with running([made], hub=client, settings=Settings(cluster=cluster)):
-        await declare_silent(client, await world.scored(cluster, "alive-score", free=40))
+        await declare_silent(client, await fleet.scored(cluster, "alive-score", free=40))
         value[0] = 60
-        back = await world.scored(cluster, "alive-score", free=60)
+        back = await fleet.scored(cluster, "alive-score", free=60)
         assert back.status.validUntil is not None
 
 
-async def test_late_write_does_not_replace_silenced_score(world: World, client: Client) -> None:
+async def test_late_write_does_not_replace_silenced_score(fleet: HubFleet, client: Client) -> None:
     """One that has nothing true to say was on its way when the score was marked silent."""
-    cluster = await world.namespace()
+    cluster = await fleet.namespace()
     sink = AddOnPlacementScores(client, provider="late", resource="late-score")
     now = datetime.now(UTC).replace(microsecond=0)
     true = Publication(
@@ -89,18 +89,18 @@ async def test_late_write_does_not_replace_silenced_score(world: World, client: 
         read_at=now,
     )
     held = await sink.write(cluster, true, stored=None)
-    left = await declare_silent(client, await world.get(cluster, "late-score"))
+    left = await declare_silent(client, await fleet.get(cluster, "late-score"))
     dark = replace(true, ok=False, reason="Dark", read_at=None)
     with pytest.raises(SinkError, match="was marked silent"):
         await sink.write(cluster, dark, stored=held)
-    assert await world.get(cluster, "late-score") == left
+    assert await fleet.get(cluster, "late-score") == left
     await sink.write(cluster, true, stored=held)
-    assert values_of(await world.get(cluster, "late-score")) == {"free": 40}
+    assert values_of(await fleet.get(cluster, "late-score")) == {"free": 40}
 
 
 @pytest.mark.parametrize("declared", ["silent", "deleted"])
-async def test_failing_provider_keeps_silenced_score(world: World, client: Client, declared: str) -> None:
-    name, cluster = world.name("blind"), await world.cluster("c1")
+async def test_failing_provider_keeps_silenced_score(fleet: HubFleet, client: Client, declared: str) -> None:
+    name, cluster = fleet.name("blind"), await fleet.cluster("c1")
     sees, readings = [True], [0]
 
     @fleet_provider(scores={"free": Direct()}, name=name, interval=0.2)
@@ -111,9 +111,9 @@ async def test_failing_provider_keeps_silenced_score(world: World, client: Clien
         return {cluster: 40}
 
     async with running([blind], hub=client, settings=Settings(valid_for=2.0)) as runner:
-        seen = await world.scored(cluster, f"{name}-score", free=40)
+        seen = await fleet.scored(cluster, f"{name}-score", free=40)
         sees[0] = False
-        await world.until(
+        await fleet.until(
             cluster,
             f"{name}-score",
             lambda found: any(each.reason == "Dark" for each in found.status.conditions),
@@ -123,16 +123,16 @@ async def test_failing_provider_keeps_silenced_score(world: World, client: Clien
         await until(lambda: publishing.published is not None and publishing.published.reason == "Dark")
         await until(lambda: bool(runner.unready()))  # it has run out
         if declared == "silent":
-            left = await declare_silent(client, await world.get(cluster, f"{name}-score"))
+            left = await declare_silent(client, await fleet.get(cluster, f"{name}-score"))
             await until(lambda: publishing.published is not None and publishing.published.silenced)
         else:
-            await world.delete(cluster, f"{name}-score")
+            await fleet.delete(cluster, f"{name}-score")
             await until(lambda: publishing.published is None)
         count = readings[0]
         await until(lambda: readings[0] > count + 3)
         found = (await client.list(ADD_ON_PLACEMENT_SCORES, namespace=cluster)).items
         assert list(found) == ([left] if declared == "silent" else [])
         sees[0] = True
-        back = await world.scored(cluster, f"{name}-score", free=40)
+        back = await fleet.scored(cluster, f"{name}-score", free=40)
         assert back.status.validUntil is not None
         assert (back.metadata.uid == seen.metadata.uid) is (declared == "silent")

@@ -82,7 +82,7 @@ class Finishing(Client):
         await asyncio.gather(*self._begun, return_exceptions=True)
 
 
-class World:
+class WorksHarness:
     """Names of works are those given here with a prefix: all tests share the record's cluster-wide names."""
 
     def __init__(self, hub: Connection, cluster: Connection) -> None:
@@ -97,7 +97,7 @@ class World:
         self.ever_recorded: set[str] = set()
         """Names of objects that an AppliedManifestWork of this test has had in its status."""
 
-    async def __aenter__(self) -> "World":
+    async def __aenter__(self) -> "WorksHarness":
         await self._stack.enter_async_context(self.hub)
         await self._stack.enter_async_context(self.cluster)
         for client in (self.hub, self.cluster):

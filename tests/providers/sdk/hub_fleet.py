@@ -18,7 +18,7 @@ RBAC = "rbac.authorization.k8s.io"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-class World:
+class HubFleet:
     """Names are the test's own by ``suffix``; what was made is gone afterwards."""
 
     def __init__(self, client: Client, *, suffix: str) -> None:
@@ -27,7 +27,7 @@ class World:
         self._namespaces: list[str] = []
         self._clusters: list[str] = []
 
-    async def __aenter__(self) -> "World":
+    async def __aenter__(self) -> "HubFleet":
         return self
 
     async def __aexit__(

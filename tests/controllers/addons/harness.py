@@ -76,7 +76,7 @@ def said(add_on: ManagedClusterAddOn, kind: str) -> tuple[str, str, str] | None:
 
 
 @dataclass(frozen=True)
-class Scene:
+class AddOnHarness:
     """One add-on and what belongs to it, with names of its own: a hub serves all tests of a session."""
 
     client: Client

@@ -58,7 +58,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ObjectKey:
     """Where an object is."""
 
     kind: str
@@ -88,10 +88,10 @@ class Kept:
         return "finalizers" not in self.body["metadata"]
 
 
-class Stage:
+class HubState:
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._there: dict[Place, Kept] = {}
+        self._there: dict[ObjectKey, Kept] = {}
         self._namespaces: set[str] = set()
         self._counts: dict[str, int] = {}
         """How often an event happened, by its uid."""
@@ -141,7 +141,7 @@ class Stage:
             await self._client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
         self._namespaces.add(name)
 
-    async def _put(self, place: Place, wanted: Document) -> None:
+    async def _put(self, place: ObjectKey, wanted: Document) -> None:
         body, status, dying = _parts(wanted)
         old = self._there.get(place)
         if old is not None and (dying or not old.stays or (status is None) != (old.status is None)):
@@ -172,7 +172,7 @@ class Stage:
         if dying:
             await self._client.delete(resource, place.name, namespace=inside)
 
-    async def _remove(self, place: Place) -> None:
+    async def _remove(self, place: ObjectKey) -> None:
         old = self._there.pop(place)
         if not old.stays:
             release = {"metadata": {"finalizers": None}}
@@ -196,9 +196,9 @@ class Stage:
                 raise each
 
 
-def _place(document: Document) -> Place:
+def _place(document: Document) -> ObjectKey:
     metadata = document["metadata"]
-    return Place(document["kind"], metadata.get("namespace", ""), metadata["name"])
+    return ObjectKey(document["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 def _parts(document: Document) -> tuple[Document, Document | None, bool]:

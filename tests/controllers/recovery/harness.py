@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from clocks import ManualClock
 from controllers.hubs import HubUnderTest
-from controllers.running import Running, at_work
+from controllers.running import RunningController, at_work
 from controllers.settling import DEADLINE
 from controllers.world import World
 from fairway.api.cluster import ManagedCluster, Taint
@@ -32,33 +32,35 @@ VALID = timedelta(seconds=180)
 SICK, SO_SO, WELL = 10, 50, 80
 
 
-class Ward:
+class RecoveryHarness:
     """Time is that of ``clock``: it stands still unless a test ``passes`` it, and then everybody publishes again."""
 
-    def __init__(self, world: World, stage: Running, clock: ManualClock, *, calculator: str = "") -> None:
-        self.world, self.stage, self.clock, self._calculator = world, stage, clock, calculator
+    def __init__(
+        self, world: World, running: RunningController, clock: ManualClock, *, calculator: str = ""
+    ) -> None:
+        self.world, self.running, self.clock, self._calculator = world, running, clock, calculator
         self._health: dict[str, int] = {}
 
     async def clusters(self, *words: str, health: int = WELL) -> None:
         await self.world.clusters(*words)
         for word in words:
             await self._publish(word, health)
-        await self.stage.settled()
+        await self.running.settled()
 
     async def publish(self, word: str, health: int) -> None:
         """Until recovery has seen it, and done what there is to do."""
         await self._publish(word, health)
-        await self.stage.settled()
+        await self.running.settled()
 
     async def _publish(self, word: str, health: int) -> None:
         self._health[word] = health
         if self._calculator:
-            await self.stage.told(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
+            await self.running.told(MANAGED_CLUSTER_SCORES, await self._calculate(word, health))
             return
         score = await self.world.score(
             word, {"health": health}, resource="health-score", valid_until=self.clock.wall() + VALID
         )
-        await self.stage.told(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
+        await self.running.told(ADD_ON_PLACEMENT_SCORES, score, fields="metadata.name=health-score")
 
     async def _calculate(self, word: str, health: int) -> ManagedClusterScore:
         cluster = await self.world.room(word)
@@ -86,7 +88,7 @@ class Ward:
             self.clock.advance(step)
             for word, health in self._health.items():
                 await self._publish(word, health)
-            await self.stage.settled()
+            await self.running.settled()
 
     async def cluster(self, word: str) -> ManagedCluster:
         return await self.world.client.get(MANAGED_CLUSTERS, self.world.full(word))
@@ -126,18 +128,18 @@ class Ward:
     async def override(self, word: str, value: str | None) -> None:
         body = {"metadata": {"annotations": {"fairway.dev/recovery": value}}}
         written = await self.world.edit(MANAGED_CLUSTERS, self.world.full(word), body)
-        await self.stage.caught_up(MANAGED_CLUSTERS, written)
+        await self.running.caught_up(MANAGED_CLUSTERS, written)
 
 
 @asynccontextmanager
-async def ward(
+async def harness(
     hub: HubUnderTest, world: World, *, policy: RecoveryPolicy | None = None, clock: ManualClock | None = None
-) -> AsyncIterator[Ward]:
+) -> AsyncIterator[RecoveryHarness]:
     clock, policy = clock or ManualClock(), policy or RecoveryPolicy()
 
     def make(client: Client) -> RecoveryController:
         return RecoveryController(client, meters=Meters(), policy=policy, clock=clock)
 
-    async with at_work(hub, make, rules=RULES) as stage:
+    async with at_work(hub, make, rules=RULES) as running:
         calculator = "" if policy.health.resource else policy.health.score
-        yield Ward(world, stage, clock, calculator=calculator)
+        yield RecoveryHarness(world, running, clock, calculator=calculator)

@@ -70,7 +70,7 @@ class Forked(Process):
         return cast("subprocess.Popen[bytes]", made)
 
 
-class Stage:
+class LoopHarness:
     """``tools`` are there in the tier ``kube`` only: then objects are made by kubectl, and by a client otherwise."""
 
     def __init__(self, folder: Path, servers: dict[str, HubUnderTest], tools: Tools | None) -> None:
@@ -209,13 +209,13 @@ def servers(kind: str, *, folder: Path, tools: Callable[[], Tools]) -> Iterator[
 
 
 @asynccontextmanager
-async def kubelets(stage: Stage) -> AsyncIterator[None]:
+async def kubelets(harness: LoopHarness) -> AsyncIterator[None]:
     """Simulated kubelets, if the tools are available."""
     async with AsyncExitStack() as stack:
-        if stage.tools is not None:
+        if harness.tools is not None:
             for cluster in CLUSTERS:
-                folder = stage.folder / f"kwok-{cluster}"
+                folder = harness.folder / f"kwok-{cluster}"
                 await stack.enter_async_context(
-                    kwok(stage.tools, kubeconfig=stage.kubeconfig(cluster), folder=folder)
+                    kwok(harness.tools, kubeconfig=harness.kubeconfig(cluster), folder=folder)
                 )
         yield

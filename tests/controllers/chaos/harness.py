@@ -62,7 +62,7 @@ class Weather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ChaosHarness:
     server: Server
     client: Client
     """The administrator's, past the proxy."""
@@ -108,18 +108,20 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(server: Server, chance: random.Random, *, balance: bool = True) -> AsyncIterator[Scene]:
+async def harness(
+    server: Server, chance: random.Random, *, balance: bool = True
+) -> AsyncIterator[ChaosHarness]:
     async with Client.from_kubeconfig(server.kubeconfig) as client, proxied(server.kubeconfig) as proxy:
         people = People(client, chance, balance=balance)
         await people.furnish()
         async with running(Connection(server=proxy.url), SETTINGS) as manager:
             await manager.synced()
-            yield Scene(
+            yield ChaosHarness(
                 server=server, client=client, people=people, proxy=proxy, manager=manager, chance=chance
             )
 
 
-async def until_over(at: Scene, stirring: "asyncio.Task[None]") -> None:
+async def until_over(at: ChaosHarness, stirring: "asyncio.Task[None]") -> None:
     """Watches break now and then."""
     while not stirring.done():
         for _ in range(at.chance.randrange(5, 40)):
