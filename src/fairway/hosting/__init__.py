@@ -7,7 +7,7 @@ with the statuses of HostedClusterRequests, which record all reservations. A req
 outcome into words, ``fit`` finds what would make a refused request fit, and ``work`` writes the ManifestWork.
 
 ``place`` does the same for many requests at once, without writing anything. ``Evacuation`` answers whether all that a
-host carries fits elsewhere.
+host carries fits elsewhere. ``drain`` and ``rebalance`` plan moves of hosted clusters between hosts.
 
 - A *resident* is a request with a place on a host, from the reservation on.
 - A resident is *counted* when the published load of its host includes it.
@@ -19,6 +19,7 @@ from fairway.hosting.decision import Decision, decision_of
 from fairway.hosting.demand import Demand, DemandError, demand_of
 from fairway.hosting.evacuation import Evacuation
 from fairway.hosting.fit import changes_that_fit
+from fairway.hosting.moves import Move, MovePlan, drain, rebalance, violations
 from fairway.hosting.placing import examine, place
 from fairway.hosting.policy import Policy, policy_of
 from fairway.hosting.profile import hosting_profile
@@ -35,6 +36,8 @@ __all__ = [
     "HostFacts",
     "HostingSpec",
     "HostingState",
+    "Move",
+    "MovePlan",
     "Policy",
     "Resident",
     "Telemetry",
@@ -43,9 +46,12 @@ __all__ = [
     "changes_that_fit",
     "decision_of",
     "demand_of",
+    "drain",
     "examine",
     "host_key",
     "hosting_profile",
     "place",
     "policy_of",
+    "rebalance",
+    "violations",
 ]

@@ -261,6 +261,17 @@ class HostingState:
             objects=objects_of(workload.spec.request),
         )
         self.residents.setdefault(host, {})[workload.key] = resident
+        self._hosts_of[workload.key] = host
+
+    def vacate(self, key: WorkloadKey) -> None:
+        """Remove a resident in a what-if."""
+        self._leave(key)
+
+    def occupy(self, resident: Resident) -> None:
+        """Put a resident back in a what-if."""
+        self.residents.setdefault(resident.host, {})[resident.key] = resident
+        self._hosts_of[resident.key] = resident.host
+        self._write(lambda view: view.confirm(resident.host, resident.key, resident.amounts))
 
     def _write(self, change: Callable[[Transaction | Speculation], None]) -> None:
         if isinstance(self.ledger, Ledger):
