@@ -36,7 +36,8 @@ EXPORTS = {
     "hosting": [
         *("Capacity", "Decision", "Demand", "DemandError", "Evacuation", "HostFacts", "HostingSpec"),
         *("HostingState", "Policy", "Resident", "Telemetry", "Unknown", "capacity_of", "changes_that_fit"),
-        *("decision_of", "demand_of", "examine", "host_key", "hosting_profile", "place", "policy_of"),
+        *("Move", "MovePlan", "decision_of", "demand_of", "drain", "examine", "host_key", "hosting_profile"),
+        *("place", "policy_of", "rebalance", "violations"),
     ],
     "klusterlet.works": ["RULES_CLUSTER", "RULES_HUB", "RULES_HUB_TTL", "WorkAgent", "hub_hash"],
     "kube": [
