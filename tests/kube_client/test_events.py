@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -9,6 +10,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from clocks import START, LoopClock
 from fairway.api.cluster import ManagedCluster
@@ -308,6 +310,41 @@ class TestRecorder:
             assert events.figures().dropped == 2
             assert say(events, "m1", reason="R1")  # waits already, so it takes no more room
         assert events.figures().dropped == 5
+
+    async def test_burst_of_1000_events_is_written_completely(self) -> None:
+        shelf, results = Shelf(), Counter[str]()
+        async with recorder(shelf, observe=lambda result: results.update([result])) as events:
+            for number in range(1000):
+                about = structs.replace(PLACEMENT, name=f"p{number}", uid=f"u{number}")
+                assert events.event(about, reason="DecisionUpdate", message="chose cluster1")
+            await events.flush()
+        assert results == {"created": 1000}
+        assert {event.metadata.name.partition(".")[0] for event in shelf.events.values()} == {
+            f"p{number}" for number in range(1000)
+        }
+
+    async def test_no_event_is_lost_without_a_count_and_a_log_line(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        shelf, results = Shelf(), Counter[str]()
+        async with recorder(shelf, capacity=100, observe=lambda result: results.update([result])) as events:
+            for number in range(1000):
+                about = structs.replace(PLACEMENT, name=f"q{number}", uid=f"v{number}")
+                events.event(about, reason="DecisionUpdate", message="chose cluster1")
+            for number in range(30):
+                events.event(PLACEMENT, reason="DecisionUpdate", message=f"chose cluster{number % 5}")
+            await events.flush()
+            assert results == {"created": 100, "dropped": 925, "suppressed": 5}
+            assert [each.getMessage() for each in caplog.records] == [
+                "too many events, dropping further ones  pending=100",
+                "events dropped because too many were pending  dropped=925",
+            ]
+            about = structs.replace(PLACEMENT, name="q500", uid="v500")
+            events.event(about, reason="DecisionUpdate", message="chose cluster1")
+            await events.flush()
+            (late,) = (each for each in shelf.events.values() if each.metadata.name.startswith("q500."))
+            assert isinstance(late, CoreEvent)
+            assert late.count == 2, "the dropped one is counted by the next"
 
     async def test_a_failing_hub_is_tried_again_and_again(self) -> None:
         shelf = Shelf(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])

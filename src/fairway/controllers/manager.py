@@ -27,6 +27,7 @@ from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
 from fairway.controllers.placement.shard import Shard
+from fairway.controllers.placement.write_limiter import EventLane, WriteLimiter
 from fairway.controllers.reconciler import Controller
 from fairway.controllers.recovery import RecoveryController
 from fairway.controllers.recovery import RecoveryPolicy as RecoveryPolicy
@@ -53,7 +54,7 @@ from fairway.kube import (
     Resource,
     Timing,
 )
-from fairway.kube.events import Api
+from fairway.kube.events import Api, Sink
 from fairway.kube.fence import Lost
 from fairway.kube.leader import unique_identity
 from fairway.kube.resource import T
@@ -315,8 +316,14 @@ async def running(
         if settings.election is not None and not settings.shadow:
             thread = LeaseThread(connection, field_manager=FIELD_MANAGER)
             leases = await stack.enter_async_context(thread)
-        recorder = await stack.enter_async_context(_recorder(client, REPORTER, clock=clock))
-        of_scores = await stack.enter_async_context(_recorder(client, SCORES_REPORTER, clock=clock))
+        limiter = WriteLimiter()
+        events = HubEvents(client)
+        recorder = await stack.enter_async_context(
+            _recorder(EventLane(events, limiter), REPORTER, meters=meters, clock=clock)
+        )
+        of_scores = await stack.enter_async_context(
+            _recorder(events, SCORES_REPORTER, meters=meters, clock=clock)
+        )
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
         # Without these controllers, the permission to check is not needed.
@@ -327,7 +334,14 @@ async def running(
         wanted = {name for name in settings.controllers if await _has_work(client, name, settings)}
         informers = InformerFactory(client)
         makers = _makers(
-            settings, client, recorder, of_scores, meters=meters, calculators=calculators, clock=clock
+            settings,
+            client,
+            recorder,
+            of_scores,
+            limiter=limiter,
+            meters=meters,
+            calculators=calculators,
+            clock=clock,
         )
         controllers = {name: make() for name, make in makers.items() if name in wanted}
         for controller in controllers.values():
@@ -359,6 +373,7 @@ def _makers(
     recorder: Recorder,
     of_scores: Recorder,
     *,
+    limiter: WriteLimiter,
     meters: Meters,
     calculators: bool,
     clock: Clock,
@@ -380,6 +395,7 @@ def _makers(
             calculators=calculators,
             workers=settings.workers,
             resync=settings.resync,
+            limiter=limiter,
             clock=clock,
         )
 
@@ -410,14 +426,15 @@ def _makers(
     }
 
 
-def _recorder(client: Client, reporter: str, *, clock: Clock) -> Recorder:
+def _recorder(sink: Sink, reporter: str, *, meters: Meters, clock: Clock) -> Recorder:
     return Recorder(
-        HubEvents(client),
+        sink,
         component=reporter,
         instance=f"{reporter}-{socket.gethostname()}",
         api=Api.EVENTS,
         capacity=EVENTS_KEPT,
         clock=clock,
+        observe=meters.event,
     )
 
 

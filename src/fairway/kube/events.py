@@ -7,6 +7,9 @@ Recording is immediate and never fails: the occurrence is aggregated, and a back
   ``(combined from similar events)``.
 - Too many about one object: 25 writes at once, then one every five minutes. Suppressed occurrences are still counted.
 
+No occurrence is lost silently: ``observe`` is called with what became of it, and dropped ones are logged with their
+number.
+
 By default these are core Events, as kubectl and OCM use them. Events of events.k8s.io have a series instead of a count.
 """
 
@@ -15,6 +18,7 @@ import enum
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -32,6 +36,8 @@ from fairway.kube.rest import Client
 
 log: Final = logging.getLogger(__name__)
 
+DROPPING: Final = "too many events, dropping further ones  pending=%d"
+DROPPED: Final = "events dropped because too many were pending  dropped=%d"
 LONGEST_WORD: Final = 128
 """Bytes of a reason, an action or an instance."""
 NO_NAMESPACE: Final = "default"
@@ -139,6 +145,7 @@ class Recorder:
         backoff: Backoff | None = None,
         grace: float = 5.0,
         clock: Clock = SYSTEM_CLOCK,
+        observe: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._sink = sink
         self._component, self._instance = component, cut(instance or socket.gethostname(), LONGEST_WORD)
@@ -156,6 +163,9 @@ class Recorder:
         self._closed = False
         self._figures = RecorderStats()
         self._busy = False
+        self._observe = observe
+        self._unreported = 0
+        """Dropped events that are not logged yet."""
 
     def event(
         self,
@@ -188,10 +198,11 @@ class Recorder:
         entry = self._correlator.observe(occurrence)
         if entry is None:
             self._figures.held_back += 1
+            self._observe("suppressed")
             return False
         if not entry.queued:
             if self._closed or len(self._queue) >= self._capacity:
-                self._figures.dropped += 1
+                self._drop(1)
                 return False
             entry.queued = True
             self._queue.append(entry)
@@ -215,12 +226,14 @@ class Recorder:
             async with asyncio.timeout(self._grace):
                 await self.flush()
         except TimeoutError:
-            self._figures.dropped += self._pending
             log.warning("%d events dropped: the hub did not accept them in time", self._pending)
+            self._drop(self._pending)
+            self._unreported -= self._pending
         finally:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
+            self._report_drops()
 
     async def __aenter__(self) -> "Recorder":
         self._task = asyncio.create_task(self._run())
@@ -235,6 +248,19 @@ class Recorder:
     def _pending(self) -> int:
         return len(self._queue) + self._busy
 
+    def _drop(self, count: int) -> None:
+        self._figures.dropped += count
+        for _ in range(count):
+            self._observe("dropped")
+        self._unreported += count
+        if self._unreported == count and not self._closed:  # the first one; the number follows
+            log.warning(DROPPING, self._capacity)
+
+    def _report_drops(self) -> None:
+        if self._unreported:
+            log.warning(DROPPED, self._unreported)
+            self._unreported = 0
+
     async def _run(self) -> None:
         while True:
             while self._queue:
@@ -246,9 +272,11 @@ class Recorder:
                     await self._write(entry)
                 except Exception:
                     self._figures.failed += 1
+                    self._observe("failed")
                     log.exception("unexpected error while writing event %s", entry.name)
                 finally:
                     self._busy = False
+            self._report_drops()
             self._idle.set()
             self._more.clear()
             await self._more.wait()
@@ -270,10 +298,12 @@ class Recorder:
                 self._refuse(entry, error)
                 return
         self._figures.failed += 1
+        self._observe("failed")
         log.warning("event %s dropped after %d attempts", entry.name, self._tries)
 
     def _refuse(self, entry: EventRecord, error: Exception) -> None:
         self._figures.refused += 1
+        self._observe("refused")
         log.log(retry_level(error), "the hub refused event %s: %s", entry.name, error)
 
     async def _send(self, entry: EventRecord) -> None:
@@ -287,6 +317,7 @@ class Recorder:
                 entry.written = 0
             else:
                 self._figures.patched += 1
+                self._observe("updated")
         if not entry.written:
             try:
                 await self._sink.create(event)
@@ -294,6 +325,7 @@ class Recorder:
                 if count > 1:
                     await self._sink.patch(event)
             self._figures.created += 1
+            self._observe("created")
         entry.written = count
 
     def _render(self, entry: EventRecord) -> CoreEvent | Event:

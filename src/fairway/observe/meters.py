@@ -42,6 +42,7 @@ WORK_BUCKETS: Final = (
 )
 
 CHANGES: Final = ("created", "updated", "refreshed", "relabelled", "deleted")
+EVENT_RESULTS: Final = ("created", "updated", "suppressed", "dropped", "refused", "failed")
 FOLLOWED: Final = "followed"
 SCRATCH: Final = "scratch"
 
@@ -117,6 +118,13 @@ WRITES: Final = _counter(
     "Writes sent to the hub, successful or not.",
     *("controller", "resource", "verb"),
 )
+EVENTS: Final = _counter(
+    "fairway_events_total",
+    "Recorded Events by what became of them: created, updated (a repetition of one on the hub), suppressed (too many "
+    "about one object; the next update counts them), dropped (too many pending, or the process stopped), refused or "
+    "failed (by the hub).",
+    "result",
+)
 WRITE_ERRORS: Final = _counter(
     "fairway_write_errors_total",
     "Writes that the hub rejected, by reason. "
@@ -153,7 +161,7 @@ BUILD: Final = _gauge("fairway_build_info", "Always 1; the label is the version 
 
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
-    *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, CELLS_CHANGED),
+    *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
     *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
 )
 
@@ -257,6 +265,9 @@ class Meters:
             self._decisions.child(change)  # exported as 0 from the start: a rate needs a first value
         self._writes = _Counters(WRITES, made)
         self._write_errors = _Counters(WRITE_ERRORS, made)
+        self._events = _Counters(EVENTS, made)
+        for result in EVENT_RESULTS:
+            self._events.child(result)
         self._cells = _Counters(CELLS_CHANGED, made)
         self._leader = _Gauges(LEADER, made)
         self._objects = _Gauges(OBJECTS, made)
@@ -300,6 +311,10 @@ class Meters:
         self._writes.child(controller, resource, verb).inc()
         if error:
             self._write_errors.child(controller, resource, verb, error).inc()
+
+    def event(self, result: str) -> None:
+        """Record what became of an Event; one of EVENT_RESULTS."""
+        self._events.child(result).inc()
 
     def cells(self, *, kind: str, count: int = 1) -> None:
         if count > 0:

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from fairway.controllers.placement.write_limiter import Lane, WriteLimiter
+from fairway.api.event import CoreEvent, Event
+from fairway.controllers.placement.write_limiter import EventLane, Lane, WriteLimiter
 
 
 class Writes:
@@ -120,3 +121,28 @@ async def test_waiter_cancelled_after_it_got_the_turn_passes_it_on() -> None:
     await writes.cancel("cancelled")  # its turn has come, but its task has not run since
 
     assert writes.begun == ["next"]
+
+
+async def test_event_waits_for_decisions_and_statuses() -> None:
+    limiter = WriteLimiter(at_once=1)
+    writes = Writes(limiter)
+
+    class Sink:
+        async def create(self, event: CoreEvent | Event) -> None:
+            writes.begun.append(f"created {event.reason}")
+
+        async def patch(self, event: CoreEvent | Event) -> None:
+            writes.begun.append(f"updated {event.reason}")
+
+    events = EventLane(Sink(), limiter)
+    await writes.begin("first", urgent=True)
+    created = asyncio.create_task(events.create(CoreEvent(reason="R")))
+    await _quiet()
+    await writes.begin("status", urgent=False)
+    await writes.begin("decision", urgent=True)
+    for name in ("first", "decision", "status"):
+        await writes.end(name)
+    await created
+    await events.patch(CoreEvent(reason="R"))
+
+    assert writes.begun == ["first", "decision", "status", "created R", "updated R"]

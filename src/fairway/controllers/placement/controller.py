@@ -20,7 +20,7 @@ from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
 from fairway.controllers.placement.state import PlacementState
-from fairway.controllers.placement.write_limiter import Lane, Superseded
+from fairway.controllers.placement.write_limiter import Lane, Superseded, WriteLimiter
 from fairway.controllers.placement.writer import NAME, DecisionWriter, lane_of
 from fairway.controllers.reconciler import BROKE, FAILED, Controller
 from fairway.engine.dependencies import Dependencies
@@ -65,10 +65,12 @@ class PlacementController(Controller):
         calculators: bool = True,
         workers: int = WORKERS,
         resync: float = RESYNC_SECONDS,
+        limiter: WriteLimiter | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """``calculators``: whether the hub serves ManagedClusterScores. ``workers``: the number of placements whose
-        decisions are written concurrently. ``resync`` is in seconds; 0 for never."""
+        decisions are written concurrently. ``resync`` is in seconds; 0 for never. ``limiter`` is shared with the writes
+        of ``recorder``."""
         self.meters, self.clock = meters, clock
         self.queue = PlacementQueue(clock, observer=QueueMetrics(meters.queue(self.name)))
         self.queue.changed_in_flight = self._hurry
@@ -76,7 +78,7 @@ class PlacementController(Controller):
         self._calculators, self._workers, self._resync = calculators, workers, resync
         self._term: Micros | None = None
         """Start of this process's term."""
-        self._writer = DecisionWriter(client, recorder=recorder, meters=meters)
+        self._writer = DecisionWriter(client, recorder=recorder, meters=meters, limiter=limiter)
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.release, clock=clock)
         self._room = asyncio.Event()

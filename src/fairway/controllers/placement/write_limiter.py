@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 from typing import Final
 
+from fairway.api.event import CoreEvent, Event
 from fairway.controllers.placement.queue import Owner
+from fairway.kube.events import Sink
 
 AT_ONCE: Final = 8
 """Concurrent writes: as many as keep a hub busy."""
@@ -25,6 +27,21 @@ class Lane(IntEnum):
     REFRESH = 1
     """Scores of the same clusters, and statuses."""
     EVENT = 2
+
+
+class EventLane:
+    """Writes events after decisions and statuses."""
+
+    def __init__(self, sink: Sink, limiter: "WriteLimiter") -> None:
+        self._sink, self._limiter = sink, limiter
+
+    async def create(self, event: CoreEvent | Event) -> None:
+        async with self._limiter.turn(Lane.EVENT):
+            await self._sink.create(event)
+
+    async def patch(self, event: CoreEvent | Event) -> None:
+        async with self._limiter.turn(Lane.EVENT):
+            await self._sink.patch(event)
 
 
 class Superseded(Exception):

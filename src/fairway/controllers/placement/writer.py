@@ -57,9 +57,11 @@ def lane_of(step: Step) -> Lane:
 
 
 class DecisionWriter:
-    def __init__(self, client: Client, *, recorder: Recorder, meters: Meters) -> None:
+    def __init__(
+        self, client: Client, *, recorder: Recorder, meters: Meters, limiter: WriteLimiter | None = None
+    ) -> None:
         self._client, self._recorder, self._meters = client, recorder, meters
-        self._limiter = WriteLimiter()
+        self._limiter = limiter or WriteLimiter()
 
     def hurry(self, owner: Owner) -> None:
         """The placement is to be decided again: drop its status, or write it at once."""
