@@ -41,6 +41,9 @@ def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Ro
     if not fits(totals):
         return rows[np.lexsort((ranks, -totals))[:count]]
     keys = keys_of(totals, ranks)
+    if count == 1:
+        at = int(keys.argmin())
+        return rows[at : at + 1]
     if count < size:
         front = np.argpartition(keys, count - 1)[:count]
         return rows[front[np.argsort(keys[front])]]

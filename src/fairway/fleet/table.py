@@ -164,6 +164,10 @@ class Table(Generic[Host]):
     def _pinned(self, stamp: int) -> bool:
         return any(view.generation >= stamp for view in self._snapshots)
 
+    def _newest_view(self) -> int:
+        """Return the generation of the newest snapshot that is alive; parts with a later stamp are not shared."""
+        return max((view.generation for view in self._snapshots), default=-1) if self._snapshots else -1
+
     def _own(self, part: PartT) -> PartT:
         """Return the part, or a copy if a snapshot shares it: safe to modify."""
         if not self._pinned(part.stamp):

@@ -1,7 +1,7 @@
 """Nodes as a table, with the pods on them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
@@ -87,6 +87,11 @@ class NodeFleet(Table[Node]):
         placed = None if pod.finished or not node else (node, info_of(pod))
         return self._place((meta.namespace, meta.name), placed)
 
+    def shows(self, pod: Pod) -> bool:
+        """Return whether the fleet has exactly this version of a pod."""
+        placed = self._placed.get((pod.metadata.namespace, pod.metadata.name))
+        return placed is not None and placed[1].pod is pod
+
     def delete_pod(self, namespace: str, name: str) -> Change:
         return self._place((namespace, name), None)
 
@@ -118,7 +123,7 @@ class NodeFleet(Table[Node]):
         """Write the new totals of these nodes, whose amounts changed by these differences."""
         rows: dict[int, str] = {}
         changed: dict[Key, Direction] = {}
-        columns = self._columns
+        newest = self._newest_view()
         for node, differences in moved.items():
             if not differences:
                 continue
@@ -129,8 +134,8 @@ class NodeFleet(Table[Node]):
             for key, difference in differences.items():
                 direction = UP if difference > 0 else DOWN
                 changed[key] = changed[key] | direction if key in changed else direction
-                if row is not None and key in columns:
-                    self._own_column(key).write(row, min(total.get(key, 0), LARGEST))
+                if row is not None and key in self._columns:
+                    self._counts(key, newest).write(row, min(total.get(key, 0), LARGEST))
                 if key[0] == POD_GROUP:
                     found = self._matching.get(key)
                     for matching in self._find_matching(key) if found is None else found:
@@ -138,12 +143,20 @@ class NodeFleet(Table[Node]):
                             changed[matching] | direction if matching in changed else direction
                         )
                         if row is not None:
-                            column = self._own_column(matching)
-                            assert isinstance(column, CountColumn)
+                            column = self._counts(matching, newest)
                             column.write(row, int(column.values[row]) + difference)
         if terms:
             changed[POD_TERMS] = ANY
         return self._record(Change(tuple(rows), changed, tuple(rows.values()))) if changed else NOTHING
+
+    def _counts(self, key: Key, newest: int) -> CountColumn:
+        """Return a column that may be written, given the newest snapshot: finding that takes longer than a write."""
+        column = cast("CountColumn", self._columns[key])
+        if column.stamp <= newest:
+            column = column.fork()
+            column.stamp = self._journal.generation + 1
+            self._columns[key] = column
+        return column
 
     def _find_matching(self, group: Key) -> tuple[Key, ...]:
         """Return the columns that count the pods of a group, and cache them."""

@@ -49,6 +49,7 @@ from fairway.nodes.pod_selection import (
     TermKind,
     compile_affinity_term,
     labels_text,
+    term_of,
     with_label_keys,
 )
 
@@ -270,12 +271,26 @@ class PodTemplate:
             return ()
 
     @cached_property
+    def has_terms_for_itself(self) -> bool:
+        """Whether an affinity term may match the pod itself, apart from labels of namespaces."""
+        return any(
+            (self.namespace in term.namespaces or not term.namespace_selector.nothing)
+            and term.selector.matches(self.labels)
+            for term in map(term_of, self.term_keys)
+        )
+
+    @cached_property
     def required_spread(self) -> tuple[SpreadConstraint, ...]:
         return self._spread(DO_NOT_SCHEDULE)
 
     @cached_property
     def preferred_spread(self) -> tuple[SpreadConstraint, ...]:
         return self._spread(SCHEDULE_ANYWAY)
+
+    @cached_property
+    def spreads_itself(self) -> bool:
+        """Whether a required constraint counts the pod itself."""
+        return any(each.matches_itself for each in self.required_spread)
 
     @property
     def has_preferred_spread(self) -> bool:

@@ -5,7 +5,7 @@ can grant (see ``LedgerColumns``); without, it is what a host has less what its 
 are those of kube-scheduler: amounts are integers and quotients are truncated.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from math import sqrt
 
 import numpy as np
@@ -141,11 +141,15 @@ class _Allocation(Timeless):
         _, demand = workload_of(workload, self.name)
         return frozenset(demand.items())
 
+    def _scored(self, _demand: ResourceList) -> Iterable[tuple[str, int]]:
+        """Return the resources that are scored for a workload with this demand, and their weights."""
+        return self._resources.items()
+
     def _on_host(self, context: Context, row: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield weight, capacity, use and demand of each resource that the host has."""
         _, demand = workload_of(context.workload, self.name)
         snapshot = context.snapshot
-        for resource, weight in self._resources.items():
+        for resource, weight in self._scored(demand):
             have = int(snapshot.counts(allocatable(resource)).values[row])
             if have:
                 if self._ledger:
@@ -158,7 +162,7 @@ class _Allocation(Timeless):
         """Yield the same for all rows; the capacity is 0 where a host does not have the resource."""
         _, demand = workload_of(context.workload, self.name)
         snapshot = context.snapshot
-        for resource, weight in self._resources.items():
+        for resource, weight in self._scored(demand):
             have = snapshot.counts(allocatable(resource)).values[rows]
             if self._ledger:
                 left = snapshot.counts(grantable(resource)).values[rows]

@@ -4,7 +4,7 @@ Terms of the pod and of the pods on nodes count: an anti-affinity term of a pod 
 from the whole domain, and preferred terms score in both directions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairway.api.selector import SelectorError
-from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.points import Amounts, Context, CycleWorkload, Extent, Raw, Reads, Scores, Timeless
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -25,7 +25,7 @@ from fairway.nodes.pod_template import PodTemplate
 from fairway.nodes.snapshot import NodeSnapshot
 from fairway.plugins.pods.normalizing import HIGHEST
 from fairway.plugins.pods.topology import Counts, domain_codes, domain_sums
-from fairway.plugins.pods.workload import PodPlugin, nodes_of, template_of
+from fairway.plugins.pods.workload import PodPlugin, info_of_workload, nodes_of, template_of
 
 NAME = "InterPodAffinity"
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -194,6 +194,11 @@ class InterPodAffinity(PodPlugin, Timeless):
         for topology_key, key, _ in self._weighted(snapshot, template):
             add(topology_key, key, Direction.NONE)
         return Reads(shared=frozenset(helps), helps=helps)
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable | None:
+        """Return None for pods of which each changes the results of the next one."""
+        template = info_of_workload(workload).template
+        return None if template.has_terms_for_itself else template.signature
 
     def basis(self, _context: Context, /) -> object:
         return NAME  # all shared input are columns

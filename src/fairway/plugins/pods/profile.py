@@ -6,6 +6,8 @@ from typing import Any, Final
 from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
 from fairway.engine.queue.plugins import PrioritySort
 from fairway.engine.registry import Registry
+from fairway.nodes import NodeFleet
+from fairway.plugins.pods.assume_pod import AssumePod
 from fairway.plugins.pods.balanced_allocation import NodeResourcesBalancedAllocation
 from fairway.plugins.pods.image_locality import ImageLocality
 from fairway.plugins.pods.inter_pod_affinity import InterPodAffinity
@@ -72,10 +74,13 @@ WEIGHTS: Final[Mapping[str, int]] = {
 """The weights of kube-scheduler's default profile; 1 for the others."""
 
 
-def pod_registry() -> Registry:
+def pod_registry(*, fleet: NodeFleet | None = None) -> Registry:
+    """Return all plugins. With a fleet, those that count pods on their nodes before they are bound are available."""
     registry = Registry()
     for each in POD_PLUGINS:
         registry.register(each.name, each)
+    if fleet is not None:
+        registry.register(AssumePod.name, lambda: AssumePod(fleet=fleet), kind=AssumePod)
     return registry
 
 

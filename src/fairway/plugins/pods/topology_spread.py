@@ -143,9 +143,12 @@ class PodTopologySpread(PodPlugin, Timeless):
         return Reads(shared=frozenset(shared))
 
     def signature(self, workload: CycleWorkload, /) -> Hashable | None:
-        """Scores of preferred constraints depend on which nodes are feasible, so they are computed for every pod."""
+        """Return None for pods of which each changes the results of the next one.
+
+        The scores of preferred constraints also depend on which nodes are feasible.
+        """
         template = info_of_workload(workload).template
-        return None if template.has_preferred_spread else template.signature
+        return None if template.has_preferred_spread or template.spreads_itself else template.signature
 
 
 def _included(

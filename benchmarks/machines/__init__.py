@@ -1,0 +1,1 @@
+"""How fast are pods placed on nodes?"""
