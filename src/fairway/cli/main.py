@@ -71,6 +71,9 @@ VERBS: Final[dict[str, Verb]] = {
     "explain": Verb("fairway.cli.explain.command:explain", "Explain a decision, and what would change it."),
     "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets, and apply them to a hub."),
     "get": Verb("fairway.cli.get.command:get", "List clusters, sets, placements, scores and decisions."),
+    "hosting": Verb(
+        "fairway.cli.hosting.command:hosting", "Show room for hosted clusters, try requests, and plan moves."
+    ),
     "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API server, and manage its data."),
     "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes in placements."),

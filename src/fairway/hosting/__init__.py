@@ -8,6 +8,7 @@ outcome into words, ``fit`` finds what would make a refused request fit, and ``w
 
 ``place`` does the same for many requests at once, without writing anything. ``Evacuation`` answers whether all that a
 host carries fits elsewhere. ``drain`` and ``rebalance`` plan moves of hosted clusters between hosts.
+``reports`` has the room of each host.
 
 - A *resident* is a request with a place on a host, from the reservation on.
 - A resident is *counted* when the published load of its host includes it.
@@ -23,6 +24,7 @@ from fairway.hosting.moves import Move, MovePlan, drain, rebalance, violations
 from fairway.hosting.placing import examine, place
 from fairway.hosting.policy import Policy, policy_of
 from fairway.hosting.profile import hosting_profile
+from fairway.hosting.report import HostReport, reports
 from fairway.hosting.state import HostFacts, HostingState, host_key
 from fairway.hosting.telemetry import Telemetry, Unknown
 from fairway.hosting.workload import HostingSpec, Resident
@@ -34,6 +36,7 @@ __all__ = [
     "DemandError",
     "Evacuation",
     "HostFacts",
+    "HostReport",
     "HostingSpec",
     "HostingState",
     "Move",
@@ -53,5 +56,6 @@ __all__ = [
     "place",
     "policy_of",
     "rebalance",
+    "reports",
     "violations",
 ]

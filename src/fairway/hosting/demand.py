@@ -73,7 +73,11 @@ def demand_of(request: HostedClusterRequest, *, sizes: Iterable[HostedClusterSiz
     single = _is_single(request)
     if spec.demand is not None:
         return _demand(CUSTOM, _listed(spec.demand, field="spec.demand"), single=single)
-    name = spec.size or SMALL
+    return size_demand(spec.size or SMALL, sizes=sizes, single=single)
+
+
+def size_demand(name: str, *, sizes: Iterable[HostedClusterSize] = (), single: bool = False) -> Demand:
+    """Return the demand of a size. Raises DemandError."""
     own = {each.name: each for each in sizes}
     if name in own:
         return _demand(name, _listed(own[name], field=f"size {name} of the policy"), single=single)

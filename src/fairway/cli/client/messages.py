@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from fairway.api.crd import GROUP, RESOURCES
+from fairway.api.hosting_policy import HOSTING_GROUP
 from fairway.kube.connection import NOT_IN_A_POD, Connection
 from fairway.kube.errors import (
     ApiError,
@@ -121,7 +122,7 @@ def _forbidden(error: Forbidden, *, server: str) -> str:
 def _not_served(error: NotFound, *, server: str, kubectl: str) -> str:
     path = error.request.partition(" ")[2]
     found = _PATH.fullmatch(path)
-    if found is None or not found["group"].endswith(".open-cluster-management.io"):
+    if found is None or not found["group"].endswith((".open-cluster-management.io", HOSTING_GROUP)):
         return OTHER_API.format(server=server, path=path)
     resource = f"{found['plural']}.{found['version']}.{found['group']}"
     return NOT_SERVED.format(server=server, resource=resource, kubectl=kubectl)

@@ -14,6 +14,8 @@ from fairway.cli.output import say
 from fairway.cli.progress import Advance, progress
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -39,6 +41,16 @@ PLACING: Final[tuple[Resource[Any], ...]] = (
     PLACEMENT_DECISIONS,
 )
 """All kinds that placements depend on."""
+HOSTING: Final[tuple[Resource[Any], ...]] = (
+    MANAGED_CLUSTERS,
+    MANAGED_CLUSTER_SETS,
+    MANAGED_CLUSTER_SET_BINDINGS,
+    ADD_ON_PLACEMENT_SCORES,
+    PLACEMENTS,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
+)
+"""All kinds that HostedClusterRequests depend on."""
 OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
 """Kinds that hubs with Open Cluster Management do not serve."""
 

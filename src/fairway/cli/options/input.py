@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,6 +15,7 @@ from fairway.cli.output import say
 
 if TYPE_CHECKING:
     from fairway.cli.files.loader import LoadedObjects
+    from fairway.kube import Resource
 
 BAD_SIZE: Final = "{text!r} is not a size; write a number with KiB, MiB or GiB, for example 2GiB"
 BAD_TIME: Final = "{text!r} is not a time; write for example 2026-01-01T00:00:00Z"
@@ -134,14 +135,15 @@ def load_input(
     with_hub: bool,
     hub: HubChoice,
     expressions: bool = False,
+    resources: "Sequence[Resource[Any]] | None" = None,
 ) -> Input:
-    """Load files, or a hub, or a hub with files applied over it."""
+    """Load files, or a hub, or a hub with files applied over it. ``resources``: those of placements by default."""
     loaded = None
     if files:
         loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=expressions)
         if not with_hub and not hub.given:
             return Input(objects=loaded, files=loaded)
-    from fairway.cli.client.objects import read_hub
+    from fairway.cli.client.objects import PLACING, read_hub
     from fairway.cli.client.overlay import over
 
     try:
@@ -150,7 +152,7 @@ def load_input(
         if loaded is None:
             raise BadInputError(NO_INPUT) from None
         raise
-    found = talk(hub, read_hub)
+    found = talk(hub, lambda client: read_hub(client, PLACING if resources is None else resources))
     return Input(
         objects=found if loaded is None else over(found, loaded),
         files=loaded,

@@ -1,0 +1,123 @@
+"""`fairway hosting` with files: room, dry runs of requests, and plans of moves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairway.cli.hosting.command import FITS, NEEDS_HUB, NO_HOSTS, NO_REQUESTS, STUCK, WITHIN_POLICY
+from fairway.cli.main import run
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "hosting"
+NOW = ("--now", "2026-03-02T12:00:00Z")
+Capture = pytest.CaptureFixture[str]
+
+CAPACITY = """\
+HOST    MODEL  HOSTED  RESERVED  SMALL  MEDIUM  LARGE  HEADROOM  LIMITED BY      PROBLEM
+host-1  Count       4         0      1       1      1  20 %      hostedclusters  -
+host-2  Count       2         0      3       3      3  60 %      hostedclusters  -
+host-3  -           -         0      0       0      0  -         -               hosted-clusters-score expired 3600 seconds ago, so that its load is unknown
+"""  # noqa: E501 what is printed is that wide
+
+
+def hosting(*arguments: str, files: tuple[Path, ...] = (EXAMPLE,)) -> int:
+    named = [word for each in files for word in ("-f", str(each))]
+    return run(["hosting", *arguments, *NOW, *named])
+
+
+def resident(name: str, *, on: int, namespace: str = "team-a", **spec: Any) -> dict[str, Any]:
+    """A request with a place, whose hosted cluster does not exist yet."""
+    return {
+        "apiVersion": "placement.fairway.dev/v1alpha1",
+        "kind": "HostedClusterRequest",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
+        "spec": {"hostedCluster": {"spec": {}}, **spec},
+        "status": {
+            "phase": "Bound",
+            "hostingCluster": {
+                "name": f"host-{on}",
+                "uid": f"00000000-0000-0000-0000-00000000000{on}",
+            },
+        },
+    }
+
+
+def write(folder: Path, *documents: dict[str, Any]) -> tuple[Path, Path]:
+    file = folder / "residents.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}))
+    return EXAMPLE / "hosts.yaml", file
+
+
+def test_capacity_shows_room_and_what_limits_it(capsys: Capture) -> None:
+    assert hosting("capacity") == 0
+    assert capsys.readouterr().out == CAPACITY
+
+
+def test_capacity_as_json_has_slots_by_size(capsys: Capture) -> None:
+    assert hosting("capacity", "-o", "json") == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["slots"] == {"small": 1, "medium": 1, "large": 1}
+    assert (first["headroomPercent"], first["limitedBy"]) == (20, "hostedclusters")
+
+
+def test_place_shows_hosts_and_what_would_fit(capsys: Capture) -> None:
+    assert hosting("place") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["team-a/shop", "host-2"],
+        ["team-a/search", "host-1"],
+        ["team-b/billing", "-"],
+    ]
+    assert lines[4] == "team-b/billing: would fit with: spec.constraints without regions"
+
+
+def test_place_without_requests_is_bad_input(capsys: Capture) -> None:
+    assert hosting("place", files=(EXAMPLE / "hosts.yaml",)) == 2
+    assert NO_REQUESTS in capsys.readouterr().err
+
+
+def test_commands_without_hosting_clusters_are_bad_input(capsys: Capture) -> None:
+    assert hosting("capacity", files=(EXAMPLE / "requests.yaml",)) == 2
+    assert NO_HOSTS in capsys.readouterr().err
+
+
+def test_drain_that_fits_lists_the_moves(tmp_path: Path, capsys: Capture) -> None:
+    assert hosting("drain", "host-1", files=write(tmp_path, resident("a", on=1))) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split() == ["team-a/a", "small", "host-1", "host-2", "0", "min"]
+    assert FITS.format(count=1, freeze="0 min") in out
+
+
+def test_drain_that_does_not_fit_exits_1_with_the_reason(tmp_path: Path, capsys: Capture) -> None:
+    pinned = resident("a", on=1, constraints={"regions": ["eu-1"]})
+    assert hosting("drain", "host-1", files=write(tmp_path, pinned)) == 1
+    out = capsys.readouterr().out
+    assert "its region is us-1" in out
+    assert STUCK.format(count=1, host="host-1") in out
+
+
+def test_drain_of_an_unknown_host_names_the_known_ones(capsys: Capture) -> None:
+    assert hosting("drain", "nope") == 2
+    assert "host-1, host-2, host-3" in capsys.readouterr().err
+
+
+def test_rebalance_within_policy_has_nothing_to_move(capsys: Capture) -> None:
+    assert hosting("rebalance") == 0
+    assert capsys.readouterr().out == f"{WITHIN_POLICY}\n"
+
+
+def test_rebalance_prints_violations_moves_and_hash(tmp_path: Path, capsys: Capture) -> None:
+    files = write(tmp_path, resident("a", on=1), resident("b", on=1))
+    assert hosting("rebalance", "-o", "json", files=files) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert [each["host"] for each in plan["violations"]] == ["host-1"]
+    assert [(each["from"], each["to"]) for each in plan["moves"]] == [("host-1", "host-2")]
+    assert plan["remaining"] == []
+    assert hosting("rebalance", files=files) == 0
+    assert f"fairway hosting rebalance --apply {plan['hash']}" in capsys.readouterr().out
+
+
+def test_rebalance_apply_needs_a_hub(capsys: Capture) -> None:
+    assert hosting("rebalance", "--apply", "123") == 2
+    assert NEEDS_HUB in capsys.readouterr().err
