@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
-INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_commit_interleavings.py tests/engine/test_scheduler_interleavings.py
+INTERLEAVED := tests/engine/queue/test_interleavings.py tests/engine/test_ledger_interleavings.py tests/engine/test_commit_interleavings.py tests/machines/test_interleavings.py tests/engine/test_scheduler_interleavings.py
 SOAKED := tests/chaos tests/controllers/bench tests/controllers/chaos tests/controllers/crash tests/properties/test_controller_book.py $(INTERLEAVED)
 ARGS   ?=
 

@@ -64,7 +64,8 @@ def test_f2_failure_before_cutover_drops_the_earmark_and_tries_another_target_la
         world.pods.pop(target)
         world.send(events.HostGone(N2))
     else:
-        world.delete("b")
+        world.pods.pop(key("b"))
+        world.send(events.MachineGone(key("b")))
     assert not world.account(N1).earmarks
     if cause == "source":
         assert world.holding("a") == 6

@@ -76,7 +76,8 @@ class World:
         """Kinds of instructions that fail."""
         self.losing: set[type[Instruction]] = set()
         """Kinds of instructions whose result is never reported."""
-        self.agents_grow = True
+        self.wanted: dict[str, ResourceList] = {}
+        """What each agent asked for last."""
         self.binds_targets = True
         self.state = MachineState.rebuild(
             epoch=self.epoch,
@@ -134,6 +135,7 @@ class World:
         if machine is not None and exceeds(machine.using, cu(amount)):
             self.pods[pod] = replace(machine, using=cu(amount))
             self.send(self.observed(pod))
+        self.wanted[f"vm-{name}"] = cu(amount)
         self.send(
             events.PermitRequested(
                 PermitRequest(
@@ -152,10 +154,18 @@ class World:
     def delete_pod(self, pod: WorkloadKey) -> None:
         machine = self.pods.pop(pod, None)
         if machine is not None:
-            if self.running.get(machine.vm) == pod:
-                del self.running[machine.vm]
-                del self.vms[machine.vm]
             self.send(events.MachineGone(pod))
+            if self.running.get(machine.vm) == pod:
+                self.delete_vm(machine.vm)
+
+    def delete_vm(self, vm: str) -> None:
+        """Delete what belongs to a VirtualMachine that is gone."""
+        del self.running[vm], self.vms[vm]
+        for id_ in list(self.migrator.copies):
+            if id_ in self.records and self.record(id_).vm == vm:
+                copy = self.migrator.copies.pop(id_)
+                self.delete_target(copy.target)
+                self.watch(id_)
 
     def resize(self, host: HostKey, amount: int) -> None:
         self.hosts[host] = cu(amount)
@@ -277,8 +287,7 @@ class World:
                     return
             case instructions.Transfer():
                 assert self.record(migration.id).phase is Phase.COPYING
-                if migration.id in self.migrator.copies:
-                    self.migrator.transfer(migration)
+                self.migrator.transfer(migration)
             case instructions.Cutover():
                 assert self.record(migration.id).phase is Phase.CUTOVER
                 self.migrator.cutover(migration)
@@ -312,7 +321,7 @@ class World:
         self, pod: WorkloadKey, demand: Demand, after: int, *, failing: bool, lost: bool
     ) -> None:
         machine = self.pods.get(pod)
-        if machine is None:
+        if machine is None or machine.vm not in self.vms:
             return
         if failing:
             self.send(events.PermitNotWritten(pod))
@@ -338,7 +347,8 @@ class World:
         assert not exceeds(permit.resources, self.vms[machine.vm].approved), (
             "a permit was given before it was written"
         )
-        if self.agents_grow and not permit.migrate and exceeds(permit.resources, machine.using):
+        superseded = exceeds(permit.resources, self.wanted[machine.vm])
+        if not superseded and not permit.migrate and exceeds(permit.resources, machine.using):
             self.pods[pod] = replace(machine, using=permit.resources)
             self.send(self.observed(pod))
 
@@ -383,6 +393,10 @@ class World:
         external = event is None or isinstance(event, EXTERNAL)
         for host in self.hosts:
             account = self.account(host)
+            if self.state.permits.ready and account.earmarks:
+                self.check_earmarks(account)
+            if account is before.get(host):
+                continue
             total: dict[str, int] = {}
             for who in {*account.observed, *account.reservations}:
                 for resource, amount in account.holding(who).items():
@@ -390,8 +404,6 @@ class World:
             assert account.used == {name: amount for name, amount in total.items() if amount}
             if not external:
                 self.check_room(account, before.get(host, HostAccount(host=host)))
-            if self.state.permits.ready:
-                self.check_earmarks(account)
         self.check_identities()
         assert self.migrator.second_copies == 0, "a copy was started twice"
 
@@ -410,16 +422,19 @@ class World:
             machine = permits.machines.get(earmark.beneficiary)
             if not earmark.freed or machine is None or self.state.migrations.is_frozen(machine.key):
                 continue
-            demand = permits.demands[machine.key]
-            size = approve(
-                approved=demand.approved,
-                requested=demand.requested,
-                unit=demand.unit,
-                held=account.holding(machine.key),
-                grantable=account.grantable(machine.key),
-                factors=machine.factors,
-            )
-            assert size == demand.approved, f"I3: {earmark.id} is freed, and its beneficiary did not grow"
+            assert not self.could_grow(machine, account), f"I3: {earmark.id} is freed, but not consumed"
+
+    def could_grow(self, machine: Machine, account: HostAccount) -> bool:
+        demand = self.state.permits.demands[machine.key]
+        size = approve(
+            approved=demand.approved,
+            requested=demand.requested,
+            unit=demand.unit,
+            held=account.holding(machine.key),
+            grantable=account.grantable(machine.key),
+            factors=machine.factors,
+        )
+        return size != demand.approved
 
     def check_identities(self) -> None:
         migrations = self.migrations

@@ -78,6 +78,8 @@ class Migrations:
         self._retries: dict[str, Micros] = {}
         self._begun: dict[str, Phase] = {}
         """The phase whose effect was last asked for."""
+        self._uncertain: dict[str, Phase] = {}
+        """The phase that a restart found, whose effect may have begun before."""
         self.unneeded: dict[str, Micros] = {}
         """Since when a migration is unnecessary."""
         self.cancelled_at: dict[HostKey, Micros] = {}
@@ -215,8 +217,7 @@ class Migrations:
         if migration is None or migration.revision != revision or id_ in self._unsaved:
             return
         self._written.add(id_)
-        if self._begun.get(id_) != migration.phase and migration.phase in _EFFECTS:
-            self._begin(turn, migration)
+        self._begin(turn, migration)
         self.advance(turn, id_)
 
     def note_not_written(self, turn: Turn, id_: str, revision: int) -> None:
@@ -232,14 +233,20 @@ class Migrations:
         if observation.stage is Stage.FAILED and migration.cancellable:
             self.cancel(turn, migration, COPY_FAILED.format(message=observation.message), failed=True)
             return
-        not_begun = observation.stage in _BEFORE_EFFECT.get(migration.phase, ())
-        if id_ in self._written and not_begun and self._begun.get(id_) != migration.phase:
+        if id_ in self._written:
             self._begin(turn, migration)
         self.advance(turn, id_)
 
     def _begin(self, turn: Turn, migration: Migration) -> None:
-        self._begun[migration.id] = migration.phase
-        turn.out.append(_EFFECTS[migration.phase](migration))
+        """Ask for the effect of a phase, once; after a restart, only if it certainly has not begun."""
+        id_, phase = migration.id, migration.phase
+        if phase not in _EFFECTS or self._begun.get(id_) == phase:
+            return
+        seen = self.observations.get(id_)
+        if self._uncertain.get(id_) == phase and (seen is None or seen.stage not in _BEFORE_EFFECT[phase]):
+            return
+        self._begun[id_] = phase
+        turn.out.append(_EFFECTS[phase](migration))
 
     def advance(self, turn: Turn, id_: str) -> None:
         """Take the steps that the last observation allows. A step is taken once the one before it is written."""
@@ -264,7 +271,11 @@ class Migrations:
             case Phase.CUTOVER:
                 self._finish(turn, migration, seen)
             case Phase.SWAP_COMMITTED:
-                if all(self.permits.is_recorded(each.beneficiary) for each in migration.claims):
+                kept = turn.account(migration.source_host).earmarks
+                if all(
+                    self.permits.is_recorded(each.beneficiary) and migration.earmark_id(each) not in kept
+                    for each in migration.claims
+                ):
                     self._save(migration.step(Phase.CLEANED, now=turn.now, claims=()))
             case Phase.CANCELLING:
                 if seen.stage is Stage.SWITCHED:
@@ -308,7 +319,14 @@ class Migrations:
 
     def _forget(self, turn: Turn, migration: Migration) -> None:
         turn.out.append(DeleteRecord(migration))
-        for each in (self.records, self.observations, self._begun, self._retries, self.unneeded):
+        for each in (
+            self.records,
+            self.observations,
+            self._begun,
+            self._uncertain,
+            self._retries,
+            self.unneeded,
+        ):
             each.pop(migration.id, None)
         self._written.discard(migration.id)
         if self._by_source.get(migration.source) == migration.id:
@@ -330,6 +348,12 @@ class Migrations:
                 self.permits.transfer(turn, migration.source_host, migration.earmark_id(claim))
         self.permits.stash(source)
 
+    def close_rest(self, turn: Turn, migration: Migration) -> None:
+        """Give back what beneficiaries could not use of the room that the source left."""
+        for claim in migration.claims:
+            if not self.is_frozen(claim.beneficiary):
+                turn.close(migration.source_host, migration.earmark_id(claim))
+
     def note_source_gone(self, turn: Turn, migration: Migration) -> None:
         """Continue without the source: forward if the copy is complete, otherwise the migration has failed."""
         if migration.cancellable and migration.phase is not Phase.COPYING:
@@ -342,6 +366,7 @@ class Migrations:
         """Continue after a restart: all records are written, and nothing is known about their progress."""
         for id_, migration in self.records.items():
             self._written.add(id_)
+            self._uncertain[id_] = migration.phase
             turn.out.append(Observe(migration))
 
     def expire(self, turn: Turn) -> None:
@@ -359,7 +384,10 @@ class Migrations:
             else:
                 self.records[migration.id] = replace(migration, since=turn.now)
                 if migration.id in self._written:
+                    # The effect may have been lost: it is asked for again if it has not begun.
                     self._begun.pop(migration.id, None)
+                    self._uncertain[migration.id] = migration.phase
+                    self.observations.pop(migration.id, None)
                     turn.out.append(Observe(migration))
 
     def _limit(self, migration: Migration) -> Micros | None:

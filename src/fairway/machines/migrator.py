@@ -80,8 +80,11 @@ class SimulatedMigrator:
         self.copies[id_] = Copy(stage=Stage.BOUND, target=copy.target, host=host)
 
     def transfer(self, migration: Migration, /) -> Sequence[Write]:
-        self.second_copies += self.copies[migration.id].stage is not Stage.BOUND
-        self._reach(migration.id, Stage.COPYING)
+        copy = self.copies.get(migration.id)
+        if copy is not None:
+            self.second_copies += copy.stage in (Stage.COPYING, Stage.COPIED, Stage.SWITCHED)
+            if copy.stage is Stage.BOUND:
+                self._reach(migration.id, Stage.COPYING)
         return ()
 
     def complete(self, id_: str) -> None:

@@ -46,7 +46,10 @@ class Relief:
     def review(self, turn: Turn, host: HostKey) -> None:
         """Give back room that is not needed any more, and cancel migrations before their cutover that are not."""
         for migration in self._migrations.from_host(host):
-            if not migration.leaving or migration.source not in self._permits.machines:
+            if migration.source not in self._permits.machines:
+                self._migrations.close_rest(turn, migration)
+                continue
+            if not migration.leaving:
                 continue
             migration = self._migrations.set_claims(turn, migration, self._needed_claims(turn, migration))
             if not migration.cancellable:
