@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kube.tools import build
-from rigs.kube_tools import ASSETS_REMEDY, CACHE_REMEDY, Tools, ToolsMissing, cache
+from rigs.kube_tools import Tools
 
 # Logs what it is asked for. To build kube-apiserver it first says that it is about to, and waits to be told to go on.
 GO = """\
@@ -116,42 +116,6 @@ def test_tools_are_not_built_twice(go: Go) -> None:
     assert go.calls == calls
 
 
-def test_killed_tool_build_leaves_no_programs(go: Go) -> None:
-    building = go.start()
-    compiler = go.wait()
-    building.kill()
-    os.kill(compiler, signal.SIGKILL)
-    building.communicate(timeout=120)
-    assert build.built(environ=go.environ) is None
-    with pytest.raises(ToolsMissing):
-        Tools.find("etcd", environ=go.environ)
-
-    again = go.start()
-    go.wait()
-    go.go_on()
-    finished(again)
-    assert build.built(environ=go.environ) is not None
-    assert not list(go.cache.glob(f"*{build.UNFINISHED}"))
-
-
-def test_second_tool_build_waits_for_the_first(go: Go) -> None:
-    first = go.start()
-    go.wait()
-    second = go.start()
-    assert second.stderr is not None
-    assert second.stderr.readline() == "==> another build is under way; waiting for it\n"
-    go.go_on()
-    assert finished(first)[0] == finished(second)[0]
-    assert go.calls.count("build") == len(build.PROGRAMS)
-
-
-def test_failed_tool_build_names_the_program(go: Go) -> None:
-    (go.folder / "breaks").touch()
-    with pytest.raises(build.BuildError, match=r"^etcd could not be built: .* ended with 1$"):
-        build.build(environ=go.environ)
-    assert build.built(environ=go.environ) is None
-
-
 def test_changed_tool_versions_use_another_folder(tmp_path: Path) -> None:
     for folder in {program.folder for program in build.PROGRAMS}:
         (tmp_path / folder).mkdir()
@@ -194,53 +158,21 @@ def test_missing_go_is_reported(
     assert build.NO_GO in capsys.readouterr().err
 
 
-def test_kubebuilder_assets_take_precedence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    assert build.main([]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}\n"
-
-    (tmp_path / "etcd").touch()
-    assert Tools.find("etcd").path("etcd") == tmp_path / "etcd"
-    with pytest.raises(ToolsMissing) as missing:
-        Tools.find("etcd", "kwok", "kube-controller-manager")
-    assert str(missing.value) == f"kwok, kube-controller-manager not found in {tmp_path}; {ASSETS_REMEDY}"
-
-
-def test_missing_cached_tools_have_their_own_remedy(tmp_path: Path) -> None:
-    with pytest.raises(ToolsMissing, match=re.escape(CACHE_REMEDY)):
-        Tools.find("etcd", environ={"FAIRWAY_KUBE_CACHE": str(tmp_path)})
-
-
-def test_tool_cache_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache({}) == tmp_path / ".cache" / "fairway" / "kube"
-    assert cache({"XDG_CACHE_HOME": "/there"}) == Path("/there/fairway/kube")
-    assert cache({"XDG_CACHE_HOME": "/there", "FAIRWAY_KUBE_CACHE": "/here"}) == Path("/here")
-
-
 @pytest.mark.parametrize(("ci", "verdict"), [("", "skipped"), ("true", "error")])
 def test_missing_tools_skip_kube_tests_locally_and_fail_them_in_ci(
     ci: str, verdict: str, tmp_path: Path
 ) -> None:
     """The marker is not in the file: the real hub's fixture adds it."""
     environ = {**os.environ, "CI": ci, "KUBEBUILDER_ASSETS": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-m",
-        "kube",
-        "-k",
-        "alice",
-    ]
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-m", "kube", "-k", "release"]
     tests = str(Path(__file__).parent / "test_real_hub.py")
-    run = subprocess.run([*command, tests], env=environ, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, tests],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert f"1 {verdict}" in run.stdout
     assert f"kube-apiserver, etcd, kubectl not found in {tmp_path}" in run.stdout
     assert run.returncode == (1 if ci else 0)

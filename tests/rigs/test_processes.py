@@ -94,27 +94,6 @@ async def test_process_is_killed_when_stopping_is_cancelled(tmp_path: Path) -> N
     assert not process.alive
 
 
-async def test_ended_process_can_be_stopped_again(tmp_path: Path) -> None:
-    process = program(FOREVER, log=tmp_path / "log")
-    await process.stop()
-    await process.stop()
-    assert not process.alive
-
-
-async def test_restarted_process_uses_the_same_command_and_log(tmp_path: Path) -> None:
-    with Port() as port:
-        process = program(SERVES, port, 200, log=tmp_path / "log")
-        try:
-            await ready(f"http://{LOOPBACK}:{port}", process)
-            before = process.pid
-            await process.restart()
-            await ready(f"http://{LOOPBACK}:{port}", process)
-            assert process.pid != before
-            assert process.tail().count("GET") >= 2
-        finally:
-            await process.stop()
-
-
 async def test_process_that_ends_early_is_reported_with_its_log(tmp_path: Path) -> None:
     process = program("import sys; sys.exit('out of luck')", log=tmp_path / "log")
     with (
@@ -158,15 +137,6 @@ def test_reserved_port_stays_reserved_while_a_child_listens() -> None:
             other.bind((LOOPBACK, port.number))
 
 
-def test_reserved_ports_differ() -> None:
-    ports = [Port() for _ in range(50)]
-    try:
-        assert len({port.number for port in ports}) == 50
-    finally:
-        for port in ports:
-            port.__exit__()
-
-
 @asynccontextmanager
 async def noting(seen: list[str], *, fails: bool = False) -> AsyncIterator[str]:
     await asyncio.sleep(0)
@@ -178,28 +148,8 @@ async def noting(seen: list[str], *, fails: bool = False) -> AsyncIterator[str]:
     seen.append("left")
 
 
-def test_background_context_runs_without_a_loop() -> None:
-    seen: list[str] = []
-    with background(noting(seen)) as value:
-        assert value == "value"
-        assert seen == ["entered"]
-    assert seen == ["entered", "left"]
-
-
 async def test_background_context_runs_beside_another_loop() -> None:
     seen: list[str] = []
     with background(noting(seen)):
         pass
     assert seen == ["entered", "left"]
-
-
-def test_background_context_is_left_after_an_error() -> None:
-    seen: list[str] = []
-    with pytest.raises(ZeroDivisionError), background(noting(seen)):
-        raise ZeroDivisionError
-    assert seen == ["entered", "left"]
-
-
-def test_background_context_that_fails_to_enter_raises() -> None:
-    with pytest.raises(StartFailed, match="no"), background(noting([], fails=True)):
-        raise AssertionError("entered")

@@ -96,10 +96,9 @@ def objects(name: str) -> list[tuple[Resource[Any], str, str | None]]:
     ]
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_accepted_cluster_gets_a_namespace_and_rights(
-    client: Client, running: RunningController
-) -> None:
+async def test_accepted_cluster_gets_a_namespace_and_rights(client: Client) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     await told(client, name, YES)
@@ -113,10 +112,9 @@ async def test_accepted_cluster_gets_a_namespace_and_rights(
         assert found.metadata.finalizers == ()
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_agent_of_an_accepted_cluster_has_only_its_rights(
-    hub: HubUnderTest, client: Client, running: RunningController
-) -> None:
+async def test_agent_of_an_accepted_cluster_has_only_its_rights(hub: HubUnderTest, client: Client) -> None:
     name, neighbour = fresh("c"), fresh("c")
     for each in (name, neighbour):
         await join(client, each)
@@ -208,7 +206,8 @@ async def test_denial_takes_effect_although_the_agent_made_its_status_unreadable
     await running.settled()
 
 
-async def test_deleted_cluster_leaves_only_its_namespace(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_deleted_cluster_leaves_only_its_namespace(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -245,9 +244,8 @@ async def test_next_leader_removes_rights_of_a_deleted_cluster(hub: HubUnderTest
     await client.delete(CLUSTER_ROLES, f"{PREFIX}{stranger}")
 
 
-async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(client: Client) -> None:
     name = fresh("c")
     first = await join(client, name)
     await told(client, name, YES)
@@ -268,7 +266,8 @@ async def test_objects_of_a_recreated_cluster_belong_to_the_new_one(
 STRANGE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "mallory"}
 
 
-async def test_edited_roles_of_a_cluster_are_repaired(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_edited_roles_of_a_cluster_are_repaired(client: Client) -> None:
     name = fresh("c")
     cluster = await join(client, name)
     done = await told(client, name, YES)
@@ -331,11 +330,10 @@ def _another_than(uid: str) -> Callable[[Any], bool]:
     return lambda each: each.metadata.uid != uid
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("role", sorted(COMMON))
-async def test_roles_shared_by_all_clusters_are_repaired(
-    role: str, client: Client, running: RunningController
-) -> None:
+async def test_roles_shared_by_all_clusters_are_repaired(role: str, client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -364,7 +362,8 @@ async def test_acceptance_resumes_when_a_shared_role_exists(hub: HubUnderTest, c
         await client.get(CLUSTER_ROLES, role)
 
 
-async def test_edited_acceptance_condition_is_repaired(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_edited_acceptance_condition_is_repaired(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)
@@ -421,9 +420,8 @@ async def test_namespace_of_another_owner_is_not_used(client: Client, running: R
     await told(client, name, YES)
 
 
-async def test_acceptance_waits_for_a_terminating_namespace(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_acceptance_waits_for_a_terminating_namespace(client: Client) -> None:
     name = fresh("c")
     held = {"name": name, "labels": {CLUSTER_NAME_LABEL: name}, "finalizers": ["fairway.dev/held"]}
     first = await client.create(NAMESPACES, {"metadata": held})
@@ -435,8 +433,9 @@ async def test_acceptance_waits_for_a_terminating_namespace(
     assert (await client.get(NAMESPACES, name)).metadata.uid != first.metadata.uid
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_deleted_cluster_namespace_is_created_again(client: Client, running: RunningController) -> None:
+async def test_deleted_cluster_namespace_is_created_again(client: Client) -> None:
     name = fresh("c")
     await join(client, name)
     await told(client, name, YES)

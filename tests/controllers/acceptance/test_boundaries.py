@@ -18,6 +18,8 @@ from fairway.observe.meters import Meters
 from fairway.providers.addon import Plan, documents
 from rigs.waiting import edit, fresh
 
+pytestmark = pytest.mark.usefixtures("running")
+
 PLAN = Plan(provider="resource-usage")
 CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
 SCORES = "/apis/cluster.open-cluster-management.io/v1alpha1/namespaces/{}/addonplacementscores"
@@ -47,11 +49,7 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
     yield from (
         # Its own ManagedCluster: neither accept itself, nor enter a set, nor be rid of a taint, nor go.
         ("PATCH", f"{CLUSTERS}/{own}", {"spec": {"hubAcceptsClient": True}}),
-        (
-            "PATCH",
-            f"{CLUSTERS}/{own}",
-            {"metadata": {"labels": {SET: "s"}}},
-        ),
+        ("PATCH", f"{CLUSTERS}/{own}", {"metadata": {"labels": {SET: "s"}}}),
         ("PATCH", f"{CLUSTERS}/{own}", {"spec": {"taints": []}}),
         ("PUT", f"{CLUSTERS}/{own}", {"metadata": {"name": own}, "spec": {"hubAcceptsClient": True}}),
         ("DELETE", f"{CLUSTERS}/{own}", None),
@@ -85,9 +83,7 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
     )
 
 
-async def test_agent_is_limited_to_objects_of_its_cluster(
-    hub: HubUnderTest, client: Client, running: RunningController
-) -> None:
+async def test_agent_is_limited_to_objects_of_its_cluster(hub: HubUnderTest, client: Client) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -97,9 +93,7 @@ async def test_agent_is_limited_to_objects_of_its_cluster(
                 await limited.request(method, path, body=body, content_type=kind)
 
 
-async def test_agent_cannot_impersonate(
-    hub: HubUnderTest, client: Client, running: RunningController
-) -> None:
+async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client) -> None:
     own, other = await joined(client), await joined(client)
     async with agent(hub, own) as limited:
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
@@ -120,9 +114,7 @@ async def test_agent_cannot_impersonate(
             assert b'"allowed":true' not in answer.body.replace(b" ", b"")
 
 
-async def test_add_on_agent_writes_only_its_own_scores(
-    hub: HubUnderTest, client: Client, running: RunningController
-) -> None:
+async def test_add_on_agent_writes_only_its_own_scores(hub: HubUnderTest, client: Client) -> None:
     own, other = await joined(client), await joined(client)
     role = next(each for each in documents(PLAN) if each["metadata"]["name"] == PLAN.role)
     try:
@@ -134,11 +126,7 @@ async def test_add_on_agent_writes_only_its_own_scores(
         "metadata": {"name": fresh("b"), "labels": MARK},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": PLAN.role},
         "subjects": [
-            {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "Group",
-                "name": cluster_group(own, PLAN.name),
-            }
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": cluster_group(own, PLAN.name)}
         ],
     }
     await client.create(ROLE_BINDINGS, bound, namespace=own)

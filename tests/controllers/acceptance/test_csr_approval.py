@@ -26,13 +26,7 @@ from fairway.controllers.kinds import CLUSTER_NAME_LABEL, CLUSTER_ROLES
 from fairway.klusterlet import certificates
 from fairway.kube import MANAGED_CLUSTERS, Client
 from fairway.kube.credentials import Impersonation
-from fairway.kube.csr import (
-    APPROVED,
-    CLIENT_SIGNER,
-    SIGNING_REQUESTS,
-    CertificateSigningRequest,
-    CsrSpec,
-)
+from fairway.kube.csr import APPROVED, CLIENT_SIGNER, SIGNING_REQUESTS, CertificateSigningRequest, CsrSpec
 from fairway.observe.meters import Meters
 from rigs.waiting import edit, fresh, gone, until
 
@@ -143,11 +137,7 @@ async def ask(hub: HubUnderTest, asked: Asked) -> CertificateSigningRequest:
             "name": fresh("request"),
             "labels": {CLUSTER_NAME_LABEL: asked.cluster, **MARK, **asked.labels},
         },
-        "spec": {
-            "request": asked.request,
-            "signerName": CLIENT_SIGNER,
-            "usages": asked.usages,
-        },
+        "spec": {"request": asked.request, "signerName": CLIENT_SIGNER, "usages": asked.usages},
     }
     async with Client(replace(hub.administrator, impersonation=who)) as agent:
         return await once_allowed(lambda: agent.create(SIGNING_REQUESTS, body))

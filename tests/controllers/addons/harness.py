@@ -178,11 +178,7 @@ class AddOnHarness:
 
     async def work(self, cluster: str, *, name: str = "") -> ManifestWork:
         return await until(
-            self.client,
-            MANIFEST_WORKS,
-            name or deploy_work(self.name),
-            lambda _: True,
-            namespace=cluster,
+            self.client, MANIFEST_WORKS, name or deploy_work(self.name), lambda _: True, namespace=cluster
         )
 
     async def answer(

@@ -47,7 +47,7 @@ from fairway.kube.codec import WatchEvent
 from fairway.observe.meters import Meters
 from rigs.waiting import edit, fresh, gone, until
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("running")]
 
 GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
 WRITTEN = (MANAGED_CLUSTER_ADD_ONS, MANIFEST_WORKS, ROLE_BINDINGS, MANAGED_CLUSTERS)
@@ -67,9 +67,7 @@ async def is_running(harness: AddOnHarness, cluster: str) -> ManagedClusterAddOn
 
 
 @pytest.mark.both_hubs
-async def test_add_on_is_installed_on_selected_clusters_only(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_is_installed_on_selected_clusters_only(client: Client, harness: AddOnHarness) -> None:
     one, two = await harness.cluster(), await harness.cluster()
     await harness.template()
     await harness.place("p", one)
@@ -99,9 +97,7 @@ async def test_add_on_waits_for_acceptance_and_namespace(
     await exists(client, harness, name)
 
 
-async def test_add_on_installed_by_a_user_is_kept(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_installed_by_a_user_is_kept(client: Client, harness: AddOnHarness) -> None:
     mine, chosen = await harness.cluster(), await harness.cluster()
     await harness.template()
     await harness.place("p", chosen)
@@ -121,9 +117,7 @@ async def test_add_on_installed_by_a_user_is_kept(
 
 
 @pytest.mark.both_hubs
-async def test_deleted_placement_removes_its_add_ons(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_deleted_placement_removes_its_add_ons(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.place("p", cluster)
@@ -134,9 +128,7 @@ async def test_deleted_placement_removes_its_add_ons(
 
 
 @pytest.mark.both_hubs
-async def test_add_on_agent_is_deployed_with_its_rights(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_agent_is_deployed_with_its_rights(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -166,9 +158,7 @@ async def test_add_on_agent_is_deployed_with_its_rights(
     ]
 
 
-async def test_add_on_reports_the_health_of_its_agent(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_reports_the_health_of_its_agent(client: Client, harness: AddOnHarness) -> None:
     cluster, label = await harness.cluster(), f"{FEATURE_PREFIX}{harness.name}"
     await harness.template()
     await harness.offer()
@@ -200,9 +190,7 @@ async def test_add_on_reports_the_health_of_its_agent(
     await until(client, MANAGED_CLUSTERS, cluster, lambda each: label not in each.metadata.labels)
 
 
-async def test_rejected_manifest_is_reported_in_the_condition(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_rejected_manifest_is_reported_in_the_condition(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -219,9 +207,7 @@ async def test_rejected_manifest_is_reported_in_the_condition(
     assert said(add_on, conditions.PROGRESSING) == ("False", conditions.FAILED, "Deployment agent: no room")
 
 
-async def test_add_on_of_a_silent_cluster_is_unknown(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_of_a_silent_cluster_is_unknown(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -313,9 +299,7 @@ async def test_late_watch_events_of_a_work_do_not_revert_the_reported_state(
 
 
 @pytest.mark.both_hubs
-async def test_edited_add_on_objects_are_repaired(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_edited_add_on_objects_are_repaired(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -363,11 +347,7 @@ async def test_edited_add_on_objects_are_repaired(
     ],
 )
 async def test_invalid_template_is_reported(
-    client: Client,
-    harness: AddOnHarness,
-    running: RunningController,
-    manifest: dict[str, Any],
-    complaint: str,
+    client: Client, harness: AddOnHarness, manifest: dict[str, Any], complaint: str
 ) -> None:
     cluster = await harness.cluster()
     await harness.template(manifest)
@@ -384,9 +364,7 @@ async def test_invalid_template_is_reported(
     await is_running(harness, cluster)
 
 
-async def test_template_that_becomes_invalid_keeps_the_agent(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_template_that_becomes_invalid_keeps_the_agent(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -401,7 +379,7 @@ async def test_template_that_becomes_invalid_keeps_the_agent(
 
 
 async def test_configuration_of_cluster_placement_and_default_apply_in_order(
-    client: Client, harness: AddOnHarness, running: RunningController
+    client: Client, harness: AddOnHarness
 ) -> None:
     plain, placed, own = await harness.cluster(), await harness.cluster(), await harness.cluster()
     await harness.template({**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "paused": "{{WORD}}"}})
@@ -452,9 +430,7 @@ async def test_configuration_of_cluster_placement_and_default_apply_in_order(
     await word_is(plain, "changed")
 
 
-async def test_missing_configuration_is_named(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_missing_configuration_is_named(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.offer()
     await harness.enable(cluster)
@@ -475,9 +451,7 @@ async def test_missing_configuration_is_named(
 
 
 @pytest.mark.both_hubs
-async def test_ungrantable_role_is_named(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_ungrantable_role_is_named(client: Client, harness: AddOnHarness) -> None:
     """The controller may bind the role of the add-on that comes with Fairway, and no other."""
     cluster, role = await harness.cluster(), fresh("role")
     await client.request(
@@ -499,9 +473,7 @@ async def test_ungrantable_role_is_named(
     await client.delete(ADD_ON_TEMPLATES, harness.name)
 
 
-async def test_rights_in_other_namespaces_are_unsupported(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_rights_in_other_namespaces_are_unsupported(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "x"}
     single = {"type": "SingleNamespace", "singleNamespace": {"namespace": "y", "roleRef": reference}}
@@ -514,9 +486,7 @@ async def test_rights_in_other_namespaces_are_unsupported(
     assert common_group(harness.name) in str(said(add_on, conditions.REGISTRATION_APPLIED))
 
 
-async def test_custom_signer_is_unsupported(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_custom_signer_is_unsupported(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     signer = {"signerName": "example.com/signer", "signingCA": {"name": "ca"}}
     await harness.template(registration=[{"type": "CustomSigner", "customSigner": signer}])
@@ -544,9 +514,7 @@ async def test_add_ons_with_their_own_controller_are_skipped(
         await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
 
 
-async def test_hosted_agent_is_refused(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_hosted_agent_is_refused(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster(annotations={HOSTING_CLUSTER: "host"})
     await harness.template()
     await harness.place("p", cluster)
@@ -578,9 +546,7 @@ async def held(client: Client, harness: AddOnHarness) -> str:
     return cluster
 
 
-async def test_pre_delete_hook_completes_before_removal(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_pre_delete_hook_completes_before_removal(client: Client, harness: AddOnHarness) -> None:
     cluster = await held(client, harness)
     await is_running(harness, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)

@@ -21,13 +21,7 @@ pytestmark = pytest.mark.embedded
 
 @pytest.mark.parametrize(
     ("holder", "renewed", "seconds", "wanted"),
-    [
-        ("x", 0, 60, 60),
-        ("x", 45, 60, 15),
-        ("x", 60, 60, 0),
-        ("x", 100, 0, 37),
-        ("", 0, 60, 0),
-    ],
+    [("x", 0, 60, 60), ("x", 45, 60, 15), ("x", 60, 60, 0), ("x", 100, 0, 37), ("", 0, 60, 0)],
 )
 def test_addon_manager_counts_as_running_while_its_lease_lasts(
     holder: str, renewed: int, seconds: int, wanted: float

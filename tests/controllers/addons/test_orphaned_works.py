@@ -15,13 +15,7 @@ from fairway.controllers.addons.orphaned_works import WAITS, klusterlet_binding
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.kinds import RBAC_GROUP, ROLE_BINDINGS
 from fairway.controllers.leadership import ALONE
-from fairway.kube import (
-    MANAGED_CLUSTER_ADD_ONS,
-    MANAGED_CLUSTERS,
-    MANIFEST_WORKS,
-    Client,
-    NotFound,
-)
+from fairway.kube import MANAGED_CLUSTER_ADD_ONS, MANAGED_CLUSTERS, MANIFEST_WORKS, Client, NotFound
 from fairway.observe.meters import Meters
 from rigs.waiting import edit, gone, until
 

@@ -37,7 +37,7 @@ from fairway.kube import (
 from fairway.kube.csr import SIGNING_REQUESTS
 from rigs.waiting import edit, fresh, gone, until
 
-pytestmark = pytest.mark.embedded
+pytestmark = [pytest.mark.embedded, pytest.mark.usefixtures("running")]
 
 GROUP = CLUSTER_MANAGEMENT_ADD_ONS.group
 
@@ -181,7 +181,7 @@ async def test_csr_of_a_deleted_add_on_is_not_approved(
 
 @pytest.mark.both_hubs
 async def test_replaced_csr_of_the_same_name_is_not_approved(
-    hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
+    hub: HubUnderTest, client: Client, harness: AddOnHarness
 ) -> None:
     """Once it is approved, not even an administrator changes what it asks for."""
     cluster, neighbour = await harness.cluster(), await harness.cluster()
@@ -212,9 +212,7 @@ async def test_add_on_object_without_cluster_management_add_on_is_ignored(
     await nothing_came_of_it(client, harness, cluster)
 
 
-async def test_template_of_another_add_on_is_refused(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_template_of_another_add_on_is_refused(client: Client, harness: AddOnHarness) -> None:
     cluster, other = await harness.cluster(), f"{harness.name}-other"
     await harness.template()
     await replace(harness, name=other).template()
@@ -264,9 +262,7 @@ async def test_cluster_named_like_a_system_namespace_gets_no_add_on(
 
 
 @pytest.mark.both_hubs
-async def test_only_bindable_roles_are_bound(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_only_bindable_roles_are_bound(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template(role="cluster-admin")
     await harness.offer()
@@ -276,9 +272,7 @@ async def test_only_bindable_roles_are_bound(
         await client.get(ROLE_BINDINGS, binding(harness.name), namespace=cluster)
 
 
-async def test_rights_removed_from_a_template_are_revoked(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_rights_removed_from_a_template_are_revoked(client: Client, harness: AddOnHarness) -> None:
     cluster, second = await harness.cluster(), f"{binding(harness.name)}:{ROLE}-2"
     await client.create(CLUSTER_ROLES, {"metadata": {"name": f"{ROLE}-2"}, "rules": []})
     try:
@@ -297,9 +291,7 @@ async def test_rights_removed_from_a_template_are_revoked(
 
 
 @pytest.mark.both_hubs
-async def test_add_on_agents_lose_rights_with_their_cluster(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_add_on_agents_lose_rights_with_their_cluster(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     await harness.template()
     await harness.offer()
@@ -320,9 +312,7 @@ async def test_add_on_agents_lose_rights_with_their_cluster(
 
 
 @pytest.mark.both_hubs
-async def test_foreign_binding_that_grants_more_is_replaced(
-    client: Client, harness: AddOnHarness, running: RunningController
-) -> None:
+async def test_foreign_binding_that_grants_more_is_replaced(client: Client, harness: AddOnHarness) -> None:
     cluster = await harness.cluster()
     planted = {
         "metadata": {"name": binding(harness.name)},

@@ -85,8 +85,9 @@ def silent(each: ManagedCluster) -> bool:
     )
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_accepted_cluster_gets_a_lease(client: Client, running: RunningController) -> None:
+async def test_accepted_cluster_gets_a_lease(client: Client) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=LONG)
     lease = await until(client, LEASES, LEASE, lambda each: each.spec.renewTime != "", namespace=name)
@@ -94,10 +95,9 @@ async def test_accepted_cluster_gets_a_lease(client: Client, running: RunningCon
     assert lease.spec.holderIdentity == LEASE
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(
-    client: Client, running: RunningController
-) -> None:
+async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(client: Client) -> None:
     name = fresh("c")
     await join(client, name, leaseDurationSeconds=1)
     found = await until(client, MANAGED_CLUSTERS, name, silent)
@@ -106,8 +106,9 @@ async def test_cluster_with_a_stale_lease_becomes_unknown_and_is_tainted(
     assert tainted_.spec.taints[0].effect == "NoSelect"
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_other_taints_stay_and_get_a_missing_time(client: Client, running: RunningController) -> None:
+async def test_other_taints_stay_and_get_a_missing_time(client: Client) -> None:
     name = fresh("c")
     mine = [
         {"key": "gpu", "value": "only", "effect": "NoSelect", "timeAdded": "2020-01-01T00:00:00Z"},
@@ -135,7 +136,8 @@ async def test_other_taints_stay_and_get_a_missing_time(client: Client, running:
     assert after.spec.taints == found.spec.taints[:3]
 
 
-async def test_removed_unreachable_taint_is_added_again(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_removed_unreachable_taint_is_added_again(client: Client) -> None:
     name = fresh("c")
     await join(client, name, available="False", leaseDurationSeconds=LONG)
     await until(client, MANAGED_CLUSTERS, name, tainted(TAINT_UNAVAILABLE))

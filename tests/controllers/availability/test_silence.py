@@ -119,8 +119,7 @@ async def test_cluster_is_silent_after_five_lease_durations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration", "grace", "seconds"),
-    [(10, 5.0, 50), (600, 0.5, 300), (0, 5.0, 300), (-7, 5.0, 300)],
+    ("duration", "grace", "seconds"), [(10, 5.0, 50), (600, 0.5, 300), (0, 5.0, 300), (-7, 5.0, 300)]
 )
 async def test_grace_period_multiplies_the_lease_duration_of_the_cluster(
     duration: int, grace: float, seconds: float

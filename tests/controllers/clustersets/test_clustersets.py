@@ -23,12 +23,7 @@ from fairway.controllers.clustersets.conditions import (
 )
 from fairway.controllers.clustersets.defaults import AUTO_UPDATE, DEFAULT, GLOBAL, SELECTORS
 from fairway.controllers.kinds import NAMESPACES
-from fairway.kube import (
-    MANAGED_CLUSTER_SET_BINDINGS,
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    Client,
-)
+from fairway.kube import MANAGED_CLUSTER_SET_BINDINGS, MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client
 from fairway.observe.meters import Meters
 from rigs.waiting import edit, fresh, until
 
@@ -82,15 +77,15 @@ async def told(client: Client, name: str, wanted: tuple[str, str, str]) -> Manag
     return await until(client, MANAGED_CLUSTER_SETS, name, lambda each: emptiness(each) == wanted)
 
 
-async def test_empty_cluster_set_has_condition_empty(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_empty_cluster_set_has_condition_empty(client: Client) -> None:
     name = fresh("set")
     await add_set(client, name)
     await told(client, name, NOBODY)
 
 
-async def test_cluster_set_counts_added_and_deleted_clusters(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_cluster_set_counts_added_and_deleted_clusters(client: Client) -> None:
     name, first, second = fresh("set"), fresh("c"), fresh("c")
     await add_set(client, name)
     await add_cluster(client, first, member_of=name)
@@ -102,7 +97,8 @@ async def test_cluster_set_counts_added_and_deleted_clusters(
     await told(client, name, NOBODY)
 
 
-async def test_cluster_that_changes_its_set_updates_both(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_cluster_that_changes_its_set_updates_both(client: Client) -> None:
     before, after, mover, stayer = fresh("set"), fresh("set"), fresh("c"), fresh("c")
     await add_set(client, before)
     await add_set(client, after)
@@ -115,8 +111,9 @@ async def test_cluster_that_changes_its_set_updates_both(client: Client, running
     await told(client, after, counted(1))
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_label_selector_set_follows_label_changes(client: Client, running: RunningController) -> None:
+async def test_label_selector_set_follows_label_changes(client: Client) -> None:
     name, cluster, zone = fresh("set"), fresh("c"), fresh("zone")
     await add_set(client, name, {"matchLabels": {"zone": zone}})
     await add_cluster(client, cluster)
@@ -127,9 +124,8 @@ async def test_label_selector_set_follows_label_changes(client: Client, running:
     await told(client, name, NOBODY)
 
 
-async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(client: Client) -> None:
     broken, sound, zone = fresh("set"), fresh("set"), fresh("zone")
     expressions = [
         {"key": "zone", "operator": "Exists"},
@@ -152,7 +148,8 @@ async def test_invalid_selector_is_reported_and_does_not_affect_other_sets(
     await until(client, MANAGED_CLUSTER_SETS, broken, lambda each: emptiness(each)[:2] == ("False", SELECTED))
 
 
-async def test_edited_set_status_is_repaired(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_edited_set_status_is_repaired(client: Client) -> None:
     name = fresh("set")
     await add_set(client, name)
     seen = await told(client, name, NOBODY)
@@ -186,8 +183,9 @@ async def test_cluster_sets_without_changes_write_nothing(client: Client, runnin
     assert (await client.get(MANAGED_CLUSTER_SETS, name)).metadata == seen.metadata
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
-async def test_binding_is_bound_when_its_set_exists(client: Client, running: RunningController) -> None:
+async def test_binding_is_bound_when_its_set_exists(client: Client) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await bind(client, name, namespace)
 
@@ -205,7 +203,8 @@ async def test_binding_is_bound_when_its_set_exists(client: Client, running: Run
     await bound("False", SET_NOT_FOUND)
 
 
-async def test_edited_binding_status_is_repaired(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_edited_binding_status_is_repaired(client: Client) -> None:
     name, namespace = fresh("set"), fresh("ns")
     await add_set(client, name)
     await bind(client, name, namespace)
@@ -225,7 +224,8 @@ async def test_edited_binding_status_is_repaired(client: Client, running: Runnin
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, name, bound, namespace=namespace)
 
 
-async def test_binding_to_another_set_updates_its_status(client: Client, running: RunningController) -> None:
+@pytest.mark.usefixtures("running")
+async def test_binding_to_another_set_updates_its_status(client: Client) -> None:
     missing, there, namespace = fresh("set"), fresh("set"), fresh("ns")
     await add_set(client, there)
     await bind(client, missing, namespace)
@@ -243,11 +243,10 @@ async def test_binding_to_another_set_updates_its_status(client: Client, running
     await until(client, MANAGED_CLUSTER_SET_BINDINGS, missing, saying("False"), namespace=namespace)
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.both_hubs
 @pytest.mark.parametrize("name", [DEFAULT, GLOBAL])
-async def test_default_and_global_sets_are_recreated(
-    name: str, client: Client, running: RunningController
-) -> None:
+async def test_default_and_global_sets_are_recreated(name: str, client: Client) -> None:
     made = await until(
         client, MANAGED_CLUSTER_SETS, name, lambda each: each.spec.clusterSelector == SELECTORS[name]
     )
@@ -260,6 +259,7 @@ async def test_default_and_global_sets_are_recreated(
     )
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.parametrize(
     ("name", "edited"),
     [
@@ -269,7 +269,7 @@ async def test_default_and_global_sets_are_recreated(
     ],
 )
 async def test_selectors_of_default_sets_are_restored(
-    name: str, edited: Mapping[str, Any], client: Client, running: RunningController
+    name: str, edited: Mapping[str, Any], client: Client
 ) -> None:
     await until(client, MANAGED_CLUSTER_SETS, name, lambda each: each.metadata.name != "")
     spec = {"clusterSelector": edited, "managedNamespaces": [{"name": "mine"}]}
@@ -281,9 +281,8 @@ async def test_selectors_of_default_sets_are_restored(
     assert [each.name for each in restored.spec.managedNamespaces] == ["mine"], "the rest is the user's"
 
 
-async def test_annotated_default_set_keeps_a_changed_selector(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_annotated_default_set_keeps_a_changed_selector(client: Client) -> None:
     await until(client, MANAGED_CLUSTER_SETS, GLOBAL, lambda each: each.metadata.name != "")
     zone = fresh("zone")
     mine = {"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"zone": zone}}}
@@ -298,9 +297,8 @@ async def test_annotated_default_set_keeps_a_changed_selector(
     )
 
 
-async def test_cluster_without_a_set_joins_the_default_set(
-    client: Client, running: RunningController
-) -> None:
+@pytest.mark.usefixtures("running")
+async def test_cluster_without_a_set_joins_the_default_set(client: Client) -> None:
     bare, blank = fresh("c"), fresh("c")
     await add_cluster(client, bare, zone="z")
     await add_cluster(client, blank, member_of="")
