@@ -25,6 +25,7 @@ from fairway.engine.points import (
     Scores,
 )
 from fairway.engine.profile import OnFault, Profile, without
+from fairway.engine.rejections import Rejections
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -246,11 +247,11 @@ def rejected_with_warning(context: Context, plugin: FilterWarnings, before: Bits
 
 def post_filter(context: Context, profile: Profile, plugins: CyclePlugins) -> Status:
     """Return the first decisive status: room will be made, cannot be made, or an error."""
-    rejections = {
-        row: status
-        for row in bitmap.rows_of(context.snapshot.live).tolist()
-        if (status := rejection(context, plugins, row)) is not None
-    }
+    rejections = Rejections(
+        context.snapshot,
+        find=lambda row: rejection(context, plugins, row),
+        probe=lambda snapshot, row: probe(context, profile, snapshot, row),
+    )
     answer = SKIPPED
     for plugin in profile.post_filters:
         answer = plugin.post_filter(context, rejections)
@@ -265,6 +266,18 @@ def rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | Non
         return _rejection(context, plugins, row)
     except FaultError as error:
         return failed(str(error.fault), plugin=error.fault.plugin)
+
+
+def probe(context: Context, profile: Profile, snapshot: Snapshot[Any], row: int) -> Status | None:
+    """Return why the workload of a cycle would be rejected from one row of another snapshot; None if it is accepted."""
+    again = Context(snapshot=snapshot, workload=context.workload, now=context.now)
+    try:
+        status, _, plugins = pre_filter(again, profile)
+    except FaultError as error:
+        return failed(str(error.fault), plugin=error.fault.plugin)
+    if status.aborts or status.rejects:
+        return status
+    return rejection(again, plugins, row)
 
 
 def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | None:

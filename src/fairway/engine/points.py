@@ -220,6 +220,8 @@ class PostFilter(Plugin, Protocol):
         It changes nothing itself, because a what-if calls it, too. What is to be done is written to the cycle state as
         a ``Nomination``; the scheduler hands it to its caller, who keeps the room for the workload by an earmark in the
         ledger.
+
+        ``rejections`` are ``fairway.engine.rejections.Rejections``, which also answer what-ifs.
         """
 
 

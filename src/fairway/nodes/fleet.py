@@ -5,6 +5,7 @@ from typing import Final, cast
 
 from fairway.api.node import Node
 from fairway.api.pod import Pod
+from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.fleet.column import Column, CountColumn, Key
 from fairway.fleet.direction import ANY, DOWN, UP, Direction
 from fairway.fleet.journal import NOTHING, Change
@@ -32,6 +33,7 @@ class NodeFleet(Table[Node]):
         self._pods = PodIndex()
         self._placed: dict[PodKey, tuple[str, PodInfo]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._budgets: dict[PodKey, PodDisruptionBudget] = {}
         self._matching: dict[Key, tuple[Key, ...]] = {}
         """Columns that count the pods of a group, by group."""
 
@@ -78,6 +80,15 @@ class NodeFleet(Table[Node]):
             return NOTHING
         self._namespaces = {each: labels for each, labels in self._namespaces.items() if each != name}
         return self._record(Change((), {NAMESPACES: ANY}))
+
+    # Disruption budgets, which only preemption reads: no change of them is reported
+
+    def upsert_budget(self, budget: PodDisruptionBudget) -> None:
+        meta = budget.metadata
+        self._budgets = {**self._budgets, (meta.namespace, meta.name): budget}
+
+    def delete_budget(self, namespace: str, name: str) -> None:
+        self._budgets = {key: each for key, each in self._budgets.items() if key != (namespace, name)}
 
     # Pods
 

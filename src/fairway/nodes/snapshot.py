@@ -4,24 +4,26 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway.api.node import Node
+from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.fleet.column import Key
 from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
 from fairway.nodes.pod_columns import ADDED, PODS_MATCHING
-from fairway.nodes.pods import PodIndex
+from fairway.nodes.pods import PodIndex, PodKey
 
 if TYPE_CHECKING:
     from fairway.nodes.fleet import NodeFleet
 
 
 class NodeSnapshot(Snapshot[Node]):
-    __slots__ = ("namespaces", "pods")
+    __slots__ = ("budgets", "namespaces", "pods")
 
     def __init__(self, fleet: "NodeFleet") -> None:
         super().__init__(fleet)
         self.pods: PodIndex = fleet._pods
         self.namespaces: Mapping[str, Mapping[str, str]] = fleet._namespaces
         """Labels by namespace."""
+        self.budgets: Mapping[PodKey, PodDisruptionBudget] = fleet._budgets
 
     def _fill(self, column: Any, key: Key) -> None:
         if key[0] not in ADDED and key[0] != PODS_MATCHING:

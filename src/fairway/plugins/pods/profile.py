@@ -9,6 +9,7 @@ from fairway.engine.registry import Registry
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods.assume_pod import AssumePod
 from fairway.plugins.pods.balanced_allocation import NodeResourcesBalancedAllocation
+from fairway.plugins.pods.default_preemption import DefaultPreemption
 from fairway.plugins.pods.image_locality import ImageLocality
 from fairway.plugins.pods.inter_pod_affinity import InterPodAffinity
 from fairway.plugins.pods.node_affinity import NodeAffinity
@@ -33,6 +34,7 @@ POD_PLUGINS: Final[tuple[type[Any], ...]] = (
     NodeResourcesFit,
     PodTopologySpread,
     InterPodAffinity,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
 )
@@ -53,6 +55,7 @@ _POINTS: Final[Mapping[str, tuple[type[Any], ...]]] = {
         PodTopologySpread,
         InterPodAffinity,
     ),
+    "PostFilter": (DefaultPreemption,),
     "PreScore": (NodeAffinity, PodTopologySpread, InterPodAffinity, NodeResourcesBalancedAllocation),
     "Score": (
         TaintToleration,

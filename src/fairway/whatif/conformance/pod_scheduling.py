@@ -15,14 +15,15 @@ from fairway.engine.status import Status
 from fairway.fleet import bitmap
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods import default_profile, pod_workload
+from fairway.plugins.pods.default_preemption import DefaultPreemption
 from fairway.plugins.pods.node_ready import NodeReady
 from fairway.whatif.conformance.differences import Difference, differences
 from fairway.whatif.conformance.recording import Result, Row, compared_result
 
 EXCLUDED: Final = "PreFilterExcluded"
 
-_PROFILE: Final = default_profile(without=frozenset({NodeReady.name}))
-"""kube-scheduler's, which has no NodeReady."""
+_PROFILE: Final = default_profile(without=frozenset({NodeReady.name, DefaultPreemption.name}))
+"""kube-scheduler has no NodeReady, and the recorded cycles end before PostFilter."""
 
 
 def run(rows: Iterable[Row], /) -> Iterator[Result]:

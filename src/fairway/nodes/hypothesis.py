@@ -1,0 +1,59 @@
+"""A snapshot in which pods were removed from nodes, or added: to find out whether another pod would fit then."""
+
+from fairway.fleet.column import Column, CountColumn, Key
+from fairway.fleet.resources import LARGEST
+from fairway.nodes.pod_columns import ADDED, PODS_MATCHING
+from fairway.nodes.pod_template import PodInfo
+from fairway.nodes.pods import PodKey
+from fairway.nodes.snapshot import NodeSnapshot
+
+
+class HypotheticalSnapshot(NodeSnapshot):
+    """Changes affect only this object: it has its own copies of the columns that pods fill."""
+
+    __slots__ = ("_base", "_changed")
+
+    def __init__(self, base: NodeSnapshot) -> None:
+        for name in (
+            "generation",
+            "hosts",
+            "journal",
+            "namespaces",
+            "budgets",
+            "_schema",
+            "_keep",
+            "_derived",
+        ):
+            setattr(self, name, getattr(base, name))
+        self._base = base
+        self._columns: dict[Key, Column] = {}
+        self._changed: set[str] = set()
+        self.pods = base.pods.fork()
+
+    def remove_pod(self, node: str, key: PodKey) -> None:
+        info = self.pods.on(node).pods[key]
+        self.pods.remove(node, key)
+        self._update(node, info)
+
+    def add_pod(self, node: str, key: PodKey, info: PodInfo) -> None:
+        self.pods.add(node, key, info)
+        self._update(node, info)
+
+    def _update(self, node: str, info: PodInfo) -> None:
+        self._changed.add(node)
+        row, amounts = self.hosts.row_of[node], info.template.amounts
+        for key, column in self._columns.items():
+            if key in amounts or key[0] == PODS_MATCHING:
+                column.write(row, min(self.pods.cell(node, key), LARGEST))
+
+    def _column(self, key: Key) -> Column:
+        column = self._columns.get(key)
+        if column is not None:
+            return column
+        column = self._base._column(key)
+        if key[0] in ADDED or key[0] == PODS_MATCHING:
+            column = self._columns[key] = column.fork()
+            assert isinstance(column, CountColumn)
+            for node in self._changed:
+                column.write(self.hosts.row_of[node], min(self.pods.cell(node, key), LARGEST))
+        return column

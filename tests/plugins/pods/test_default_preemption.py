@@ -1,0 +1,264 @@
+"""Preemption plans the eviction of the least important pods without which a pod fits, and changes nothing."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.meta import ObjectMeta
+from fairway.api.node import NodeTaint
+from fairway.api.pod import ContainerPort, Pod, PodCondition
+from fairway.api.pod_affinity import Affinity, PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from fairway.api.pod_disruption_budget import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from fairway.engine import cycle
+from fairway.engine.outcome import Outcome
+from fairway.engine.profile import build_profile
+from fairway.engine.status import Code
+from fairway.nodes import NodeFleet
+from fairway.plugins.pods import default_profile, pod_registry, pod_workload
+from fairway.plugins.pods.default_preemption import (
+    NEVER_PREEMPTS,
+    NO_VICTIMS,
+    NOT_HELPFUL,
+    VICTIMS_TERMINATE,
+    Preemption,
+)
+from fairway.plugins.pods.profile import default_spec
+from nodes.builders import labelled, node, pod
+
+PROFILE = default_profile()
+
+
+def running(name: str, on: str, *, priority: int = 0, hour: int = 0, spec: Any = None, **more: Any) -> Pod:
+    given = pod(name, on=on, spec={"priority": priority, **(spec or {})}, **more)
+    started = datetime(2026, 1, 1, hour, tzinfo=UTC)
+    return structs.replace(given, status=structs.replace(given.status, startTime=started))
+
+
+def budget(name: str, allowed: int, **labels: str) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(namespace="ns1", name=name),
+        spec=PodDisruptionBudgetSpec(selector=labelled(**labels)),
+        status=PodDisruptionBudgetStatus(disruptionsAllowed=allowed),
+    )
+
+
+def fleet_of(*pods: Pod, nodes: int = 2, cpu: str = "4") -> NodeFleet:
+    fleet = NodeFleet()
+    fleet.load(
+        [node(f"n{at}", labels={"zone": f"z{at}"}, ready="True", cpu=cpu, pods="110") for at in range(nodes)]
+    )
+    for each in pods:
+        fleet.upsert_pod(each)
+    return fleet
+
+
+def preempt(fleet: NodeFleet, incoming: Pod) -> tuple[Outcome, str, list[str]]:
+    """Return the outcome, the node and the victims."""
+    outcome = cycle.run(fleet.snapshot(), pod_workload(incoming), PROFILE, now=0)
+    assert outcome.selected == []
+    plan = Preemption.of(outcome)
+    if plan is None:
+        return outcome, "", []
+    assert outcome.relief is not None
+    assert outcome.relief.code is Code.SUCCESS
+    return outcome, plan.node, [each.metadata.name for each in plan.victims]
+
+
+def incoming(priority: int = 10, **more: Any) -> Pod:
+    spec = {"priority": priority, **more.pop("spec", {})}
+    return pod("new", spec=spec, **more)
+
+
+def test_fewest_and_least_important_pods_are_evicted() -> None:
+    fleet = fleet_of(
+        running("a", "n0", priority=1, cpu="1"),
+        running("b", "n0", priority=3, cpu="1"),
+        running("c", "n0", priority=2, cpu="2"),
+        nodes=1,
+    )
+    assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["a"])
+    assert preempt(fleet, incoming(cpu="3"))[1:] == ("n0", ["c", "a"])
+    assert preempt(fleet, incoming(priority=3, cpu="3"))[1:] == ("n0", ["c", "a"])
+
+
+def test_pod_of_equal_priority_is_no_victim() -> None:
+    fleet = fleet_of(running("a", "n0", priority=10, cpu="4"), nodes=1)
+    outcome, node_name, _ = preempt(fleet, incoming(cpu="1"))
+    assert node_name == ""
+    assert outcome.relief is not None
+    assert outcome.relief.reasons == (f"preemption: 0/1 nodes are available: 1 {NO_VICTIMS}.",)
+
+
+def test_younger_pods_are_evicted_first() -> None:
+    fleet = fleet_of(running("old", "n0", cpu="2", hour=1), running("young", "n0", cpu="2", hour=2), nodes=1)
+    assert preempt(fleet, incoming(cpu="2"))[2] == ["young"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"priority": 2}, {"priority": 1}),
+        ({"hour": 1}, {"hour": 2}),
+    ],
+    ids=["lower top priority", "later start"],
+)
+def test_node_whose_victim_matters_less_is_chosen(first: dict[str, Any], second: dict[str, Any]) -> None:
+    for one, other in (("n0", "n1"), ("n1", "n0")):
+        fleet = fleet_of(running("first", one, cpu="4", **first), running("second", other, cpu="4", **second))
+        assert preempt(fleet, incoming(cpu="1"))[1:] == (other, ["second"])
+
+
+def test_node_with_fewer_victims_is_chosen() -> None:
+    fleet = fleet_of(
+        running("a", "n0", cpu="2"),
+        running("b", "n0", cpu="2"),
+        running("c", "n1", priority=-(2**31) + 1, cpu="4"),
+    )
+    # The sum of priorities decides before the number of victims, and counts each victim.
+    assert preempt(fleet, incoming(cpu="4"))[1:] == ("n1", ["c"])
+
+
+def test_node_without_violation_of_a_disruption_budget_is_chosen() -> None:
+    fleet = fleet_of(
+        running("guarded", "n0", priority=1, labels={"app": "db"}, cpu="4"),
+        running("free", "n1", priority=5, cpu="4"),
+    )
+    fleet.upsert_budget(budget("db", 0, app="db"))
+    assert preempt(fleet, incoming(cpu="1"))[1:] == ("n1", ["free"])
+    fleet.upsert_budget(budget("db", 1, app="db"))
+    assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["guarded"])
+    fleet.upsert_budget(budget("db", 0, app="db"))
+    fleet.delete_budget("ns1", "db")
+    assert preempt(fleet, incoming(cpu="1"))[1:] == ("n0", ["guarded"])
+
+
+def test_pods_with_a_budget_are_reprieved_first_though_less_important() -> None:
+    fleet = fleet_of(
+        running("guarded", "n0", priority=1, labels={"app": "db"}, cpu="2"),
+        running("free", "n0", priority=5, cpu="2"),
+        nodes=1,
+    )
+    fleet.upsert_budget(budget("db", 0, app="db"))
+    assert preempt(fleet, incoming(cpu="2"))[2] == ["free"]
+    outcome, _, victims = preempt(fleet, incoming(cpu="4"))
+    assert victims == ["free", "guarded"]
+    plan = Preemption.of(outcome)
+    assert plan is not None
+    assert plan.violations == 1
+
+
+def test_budget_is_shared_by_all_its_pods() -> None:
+    pods = [running(f"p{at}", "n0", labels={"app": "db"}, cpu="2") for at in range(2)]
+    fleet = fleet_of(*pods, nodes=1)
+    fleet.upsert_budget(budget("db", 1, app="db"))
+    plan = Preemption.of(preempt(fleet, incoming(cpu="4"))[0])
+    assert plan is not None
+    assert (len(plan.victims), plan.violations) == (2, 1)
+
+
+def test_eviction_that_would_not_help_is_not_planned() -> None:
+    fleet = fleet_of(running("a", "n1", cpu="4"))
+    fleet.upsert_node(
+        node("n0", ready="True", taints=(NodeTaint(key="k", effect="NoSchedule"),), cpu="4", pods="110")
+    )
+    outcome, node_name, _ = preempt(fleet, incoming(cpu="5"))
+    assert node_name == ""
+    assert outcome.relief is not None
+    assert outcome.relief.reasons == (f"preemption: 0/2 nodes are available: 2 {NOT_HELPFUL}.",)
+
+
+def test_victims_make_room_for_ports_spread_and_anti_affinity() -> None:
+    port = ContainerPort(hostPort=80)
+    fleet = fleet_of(running("a", "n0", ports=(port,)), nodes=1)
+    assert preempt(fleet, incoming(ports=(port,)))[2] == ["a"]
+
+    term = PodAffinityTerm(topologyKey="zone", labelSelector=labelled(app="web"))
+    anti = Affinity(podAntiAffinity=PodAffinity(requiredDuringSchedulingIgnoredDuringExecution=(term,)))
+    fleet = fleet_of(running("b", "n0", labels={"app": "web"}), nodes=1)
+    assert preempt(fleet, incoming(spec={"affinity": anti}))[2] == ["b"]
+    fleet = fleet_of(running("c", "n0", spec={"affinity": anti}), nodes=1)
+    assert preempt(fleet, incoming(labels={"app": "web"}))[2] == ["c"]
+
+    constraint = TopologySpreadConstraint(
+        maxSkew=1, topologyKey="zone", whenUnsatisfiable="DoNotSchedule", labelSelector=labelled(app="web")
+    )
+    fleet = fleet_of(running("d", "n0", labels={"app": "web"}), running("e", "n1", cpu="4", priority=20))
+    spread = incoming(labels={"app": "web"}, spec={"topologySpreadConstraints": (constraint,)}, cpu="1")
+    assert preempt(fleet, spread)[1:] == ("n0", ["d"])
+
+
+def test_pod_with_preemption_policy_never_waits() -> None:
+    fleet = fleet_of(running("a", "n0", cpu="4"), nodes=1)
+    outcome, _, victims = preempt(fleet, incoming(spec={"preemptionPolicy": "Never"}, cpu="1"))
+    assert victims == []
+    assert outcome.relief is not None
+    assert outcome.relief.reasons == (NEVER_PREEMPTS,)
+
+
+def test_pod_waits_for_the_victims_on_its_nominated_node() -> None:
+    condition = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
+    victim = running("a", "n0", terminating=True, cpu="4")
+    victim = structs.replace(victim, status=structs.replace(victim.status, conditions=(condition,)))
+    nominated = incoming(cpu="1")
+    nominated = structs.replace(nominated, status=structs.replace(nominated.status, nominatedNodeName="n0"))
+    outcome, _, victims = preempt(fleet_of(victim, nodes=1), nominated)
+    assert victims == []
+    assert outcome.relief is not None
+    assert outcome.relief.reasons == (VICTIMS_TERMINATE,)
+
+
+def test_preemption_leaves_the_fleet_unchanged() -> None:
+    fleet = fleet_of(running("a", "n0", cpu="4"), nodes=1)
+    before = fleet.generation
+    preempt(fleet, incoming(cpu="1"))
+    assert fleet.generation == before
+    assert preempt(fleet, incoming(cpu="1"))[2] == ["a"]
+
+
+def test_wrong_number_of_candidates_is_rejected() -> None:
+    spec = default_spec(args={"DefaultPreemption": {"min_candidate_nodes_percentage": 101}})
+    with pytest.raises(Exception, match="minCandidateNodesPercentage must be from 0 to 100; got 101"):
+        build_profile(spec, pod_registry())
+
+
+@given(
+    pods=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from(["500m", "1", "2"]), st.booleans()),
+        max_size=9,
+    ),
+    cpu=st.sampled_from(["1", "2", "3"]),
+    priority=st.integers(0, 4),
+)
+@settings(max_examples=40)
+def test_pod_fits_after_its_victims_are_gone_and_not_with_any_of_them(
+    pods: list[tuple[int, int, str, bool]], cpu: str, priority: int
+) -> None:
+    fleet = fleet_of(
+        *(
+            running(f"p{at}", f"n{on}", priority=rank, labels={"app": "db"} if guarded else None, cpu=asked)
+            for at, (on, rank, asked, guarded) in enumerate(pods)
+        ),
+        nodes=3,
+        cpu="3",
+    )
+    fleet.upsert_budget(budget("db", 1, app="db"))
+    workload = pod_workload(incoming(priority=priority, cpu=cpu))
+    plan = Preemption.of(cycle.run(fleet.snapshot(), workload, PROFILE, now=0))
+    if plan is None:
+        return
+    assert all((each.spec.priority or 0) < priority for each in plan.victims)
+    for victim in plan.victims:
+        fleet.delete_pod("ns1", victim.metadata.name)
+    assert plan.node in cycle.run(fleet.snapshot(), workload, PROFILE, now=0).totals_by_name()
+    for victim in plan.victims:
+        fleet.upsert_pod(victim)
+        assert plan.node not in cycle.run(fleet.snapshot(), workload, PROFILE, now=0).totals_by_name()
+        fleet.delete_pod("ns1", victim.metadata.name)
