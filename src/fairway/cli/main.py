@@ -81,6 +81,7 @@ VERBS: Final[dict[str, Verb]] = {
     "provider": Verb(
         "fairway.cli.provider.command:provider", "Run score providers, and manage their scores."
     ),
+    "simulate": Verb("fairway.cli.simulate.command:simulate", "Compare policies on a trace, without a hub."),
     "run": Verb("fairway.cli.run.command:run", "Run the controllers against a hub."),
     "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers and a synthetic fleet."),
 }

@@ -1,0 +1,1 @@
+"""`fairway simulate`: replay traces under several policies, without a hub."""
