@@ -81,7 +81,7 @@ A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only
 @click.option(
     "--lifetime",
     type=click.FloatRange(0, 1e8, min_open=True),
-    help="Mean lifetime in seconds.  [default: for ever]",
+    help="Mean lifetime in seconds.  [default: unlimited]",
 )
 @click.option(
     "--trace", type=click.Path(path_type=Path, dir_okay=False), help="Replay this CSV file instead."

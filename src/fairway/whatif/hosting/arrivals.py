@@ -11,7 +11,7 @@ from fairway.fleet.instant import SECOND, Micros
 from fairway.hosting.demand import SIZES, SMALL
 
 COLUMNS: Final = ("seconds", "name", "size", "tenant", "lifetime")
-"""Of a CSV trace. ``lifetime`` is in seconds, and empty for ever; only ``seconds`` is required."""
+"""Of a CSV trace. ``lifetime`` is in seconds, and empty for an unlimited one; only ``seconds`` is required."""
 LONGEST: Final = 10 * 365 * 86_400.0
 
 NO_HEADER: Final = "line 1: the first line must name the columns; write seconds,name,size,tenant,lifetime"
@@ -36,7 +36,7 @@ class Arrival:
     size: str = SMALL
     tenant: str = "team-a"
     lifetime: Micros | None = None
-    """None for ever."""
+    """None: unlimited."""
 
 
 def synthetic(
