@@ -72,13 +72,9 @@ class Simulation:
         elif name == "speculate":
             self.speculate(list(changes.values()))
         else:
-            self.commit(
-                changes[name],
-                host,
-                who,
-                external=name in ("capacity", "lose", "observe", "confirm"),
-                seed=seed,
-            )
+            if name == "transfer" and picked in ids:
+                who = self.account(host).earmarks[picked].beneficiary
+            self.commit(changes[name], host, who, external=name in EXTERNAL, seed=seed)
 
     def speculate(self, changes: list[Callable[[Transaction | Speculation], object]]) -> None:
         before = self.state()
