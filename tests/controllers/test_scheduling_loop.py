@@ -69,6 +69,7 @@ async def running(
     leadership: Leadership = ALONE,
     read_back: ReadBack | None = None,
     on_nominated: Callable[[Nominate], None] = lambda _: None,
+    on_returned: Callable[[WorkloadKey, tuple[str, ...]], None] = lambda _key, _reasons: None,
 ) -> AsyncIterator[SchedulingLoop]:
     fleet = fleet_of("a", "b")
     filters = () if refuse is None else (refuse,)
@@ -82,6 +83,7 @@ async def running(
         snapshot=fleet.snapshot,
         read_back=read_back or hub.read,
         on_nominated=on_nominated,
+        on_returned=on_returned,
         clock=LoopClock(),
     )
     task = asyncio.create_task(loop.run(leadership))
@@ -153,9 +155,13 @@ async def test_waiting_workload_is_bound_when_it_is_allowed() -> None:
 
 async def test_waiting_workload_is_given_back_when_its_wait_times_out() -> None:
     hub = Hub()
-    async with running(hub, Approval()) as loop:
+    returned: list[tuple[str, tuple[str, ...]]] = []
+    async with running(
+        hub, Approval(), on_returned=lambda key, reasons: returned.append((key.name, reasons))
+    ) as loop:
         loop.put(workload("w"))
         await asyncio.sleep(61)
+        assert returned == [("w", ("Approval: timed out after waiting 60 seconds",))]
         loop.allow(WorkloadKey("ns", "w", "uid-w"), "Approval")
         await loop.quiet()
         assert not hub.bound

@@ -22,6 +22,7 @@ from fairway.engine.commit.instructions import (
     Cancel,
     Nominate,
     ReadBack,
+    Returned,
     RunBind,
     RunPostBind,
     RunPreBind,
@@ -126,7 +127,7 @@ class Simulation:
         for each in perform(self.queue, instructions, now=self.now):
             if isinstance(each, Cancel):
                 self.running = [run for run in self.running if run.token != each.token]
-            elif not isinstance(each, Bound | Nominate):
+            elif not isinstance(each, Bound | Nominate | Returned):
                 self.running.append(each)
 
     def add(self, number: int) -> None:

@@ -22,6 +22,7 @@ from fairway.engine.commit.instructions import (
     Cancel,
     ForCaller,
     ReadBack,
+    Returned,
     RunBind,
     RunPreBind,
 )
@@ -205,7 +206,7 @@ class Simulation:
             elif isinstance(each, RunPreBind | RunBind | ReadBack):
                 leader.running.append(each)
             else:
-                assert isinstance(each, Bound)
+                assert isinstance(each, Bound | Returned)
 
     def report(self, event: Event | None) -> None:
         if event is not None:

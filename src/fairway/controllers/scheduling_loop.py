@@ -16,6 +16,7 @@ from fairway.engine.commit.instructions import (
     ForCaller,
     Nominate,
     ReadBack,
+    Returned,
     RunBind,
     RunPostBind,
     RunPreBind,
@@ -46,7 +47,11 @@ Step = tuple[WorkloadKey, int]
 
 
 class SchedulingLoop:
-    """``read_back`` reads from the hub on which hosts a workload is bound; None if on none."""
+    """``read_back`` reads from the hub on which hosts a workload is bound; None if on none.
+
+    ``on_outcome`` gets the outcome of each cycle, ``on_bound`` each bound workload, ``on_returned`` each workload that
+    a commit gave back, with the reasons, and ``on_nominated`` what a PostFilter plugin plans.
+    """
 
     def __init__(
         self,
@@ -56,12 +61,14 @@ class SchedulingLoop:
         read_back: Callable[[WorkloadKey], Awaitable[tuple[HostKey, ...] | None]],
         on_outcome: Callable[[Outcome], None] = lambda _: None,
         on_bound: Callable[[WorkloadKey, tuple[HostKey, ...]], None] = lambda _key, _hosts: None,
+        on_returned: Callable[[WorkloadKey, tuple[str, ...]], None] = lambda _key, _reasons: None,
         on_nominated: Callable[[Nominate], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
         at_once: int = AT_ONCE,
     ) -> None:
         self._scheduler, self._snapshot, self._read_back = scheduler, snapshot, read_back
-        self._on_outcome, self._on_bound, self._on_nominated = on_outcome, on_bound, on_nominated
+        self._on_outcome, self._on_bound = on_outcome, on_bound
+        self._on_returned, self._on_nominated = on_returned, on_nominated
         self._clock = clock
         self._slots = asyncio.Semaphore(at_once)
         self._wake = asyncio.Event()
@@ -165,6 +172,8 @@ class SchedulingLoop:
                     task.cancel()
             case Bound(key, hosts):
                 self._on_bound(key, hosts)
+            case Returned(key, reasons):
+                self._on_returned(key, reasons)
             case Nominate():
                 self._on_nominated(instruction)
             case ReadBack(key, token):

@@ -68,6 +68,14 @@ class Nominate:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """A commit gave the workload back to the queue, for these reasons."""
+
+    key: WorkloadKey
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BeginBinding:
     """The workload can no longer be rejected: stop tracking events for it."""
 
@@ -113,12 +121,12 @@ class Done:
 
 
 ForQueue = BeginBinding | Broadcast | Activate | Reject | Fail | Release | Done
-ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound | Nominate
+ForCaller = RunPreBind | RunBind | RunPostBind | Cancel | ReadBack | Bound | Nominate | Returned
 Instruction = ForQueue | ForCaller
 
 
 def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Micros) -> list[ForCaller]:
-    """Carry out what concerns the queue; return the rest."""
+    """Carry out what concerns the queue; return the rest, and which workloads are in the queue again."""
     rest: list[ForCaller] = []
     for each in instructions:
         match each:
@@ -130,8 +138,11 @@ def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Mic
                 queue.activate(sorted(keys), now=now)
             case Reject(key, rejections):
                 queue.reject(key, rejections, now=now)
+                reasons = tuple(f"{one.plugin}: {', '.join(one.reasons)}" for one in rejections)
+                rest.append(Returned(key, reasons))
             case Fail(key, error):
                 queue.fail(key, error, now=now)
+                rest.append(Returned(key, (error,)))
             case Release(key):
                 queue.release(key, now=now)
             case Done(key):
