@@ -367,6 +367,7 @@ class TestEscalation:
         held = grants(rule("get", "core", "pods services/status pods/status"))
         authorizer.admit("roles", held, None, user=ALICE, namespace="ns")
         authorizer.admit("clusterroles", held, None, user=ALICE)
+        authorizer.admit("clusterroles", held, grants(), user=ALICE)
 
     def test_escalation_message_lists_missing_permissions(self, authorizer: Authorizer) -> None:
         wanted = grants(

@@ -319,6 +319,8 @@ class TestValidation:
         assert binding["subjects"][0]["apiGroup"] == roles.GROUP
         assert "apiGroup" not in binding["subjects"][1]
         assert roles.check_binding(binding, None, namespaced=False) == []
+        del binding["subjects"]
+        roles.default_binding(binding)
 
     def test_role_ref_of_a_binding_is_immutable(self) -> None:
         old: Document = {

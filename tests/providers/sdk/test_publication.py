@@ -122,6 +122,19 @@ def test_score_is_renewed_at_half_validity(publishing: PublicationState) -> None
     assert published(publishing, seen(90, free=11)).valid_until == at(270)
 
 
+@pytest.mark.parametrize(
+    ("interval", "seconds", "due"), [(60, 30, False), (60, 60, True), (20, 60, False), (20, 70, True)]
+)
+def test_score_is_renewed_by_the_last_reading_before_half_validity(
+    interval: float, seconds: float, due: bool
+) -> None:
+    publishing = PublicationState((FREE,), horizon=H.total_seconds(), interval=interval)
+    published(publishing, seen(0, free=10))
+    checked_at = publishing.record_reading(seen(seconds, free=10), now=at(seconds))
+    assert (checked_at == at(seconds)) is due
+    assert not publishing.pending
+
+
 def test_last_reading_is_published_before_expiry(publishing: PublicationState) -> None:
     """Should no more readings come, the last one still counts from when it was made."""
     published(publishing, seen(0, free=10))
