@@ -186,28 +186,6 @@ async def test_valid_service_account_token_is_accepted(hub: Hub, namespace: str)
     assert await accepts(hub, signed(claims_of(namespace, robot), read_key(hub.account_key)))
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        {"alg": "none"},
-        {"alg": "None"},
-        {"alg": ""},
-        {"alg": "HS256"},
-        {"alg": "RS256"},
-        {"typ": "JWT"},
-        {"alg": "ES256", "crit": ["b64"], "b64": False},
-        {"alg": ["ES256"]},
-    ],
-)
-async def test_token_with_another_algorithm_is_rejected(
-    hub: Hub, namespace: str, header: dict[str, Any]
-) -> None:
-    robot = await account(hub, namespace)
-    token = signed(claims_of(namespace, robot), read_key(hub.account_key), header)
-    assert not await accepts(hub, token)
-    assert not await accepts(hub, token.rpartition(".")[0] + ".")
-
-
 async def test_token_signed_with_another_key_is_rejected(hub: Hub, namespace: str) -> None:
     robot, key = await account(hub, namespace), new_key()
     known = decoded((await own_token(hub, namespace)).partition(".")[0])
@@ -217,13 +195,6 @@ async def test_token_signed_with_another_key_is_rejected(hub: Hub, namespace: st
     }
     for header in (known, {"alg": "ES256"}, {"alg": "ES256", "jwk": own}, {**known, "jku": "https://x/jwks"}):
         assert not await accepts(hub, signed(claims_of(namespace, robot), key, header)), header
-
-
-async def test_signature_of_another_token_is_rejected(hub: Hub, namespace: str) -> None:
-    robot = await account(hub, namespace)
-    header, _, signature = (await own_token(hub, namespace)).split(".")
-    mightier = claims_of("kube-system", robot, sub="system:serviceaccount:kube-system:default")
-    assert not await accepts(hub, f"{header}.{encoded(mightier)}.{signature}")
 
 
 @pytest.mark.parametrize(
