@@ -24,7 +24,7 @@ def writes(manager: Manager) -> Counter[str]:
 
 
 def wakes(manager: Manager) -> int:
-    """How often any placement was to be looked at."""
+    """Number of reconciles of all placements."""
     queue = manager.controllers[PLACEMENT].queue
     assert isinstance(queue, PlacementQueue)
     return queue.adds

@@ -1,4 +1,4 @@
-"""Names that would take over what is somebody else's, or cannot be namespaces at all."""
+"""Reserved cluster names, and names that are not valid for namespaces."""
 
 import pytest
 from hypothesis import given

@@ -16,7 +16,7 @@ SEEN = ObjectMeta(name="c", uid="u", resourceVersion="7")
 
 
 class Wire:
-    """A client that remembers, and fails if it is told to."""
+    """A client that records requests and can fail."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure

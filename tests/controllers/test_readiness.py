@@ -1,4 +1,4 @@
-"""Why a process is not ready, in words that say where to look."""
+"""Readiness messages name the cause."""
 
 import math
 from types import SimpleNamespace

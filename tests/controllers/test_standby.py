@@ -1,4 +1,4 @@
-"""Who stood by for long, and then leads."""
+"""A standby that leads after a long time."""
 
 import asyncio
 from contextlib import suppress

@@ -26,7 +26,7 @@ Versions = dict[tuple[str, str, str], str]
 
 
 class View:
-    """``news`` is set whenever something changed. What has a namespace is looked for in ``namespace`` unless told."""
+    """``news`` is set on every change. ``namespace`` is the default namespace of lookups."""
 
     def __init__(self, client: Client, *, prefix: str, namespace: str) -> None:
         self.prefix, self.namespace = prefix, namespace
@@ -122,7 +122,7 @@ class View:
         return sorted(found, key=lambda each: (each.eventTime or "", int(each.metadata.resourceVersion)))
 
     def last_event(self, reason: str) -> Event:
-        """An empty one while there is none."""
+        """An empty status if there is none yet."""
         return next(reversed(self.events(reason)), Event())
 
     # What was decided
@@ -136,7 +136,7 @@ class View:
         return {each.metadata.name: self._words(each) for each in self.decisions(name)}
 
     def groups(self, name: str) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Index, name and clusters of each page, as its labels say."""
+        """Index, name and clusters of each page, by its labels."""
         return [
             (
                 each.metadata.labels.get(GROUP_INDEX_LABEL, "?"),

@@ -131,7 +131,7 @@ class World(View):
         member_of: str = SET,
         finalizers: tuple[str, ...] = (),
     ) -> ManagedCluster:
-        """``member_of``: the word of a set; empty for none."""
+        """``member_of``: the set; empty for none."""
         built = builders.cluster(
             self.full(word),
             labels={**(labels or {}), MARK: self.prefix},
@@ -149,7 +149,7 @@ class World(View):
         return made
 
     async def clusters(self, *words: str, labels: Mapping[str, str] | None = None) -> None:
-        """One after the other: where there are few places, who comes first has one."""
+        """Created in order, which decides between equal clusters."""
         for word in words:
             await self.cluster(word, labels=labels)
 
@@ -163,7 +163,7 @@ class World(View):
         allocatable: Mapping[str, str] | None = None,
         member_of: str | None = None,
     ) -> ManagedCluster:
-        """Labels are added, and removed where None; the rest is replaced."""
+        """Add labels, remove those with value None, and replace other fields."""
         name = self.full(word)
         labels = dict(labels or {})
         if member_of is not None:

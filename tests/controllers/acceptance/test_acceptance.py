@@ -176,7 +176,7 @@ async def test_denied_cluster_keeps_only_its_namespace(client: Client, running: 
         await gone(client, resource, each, namespace=place)
     namespace = await client.get(NAMESPACES, name)
     assert namespace.metadata.deletionTimestamp is None
-    await running.settled()  # it knows by now that what it took away is gone
+    await running.settled()  # the controller has observed its own deletions
     await decide(client, name, accepted=True)
     await told(client, name, YES)
     for resource, each, place in objects(name):
@@ -466,7 +466,7 @@ async def test_agent_keeps_its_rights_until_the_cluster_is_deleted(
 
 @pytest.mark.both_hubs
 async def test_ungrantable_rights_are_reported(hub: HubUnderTest, client: Client) -> None:
-    """Without a right of the agents it may not write their role: the hub refuses, and the cluster says so."""
+    """Without a right that agents get, the hub rejects the role, and the condition reports it."""
     lacking = [each for each in RULES if each.resources != ("managedclusters/clientcertificates",)]
     name = fresh("c")
     await join(client, name)

@@ -67,7 +67,7 @@ def attempts(own: str, other: str) -> Iterator[tuple[str, str, Any]]:
         ("POST", ADD_ONS.format(own), {"metadata": {"name": "a"}, "spec": {}}),
         ("POST", WORKS.format(own), {"metadata": {"name": "w"}, "spec": {}}),
         ("POST", f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases", {"metadata": {"name": "x"}}),
-        # Scores are published by add-ons, with identities of their own.
+        # Add-ons publish scores with their own identities.
         ("POST", SCORES.format(own), {"metadata": {"name": "s"}}),
         ("POST", SCORES.format(other), {"metadata": {"name": "s"}}),
         # Rights and certificates.
@@ -99,7 +99,7 @@ async def test_agent_cannot_impersonate(hub: HubUnderTest, client: Client) -> No
         await once_allowed(lambda: limited.get(MANAGED_CLUSTERS, own))
     connection = replace(hub.administrator, impersonation=Impersonation())
     async with Client(connection) as administrator:
-        # An impersonated user cannot be asked to impersonate, so the hub is asked what it would say.
+        # An impersonated user cannot impersonate, so an access review decides.
         for resource, name in (("users", of(other).user), ("groups", of(other).groups[0])):
             review = {
                 "spec": {

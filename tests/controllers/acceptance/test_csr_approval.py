@@ -1,4 +1,4 @@
-"""Certificates that agents renew: approved for who they are already, and for nobody else."""
+"""Renewals of agents' certificates are approved for the same identity only."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -130,7 +130,7 @@ async def joined(client: Client) -> str:
 
 
 async def ask(hub: HubUnderTest, asked: Asked) -> CertificateSigningRequest:
-    """As the hub sees it: who asks is written down by the hub."""
+    """A CSR as stored by the hub, which sets the user."""
     who = Impersonation(user=asked.user, groups=(*asked.groups, "system:authenticated"))
     body = {
         "metadata": {
@@ -225,7 +225,7 @@ async def test_csr_waits_until_the_cluster_is_accepted_again(
 
     denied = await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": False}})
     await running.caught_up(MANAGED_CLUSTERS, denied)
-    # The agent's own rights are gone by now; that its request does not count must not depend on that.
+    # The agent's rights are revoked by now; the rejection must not depend on that.
     who = replace(of(name), groups=(*of(name).groups, "system:masters"))
     made = await ask(hub, who)
     await running.caught_up(SIGNING_REQUESTS, made)

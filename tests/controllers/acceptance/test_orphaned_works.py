@@ -1,4 +1,4 @@
-"""Works in the namespace of a cluster that is to go, and nobody who could remove what they brought."""
+"""Works in the namespace of a deleted cluster without an agent that could remove their objects."""
 
 from collections.abc import AsyncIterator
 
@@ -84,7 +84,7 @@ async def test_works_of_a_removed_cluster_do_not_block_its_namespace(
 
 
 async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, hub: HubUnderTest) -> None:
-    """Nobody looked after the hub while the namespace was deleted."""
+    """No controller ran while the namespace was deleted."""
     name = fresh("c")
     await room(client, name)
     await work(client, name)
@@ -104,7 +104,7 @@ async def test_cluster_that_rejoins_during_cleanup_is_accepted(client: Client, h
 
 
 async def test_works_are_left_to_an_agent_with_rights(client: Client, running: RunningController) -> None:
-    """OCM holds on to the rights until all works are gone."""
+    """OCM keeps the agent's rights until all works are deleted."""
     name = fresh("c")
     await room(client, name)
     await work(client, name)

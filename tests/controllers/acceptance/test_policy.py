@@ -1,4 +1,4 @@
-"""The policy that stands in for OCM's webhook, on an API server that knows such policies."""
+"""The admission policy that replaces OCM's webhook."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,11 +34,11 @@ PLURALS = {
 
 @pytest.fixture
 async def joining(hub: HubUnderTest, client: Client) -> AsyncIterator[Connection]:
-    """Somebody who may make and change clusters, on a hub where the policy is in force."""
+    """A user who may create and update clusters, on a hub that enforces the policy."""
     paths = []
     for document in yaml.safe_load_all(POLICY.read_text(encoding="utf-8")):
         plural = PLURALS[document["kind"]]
-        with suppress(AlreadyExists):  # an embedded hub comes with it
+        with suppress(AlreadyExists):  # the embedded hub creates the policy itself
             await client.request("POST", f"{ADMISSION}/{plural}", body=document)
             paths.append(f"{ADMISSION}/{plural}/{document['metadata']['name']}")
     try:
@@ -78,7 +78,7 @@ async def test_joining_cluster_cannot_accept_itself_or_choose_its_set(
                 await edit(cluster, MANAGED_CLUSTERS, name, change)
         await edit(client, MANAGED_CLUSTERS, name, {"spec": {"hubAcceptsClient": True}})
         await edit(client, MANAGED_CLUSTERS, name, {"metadata": {"labels": {SET: "prod"}}})
-        # What is so already stays so, whoever changes something else; and to be out is for anybody to say.
+        # Unchanged values are accepted from every user, and so is withdrawing the acceptance.
         await edit(cluster, MANAGED_CLUSTERS, name, {"metadata": {"labels": {"colour": "red"}}})
         with pytest.raises(Forbidden):
             await edit(cluster, MANAGED_CLUSTERS, name, {"metadata": {"labels": {SET: None}}})

@@ -1,4 +1,4 @@
-"""What a test made on a hub that others use, too, is gone afterwards."""
+"""Objects of a test on the shared hub are deleted afterwards."""
 
 from collections.abc import AsyncIterator
 

@@ -77,7 +77,7 @@ def said(add_on: ManagedClusterAddOn, kind: str) -> tuple[str, str, str] | None:
 
 @dataclass(frozen=True)
 class AddOnHarness:
-    """One add-on and what belongs to it, with names of its own: a hub serves all tests of a session."""
+    """One add-on with its objects, under unique names on the shared hub."""
 
     client: Client
     name: str
@@ -153,7 +153,7 @@ class AddOnHarness:
         await self.client.create(CLUSTER_MANAGEMENT_ADD_ONS, body)
 
     async def place(self, name: str, *clusters: str) -> None:
-        """A Placement that somebody decided."""
+        """A Placement with a decision."""
         body = {"metadata": {"name": name}, "spec": {}}
         await self.client.create(PLACEMENTS, body, namespace=self.namespace)
         page = {"metadata": {"name": f"{name}-decision-1", "labels": {PLACEMENT_LABEL: name}}}
@@ -261,7 +261,7 @@ class AddOnHarness:
 
 
 async def versions(client: Client, *resources: Resource[Any]) -> dict[tuple[str, str, str], str]:
-    """Another one tells of a write."""
+    """Wait until another watch has delivered the write."""
     listings = await asyncio.gather(*(client.list(each) for each in resources))
     return {
         (resource.plural, each.metadata.namespace, each.metadata.name): each.metadata.resourceVersion

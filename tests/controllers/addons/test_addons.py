@@ -1,4 +1,4 @@
-"""Add-ons that are installed, looked after and removed, on a hub."""
+"""Installation, repair and removal of add-ons on a hub."""
 
 import asyncio
 from collections.abc import Sequence
@@ -229,7 +229,7 @@ async def test_add_on_of_a_silent_cluster_is_unknown(client: Client, harness: Ad
 async def test_second_reconcile_of_an_add_on_writes_nothing(
     hub: HubUnderTest, client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    """And neither does a controller that comes after this one."""
+    """A new controller writes nothing either."""
     cluster = await harness.cluster()
     await harness.template(
         {**DEPLOYMENT, "metadata": {**DEPLOYMENT["metadata"], "annotations": {ORPHAN: ""}}},
@@ -452,7 +452,7 @@ async def test_missing_configuration_is_named(client: Client, harness: AddOnHarn
 
 @pytest.mark.both_hubs
 async def test_ungrantable_role_is_named(client: Client, harness: AddOnHarness) -> None:
-    """The controller may bind the role of the add-on that comes with Fairway, and no other."""
+    """The controller may bind only the role of Fairway's own add-on."""
     cluster, role = await harness.cluster(), fresh("role")
     await client.request(
         "POST",
@@ -469,7 +469,7 @@ async def test_ungrantable_role_is_named(client: Client, harness: AddOnHarness) 
         cluster, conditions.REGISTRATION_APPLIED, "False", conditions.PERMISSION_FAILED
     )
     assert f"Fairway may not bind ClusterRole {role}" in str(said(add_on, conditions.REGISTRATION_APPLIED))
-    await harness.work(cluster)  # the agent comes all the same
+    await harness.work(cluster)  # the agent is deployed nevertheless
     await client.delete(ADD_ON_TEMPLATES, harness.name)
 
 
@@ -526,7 +526,7 @@ async def test_hosted_agent_is_refused(client: Client, harness: AddOnHarness) ->
 
 
 async def held(client: Client, harness: AddOnHarness) -> str:
-    """A cluster whose add-on has something to do before it goes."""
+    """A cluster whose add-on has a pre-delete hook."""
     cluster = await harness.cluster()
     job = {
         "apiVersion": "batch/v1",
@@ -571,6 +571,6 @@ async def test_hook_that_no_agent_can_run_is_not_waited_for(
         await edit(client, MANAGED_CLUSTERS, cluster, {"spec": {"hubAcceptsClient": False}})
     else:
         await client.delete(MANAGED_CLUSTERS, cluster)
-    await running.settled()  # whoever learns of the end of the add-on first begins what others can still do
+    await running.settled()  # otherwise the hook could start before the change is observed
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)

@@ -148,7 +148,7 @@ async def test_add_on_agent_gets_its_certificate(
 ) -> None:
     cluster, neighbour = await harness.cluster(), await harness.cluster()
     async with klusterlet(hub, client, cluster) as agent:
-        # Before the add-on is there: as soon as it is, the request is looked at again.
+        # The request precedes the add-on, which triggers another check.
         early = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
         await running.caught_up(SIGNING_REQUESTS, early)
         await harness.template()

@@ -70,7 +70,7 @@ async def test_add_ons_are_left_to_a_running_addon_manager(
         assert caplog.messages.count(ocm_detection.RUNS % ("theirs", namespace, ocm_detection.LEASE)) == 1
         with pytest.raises(NotFound):
             await client.get(MANIFEST_WORKS, deploy_work(harness.name), namespace=cluster)
-        # It is gone for longer than its lease lasted; the news of that is what wakes the controller here.
+        # Its lease has expired; deleting it triggers the controller.
         clock.now = NOON + timedelta(seconds=61)
         await client.delete(LEASES, ocm_detection.LEASE, namespace=namespace)
         await harness.told(cluster, conditions.MANIFEST_APPLIED, "False", conditions.WAITING)

@@ -1,4 +1,4 @@
-"""Works that wait for an agent which may do nothing any more, and add-ons that are gone before anybody knows."""
+"""Works that wait for an agent without rights, and add-ons deleted before the controller observes them."""
 
 import logging
 
@@ -63,7 +63,7 @@ async def test_add_on_work_is_deleted_with_its_cluster(
 async def test_add_on_work_waits_for_an_agent_with_rights(
     client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    """On a hub with OCM's own registration, which keeps the rights of the agent until all works are gone."""
+    """With OCM's registration, which keeps the agent's rights until all works are deleted."""
     cluster = await held(client, harness)
     rights = {
         "metadata": {"name": klusterlet_binding(cluster)},
@@ -149,7 +149,7 @@ async def test_add_on_deleted_before_its_watch_event_logs_nothing(
         controller.watch(informers)
         async with informers:
             await informers.synced()
-        # Nobody tells it anything any more.
+        # Its watches have ended.
         await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
         await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
         await controller.reconcile((cluster, harness.name), ALONE)

@@ -442,6 +442,6 @@ def test_any_manifest_is_rendered_or_refused(spec: Any, part: Any, metadata: Any
                 result = rendered(manifest, config=AddOnDeploymentConfigSpec(agentInstallNamespace="moved"))
             except TemplateError:
                 continue
-            # What is made of it can be looked at by those who come after.
+            # Later steps can read the result.
             work = deployed(ADD_ON, TEMPLATE, result, hashes={})
             available("a", work)

@@ -72,7 +72,7 @@ async def test_self_written_registration_gets_no_certificate(
     running: RunningController,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It may write the status of its add-ons, and could say there that one is known to the hub."""
+    """The agent may write the status of its add-ons, which must not lead to an approval."""
     cluster = await harness.cluster()
     await harness.template(registration=[])
     await harness.offer()
@@ -127,7 +127,7 @@ async def test_csr_for_another_cluster_or_missing_add_on_is_not_approved(
             for labelled, add_on, content in requests
         ]
     await running.caught_up(SIGNING_REQUESTS, made[-1])
-    # Another look at everything that waits changes nothing, and says nothing again.
+    # Another reconcile changes and logs nothing.
     touched = await edit(
         client, MANAGED_CLUSTER_ADD_ONS, name, {"metadata": {"annotations": {"x": "y"}}}, namespace=cluster
     )
@@ -172,7 +172,7 @@ async def test_csr_of_a_deleted_add_on_is_not_approved(
     await registered(harness, cluster)
     await client.delete(MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
     await gone(client, MANAGED_CLUSTER_ADD_ONS, harness.name, namespace=cluster)
-    await running.settled()  # it knows of that before it is asked
+    await running.settled()  # the controller has observed that before the request
     async with klusterlet(hub, client, cluster) as agent:
         made = await ask(agent, cluster=cluster, add_on=harness.name, request=usual(cluster, harness.name))
     await running.caught_up(SIGNING_REQUESTS, made)
@@ -203,7 +203,7 @@ async def test_replaced_csr_of_the_same_name_is_not_approved(
 async def test_add_on_object_without_cluster_management_add_on_is_ignored(
     client: Client, harness: AddOnHarness, running: RunningController
 ) -> None:
-    """Who may write ManagedClusterAddOns there may not say what an add-on is made of."""
+    """The right to write ManagedClusterAddOns does not allow choosing a template."""
     cluster = await harness.cluster()
     await harness.template()
     config = {"group": GROUP, "resource": "addontemplates", "name": harness.name}
@@ -229,7 +229,7 @@ async def test_template_of_another_add_on_is_refused(client: Client, harness: Ad
 async def test_add_on_in_a_namespace_without_cluster_is_ignored(
     client: Client, harness: AddOnHarness, running: RunningController, accepted: bool | None
 ) -> None:
-    """Whether there is no cluster of its name, one that waits, or one that cannot be let in, as the hub says."""
+    """The cluster is missing, not accepted, or refused."""
     namespace = fresh("team")
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
     if accepted is not None:
@@ -279,7 +279,7 @@ async def test_rights_removed_from_a_template_are_revoked(client: Client, harnes
         await harness.template(registration=grants(ROLE, f"{ROLE}-2"))
         await harness.offer()
         await harness.enable(cluster)
-        # An empty role is no more than anybody has: it may be bound without being allowed to by name.
+        # An empty role grants nothing, so that it may be bound without the verb bind.
         await until(client, ROLE_BINDINGS, second, lambda _: True, namespace=cluster)
         await edit(client, ADD_ON_TEMPLATES, harness.name, {"spec": {"registration": grants(ROLE)}})
         await gone(client, ROLE_BINDINGS, second, namespace=cluster)
@@ -350,7 +350,7 @@ async def test_names_invalid_as_labels_set_no_label(
         )
         ours = [each for each in found.metadata.labels if each.startswith(FEATURE_PREFIX)]
         assert ours == [f"{FEATURE_PREFIX}{dotted}"]
-        # What the cluster, or somebody else, says it has is put right.
+        # A changed registration is repaired.
         lie = {"metadata": {"labels": {f"{FEATURE_PREFIX}secret-store": "available"}}}
         await edit(client, MANAGED_CLUSTERS, cluster, lie)
         await until(

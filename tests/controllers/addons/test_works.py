@@ -1,4 +1,4 @@
-"""What a work's status says about an add-on."""
+"""Health of an add-on from the status of its work."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def said(type_: str, status: str) -> dict[str, str]:
 async def join(
     client: Client, name: str, *, available: str | None = "True", accepted: bool = True, **spec: Any
 ) -> ManagedCluster:
-    """A cluster with its namespace and what was said about it."""
+    """A cluster with its namespace and conditions."""
     await client.create(NAMESPACES, {"metadata": {"name": name}})
     body = {"metadata": {"name": name, "labels": MARK}, "spec": {"hubAcceptsClient": True, **spec}}
     await client.create(MANAGED_CLUSTERS, body)

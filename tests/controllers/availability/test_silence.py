@@ -210,7 +210,7 @@ async def test_lease_change_without_renewal_is_ignored() -> None:
     hub.renew(START)
     async with watching(hub):
         await asyncio.sleep(100)
-        hub.renew(START)  # the same time once more, as when somebody puts a label on it
+        hub.renew(START)  # the same renew time again, as after a label change
         assert await reaches(hub, SILENT) == pytest.approx(300, abs=0.5)
 
 
@@ -293,7 +293,7 @@ async def test_no_cluster_is_silent_while_the_lease_watch_is_down() -> None:
         await asyncio.sleep(900)
         assert available(hub) == SAID
         leases.mend()
-        # Its agent had no hub either, and comes back a while after this process.
+        # Its agent was disconnected, too, and returns after this process.
         await asyncio.sleep(240)
         assert available(hub) == SAID
         hub.renew(agreeing())
@@ -347,7 +347,7 @@ async def test_new_leader_declares_no_cluster_silent_before_the_watch_returns() 
     controller.watch(hub.informers)
     await asyncio.sleep(10)
     leases.cut()
-    await asyncio.sleep(900)  # nobody could renew the lease of the leader either
+    await asyncio.sleep(900)  # the leader's own lease could not be renewed either
     work = asyncio.create_task(controller.run(ALONE))
     await asyncio.sleep(20)
     leases.mend()
@@ -374,7 +374,7 @@ async def test_one_silent_cluster_causes_no_reconcile_of_others() -> None:
         adds = controller.queue.figures().adds
         await reaches(hub, SILENT, "c0")
         assert [verb for verb, _ in hub.writes] == ["patch", "patch"], "its condition and its taint"
-        # Timers of the others end once, and are set anew.
+        # Timers of the others fire once and are set again.
         assert controller.queue.figures().adds - adds <= 200 + 4
 
 

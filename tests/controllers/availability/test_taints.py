@@ -1,4 +1,4 @@
-"""The list of taints is the user's: only entries of ours change, and the patch says exactly that."""
+"""Patches change only Fairway's own taints in the user's list."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -116,7 +116,7 @@ async def test_expression_that_fails_matches_nothing(world: World) -> None:
 
 
 def nested(levels: int) -> str:
-    """Goes through all combinations of so many times ten numbers, unless somebody stops it."""
+    """An expression that iterates over all combinations of this many lists of ten numbers."""
     numbers = str(list(range(10)))
     return (
         "".join(f"{numbers}.all(x{level}, " for level in range(levels))

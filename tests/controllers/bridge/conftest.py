@@ -1,4 +1,4 @@
-"""Scores of other tests are no concern of these: the hub serves everybody, so what is left of them goes first."""
+"""Delete scores of other tests on the shared hub first."""
 
 from typing import Any
 

@@ -125,7 +125,7 @@ async def test_calculator_amounts_are_copied_as_scores_with_validity(hub: HubUnd
             "fairway.dev/source": "managedclusterscore",
         }
         await bridged(world, "b", having(cpu=12))
-        # The placement controller goes by the machine's clock, for which all of this is long over.
+        # The placement controller uses the system clock, for which these scores have expired.
         for word in ("a", "b"):
             assert (
                 (await bridged(world, word, lambda _: True)).status.conditions[0].message.startswith("cpu ")
@@ -145,7 +145,7 @@ async def test_placement_reads_bridged_managed_cluster_scores(
         await world.chooses("p", "a")
         await calculate(world, "b", "cpu", 90_000, clock=clock)
         await world.chooses("p", "b")
-        # Only the extremes of the fleet are known: who is not the best is the worst of two.
+        # With two clusters, one has the best and the other the worst value.
         await bridged(world, "a", having(cpu=0))
 
 
@@ -191,7 +191,7 @@ async def test_failed_or_silent_calculator_is_not_copied_as_valid(hub: HubUnderT
             )
             await running.caught_up(ADD_ON_PLACEMENT_SCORES, written)
 
-        clock.advance(600)  # longer than half a ttl: whoever stood by it would be believed anew
+        clock.advance(600)  # longer than half of the validity
         await say(
             {"type": "AddOnPlacementScoreUpdated", "status": "False", "reason": "NotListed", "message": "no"},
             until=end,
@@ -245,7 +245,7 @@ async def test_bridging_both_ways_converges(hub: HubUnderTest, world: World) -> 
 
 
 async def _rest(world: World, running: RunningController) -> list[tuple[str, str, str]]:
-    """What is there once the controller knows it all, and has nothing left to do."""
+    """The objects after the controller has processed all changes."""
     await running.settled()
     return await versions(world)
 

@@ -1,5 +1,6 @@
-"""What the bridge would write, and that it comes to rest: whatever people do to both kinds of scores, one round of
-writes later there is nothing left to do, and no original was touched."""
+"""The plan of the bridge converges: after any change of both kinds of scores, one round of writes leaves nothing to
+do and changes no original.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -177,7 +178,7 @@ def test_future_update_time_counts_as_now() -> None:
     assert status["validUntil"] == "2031-05-05T12:05:00Z"
     later = NOON + timedelta(seconds=300)
     plan = plan_add_on([ahead], None, heard={"c1-a": NOON}, options=BOTH, extents={}, now=later)
-    assert plan.put == ()  # whoever wrote that has said nothing since
+    assert plan.put == ()  # the writer has not updated it since
 
 
 def test_only_selected_calculators_are_bridged() -> None:
@@ -410,7 +411,7 @@ class People(RuleBasedStateMachine):
     @precondition(lambda self: self.add_ons)
     @rule(data=st.data(), said=words)
     def say(self, data: st.DataObject, said: Condition | None) -> None:
-        """Of scores as they are: that they could not be measured anew, or that they are silent."""
+        """Set a failed or silent condition on current scores."""
         key = data.draw(st.sampled_from(sorted(self.add_ons)))
         old = self.add_ons[key]
         conditions = () if said is None else (said,)
@@ -465,7 +466,7 @@ class People(RuleBasedStateMachine):
                 self._check_source(calculator)
 
     def _check_source(self, made: ManagedClusterScore) -> None:
-        """There is one that counts, it has this value, and it says the same of itself."""
+        """The valid copy has this value and condition."""
         resource, _, score = made.metadata.annotations["fairway.dev/source-score"].partition("/")
         source = self.add_ons[made.metadata.namespace, resource]
         assert not is_stand_in(source)

@@ -37,7 +37,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.kube)])
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
-    """With all kinds, and nobody else on it."""
+    """A hub with all kinds, for this test only."""
     if request.param == "real":
         tools = request.getfixturevalue("kube_tools")
         async with real_hub(tools, folder=tmp_path, controllers=CONTROLLERS) as hub:
@@ -62,7 +62,7 @@ async def define(server: Server) -> None:
 
 
 async def _served(client: Client, path: str) -> None:
-    """A definition is served a moment after it was accepted, and nothing says when."""
+    """Wait until a new definition is served."""
     while True:
         try:
             await client.request("GET", path)

@@ -1,4 +1,4 @@
-"""A hub, somebody who changes things on it, and the placement controller behind a proxy that may misbehave."""
+"""A hub with random changes, and the placement controller behind a faulty proxy."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ from fairway.whatif.world import World
 from forked import POLL
 
 SETTINGS: Final = Settings(controllers=frozenset({PLACEMENT}), election=None, resync=0)
-"""Nothing is looked at just because time has passed: what goes wrong would be put right by that some day."""
+"""Disables periodic resyncs, which would hide faults."""
 PATIENCE: Final = 120.0
 
 FATES: Final = {
@@ -52,7 +52,7 @@ FATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """``rate``: what part of the requests goes wrong."""
+    """``rate`` is the share of requests that fail."""
 
     chance: random.Random
     rate: float = 0.15
@@ -82,7 +82,7 @@ class ChaosHarness:
         await self.server.start()
 
     async def right(self) -> None:
-        """Until the decisions are those that anybody would make, and the controller knows. Everything must be calm."""
+        """Wait, without faults, until the decisions are correct and the controller is idle."""
         found: list[str] = []
         try:
             async with asyncio.timeout(PATIENCE):

@@ -54,7 +54,7 @@ AGES: Final = (-600, -20, -5, 5, 20, 600)
 
 
 class Inventor:
-    """``balance``: whether placements may look at how often others chose a cluster. ``ages``: see ``AGES``."""
+    """``balance``: whether placements may use the prioritizer Balance. ``ages``: see ``AGES``."""
 
     def __init__(
         self, chance: random.Random, *, now: datetime, balance: bool = True, ages: Sequence[int] = AGES
@@ -198,10 +198,10 @@ class Inventor:
             clustersPerDecisionGroup=self.one((None, None, None, 1, 2, "50%")),
         )
 
-    # What somebody does who should not
+    # Interference by other clients
 
     def decision(self) -> PlacementDecision:
-        """Under a name that a controller may want, or under one of its own."""
+        """A decision under a name that the controller may use, or under another one."""
         placement = self.one(PLACEMENTS)
         name = self.one(
             (f"{placement}-decision-{self.chance.randint(1, 3)}", f"odd-{self.chance.randint(1, 2)}")

@@ -1,4 +1,4 @@
-"""Somebody who changes things on a hub all the time, by its API, and cares for nobody."""
+"""A client that makes random changes through the hub's API."""
 
 import random
 from contextlib import suppress
@@ -39,7 +39,7 @@ OFTEN: Final = {
 
 
 class People:
-    """``balance``: whether placements may look at how often others chose a cluster."""
+    """``balance``: whether placements may use the prioritizer Balance."""
 
     def __init__(self, client: Client, chance: random.Random, *, balance: bool = True) -> None:
         self._client, self._chance, self._balance = client, chance, balance
@@ -64,7 +64,7 @@ class People:
         """So many changes."""
         for _ in range(count):
             (what,) = self._chance.choices(tuple(OFTEN), tuple(OFTEN.values()))
-            with suppress(Conflict, NotFound, AlreadyExists):  # somebody was quicker
+            with suppress(Conflict, NotFound, AlreadyExists):  # another client was faster
                 await self._do(what)
 
     async def _do(self, what: str) -> None:
@@ -109,7 +109,7 @@ class People:
             await self.put(PLACEMENT_DECISIONS, self._inventor.externally_modified(found))
 
     async def _unsettle(self) -> None:
-        """The status of a placement says something wrong."""
+        """Write a wrong status to a placement."""
         found = await self._some(PLACEMENTS)
         if found is not None:
             status = structs.replace(found.status, numberOfSelectedClusters=99)

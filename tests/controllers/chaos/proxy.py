@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """Of one request. The default is that it goes well."""
+    """The fate of one request; by default it succeeds."""
 
     code: int = 0
     """Answered by the proxy, and never seen by the hub."""
@@ -58,7 +58,7 @@ class Fate:
     held: float = 0.0
     """Seconds before the hub gets it. A watch is held back for so long once it has begun."""
     late: float = 0.0
-    """Seconds by which the answer comes late."""
+    """Delay of the response in seconds."""
 
 
 WELL: Final = Fate()
@@ -86,7 +86,7 @@ class Counted:
 
 
 class Abrupt(aiohttp.TCPConnector):
-    """Who is done with a connection does not wait for the other side's farewell: the loop may end before it comes."""
+    """Close connections without waiting for the peer, because the loop may end earlier."""
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         if (should_close or protocol.should_close) and protocol.transport is not None:

@@ -1,4 +1,4 @@
-"""The placement controller when everything around it goes wrong: once that is over, decisions are right."""
+"""Decisions converge after network and hub faults end."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ async def test_decisions_converge_whatever_happens_to_requests(
     async with harness(server, chance) as at:
         seen = at.proxy.counted.by_fate
         for number in count():
-            # However few requests a busy machine makes of the same changes, enough of them must have gone wrong.
+            # A busy machine sends fewer requests; enough of them must have failed.
             if number >= ROUNDS * length and shown(seen, length):
                 break
             at.storm()
@@ -63,7 +63,7 @@ async def test_restored_hub_gets_decisions_for_its_current_objects(
                 at.storm()
                 await at.people.stir(CHANGES)
                 at.proxy.cut_watches()
-                # What was answered last, no watch may have told of: now it never happened.
+                # The last response may precede its watch event, and the restore undoes it.
                 await at.people.stir(chance.randrange(5))
                 await server.crash()
                 archive.restore(backup, server.data, force=True)

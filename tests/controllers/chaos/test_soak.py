@@ -18,7 +18,7 @@ ROUNDS: Final = 80
 ON_A_REAL_HUB: Final = 12
 SIZES: Final = (1, 1, 1, 2, 3, 5, 10, 40)
 RESTARTS: Final = 15
-"""One round in so many ends with a hub that was killed and came back."""
+"""In one of this many rounds the hub is killed and restarted."""
 
 
 async def test_decisions_stay_correct_under_random_changes(

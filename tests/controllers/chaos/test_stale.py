@@ -23,7 +23,7 @@ PLACED: Final = ("p0", "p1", "p2")
 
 
 class Truths:
-    """Who could be chosen, after every change there was, as a watch tells it."""
+    """The candidates after every change, as a watch reports them."""
 
     def __init__(self) -> None:
         self.all: list[tuple[int, frozenset[str]]] = []

@@ -43,7 +43,7 @@ KINDS: Final[tuple[Resource[Any], ...]] = (
 
 
 async def problems(client: Client) -> list[str]:
-    """In words; empty when everything is right. Somebody who changes things meanwhile may make up some."""
+    """Return the problems; concurrent changes may cause false ones."""
     objects = [each for resource in KINDS for each in (await client.list(resource)).items]
     return list(found_in(objects, now=datetime.now(UTC)))
 
@@ -96,7 +96,7 @@ def _wrong(
     if status.decisionGroups != found.groups:
         yield f"has groups {status.decisionGroups}, should have {found.groups}"
     if placement.spec.sortBy == SORT_BY_SCORE:
-        # That it was decided adds to the score of a cluster: it may be in a better group when it is looked at again.
+        # The decision itself changes scores, so that the cluster may move to another group later.
         if sorted(named) != sorted(each for page in found.pages for each in page.clusters):
             yield f"has {sorted(named)}, should have {[page.clusters for page in found.pages]}"
         return

@@ -1,4 +1,4 @@
-"""What sets say, and where they say that something is wrong."""
+"""Conditions of cluster sets and the paths in their messages."""
 
 import pytest
 

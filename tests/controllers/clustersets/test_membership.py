@@ -1,4 +1,4 @@
-"""Counts kept change by change are those of a recount, whatever happens in whatever order."""
+"""Incremental membership counts equal a recount after any changes in any order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -22,7 +22,7 @@ PAGE_SIZE = 10
 """Clusters on a page in these tests: a tenth of OCM's, so that three pages take a tenth of the clusters."""
 SIDE = "side"
 BY_NAME = PrioritizerPolicy(mode="Exact")
-"""Without prioritizers: no placement looks at what others have chosen."""
+"""Without prioritizers, so that placements do not depend on each other."""
 
 Rooms = Sequence[str]
 """Namespaces, each with a placement ``p``."""
@@ -34,7 +34,7 @@ class Change:
     clusters: int
     """So many at first, of which every other is on the left side."""
     spec: PlacementSpec | None
-    """At first; None where there is no placement yet."""
+    """The first spec; None if the placement does not exist yet."""
     happen: Callable[[World, Rooms], Awaitable[None]]
     before: int
     """Clusters chosen."""
@@ -51,7 +51,7 @@ class Change:
         return self.name
 
     async def people(self, world: World) -> None:
-        """All at once: nobody decides anything yet."""
+        """Create all while no controller runs."""
         await asyncio.gather(
             *(world.cluster(word(number), labels=self.labels(number)) for number in range(self.clusters))
         )

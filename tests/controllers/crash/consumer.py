@@ -69,7 +69,7 @@ class Consumer:
         return self._states.get(namespace, [State()])
 
     async def caught_up(self, client: Client) -> None:
-        """Until all that happened so far was told. What a page says does not tell: it may say the same as before."""
+        """Wait until all earlier events are delivered; page contents alone cannot show that."""
         async with asyncio.timeout(DEADLINE):
             while True:
                 self._news.clear()
@@ -87,7 +87,7 @@ def _union(pages: Pages) -> State:
 
 
 def faults(states: Sequence[State]) -> Iterator[str]:
-    """Of a way from one decision to another. Who is new comes once, who goes does not come back."""
+    """Check a transition: each new cluster is added once, and a removed one does not return."""
     first, last = set(states[0]), set(states[-1])
     for number, state in enumerate(states):
         if missing := (first & last) - set(state):

@@ -43,7 +43,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def live(hub: HubUnderTest, rights: Rights, tmp_path: Path) -> Life:
-    """One life of a controller, which ends with what it was told to die at."""
+    """Run a controller until it kills itself at the given write."""
     controllers = frozenset({PLACEMENT})
     if controllers not in rights:
         rights[controllers] = await restricted(hub.administrator, controllers=controllers)
@@ -84,7 +84,7 @@ async def rooms_of(world: World, count: int) -> list[str]:
 
 
 async def right(world: World, rooms: list[str], count: int) -> None:
-    """Until all placements have so many clusters, and say so."""
+    """Wait until all placements have this number of clusters in decision and status."""
 
     def done() -> bool:
         return all(
@@ -105,7 +105,7 @@ async def checked(client: Client, consumer: Consumer, rooms: list[str]) -> None:
 
 
 async def sent_late(client: Client, late: Stopped) -> str:
-    """What the hub says to it."""
+    """The response of the hub."""
     try:
         await client.request(
             late.method,
@@ -120,7 +120,7 @@ async def sent_late(client: Client, late: Stopped) -> str:
 
 
 async def next_second() -> None:
-    """When scores were recorded is told to the second: within the same one there would be nothing to write."""
+    """Score times have seconds, so wait for the next one to get a write."""
     now = int(time.time())
     while int(time.time()) == now:
         await asyncio.sleep(POLL)
@@ -169,7 +169,7 @@ async def test_decisions_converge_after_a_kill_between_any_two_writes(
         await right(world, rooms, change.after)
         await checked(client, consumer, rooms)
         late = {line.path: await sent_late(client, line) for line in stopped.values()}
-        # That scores were recorded, and when, is true also if it is told late; nobody else could have told it.
+        # A late write of the score time is still true.
         done = [path for path, answer in late.items() if answer == DONE]
         assert not [path for path in done if "/placementdecisions" in path]
         await world.settled(manager)

@@ -1,4 +1,4 @@
-"""The hub of the suite serves whoever runs here; clusters are those of one test, so the fleet is, too."""
+"""The shared hub; each test deletes the clusters of earlier ones."""
 
 from collections.abc import AsyncIterator
 

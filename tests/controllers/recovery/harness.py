@@ -1,4 +1,4 @@
-"""Clusters that fall ill and get well when a test says so, on a hub where recovery is at work."""
+"""Clusters with health under the test's control, on a hub with the recovery controller."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ SICK, SO_SO, WELL = 10, 50, 80
 
 
 class RecoveryHarness:
-    """Time is that of ``clock``: it stands still unless a test ``passes`` it, and then everybody publishes again."""
+    """``clock`` advances only by ``passes``, which also renews all scores."""
 
     def __init__(
         self, world: World, running: RunningController, clock: ManualClock, *, calculator: str = ""
@@ -81,7 +81,7 @@ class RecoveryHarness:
         return await self.world.edit(MANAGED_CLUSTER_SCORES, name, status, namespace=cluster, status=True)
 
     async def passes(self, seconds: float) -> None:
-        """In steps, for nobody publishes a score for longer than it is valid."""
+        """Advance in steps shorter than the validity of scores."""
         while seconds > 0:
             step = min(seconds, VALID.total_seconds() / 2)
             seconds -= step

@@ -37,7 +37,7 @@ SECTION = re.compile(r"```yaml\n((?:recovery|bridge):\n.*?)```", re.DOTALL)
 
 
 class Ahead:
-    """The machine's clock, and as far ahead as a test says."""
+    """The system clock plus an offset."""
 
     def __init__(self) -> None:
         self.by = 0.0
@@ -51,7 +51,7 @@ class Ahead:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubUnderTest]:
-    """Of its own: cluster1 and default are names that everybody knows."""
+    """A separate hub, because the page uses well-known names."""
     with hub_of(
         "embedded", folder=tmp_path_factory.mktemp("page"), tools=lambda: pytest.fail("no real hub")
     ) as made:

@@ -1,4 +1,4 @@
-"""What a policy may say, and where health is read."""
+"""Recovery policies and health sources."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -124,7 +124,7 @@ END_OF_TIMES = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
         (calculated(5, END_OF_TIMES), CALCULATOR, 60.0, HealthReading(score=5)),
         (calculated(5), CALCULATOR, None, HealthReading(score=5)),
         (calculated(5), CALCULATOR, 60.0, None),
-        (calculated(0), CALCULATOR, None, None),  # its status is yet to come
+        (calculated(0), CALCULATOR, None, None),  # without status yet
         (calculated(0, NOON), CALCULATOR, None, HealthReading(score=0)),
         (calculated(5, NOON, name="c1-other"), CALCULATOR, None, None),
         (calculated(5, NOON, name="health"), CALCULATOR, None, None),

@@ -37,7 +37,7 @@ ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100))
 
 @pytest.fixture
 async def here(hub: HubUnderTest, world: World) -> AsyncIterator[RecoveryHarness]:
-    """With the policy nobody has changed."""
+    """With the default policy."""
     async with harness(hub, world) as opened:
         yield opened
 
@@ -320,7 +320,7 @@ async def test_expired_health_counts_as_missing(hub: HubUnderTest, world: World,
 @EMBEDDED
 @pytest.mark.parametrize("missing", ["ignore", UNHEALTHY])
 async def test_silenced_score_is_not_health(hub: HubUnderTest, world: World, missing: str) -> None:
-    """It is the worst there is, for whoever knows nothing of validUntil; the cluster may be well for all we know."""
+    """The replacement value is for consumers that ignore validUntil; the health itself is unknown."""
     async with harness(hub, world, policy=RecoveryPolicy(missing=missing)) as here:
         await here.clusters("a", "b", "c")
         here._health.pop("a")
@@ -351,7 +351,7 @@ async def test_missing_health_does_not_remove_the_taint(here: RecoveryHarness, w
 
 
 async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World) -> None:
-    """In whatever unit: thresholds are the policy's."""
+    """Thresholds are in the unit of the calculator."""
     policy = RecoveryPolicy(health=HealthSource.parse("Heartbeats"), below=1000, above=5000)
     async with harness(hub, world, policy=policy) as here:
         await here.clusters("a", "b", health=7000)
@@ -369,14 +369,14 @@ async def test_health_is_read_from_a_calculator(hub: HubUnderTest, world: World)
 async def test_no_select_if_new_keeps_existing_decisions(
     hub: HubUnderTest, manager: Manager, world: World
 ) -> None:
-    """The milder effect; and a process that is told another one than the last corrects it."""
+    """A process with another effect than the previous one corrects the taint."""
     async with harness(hub, world, policy=RecoveryPolicy(effect="NoSelectIfNew")) as here:
         await here.clusters("a", "b")
         await world.place("old")
         await world.chooses("old", "a", "b")
         await here.publish("a", SICK)
         await here.passes(300)
-        await world.settled(manager)  # who is chosen before the taint is seen stays
+        await world.settled(manager)  # clusters selected before the taint stay
         await world.place("new")
         await world.chooses("new", "b")
         assert world.chosen("old") == ["a", "b"]

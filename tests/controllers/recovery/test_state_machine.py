@@ -1,4 +1,4 @@
-"""Decisions one by one: who is first, what is suspicious, and what is said about it."""
+"""Decisions of the state machine: order, suspicion and messages."""
 
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ ROOMY = RecoveryPolicy(fleet=Budget(percent=100), per_set=Budget(percent=100), s
 
 
 class Told:
-    """A machine, and a clock that runs when it is told to."""
+    """A state machine with a manual clock."""
 
     def __init__(self, policy: RecoveryPolicy, *names: str, score: int = 100) -> None:
         self.machine, self.now = RecoveryStateMachine(policy), 0.0

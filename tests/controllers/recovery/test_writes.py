@@ -51,7 +51,7 @@ def tainted(cluster: ManagedCluster) -> bool:
 
 
 async def test_lost_response_does_not_use_up_the_budget(hub: HubUnderTest, world: World) -> None:
-    """The hub tainted a cluster, and nobody was told; the cluster gets well, and another one ill."""
+    """The response to a taint is lost; then that cluster recovers and another one becomes unhealthy."""
     lost: list[str] = []
 
     def around(patch: Patching) -> Patching:
@@ -131,7 +131,7 @@ async def test_recovery_writes_nothing_after_the_term(hub: HubUnderTest, world: 
         assert isinstance(recovery, RecoveryController)
         await here.publish("a", SICK)
         await here.passes(270)
-        here.clock.advance(30)  # nobody has looked since
+        here.clock.advance(30)  # no reconcile has run since
         with pytest.raises(Lost):
             await recovery.reconcile(("", world.full("a")), Over())
         assert await here.tainted() == []

@@ -100,7 +100,7 @@ def computed(
 
 
 def _due(world: World, key: Key, found: Verdict, *, now: Micros) -> Micros | None:
-    """The recorded one also looks again for clusters that are out for another reason anyway; nobody need do that."""
+    """The recording also rechecks clusters that are filtered for another reason, which is not required."""
     wake = found.outcome.wake
     if wake is None:
         return None

@@ -1,4 +1,4 @@
-"""A hub of its own: scenarios have clusters and sets of the same names, and every cluster there is counts."""
+"""A separate hub, because scenarios share names and every cluster counts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -124,7 +124,7 @@ class HubState:
         return items
 
     async def told(self) -> list[Event]:
-        """What happened since the last time somebody asked, in order; what happened twice is there twice."""
+        """Events since the last call, in order, with repetitions."""
         found = [
             each for each in (await self._client.list(EVENTS)).items if each.reportingController == REPORTER
         ]
@@ -183,7 +183,7 @@ class HubState:
             await self._client.delete(place.resource, place.name, namespace=place.inside)
 
     async def _together(self, todo: Iterable[Awaitable[None]]) -> None:
-        """All of them, whatever becomes of the others; raises the first error there was."""
+        """Await all, then raise the first error."""
         free = asyncio.Semaphore(AT_ONCE)
 
         async def one(each: Awaitable[None]) -> None:
@@ -202,7 +202,7 @@ def _place(document: Document) -> ObjectKey:
 
 
 def _parts(document: Document) -> tuple[Document, Document | None, bool]:
-    """What is created, the status that follows, and whether it is to be deleted but not gone."""
+    """The object to create, its status, and whether it is terminating."""
     metadata = {
         key: value for key, value in document["metadata"].items() if key not in ("uid", "deletionTimestamp")
     }

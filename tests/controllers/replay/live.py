@@ -1,4 +1,4 @@
-"""The placement controller at work, one look at a time: when it looks, and at what, is for the test to say."""
+"""The placement controller, driven one reconcile at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -22,7 +22,7 @@ from fairway.observe.meters import Meters
 PATIENCE: Final = 120.0
 """Seconds for one look, or for news to arrive."""
 NEVER_TOO_MUCH: Final = Limits(similar=1000, burst=1000)
-"""All that happens is written. What is done about too much of it is none of a scenario's business."""
+"""Records every event without rate limits."""
 
 
 class Fed(PlacementQueue):

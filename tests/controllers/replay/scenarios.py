@@ -42,7 +42,7 @@ FAMILIES: Final = tuple(dict.fromkeys(each.family for each in SCENARIOS))
 
 
 def chosen(family: str, *, few: Mapping[str, int], always: frozenset[str]) -> list[Scenario]:
-    """As many of the family as ``few`` says, spread evenly over it, and those that are to be there ``always``."""
+    """``few`` scenarios, spread evenly over the family, and those named ``always``."""
     members = [each for each in SCENARIOS if each.family == family]
     asked = os.environ.get(VARIABLE, "")
     if asked == ALL:

@@ -1,4 +1,4 @@
-"""Several processes of `fairway run` on one hub, what they say, and what a watch of their Leases says of them."""
+"""Several processes of `fairway run` on one hub, with their reports and their Leases."""
 
 import asyncio
 import signal
@@ -56,12 +56,12 @@ class Replica:
         return await self.party.says(lambda line: text in line.get("log", ""), after=after)
 
     async def stops_within(self) -> None:
-        """The next write, of which there may be only one: it has heard of it when this returns."""
+        """Stop the replica within its next write; returns when it has the order."""
         self.party.tell(stop=True)
         await self.party.says(lambda line: "heard" in line)
 
     async def heard_out(self) -> None:
-        """Until all it has said so far is known here: what it did may be seen on the hub before it has said so."""
+        """Wait until all reports so far are received."""
         if self.child.status is not None:
             await self.party.over()
             return
@@ -132,7 +132,7 @@ class Replicas:
         return made
 
     async def led(self, *, by: str = "", but: str = "", lease: str = LEASE) -> Replica:
-        """Who leads now, as soon as it is ``by``, or anybody ``but``."""
+        """Wait until ``by``, or any replica except ``but``, leads."""
 
         def holder() -> str:
             history = self.leases.get(lease, [])
@@ -159,7 +159,7 @@ class Replicas:
         return any(not each.holder for each in self.leases[lease])
 
     def intruders(self, lease: str = LEASE) -> list[Write]:
-        """Writes of somebody who did not hold the Lease at that version."""
+        """Writes of replicas that did not hold the Lease at that version."""
         history = self.leases[lease]
         found: list[Write] = []
         for each in self.all.values():

@@ -1,6 +1,5 @@
-"""A wire between a replica and the hub that can be cut: nothing gets through, and nobody is told.
-
-What is sent meanwhile is not lost. It arrives when the wire is mended, as old as it is.
+"""A relay between a replica and the hub that can be cut without closing connections. Data sent meanwhile arrives
+late, when the relay is restored.
 """
 
 import asyncio

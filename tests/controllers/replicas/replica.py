@@ -22,7 +22,7 @@ from fairway.kube.lease import Timing
 from fairway.kube.transport import Response, Transport
 
 TIMING: Final = Timing(lease=6, renew=5.0, retry=0.25)
-"""So long that who is only slow goes on leading."""
+"""Long enough that a slow leader keeps the lease."""
 WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 
 _OURS: Final = re.compile(r"/(?:placements|placementdecisions)(?:/|$)")
@@ -93,7 +93,7 @@ class Talker(logging.Handler):
         except KubeError as error:
             self._tell(refused=type(error).__name__, path=path)
             raise
-        if method != "DELETE":  # not every hub says what version a deletion is
+        if method != "DELETE":  # some hubs return no version for a deletion
             version = int(json.loads(answer.body)["metadata"]["resourceVersion"])
             self._tell(wrote=version, path=path)
         return answer

@@ -1,4 +1,4 @@
-"""Two replicas, one of which writes: whatever becomes of the leader, there is one answer, and it is the right one."""
+"""Two replicas: decisions are correct and have one writer, whatever happens to the leader."""
 
 import signal
 from itertools import pairwise
@@ -78,7 +78,7 @@ async def test_standby_takes_over_after_the_leader_is_killed(
 async def test_leader_hands_over_on_sigterm(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
-    """It gives the lease back, so nobody has to wait for the end of it."""
+    """The leader releases the lease, so that the standby need not wait for its expiry."""
     leader, waiting = await pair(replicas)
     await world.cluster("a")
     await world.place()
@@ -157,7 +157,9 @@ async def test_late_write_of_a_frozen_leader_is_rejected_as_stale(
 async def test_outdated_write_of_a_frozen_leader_is_corrected(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
-    """The cluster that it is about to add has gone again, so nobody wrote, and the hub takes it. It is taken back."""
+    """The cluster to add was deleted meanwhile without another write, so the hub accepts the late write, and the new
+    leader corrects it.
+    """
     leader, waiting = await pair(replicas)
     await world.cluster("a")
     await world.place()
@@ -191,7 +193,7 @@ async def test_outdated_write_of_a_frozen_leader_is_corrected(
 async def test_leader_without_connection_is_replaced_and_stops_writing(
     replicas: Replicas, world: World, client: Client, consumer: Consumer
 ) -> None:
-    """Nobody tells it that another leads, so it must stop by itself, and what is under way must do no harm."""
+    """The disconnected leader must stop by itself, and its pending writes must do no harm."""
     leader, waiting = await pair(replicas)
     await world.clusters("a", "b")
     await world.place()

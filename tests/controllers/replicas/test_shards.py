@@ -1,4 +1,4 @@
-"""Placements split between processes, two for a shard: each placement is written by its own shard and nobody else."""
+"""Placements in shards with two replicas each are written by their own shard only."""
 
 import re
 

@@ -82,7 +82,7 @@ async def test_unconfirmed_lease_is_not_an_unexpected_error(
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
-    # The hub of all tests lives in this process, too, and may have something to say about others.
+    # The shared hub in this process may log about other tests.
     said = [record for record in caplog.records if record.name == reconciler.__name__]
     assert [record.levelno for record in said] == [logging.WARNING]
     assert "no answer" in said[0].getMessage()

@@ -231,7 +231,7 @@ async def test_expired_original_values_are_not_restored() -> None:
 
 
 async def test_renewed_score_of_an_unavailable_cluster_is_not_silent() -> None:
-    """It goes on publishing for a cluster that is unavailable, and is overruled at most once."""
+    """It continues to publish for an unavailable cluster, and is overridden at most once."""
     hub = ScoreHub()
     hub.join("c")
     async with watching(hub, WORST) as events:

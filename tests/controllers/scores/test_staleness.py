@@ -1,4 +1,4 @@
-"""Whatever providers do: who lives is never overruled, who is dead is found out, and nothing is lost."""
+"""Renewing providers are never declared silent, dead ones are detected, and no values are lost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Provider:
 
 @dataclass
 class ProviderSimulation:
-    """One score, one provider, one janitor; everybody acts in every step."""
+    """One score, its provider and the staleness tracker, advanced in steps."""
 
     provider: Provider
     policy: SilencePolicy

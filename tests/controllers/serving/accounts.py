@@ -57,7 +57,7 @@ class Accounts:
 
 
 async def create(client: Client) -> Accounts:
-    """On a hub on which there are none yet. Returns once the hub goes by their rights."""
+    """Create the accounts, and return when the hub enforces their rights."""
     for name in (HOME, TEAM, OTHERS):
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name}})
     tokens = {}

@@ -62,7 +62,7 @@ async def connect(
 
 
 async def heard(reader: asyncio.StreamReader) -> bytes:
-    """Until the other side closes, in whatever way."""
+    """Read until the peer closes or resets."""
     pieces = bytearray()
     try:
         while piece := await reader.read(2**16):
@@ -73,7 +73,7 @@ async def heard(reader: asyncio.StreamReader) -> bytes:
 
 
 async def send(address: Address, data: bytes, *, tls: ssl.SSLContext | None = None) -> bytes:
-    """All that comes back."""
+    """All bytes of the response."""
     reader, writer = await connect(address, tls=tls)
     try:
         writer.write(data)
@@ -87,7 +87,7 @@ async def send(address: Address, data: bytes, *, tls: ssl.SSLContext | None = No
 
 
 def parsed(pieces: bytes) -> Answer:
-    """The one answer that came, and nothing after it."""
+    """The only response."""
     head, _, rest = pieces.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     if first == "HTTP/1.1 100 Continue":

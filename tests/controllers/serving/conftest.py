@@ -1,4 +1,4 @@
-"""Who may is asked of a hub: the embedded one, and a real kube-apiserver."""
+"""Access reviews use a hub: the embedded one, and a real kube-apiserver."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -107,7 +107,7 @@ def made_fleet() -> Fleet:
 
 @pytest.fixture
 async def debugged(hub: Hub) -> AsyncIterator[Debugged]:
-    """It runs under exactly the rights that it says it needs."""
+    """It has exactly its declared rights."""
     fleet = made_fleet()
     unready: list[str] = []
     client = Telling(hub.connection(FAIRWAY))

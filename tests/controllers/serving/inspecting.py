@@ -13,7 +13,7 @@ NOW = 1_772_366_400_000_000
 
 
 class Fleet:
-    """``seen`` is what was asked to be scheduled. ``fault``, once set, is raised by whatever is asked next."""
+    """``seen`` are the placements to schedule. ``fault`` is raised once by the next call."""
 
     def __init__(self, objects: Iterable[object] = ()) -> None:
         self.world = World(objects)

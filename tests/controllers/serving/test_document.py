@@ -1,4 +1,4 @@
-"""What is told of a placement, in OCM's form."""
+"""The debug document of a placement, in OCM's format."""
 
 from typing import Any
 

@@ -331,7 +331,7 @@ async def test_debug_requests_are_rate_limited_per_user(
 
 
 async def test_debug_endpoint_writes_nothing(debugged: Debugged) -> None:
-    """All it ever sends to the hub are the two kinds of questions, and what it knows stays as it was."""
+    """It sends only the two kinds of reviews, and changes no state."""
     before = debugged.fleet.world.fleet.snapshot().generation
     for body in (placement(), placement(""), placement(OTHERS), placement(numberOfClusters=1), b"{"):
         for account in (AUTHOR, SOVEREIGN):

@@ -1,4 +1,4 @@
-"""Requests that nobody with good intentions would send to the debug endpoint."""
+"""Hostile requests to the debug endpoint."""
 
 import gzip
 import logging
@@ -18,7 +18,7 @@ PREFIX = "/debug/placements/"
 P1 = f"{PREFIX}{TEAM}/p1"
 
 
-# Paths: a name is a name, and whatever else it looks like, it leads nowhere
+# Paths
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_compressed_debug_body_is_rejected(debugged: Debugged) -> None:
 
 
 async def test_body_is_not_read_without_rights(debugged: Debugged) -> None:
-    """The answer comes though the body never does."""
+    """The response does not wait for the body."""
     head = request(
         "POST", PREFIX, token=debugged.accounts.tokens[VIEWER], headers=[f"Content-Length: {2**40}"]
     )

@@ -169,7 +169,7 @@ async def test_probe_responses_forbid_caching_and_sniffing(here: Address) -> Non
 
 
 async def test_probe_ports_close_with_the_server(state: State) -> None:
-    with Port() as port:  # which nobody else gets meanwhile
+    with Port() as port:  # the port stays reserved
         here = Address(host="127.0.0.1", port=port.number)
         async with opened(state, health=here, metrics=here):
             reader, writer = await connect(here)
@@ -189,7 +189,7 @@ async def test_probe_port_in_use_is_an_error(state: State) -> None:
                 raise AssertionError("it was opened all the same")
 
 
-# Those who mean ill
+# Hostile clients
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_probe_connections_are_limited(here: Address, monkeypatch: pytest.
     writer.transport.abort()
     for _, each in held:
         each.transport.abort()
-    # The server needs a moment to see that they are gone.
+    # The server notices closed connections with a delay.
     while not (await send(here, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")).startswith(b"HTTP/1.1 200"):
         pass
 
@@ -268,7 +268,7 @@ async def test_unread_probe_response_is_cut_off(monkeypatch: pytest.MonkeyPatch)
                 writer.transport.abort()
                 patience *= 2
         monkeypatch.setattr(connections, "CONNECTION_SECONDS", 60.0)
-        # There is room for another one as soon as this one is gone, and not before.
+        # Another connection is accepted only after this one is closed.
         while not (await send(ports.metrics, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")).startswith(
             b"HTTP/1.1 404"
         ):

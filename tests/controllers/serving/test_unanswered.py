@@ -1,4 +1,4 @@
-"""When the hub does not answer the questions about who may: nobody may, and strangers learn nothing."""
+"""Failed access reviews deny access without details."""
 
 from collections.abc import AsyncIterator
 
@@ -18,7 +18,7 @@ WORDS = 'User "system:serviceaccount:fairway-system:fairway" cannot create resou
 
 
 class Questions(Authorizer):
-    """Answers yes to everything, unless told otherwise."""
+    """Allows everything by default."""
 
     def __init__(self) -> None:
         super().__init__(Client(Connection(server="https://hub.invalid")))
@@ -118,5 +118,5 @@ async def test_number_of_rate_limited_users_is_bounded(
 
     monkeypatch.setattr(questions, "user", user)
     codes = [(await get(here)).code for _ in range(6)]
-    # With c there, b was forgotten: the one who had not asked for the longest time.
+    # c displaced b, the least recently used.
     assert codes == [200, 200, 429, 200, 429, 200]

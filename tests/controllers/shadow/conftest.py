@@ -15,7 +15,7 @@ HOLDER = "cluster-manager-placement-controller-7d9f_4711"
 
 
 class Reference:
-    """Holds the Lease in ``namespace``, which is the one that OCM's controller uses unless said otherwise."""
+    """Hold the Lease in ``namespace``, by default that of OCM's controller."""
 
     def __init__(self, client: Client, *, namespace: str = ocm_detection.NAMESPACE) -> None:
         self.namespace = namespace
@@ -43,7 +43,7 @@ class Reference:
 
 @pytest.fixture
 async def reference(client: Client) -> AsyncIterator[Reference]:
-    """It is gone afterwards, for whoever else uses the hub."""
+    """Deleted afterwards, because the hub is shared."""
     made = Reference(client)
     await made.go()
     yield made

@@ -1,4 +1,4 @@
-"""OCM's own placement controller on the same hub: it is noticed at the start, and when it comes later."""
+"""OCM's placement controller on the same hub is detected at the start and later."""
 
 import shutil
 from dataclasses import replace
@@ -83,7 +83,7 @@ async def test_process_exits_with_the_reason_when_ocm_runs(
     world: World,
     tmp_path: Path,
 ) -> None:
-    """With the rights it has, in an election, when it leads: the lease is given back before it goes."""
+    """It runs with its declared rights and leader election, and releases the lease before it exits."""
     namespace = await world.room("leases")
     connection = await restricted(hub.administrator, controllers=frozenset({PLACEMENT}), namespace=namespace)
     kubeconfig = await write_kubeconfig(connection, tmp_path / "kubeconfig")

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(PROGRAM not in os.environ, reason=f"{PROGRAM} na
 
 
 async def same(manager: Manager, shadow: Shadow, *, since: Placement) -> None:
-    """Until nothing differs any more of all that the shadow knows, which is at least what was written by then."""
+    """Wait until the shadow has observed these writes and finds no difference."""
     informer, version = manager.informers.of(PLACEMENTS), int(since.metadata.resourceVersion)
     try:
         async with asyncio.timeout(DEADLINE):

@@ -1,4 +1,4 @@
-"""A shadow of whoever writes decisions: it tells where they differ from Fairway's, if that lasts, and never writes."""
+"""A shadow reports lasting differences from the decisions on the hub, and never writes."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ PAGE = "p-decision-1"
 
 
 class Ticking(Stopped):
-    """Its running time, too, only passes when it is told to."""
+    """A clock whose monotonic time is manual, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Ticking(Stopped):
 
 @pytest.fixture(autouse=True)
 def methods(rights: Rights, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Of all requests made with the rights of a controller, as long as nobody clears it."""
+    """All requests with the controller's rights since the last clear."""
     seen: list[str] = []
     send = Transport.request
 
@@ -80,7 +80,7 @@ def shadow_of(manager: Manager) -> Shadow:
 
 
 async def told(manager: Manager, world: World, *, differs: bool) -> str:
-    """What the shadow says about the placement, once it says something or nothing."""
+    """Wait until the shadow reports a difference of the placement, or none."""
     shadow, key = shadow_of(manager), (world.namespace, "p")
     async with asyncio.timeout(120):
         while (key in shadow.differences) != differs or shadow.queue.busy:
@@ -184,14 +184,14 @@ async def test_shadow_reports_each_difference_and_its_end(
     assert words in await told(manager, decided, differs=True)
     assert [each.levelno for each in caplog.records if each.name.endswith("shadow")][-1] == logging.WARNING
     assert not [each for each in methods if not each.startswith("GET ")]
-    async with start():  # somebody puts it right
+    async with start():  # another client repairs it
         assert await told(manager, decided, differs=False) == ""
     assert caplog.messages.count(f"placement {decided.namespace}/p: no difference left") == 1
     methods[:] = [each for each in methods if each.startswith("GET ")]
 
 
 async def test_shadow_ignores_short_differences(start: Start, decided: World, client: Client) -> None:
-    """Whoever writes is given some time: what is put right within it is never told of."""
+    """Differences that end within the grace period are never reported."""
     clock = Ticking()
     async with start(replace(SHADOW, settle=10.0), clock=clock) as manager:
         shadow, key = shadow_of(manager), (decided.namespace, "p")

@@ -70,7 +70,7 @@ def specs(chance: random.Random, count: int) -> Iterator[PlacementSpec]:
             builders.predicate(labels=builders.selector(labels={"region": "eu"})),
             builders.predicate(labels=builders.selector(labels={"size": "big"})),
         ),
-        # Errors of syntax come in words of our own; what else is wrong is said as OCM does.
+        # Syntax errors have Fairway's messages, other errors those of OCM.
         (builders.predicate(cel=["nothing == 1"]),),
         (builders.predicate(cel=["managedCluster.metadata.name"]),),
         (builders.predicate(labels=builders.selector(builders.requirement("region", "In"))),),
@@ -78,7 +78,7 @@ def specs(chance: random.Random, count: int) -> Iterator[PlacementSpec]:
     weights = (-5, -1, 1, 2, 10)
     for _ in range(count):
         prioritizers = [
-            builders.builtin("Steady", chance.choice((1, 2, 10))),  # below 0 it never comes to rest
+            builders.builtin("Steady", chance.choice((1, 2, 10))),  # below 0 decisions never converge
             builders.builtin("ResourceAllocatableCPU", chance.choice(weights)),
             builders.builtin("ResourceAllocatableMemory", chance.choice(weights)),
             builders.addon("cpu", chance.choice(weights)),

@@ -90,7 +90,7 @@ odd_owners = st.sampled_from([(OWNER,), (FORMER,), ()])
 
 @st.composite
 def odd_decisions(draw: st.DrawFn) -> PlacementDecision:
-    """Whatever somebody may have written, or a controller that died may have left behind."""
+    """Decisions that another client or a crashed controller may have left."""
     number = draw(st.integers(1, 5))
     named = draw(st.lists(st.sampled_from(CLUSTERS), max_size=4))
     return PlacementDecision(
@@ -117,7 +117,7 @@ anything = st.lists(odd_decisions(), max_size=5).map(by_name)
 
 @st.composite
 def almost(draw: st.DrawFn, pages: tuple[Page, ...]) -> dict[str, PlacementDecision]:
-    """The pages, but for a few edits: by who died on the way here, or by somebody who should not."""
+    """The pages with a few edits by a crashed controller or another client."""
     there = by_name(decision_of(page) for page in pages)
     for _ in range(draw(st.integers(0, 4))):
         name = draw(st.sampled_from(sorted(there)))

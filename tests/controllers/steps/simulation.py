@@ -60,7 +60,7 @@ from strategies import NOW
 Move = tuple[str, int]
 
 NEVER_QUIET: Final = 400
-"""Rounds after which what has not come to rest never will."""
+"""Maximum number of rounds until convergence."""
 METERS: Final = Meters()
 
 
@@ -79,7 +79,7 @@ class Simulation:
         self._start()
 
     def _start(self) -> None:
-        """A controller that knows nothing, as in a process that has just begun."""
+        """A new controller, as in a new process."""
         self.controller = PlacementController(
             stepwise_client(),
             meters=METERS,
@@ -90,7 +90,7 @@ class Simulation:
         self.queue = self.controller.queue
         self.workers: dict[Key, Worker] = {}
         self.shown: dict[Key, list[PlacementDecision]] = {}
-        """What was decided for anybody when a placement was last looked at."""
+        """Decisions of all placements at the last reconcile of each placement."""
         self.moving: dict[Key, bool] = {}
         """Whether what was last proposed changes which clusters are on a page."""
         state = self.controller.state
@@ -126,7 +126,7 @@ class Simulation:
             self.come_to_rest()
         assert errors == []
 
-    # Somebody
+    # Other clients
 
     @property
     def inventor(self) -> Inventor:
@@ -147,7 +147,7 @@ class Simulation:
                 self.hub.put(MANAGED_CLUSTER_SET_BINDINGS, invent.binding())
 
     def ask(self) -> None:
-        """A placement comes, or asks for something else."""
+        """Create or change a placement."""
         new = self.inventor.placement()
         old = self.hub.all(PLACEMENTS).get((new.metadata.namespace, new.metadata.name))
         self.hub.put(PLACEMENTS, new if old is None else structs.replace(new, status=old.status))
@@ -161,7 +161,7 @@ class Simulation:
                 self._excuse_owner(gone)
 
     def intrude(self) -> None:
-        """With a decision that is nobody's business."""
+        """Create a decision without a placement."""
         new = self.inventor.decision()
         old = self.hub.all(PLACEMENT_DECISIONS).get((new.metadata.namespace, new.metadata.name))
         for each in (old, self.hub.put(PLACEMENT_DECISIONS, new)):
@@ -183,7 +183,7 @@ class Simulation:
             )
 
     def unsettle(self) -> None:
-        """The status of a placement says something wrong."""
+        """Write a wrong status to a placement."""
         there = self.hub.all(PLACEMENTS)
         if there:
             key = self.chance.choice(list(there))
@@ -208,10 +208,7 @@ class Simulation:
         self.informed[self.chance.choice(KINDS).plural].relist()
 
     def restore(self) -> None:
-        """Whoever waits for an answer waits in vain, and some informer has seen more than there is now.
-
-        Everybody notices before anything is written.
-        """
+        """Pending requests are lost, and informers have seen later revisions. All detect that before the next write."""
         told = max(each.delivered for each in self.informed.values())
         self.restore_to(max(16, min(self.hub.revision, told) - self.chance.randint(1, 12)))
 
@@ -253,7 +250,7 @@ class Simulation:
         return self.chance.choice(list(self.workers.values())) if self.workers else None
 
     def carry_out(self) -> None:
-        """The hub does what it was asked; nobody knows yet."""
+        """The hub executes a request; its response is pending."""
         worker = self._worker()
         if worker is not None:
             self._carry_out(worker)
@@ -276,7 +273,7 @@ class Simulation:
         self._after(worker)
 
     def cut_off(self) -> None:
-        """Before the hub did it, or after: nobody knows."""
+        """The request fails before or after its execution."""
         worker = self._worker()
         if worker is not None:
             self._fail(worker, TransportError("pretended"))
@@ -294,7 +291,7 @@ class Simulation:
         self.clock.now += timedelta(seconds=self.chance.choice((1, 5, 20, 61, 700)))
 
     def crash(self) -> None:
-        """The process dies, or is stopped and replaced; the next one knows nothing of it."""
+        """Replace the process by a new one without state."""
         for worker in self.workers.values():
             if worker.call is not None and not worker.carried_out:
                 self.late.append((worker.key, worker.call))
@@ -302,7 +299,7 @@ class Simulation:
         self._start()
 
     def arrive_late(self) -> None:
-        """What a process had sent before it died, or sends when it goes on without knowing that it was replaced."""
+        """Deliver a late request of a replaced process."""
         if self.late:
             key, call = self.late.pop(self.chance.randrange(len(self.late)))
             self._excuse(key)
@@ -356,7 +353,7 @@ class Simulation:
         assert {key: each.placement for key, each in state.records.items()} == self.hub.all(PLACEMENTS)
 
     def _held(self) -> list[PlacementDecision]:
-        """By whom which clusters are, as the controller believes."""
+        """Decided clusters by placement, as the controller knows them."""
         held = self.controller.state.fleet.snapshot().decisions._holdings
         return [
             builders.decision(
@@ -366,7 +363,7 @@ class Simulation:
         ]
 
     def _afresh(self, key: Key, decided: Iterable[PlacementDecision]) -> Verdict:
-        """By somebody who knows the hub, but of decisions only these."""
+        """Compute decisions from the hub's objects and these decisions."""
         world = World(
             each
             for resource in KINDS
@@ -386,7 +383,7 @@ class Simulation:
         placement: Placement = self.hub.all(PLACEMENTS)[key]
         if PlacementWorkload(placement).idle:
             return
-        # How often others chose a cluster wakes nobody, and that a decision was made does not change its scores.
+        # Decisions of others wake no placement, and a decision does not change its own scores.
         then = self._afresh(key, self.shown[key])
         others = [each for each in self.shown[key] if not _is_of(key, each)]
         found = self._afresh(key, (*others, *self.own(key).values()))

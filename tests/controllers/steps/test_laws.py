@@ -98,7 +98,7 @@ def test_steps_without_a_refresh_end_in_the_same_decision(situation: Situation) 
 @settings(max_examples=100)
 @given(situation=situations)
 def test_steps_end_in_the_required_order(situation: Situation) -> None:
-    """Only what is said about clusters may be as it was."""
+    """Only scores and reasons may be outdated."""
     before, pages = situation
     after = states(planned(pages, before, refresh=False, ranked=False), before)[-1]
     assert without_scores(own(after)) == {page.name: (page.labels, page.clusters) for page in pages}
@@ -204,7 +204,7 @@ def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
 @settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 def test_page_counts_as_changed_when_its_clusters_change(situation: Situation, refresh: bool) -> None:
-    """Which is what events tell: one for each page, with its last write."""
+    """Events are sent once per page, with its last write."""
     before, pages = situation
     for step in planned(pages, before, refresh=refresh):
         if isinstance(step, Fill) and not step.temporary:

@@ -1,4 +1,4 @@
-"""Is OCM's own placement controller at work? What its Lease says, and what cannot be told."""
+"""Detection of OCM's placement controller by its Lease."""
 
 import logging
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a look comes to: pages and conditions as data, and nothing where nothing differs."""
+"""The reconcile plan: pages and conditions to write, and nothing if nothing differs."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ from strategies import NOW, NOW_MICROS, bound_sets
 
 SECOND = timedelta(seconds=1)
 EMPTY = builders.predicate(labels=builders.selector(builders.requirement("env", "NoOperator")))
-"""A selector that nobody can make sense of."""
+"""An invalid selector."""
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_every_planned_write_except_scores_and_owners_is_a_difference(situation:
 
 
 class ShadowHarness:
-    """A shadow of whoever writes decisions on a hub in memory."""
+    """A shadow on a fake hub."""
 
     def __init__(self) -> None:
         self.hub = FakeHub(live=False)
@@ -145,7 +145,7 @@ class ShadowHarness:
             self.hub.of(each).relist()
 
     def look(self) -> tuple[str, ...]:
-        """All there is to look at, and what differs then."""
+        """Compare all placements, and return the differences."""
         for each in KINDS:
             self.hub.of(each).deliver()
         while (key := self.shadow.queue.pop()) is not None:

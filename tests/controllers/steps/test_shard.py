@@ -1,4 +1,4 @@
-"""Shards: every namespace is somebody's, and the same one's for ever."""
+"""Every namespace belongs to one shard, permanently."""
 
 import hypothesis.strategies as st
 import pytest

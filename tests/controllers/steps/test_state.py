@@ -64,7 +64,7 @@ def test_groups_in_order_of_score_follow_it_though_the_same_clusters_are_chosen(
     assert chosen(made) == [["a"], ["b"]]
     made.clock.now += timedelta(seconds=5)
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("c", {"cpu": 11}))
-    made.come_to_rest()  # this cycle goes on from the one before, as the next one does
+    made.come_to_rest()  # this cycle and the next one are incremental
     change(made, ADD_ON_PLACEMENT_SCORES, builders.score("b", {"cpu": 60}))
     made.come_to_rest()
     assert chosen(made) == [["b"], ["a"]]
@@ -87,7 +87,7 @@ def test_reasons_on_all_pages_are_of_the_cycle_that_changed_one_of_them() -> Non
     made.come_to_rest()
     assert (
         made.own(KEY)["p-decision-1"].status.decisions[0].score == 50
-    )  # only scores changed: none is written
+    )  # only scores changed, so nothing is written
     made.hub.put(MANAGED_CLUSTERS, builders.cluster("d"))
     made.hub.put(ADD_ON_PLACEMENT_SCORES, builders.score("d", {"cpu": 70}))
     made.come_to_rest()
@@ -166,7 +166,7 @@ def test_deleted_page_returns_after_a_restored_backup() -> None:
     while made.workers:
         made.answer()
     assert [*made.own(KEY)] == ["p-decision-1"]
-    # Its deletion was never told, and now it never happened.
+    # Its deletion was not observed, and is undone by the restore.
     made.restore_to(before)
     made.come_to_rest()
     assert chosen(made) == [["a"], ["b"]]
@@ -183,7 +183,7 @@ def test_changed_order_is_written_at_once() -> None:
 
 
 def test_readopted_page_is_not_deleted() -> None:
-    """By one to which somebody gave it: that one looked before, and its deletion is the next thing it does."""
+    """The placement planned the deletion before the page was assigned to it."""
     made = scene(PlacementSpec(prioritizerPolicy=BY_CPU), a=1)
     other = ("ns1", "q")
     made.hub.put(PLACEMENTS, builders.placement("q", spec=PlacementSpec(prioritizerPolicy=BY_CPU)))

@@ -1,4 +1,4 @@
-"""An object that nobody foresaw, among others."""
+"""A change that fails unexpectedly does not affect others."""
 
 import logging
 from functools import partial

@@ -1,4 +1,4 @@
-"""A hub of its own, because what is typed in on the way has names that everybody knows: cluster1, default."""
+"""A separate hub, because the commands use well-known names: cluster1, default."""
 
 import asyncio
 import shlex
@@ -19,7 +19,7 @@ FAILED = "{line}\nended with status {status}\n{errors}{output}"
 
 @dataclass(frozen=True, kw_only=True)
 class Terminal:
-    """Somebody types a line and reads what is shown."""
+    """Run a command line and return its output."""
 
     kubectl: Path
     kubeconfig: Path

@@ -41,7 +41,7 @@ async def waits(terminal: Terminal, what: str) -> None:
 
 
 async def joins(terminal: Terminal, name: str) -> None:
-    """The administrator accepts a cluster, and its agent says how it is."""
+    """Accept a cluster and report it available."""
     cluster = {
         "apiVersion": "cluster.open-cluster-management.io/v1",
         "kind": "ManagedCluster",
@@ -190,7 +190,7 @@ async def test_ocm_tutorial_on_extending_scheduling(
         'cluster2\t[{"name":"cpuAvailable","value":12},{"name":"memAvailable","value":4}]\n'
     )
 
-    # A placement for the highest cpuAvailable, when controllers know of all that.
+    # A placement for the highest cpuAvailable, after controllers observed all objects.
     await settled(client, everything)
     assert await terminal("kubectl apply -f -", given=PLACEMENT) == (
         "placement.cluster.open-cluster-management.io/placement1 created\n"
@@ -228,6 +228,6 @@ async def test_ocm_tutorial_on_extending_scheduling(
     )
     assert ("Warning", "DecisionUpdate", warning) in await described(terminal)
 
-    # The decision goes with its placement.
+    # The decision is deleted with its placement.
     await terminal("kubectl delete placement placement1")
     await waits(terminal, f"{DECISION} --for=delete")

@@ -21,7 +21,7 @@ TOLERANT = PlacementSpec(
 
 
 async def reports(world: World, word: str, status: str) -> None:
-    """The cluster's agent says whether it is available, and says it again if somebody else wrote meanwhile."""
+    """Report the availability as the cluster's agent, and retry on conflicts."""
     name = world.full(word)
     while True:
         known: ManagedCluster = await world.client.get(MANAGED_CLUSTERS, name)
