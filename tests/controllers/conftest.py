@@ -30,7 +30,7 @@ class Start(Protocol):
     ) -> AbstractAsyncContextManager[Manager]: ...
 
 
-ALONE = Settings(controllers=frozenset({PLACEMENT}), election=None)
+ALONE = Settings(controllers=frozenset({PLACEMENT}), election=None, event_updates=0)
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.kube)])

@@ -346,6 +346,31 @@ class TestRecorder:
             assert isinstance(late, CoreEvent)
             assert late.count == 2, "the dropped one is counted by the next"
 
+    async def test_repetitions_are_one_update_per_interval(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, update_every=60.0) as events:
+            for _ in range(200):
+                say(events)
+                await asyncio.sleep(1)
+            assert shelf.requests == ["create", "patch", "patch", "patch"]
+            assert shelf.moments == [0, 60, 120, 180]
+            await events.flush()
+        assert shelf.requests[4:] == ["patch"]
+        assert shelf.counts == [200]
+
+    async def test_first_event_does_not_wait_for_delayed_updates(self) -> None:
+        shelf = Shelf()
+        async with recorder(shelf, update_every=60.0) as events:
+            say(events)
+            await asyncio.sleep(1)
+            say(events)
+            await asyncio.sleep(1)
+            say(events, reason="Other")
+            await asyncio.sleep(1)
+            assert shelf.requests == ["create", "create"]
+        assert shelf.requests == ["create", "create", "patch"], "the end does not wait for the interval"
+        assert asyncio.get_running_loop().time() == 3
+
     async def test_a_failing_hub_is_tried_again_and_again(self) -> None:
         shelf = Shelf(faults=[TransportError("reset"), ServerError("oops"), TransportError("reset")])
         async with recorder(shelf, backoff=Backoff(base=1, cap=60)) as events:

@@ -92,6 +92,9 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
 NAMESPACE: Final = "fairway-system"
 LEASE: Final = "fairway-controllers"
 EVENTS_KEPT: Final = 5000
+EVENT_UPDATE_SECONDS: Final = 60.0
+"""A repeated event is updated on the hub at most so often. A placement that follows scores may change every few
+seconds, and each update costs the hub as much as a decision."""
 FIELD_MANAGER: Final = "fairway"
 REPORTER: Final = "placement-controller"
 """The name that OCM's controller uses in events, which users search for."""
@@ -130,6 +133,7 @@ class Settings:
     ocm_namespace: str = ocm_detection.NAMESPACE
     workers: int = WORKERS
     resync: float = RESYNC_SECONDS
+    event_updates: float = EVENT_UPDATE_SECONDS
     grace: float = 5.0
     """How many durations of its lease a cluster may stay silent."""
     default_label: bool = True
@@ -319,10 +323,12 @@ async def running(
         limiter = WriteLimiter()
         events = HubEvents(client)
         recorder = await stack.enter_async_context(
-            _recorder(EventLane(events, limiter), REPORTER, meters=meters, clock=clock)
+            _recorder(
+                EventLane(events, limiter), REPORTER, every=settings.event_updates, meters=meters, clock=clock
+            )
         )
         of_scores = await stack.enter_async_context(
-            _recorder(events, SCORES_REPORTER, meters=meters, clock=clock)
+            _recorder(events, SCORES_REPORTER, every=settings.event_updates, meters=meters, clock=clock)
         )
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
@@ -426,13 +432,14 @@ def _makers(
     }
 
 
-def _recorder(sink: Sink, reporter: str, *, meters: Meters, clock: Clock) -> Recorder:
+def _recorder(sink: Sink, reporter: str, *, every: float, meters: Meters, clock: Clock) -> Recorder:
     return Recorder(
         sink,
         component=reporter,
         instance=f"{reporter}-{socket.gethostname()}",
         api=Api.EVENTS,
         capacity=EVENTS_KEPT,
+        update_every=every,
         clock=clock,
         observe=meters.event,
     )

@@ -69,6 +69,8 @@ class EventRecord:
     count: int = 1
     written: int = 0
     """The count on the hub; 0 before the event is created."""
+    wrote_at: float = 0.0
+    """Time of the last write, by the monotonic clock."""
     queued: bool = False
 
 
@@ -134,6 +136,8 @@ class Correlator:
         else:
             alike.messages.add(message)
         entry = self._entry((kind, None if combined else message), replace(occurrence, message=message))
+        if entry.queued:
+            return entry  # the pending write includes this occurrence
         bucket = self._buckets.get(thing)
         if bucket is None:
             bucket = TokenBucket(burst=self._limits.burst, every=self._limits.refill)

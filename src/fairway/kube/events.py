@@ -2,7 +2,8 @@
 
 Recording is immediate and never fails: the occurrence is aggregated, and a background task writes.
 
-- The same event within an hour: count and time are updated, and a slow hub gets several updates as one write.
+- The same event within an hour: count and time are updated, at most every ``update_every`` seconds. Repetitions
+  meanwhile are one write.
 - The same reason with different messages: after ten, further ones become one event, whose message begins with
   ``(combined from similar events)``.
 - Too many about one object: 25 writes at once, then one every five minutes. Suppressed occurrences are still counted.
@@ -19,6 +20,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -144,6 +146,7 @@ class Recorder:
         tries: int = 12,
         backoff: Backoff | None = None,
         grace: float = 5.0,
+        update_every: float = 0.0,
         clock: Clock = SYSTEM_CLOCK,
         observe: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -155,7 +158,10 @@ class Recorder:
         self._backoff = backoff or Backoff(base=0.5, cap=30.0)
         self._grace = grace
         self._clock = clock
+        self._update_every = update_every
         self._queue: deque[EventRecord] = deque()
+        self._later: deque[EventRecord] = deque()
+        """Repetitions of events on the hub, in the order of their first occurrence since the last write."""
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -201,11 +207,12 @@ class Recorder:
             self._observe("suppressed")
             return False
         if not entry.queued:
-            if self._closed or len(self._queue) >= self._capacity:
+            if self._closed or len(self._queue) + len(self._later) >= self._capacity:
                 self._drop(1)
                 return False
             entry.queued = True
-            self._queue.append(entry)
+            early = entry.written and occurrence.at < entry.wrote_at + self._update_every
+            (self._later if early else self._queue).append(entry)
             self._idle.clear()
             self._more.set()
         return True
@@ -214,8 +221,12 @@ class Recorder:
         return replace(self._figures, pending=self._pending)
 
     async def flush(self) -> None:
-        """Wait until all recorded events are written or given up."""
-        await self._idle.wait()
+        """Wait until all recorded events are written or given up; updates are not delayed."""
+        while not self._idle.is_set():
+            self._queue.extend(self._later)
+            self._later.clear()
+            self._more.set()
+            await self._idle.wait()
 
     async def close(self) -> None:
         """Accept no more events, and wait up to ``grace`` seconds for the pending ones."""
@@ -246,7 +257,7 @@ class Recorder:
 
     @property
     def _pending(self) -> int:
-        return len(self._queue) + self._busy
+        return len(self._queue) + len(self._later) + self._busy
 
     def _drop(self, count: int) -> None:
         self._figures.dropped += count
@@ -260,6 +271,16 @@ class Recorder:
         if self._unreported:
             log.warning(DROPPED, self._unreported)
             self._unreported = 0
+
+    def _take_due(self) -> float | None:
+        """Queue the updates whose time has come; return the seconds until the next one, or None."""
+        now = self._clock.monotonic()
+        while self._later:
+            wait = self._later[0].wrote_at + self._update_every - now
+            if wait > 0:
+                return wait
+            self._queue.append(self._later.popleft())
+        return None
 
     async def _run(self) -> None:
         while True:
@@ -277,9 +298,15 @@ class Recorder:
                 finally:
                     self._busy = False
             self._report_drops()
-            self._idle.set()
+            if not self._later:
+                self._idle.set()
             self._more.clear()
-            await self._more.wait()
+            wait = self._take_due()
+            if self._queue:
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._more.wait()
 
     async def _write(self, entry: EventRecord) -> None:
         for failures in range(self._tries):
@@ -327,6 +354,7 @@ class Recorder:
             self._figures.created += 1
             self._observe("created")
         entry.written = count
+        entry.wrote_at = self._clock.monotonic()
 
     def _render(self, entry: EventRecord) -> CoreEvent | Event:
         latest = entry.latest
