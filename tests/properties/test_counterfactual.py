@@ -5,14 +5,20 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import assume, event, given, settings
+from msgspec import structs
 
-from fairway.api.placement import Placement
+from fairway.api.cluster import ManagedCluster
+from fairway.api.placement import Placement, PrioritizerConfig
+from fairway.clusters import cells
+from fairway.engine.profile import Profile
 from fairway.engine.trace import Trace
+from fairway.testing import builders
 from fairway.whatif.counterfactual import State, counterfactual
 from fairway.whatif.edits import Edit, NumericEdit
 from fairway.whatif.explain import explain
 from fairway.whatif.world import Key, World
 from strategies import NOW_MICROS, placements, worlds
+from toy_plugins import PRICE, HelpfulCheapest, HelpfulTier, profile_with
 
 EXAMPLES = settings(max_examples=25)
 
@@ -32,9 +38,26 @@ def contents(world: World) -> dict[str, Any]:
     }
 
 
-def wins(objects: list[object], key: Key, cluster: str, edits: tuple[Edit, ...]) -> bool:
+class Region(HelpfulTier):
+    """A third-party filter by a label that the strategies generate."""
+
+    column = cells.label("region")
+    default = "eu"
+
+
+TOYS = profile_with(Region, HelpfulCheapest)
+
+
+def wins(
+    objects: list[object],
+    key: Key,
+    cluster: str,
+    edits: tuple[Edit, ...],
+    *,
+    profile: Profile | None = None,
+) -> bool:
     """In a world of its own, which nothing was tried in before."""
-    world = World(objects)
+    world = World(objects, profile=profile)
     for edit in edits:
         edit.apply(world)
     return cluster in world.look(key, now=NOW_MICROS).outcome.selected
@@ -56,6 +79,12 @@ def test_an_answer_holds_and_is_minimal(
     candidates = losers(world, key)
     assume(candidates)
     cluster = data.draw(st.sampled_from(candidates))
+    check_answers(objects, world, key, cluster)
+
+
+def check_answers(
+    objects: list[object], world: World, key: Key, cluster: str, *, profile: Profile | None = None
+) -> None:
     found = counterfactual(world, key, cluster, now=NOW_MICROS)
     event(found.state.value)
     assert found.state is not State.SELECTED
@@ -64,14 +93,55 @@ def test_an_answer_holds_and_is_minimal(
         if not answer:
             continue
         event(f"{len(answer)} edits")
-        assert wins(objects, key, cluster, answer)
+        assert wins(objects, key, cluster, answer, profile=profile)
         for count in range(len(answer)):
             for fewer in combinations(answer, count):
-                assert not wins(objects, key, cluster, fewer)
+                assert not wins(objects, key, cluster, fewer, profile=profile)
         for at, edit in enumerate(answer):
             if isinstance(edit, NumericEdit) and edit.steps > 1:
                 less = (*answer[:at], edit.with_steps(edit.steps - 1), *answer[at + 1 :])
-                assert not wins(objects, key, cluster, less)
+                assert not wins(objects, key, cluster, less, profile=profile)
+
+
+def priced(thing: object, price: int | None) -> object:
+    """A cluster with a price, which the third-party score reads."""
+    if price is None or not isinstance(thing, ManagedCluster):
+        return thing
+    labels = {**thing.metadata.labels, PRICE: str(price)}
+    return structs.replace(thing, metadata=structs.replace(thing.metadata, labels=labels))
+
+
+def by_price(placement: Placement, weight: int) -> Placement:
+    spec = placement.spec
+    others: tuple[PrioritizerConfig, ...] = ()
+    if spec.prioritizerPolicy is not None:
+        others = spec.prioritizerPolicy.configurations
+    policy = builders.policy(*others, builders.builtin("Cheapest", weight))
+    return structs.replace(placement, spec=structs.replace(spec, prioritizerPolicy=policy))
+
+
+@given(
+    objects=worlds(),
+    placement=placements(),
+    prices=st.lists(st.none() | st.integers(0, 250), min_size=7, max_size=7),
+    weight=st.sampled_from([-2, 1, 3]),
+    data=st.data(),
+)
+@EXAMPLES
+def test_an_answer_with_remedies_of_third_party_plugins_holds_and_is_minimal(
+    objects: list[object], placement: Placement, prices: list[int | None], weight: int, data: st.DataObject
+) -> None:
+    placement = by_price(placement, weight)
+    drawn = iter(prices)
+    objects = [
+        *(priced(each, next(drawn, None)) if isinstance(each, ManagedCluster) else each for each in objects),
+        placement,
+    ]
+    world = World(objects, profile=TOYS)
+    key = ("ns1", placement.metadata.name)
+    candidates = losers(world, key)
+    assume(candidates)
+    check_answers(objects, world, key, data.draw(st.sampled_from(candidates)), profile=TOYS)
 
 
 @given(objects=worlds(), placement=placements())

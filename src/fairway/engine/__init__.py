@@ -9,7 +9,8 @@ a full cycle; ``AlikeMemory`` does so for workloads that differ in their names o
   a plugin implements, and ``choice`` has the default choice among the ranked hosts.
 - A *host* is a row of the fleet, a *context* what plugins may read, a *status* the result of a filter with its
   reason.
-- ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host.
+- ``ranking`` orders hosts by total and name. ``trace`` explains an outcome host by host. ``remedies`` are what plugins
+  propose to change for a host.
 - ``scheduler`` joins queue, cycle and commit for workloads that are bound once.
 - ``queue`` selects the next workload, ``commit`` takes a decision through Reserve, Permit and Bind, and ``ledger`` has
   what is promised on each host. ``dependencies`` maps changed columns to the workloads that they concern.

@@ -284,12 +284,17 @@ def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | No
     for calls, bits in zip(plugins.pre_filters, plugins.admitted, strict=True):
         status = admission(context, calls, bits, row)
         if status.rejects or status.aborts:
-            return status
+            return _attributed(status, calls.plugin.name)
     for each in plugins.filters:
         status = each.plugin.filter(context, row)
         if status.rejects or status.aborts:
-            return status
+            return _attributed(status, each.plugin.name)
     return None
+
+
+def _attributed(status: Status, plugin: str) -> Status:
+    """Add the name of the plugin, which a plugin may omit."""
+    return status if status.plugin else Status(status.code, lambda: status.reasons, plugin)
 
 
 def admission(context: Context, calls: PreFilterCalls, admitted: Bits | None, row: int) -> Status:

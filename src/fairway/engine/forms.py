@@ -31,6 +31,7 @@ from fairway.engine.points import (
     Waker,
     Weighted,
 )
+from fairway.engine.remedies import ChoiceRemedies, FilterRemedies, ScoreRemedies
 from fairway.engine.status import Status
 from fairway.fleet.bitmap import Bits
 
@@ -49,6 +50,9 @@ _FORMS: tuple[type[Any], ...] = (
     GateReader,
     Releases,
     CommitReader,
+    FilterRemedies,
+    ScoreRemedies,
+    ChoiceRemedies,
 )
 _KNOWN: dict[type[Any], frozenset[type[Any]]] = {}
 
@@ -86,6 +90,7 @@ class PreFilterCalls:
     plugin: PreFilter
     by_row: RowPreFilter | None
     reader: Reader | None
+    remedies: FilterRemedies | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class FilterCalls:
     warner: FilterWarnings | None
     waker: Waker | None
     reader: Reader | None
+    remedies: FilterRemedies | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +115,24 @@ class ScoreCalls:
     warner: HostWarnings | None
     remarks: Remarks | None
     reader: Reader | None
+    remedies: ScoreRemedies | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseCalls:
     plugin: Choose
     explainer: ChoiceExplainer | None
+    remedies: ChoiceRemedies | None
     by_rank: bool
     """Whether the choice is always that of ``BestHosts``, so that an incremental cycle can make it."""
 
 
 def pre_filter_calls(plugin: PreFilter) -> PreFilterCalls:
     return PreFilterCalls(
-        plugin=plugin, by_row=find_form(plugin, RowPreFilter), reader=find_form(plugin, Reader)
+        plugin=plugin,
+        by_row=find_form(plugin, RowPreFilter),
+        reader=find_form(plugin, Reader),
+        remedies=find_form(plugin, FilterRemedies),
     )
 
 
@@ -132,6 +143,7 @@ def filter_calls(plugin: Filter) -> FilterCalls:
         warner=find_form(plugin, FilterWarnings),
         waker=find_form(plugin, Waker),
         reader=find_form(plugin, Reader),
+        remedies=find_form(plugin, FilterRemedies),
     )
 
 
@@ -149,12 +161,16 @@ def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
         warner=None if prepare is None else find_form(plugin, HostWarnings),
         remarks=find_form(plugin, Remarks),
         reader=find_form(plugin, Reader),
+        remedies=find_form(plugin, ScoreRemedies),
     )
 
 
 def choose_calls(plugin: Choose) -> ChooseCalls:
     return ChooseCalls(
-        plugin=plugin, explainer=find_form(plugin, ChoiceExplainer), by_rank=type(plugin) is BestHosts
+        plugin=plugin,
+        explainer=find_form(plugin, ChoiceExplainer),
+        remedies=find_form(plugin, ChoiceRemedies),
+        by_rank=type(plugin) is BestHosts,
     )
 
 

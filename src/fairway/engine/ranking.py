@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 import numpy as np
 
 from fairway.engine.points import Scores
-from fairway.fleet.bitmap import Rows
+from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.hosts import RANK_BITS
 
 TOTAL_BOUND = 1 << (62 - RANK_BITS)
@@ -48,6 +48,13 @@ def best(rows: Rows, totals: Scores, ranks: Scores, *, wanted: int | None) -> Ro
         front = np.argpartition(keys, count - 1)[:count]
         return rows[front[np.argsort(keys[front])]]
     return rows[np.argsort(keys)]
+
+
+def better_than(row: int, rows: Rows, totals: Scores, ranks: Scores) -> Mask:
+    """Return which of the rows, which are ascending, come before one of them."""
+    at = int(np.searchsorted(rows, row))
+    better: Mask = (totals > totals[at]) | ((totals == totals[at]) & (ranks < ranks[at]))
+    return better
 
 
 class Front:

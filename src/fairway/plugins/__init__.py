@@ -5,5 +5,6 @@
 - Scores: ``balance``, ``steady``, ``allocatable``, ``addon_score``, ``calculator``, ``taint_preference``. Selection:
   ``spread``.
 - ``prioritizer_policy`` selects the Scores of a Placement, which the plugins see as a ``placement_workload``.
+- Remedies of several plugins: ``selector_remedies`` and ``expression_remedies``.
 - ``trust`` reads the annotations on missing and expired scores; ``work_budget`` limits the work of expressions.
 """

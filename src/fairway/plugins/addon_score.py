@@ -7,6 +7,7 @@ With debits, a valid score counts with the expected effect of decisions since it
 placement has not selected: debits never move a placement.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from fairway.clusters import cells
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Scores, Timeless
+from fairway.engine.remedies import MoveNumber
 from fairway.engine.status import OK, Status, warning
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.fleet.column import NEVER, Key
@@ -134,6 +136,10 @@ class AddOnScore(Timeless):
 
     def _why_missing(self, context: Context, row: int) -> str:
         return trust.why_missing(context.snapshot, self.resource, self.score_name, row, now=context.now)
+
+    def score_remedies(self, _context: Context, _row: int, weight: int, /) -> Iterator[MoveNumber]:
+        silent_is_missing = self.missing is not Missing.ZERO
+        yield MoveNumber(self._column, up=weight > 0, silent_is_missing=silent_is_missing)
 
     def reads(self, context: Context, /) -> Reads:
         columns: set[Key] = {self._column}

@@ -4,10 +4,13 @@ The score is the position of a cluster between the smallest and the largest cand
 report the resource in capacity and allocatable gets no score.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fairway.clusters.cells import ALLOCATABLE, CAPACITY
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.remedies import MoveNumber
 from fairway.fleet.bitmap import Rows
 
 RESOURCES = {"ResourceAllocatableCPU": "cpu", "ResourceAllocatableMemory": "memory"}
@@ -47,6 +50,9 @@ class Allocatable(Timeless):
         ratio *= 2.0
         ratio *= 100.0
         return ratio.astype(np.int64)
+
+    def score_remedies(self, _context: Context, _row: int, weight: int, /) -> Iterator[MoveNumber]:
+        yield MoveNumber(self._allocatable, up=weight > 0)
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({self._allocatable, self._capacity}))

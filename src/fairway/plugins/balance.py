@@ -7,6 +7,7 @@ import numpy as np
 from fairway.clusters import cells
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Context, Raw, Reads, Scores, Timeless
+from fairway.engine.remedies import Remedy
 from fairway.engine.status import OK, Status
 from fairway.fleet.bitmap import Rows
 from fairway.plugins.placement_workload import placement_of
@@ -30,6 +31,10 @@ class Balance(Timeless):
 
     def score_fleet(self, context: Context, rows: Rows, /) -> Raw:
         return Raw(_table(context.state.read(NAME, int))[_counts(context)[rows]])
+
+    def score_remedies(self, _context: Context, _row: int, _weight: int, /) -> tuple[Remedy, ...]:
+        """Propose nothing: the score follows from decisions of other placements."""
+        return ()
 
     def reads(self, context: Context, /) -> Reads:
         owner = placement_of(context).owner

@@ -5,11 +5,14 @@ bytes: then the candidates' amounts are scaled to 0 to 100. A missing score coun
 those, unless the placement's annotation says that it counts as the worst.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fairway.clusters import cells
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.remedies import MoveNumber
 from fairway.engine.status import OK, Status, misconfigured
 from fairway.fleet.bitmap import Mask, Rows
 from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, NO_CALCULATOR, Missing
@@ -66,6 +69,9 @@ class Calculator(Timeless):
             return np.full(len(raw), HIGHEST, dtype=np.int64)
         ratio = (raw.astype(np.float64) - low) / (high - low)
         return (100.0 * ratio).astype(np.int64)
+
+    def score_remedies(self, _context: Context, _row: int, weight: int, /) -> Iterator[MoveNumber]:
+        yield MoveNumber(self._column, up=weight > 0, title=self.name)
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({self._column}))

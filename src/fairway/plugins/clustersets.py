@@ -1,17 +1,19 @@
 """ClusterSets: restricts a placement to the clusters of the ManagedClusterSets that are bound to its namespace."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from fairway.clusters import cells
 from fairway.clusters.hostset import HostSet
 from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.points import Context, Reads, Timeless
+from fairway.engine.remedies import AddToList, BindSet, Remedy
 from fairway.engine.status import OK, Status, failed, unschedulable
 from fairway.fleet import selection
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
+from fairway.plugins.selector_remedies import meet_selector
 
 NAME = "ClusterSets"
 
@@ -32,6 +34,9 @@ NOT_WANTED = (
 )
 NAMES_SHOWN = 5
 BEING_DELETED = "is being deleted"
+MOST_SETS = 12
+"""Maximum number of sets that a remedy names."""
+_CLUSTER_SETS = ("spec", "clusterSets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,34 @@ class ClusterSets(Timeless):
                 return OK
         words = NOT_IN_WANTED if placement_of(context).placement.spec.clusterSets else NOT_A_MEMBER
         return unschedulable(words.format(sets=", ".join(eligible)), plugin=NAME)
+
+    def filter_remedies(self, context: Context, row: int, /) -> Iterator[Remedy]:
+        """Propose to make sets with the cluster eligible, or to add the cluster to eligible sets."""
+        snapshot = clusters_of(context.snapshot)
+        labels = snapshot.cluster(row).metadata.labels
+        bound = snapshot.bindings.get(context.workload.namespace, frozenset())
+        wanted = placement_of(context).derive(_wanted)
+        eligible = _found(context).eligible
+        own = [
+            name
+            for name, each in sorted(snapshot.sets.items())
+            if each.error is None and each.selector.matches(labels)
+        ]
+        for name in own[:MOST_SETS]:
+            if name not in bound:
+                yield BindSet(name)
+            elif wanted and name not in wanted:
+                yield AddToList(_CLUSTER_SETS, name)
+        for name in eligible[:MOST_SETS]:
+            if name not in own:
+                yield from meet_selector(snapshot, snapshot.sets[name].selector, labels, kind=cells.LABEL)
+        if not eligible:
+            # A set must be bound or named first, whatever its members.
+            for name in sorted(set(snapshot.sets) - set(own))[:MOST_SETS]:
+                if name not in bound and (not wanted or name in wanted):
+                    yield BindSet(name)
+                elif name in bound and wanted and name not in wanted:
+                    yield AddToList(_CLUSTER_SETS, name)
 
     def reads(self, context: Context, /) -> Reads:
         snapshot, namespace = clusters_of(context.snapshot), context.workload.namespace

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairway.clusters import cells
 from fairway.engine.points import NEVER_CHANGES, Context, Prioritization, Reads, Timeless, Weighted
+from fairway.engine.remedies import MoveNumber
 from fairway.engine.status import OK, SKIPPED, Status, unschedulable, warning
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Mask, Rows
@@ -46,6 +47,12 @@ class Wanted(Protocol):
     @property
     def resource(self) -> str: ...
 
+    @property
+    def plugin(self) -> str:
+        """Name of the Score plugin that reads the score."""
+
+    def publish(self, *, up: bool) -> MoveNumber: ...
+
 
 @dataclass(frozen=True, slots=True)
 class AddOn:
@@ -53,8 +60,15 @@ class AddOn:
     score: str
 
     @property
+    def plugin(self) -> str:
+        return f"AddOn/{self.resource}/{self.score}"
+
+    @property
     def reads(self) -> frozenset[Key]:
         return frozenset({self._column, (cells.SCORES, self.resource)})
+
+    def publish(self, *, up: bool) -> MoveNumber:
+        return MoveNumber(self._column, up=up, silent_is_missing=True)
 
     @property
     def _column(self) -> Key:
@@ -83,8 +97,15 @@ class Calculated:
         return self.calculator
 
     @property
+    def plugin(self) -> str:
+        return self.calculator
+
+    @property
     def reads(self) -> frozenset[Key]:
         return frozenset({self._column})
+
+    def publish(self, *, up: bool) -> MoveNumber:
+        return MoveNumber(self._column, up=up, title=self.calculator)
 
     @property
     def _column(self) -> Key:
@@ -161,6 +182,14 @@ class MissingScore(Timeless):
             return EXPIRED.format(scores=" ".join(sorted(scores)))
 
         return warning(words, plugin=NAME) if len(rows) else OK
+
+    def filter_remedies(self, context: Context, row: int, /) -> Iterator[MoveNumber]:
+        """Propose to publish the first missing score; which value is sufficient depends on the other clusters."""
+        missing = next((each for each in wanted_scores(context) if each.why_not(context, row)), None)
+        found = context.state.find(prioritizer_policy.NAME, Prioritization)
+        if missing is not None and found is not None:
+            weight = sum(each.weight for each in found.scores if each.plugin.name == missing.plugin)
+            yield missing.publish(up=weight >= 0)
 
     def reads(self, context: Context, /) -> Reads:
         return Reads(cells=frozenset(key for each in wanted_scores(context) for key in each.reads))

@@ -1,6 +1,6 @@
 """Predicate: label, claim and CEL selectors. A cluster passes when all parts of one predicate match it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fairway.api.placement import ClusterPredicate
@@ -8,12 +8,14 @@ from fairway.api.selector import Selector, SelectorError, compile_requirements, 
 from fairway.clusters import cells
 from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
+from fairway.engine.remedies import Remedy
 from fairway.engine.status import OK, Code, Status, misconfigured
 from fairway.fleet import bitmap, selection
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import MEMBERSHIP, Key
 from fairway.fleet.instant import Micros
 from fairway.plugins import trust
+from fairway.plugins.expression_remedies import satisfy_expressions
 from fairway.plugins.expressions import (
     NO_ANSWERS,
     NO_ROWS,
@@ -23,6 +25,7 @@ from fairway.plugins.expressions import (
     is_compiled,
 )
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
+from fairway.plugins.selector_remedies import meet_selector
 from fairway.plugins.work_budget import (
     ALL_TOO_COSTLY,
     COMPILE_ESTIMATE,
@@ -200,6 +203,20 @@ class Predicate(Timeless):
             return asked.refuse(str(error)), candidates
         asked.budget = None
         return OK, passed
+
+    def filter_remedies(self, context: Context, row: int, /) -> Iterator[Remedy]:
+        """Propose changes for the first mismatch of each predicate."""
+        workload, snapshot = placement_of(context), clusters_of(context.snapshot)
+        asked = workload.derive(PlacementPredicates)
+        labels, claims = snapshot.cluster(row).metadata.labels, cells.claims_of(snapshot.cluster(row))
+        for source, each in zip(workload.placement.spec.predicates, asked.compiled, strict=True):
+            if not each.labels.matches(labels):
+                yield from meet_selector(snapshot, each.labels, labels, kind=cells.LABEL)
+            elif not each.claims.matches(claims):
+                yield from meet_selector(snapshot, each.claims, claims, kind=cells.CLAIM)
+            else:
+                texts = source.requiredClusterSelector.celSelector.celExpressions
+                yield from satisfy_expressions(snapshot, texts, row, now=asked.hiding(context.now))
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
         asked = placement_of(context).derive(PlacementPredicates)

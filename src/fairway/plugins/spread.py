@@ -8,7 +8,7 @@ clusters without the label or claim have none, and are selected last.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any
@@ -19,11 +19,13 @@ from fairway.api.placement import DO_NOT_SCHEDULE, TOPOLOGY_CLAIM
 from fairway.clusters import cells
 from fairway.engine import ranking
 from fairway.engine.points import Context, Reads, Scores, Timeless
+from fairway.engine.remedies import RaiseField, Remedy, SetCell, WantMore
 from fairway.engine.status import OK, SKIPPED, Status, unschedulable
 from fairway.fleet.bitmap import Bits, Rows
 from fairway.fleet.column import CodeColumn, Key
 from fairway.fleet.snapshot import Snapshot
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
+from fairway.plugins.selector_remedies import MOST_VALUES, PLAIN_VALUE
 
 NAME = "Spread"
 NO_TOPOLOGY = "has no {kind} {key}, over which the placement must be spread"
@@ -100,6 +102,27 @@ class Spread(Timeless):
                 candidates = candidates & ~context.snapshot.codes(each.column).bitmap(0)
         return OK, candidates
 
+    def filter_remedies(self, context: Context, row: int, /) -> Iterator[SetCell]:
+        """Propose topologies for a cluster without one, those with the fewest clusters first.
+
+        A cluster keeps its topology, because its location cannot be changed.
+        """
+        for each in _constraints(context):
+            codes = context.snapshot.codes(each.column)
+            if codes.value(row):
+                continue
+            known = sorted((codes.uses(code), str(value)) for value, code in codes.items() if value)
+            values = [value for _, value in known[:MOST_VALUES]]
+            yield from (SetCell(each.column, value) for value in values or [PLAIN_VALUE])
+
+    def choice_remedies(self, context: Context, row: int, rows: Rows, totals: Scores, /) -> Iterator[Remedy]:
+        """Propose topologies, a higher maxSkew, and more clusters."""
+        yield from self.filter_remedies(context, row)
+        for at, each in enumerate(_constraints(context)):
+            if each.most < len(rows):
+                yield RaiseField(("spec", "spreadPolicy", "spreadConstraints", at, "maxSkew"), most=len(rows))
+        yield WantMore(guesses=_enough(context, row, rows, totals))
+
     def reads(self, context: Context, /) -> Reads:
         return Reads(cells=frozenset(each.column for each in _constraints(context)))
 
@@ -130,6 +153,25 @@ class Spread(Timeless):
         if len(chosen) < min(wanted, len(rows)):
             return _excess(context.snapshot, constraints, chosen, rows)
         return _preference(context.snapshot, constraints, chosen, rows, totals).get
+
+
+def _enough(context: Context, row: int, rows: Rows, totals: Scores) -> tuple[int, ...]:
+    """Estimate the necessary number of clusters.
+
+    About the same number is selected from every topology, so a cluster is selected when each topology has as many
+    selected clusters, if it has them, as there are better clusters in its own.
+    """
+    better = ranking.better_than(row, rows, totals, context.snapshot.hosts.rank[rows])
+    columns = [context.snapshot.codes(each.column).codes for each in _constraints(context)]
+    topologies = np.stack([codes[rows] for codes in columns])
+    _, sizes = np.unique(topologies, axis=1, return_counts=True)
+    own = (topologies == np.array([[codes[row]] for codes in columns])).all(axis=0)
+    turn = int((better & own).sum())
+    return (
+        int(better.sum()) + 1,
+        int(np.minimum(sizes, turn).sum()),
+        int(np.minimum(sizes, turn + 1).sum()),
+    )
 
 
 def _preference(

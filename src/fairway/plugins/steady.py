@@ -5,6 +5,7 @@ import numpy as np
 from fairway.clusters import cells
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Context, Raw, Reads, Timeless
+from fairway.engine.remedies import Remedy
 from fairway.fleet.bitmap import Rows
 from fairway.plugins.placement_workload import placement_of
 
@@ -28,6 +29,10 @@ class Steady(Timeless):
             at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
             scores[at[rows[at] == held]] = INCUMBENT
         return Raw(scores)
+
+    def score_remedies(self, _context: Context, _row: int, _weight: int, /) -> tuple[Remedy, ...]:
+        """Propose nothing: the score follows from an earlier decision."""
+        return ()
 
     def reads(self, context: Context, /) -> Reads:
         return Reads(shared=frozenset({(cells.OWN_DECISIONS, *placement_of(context).owner)}))

@@ -3,7 +3,7 @@
 Opt-in: Placements that do not name it ignore such taints.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from fairway.clusters import cells
 from fairway.clusters.cells import Shape
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import Amounts, Context, Extent, Raw, Reads, Scores, Timeless
+from fairway.engine.remedies import RemoveTaint, Tolerate
 from fairway.fleet.bitmap import Rows
 from fairway.plugins.placement_workload import placement_of
 from fairway.plugins.taints import matches
@@ -45,6 +46,13 @@ class TaintPreference(Timeless):
         if extent.high == 0:
             return np.full(len(raw), 100, dtype=np.int64)
         return (100 - 200 * raw / extent.high).astype(np.int64)
+
+    def score_remedies(self, context: Context, row: int, weight: int, /) -> Iterator[Tolerate | RemoveTaint]:
+        tolerations = placement_of(context).placement.spec.tolerations
+        for taint in cells.shape_of(clusters_of(context.snapshot).cluster(row).spec.taints):
+            if weight > 0 and _unwanted((taint,), tolerations):
+                yield Tolerate(*taint)
+                yield RemoveTaint(*taint)
 
     def reads(self, _context: Context, /) -> Reads:
         return Reads(cells=frozenset({cells.TAINTS}))

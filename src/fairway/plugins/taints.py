@@ -5,7 +5,7 @@ combinations, so it is decided once per combination. The time of a taint matters
 membership in the decision only for the effect NoSelectIfNew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
@@ -20,6 +20,7 @@ from fairway.clusters import cells
 from fairway.clusters.cells import Shape
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Reads, Timeless
+from fairway.engine.remedies import RemoveTaint, Tolerate
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
@@ -153,6 +154,18 @@ class TaintToleration(Timeless):
             if reason is not None:
                 return unschedulable(reason, plugin=NAME)
         return OK
+
+    def filter_remedies(self, context: Context, row: int, /) -> Iterator[Tolerate | RemoveTaint]:
+        """Propose to tolerate or remove the first taint that is not tolerated."""
+        asked = placement_of(context).derive(PlacementTolerations)
+        snapshot = clusters_of(context.snapshot)
+        cluster = snapshot.cluster(row)
+        decided = cluster.metadata.name in snapshot.decisions.counted(asked.owner)
+        for taint in cluster.spec.taints:
+            if asked.objection(taint, decided=decided, now=context.now) is not None:
+                yield Tolerate(taint.key, taint.value, taint.effect)
+                yield RemoveTaint(taint.key, taint.value, taint.effect)
+                return
 
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         if not candidates.any():

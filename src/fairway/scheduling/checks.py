@@ -8,6 +8,7 @@ import numpy as np
 
 from fairway.engine.forms import points_of
 from fairway.engine.points import Amounts, Prioritization, Raw, Reads, Scores, Weighted
+from fairway.engine.remedies import Remedy
 from fairway.engine.status import Status
 from fairway.fleet.bitmap import Bits, Mask, Rows
 
@@ -26,6 +27,8 @@ FINITE: Final = "finite numbers"
 WHOLE: Final = "whole numbers: a plugin without normalize returns final scores"
 IN_RANGE: Final = f"scores between {LOWEST_SCORE} and {HIGHEST_SCORE}"
 NORMALIZED: Final = "normalised whole scores, one for each of {count} rows"
+REMEDIES: Final = "remedies, as fairway.engine.remedies defines them"
+HASHABLE: Final = "remedies whose paths and columns are tuples"
 CHOSEN: Final = "different rows among the feasible ones"
 
 
@@ -147,6 +150,19 @@ def check_type(result: object, kind: Any, expected: str) -> Any:
 def check_reads(result: object) -> Reads:
     found: Reads = check_type(result, Reads, "Reads")
     return found
+
+
+def check_remedies(result: object) -> tuple[Remedy, ...]:
+    if not isinstance(result, tuple):
+        raise Nonsense(result, REMEDIES)
+    for each in result:
+        if not isinstance(each, Remedy):
+            raise Nonsense(each, REMEDIES)
+        try:
+            hash(each)
+        except TypeError as error:
+            raise Nonsense(each, HASHABLE) from error
+    return result
 
 
 def check_prioritization(result: object) -> Prioritization:

@@ -3,9 +3,10 @@
 A method that only informs, such as an annotation of a score, has a fallback, so that its fault changes no decision.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairway.scheduling.checks import (
     check_prioritization,
     check_raw,
     check_reads,
+    check_remedies,
     check_rows,
     check_score,
     check_status,
@@ -30,6 +32,8 @@ from fairway.scheduling.checks import (
 )
 
 EVERYTHING: Final = Reads(anything=True)
+MOST_REMEDIES: Final = 100
+"""Maximum number of remedies for one host that are read from a plugin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +129,9 @@ _POINTS: Final[Mapping[str, tuple[str, Callable[..., Any], Callable[..., Any] | 
     "basis": ("Score", _any, lambda _context: object()),
     "until": ("Score", _moment, lambda context, _rows: context.now),
     "wake": ("Filter", _optional_moment, lambda _context: None),
+    "filter_remedies": ("Filter", lambda result, *_args: check_remedies(result), None),
+    "score_remedies": ("Score", lambda result, *_args: check_remedies(result), None),
+    "choice_remedies": ("Choose", lambda result, *_args: check_remedies(result), None),
 }
 """Point, check and fallback by name of the method. ``score`` and ``normalize`` depend on the plugin."""
 
@@ -160,6 +167,9 @@ def methods_of(kind: type[Any]) -> dict[str, Method]:
     if "score" in found and "score_fleet" not in found:
         point, check, fallback = known["score_fleet"]
         found["score_fleet"] = Method(point=point, call=_score_each, check=check, fallback=fallback)
+    for name in ("filter_remedies", "score_remedies", "choice_remedies"):
+        if name in found:
+            found[name] = replace(found[name], call=partial(_call_and_collect, name))
     for name in ("reads", "basis", "until"):
         if name in found and "score" not in found:
             found[name] = replace(found[name], point="Filter")
@@ -168,6 +178,12 @@ def methods_of(kind: type[Any]) -> dict[str, Method]:
 
 def _call(name: str, plugin: Any, *args: Any) -> Any:
     return getattr(plugin, name)(*args)
+
+
+def _call_and_collect(name: str, plugin: Any, *args: Any) -> Any:
+    """Call a method that may be a generator, which runs only while its results are read."""
+    result = getattr(plugin, name)(*args)
+    return tuple(islice(result, MOST_REMEDIES)) if isinstance(result, Iterable) else result
 
 
 def _filter_each(plugin: Any, context: Context, candidates: Bits) -> tuple[Status, Bits]:

@@ -21,8 +21,9 @@ from fairway.engine import cycle
 from fairway.engine.outcome import Outcome
 from fairway.fleet.instant import Micros
 from fairway.whatif.advice import advise, disabled_reason
-from fairway.whatif.barriers import Barrier, NumericCandidate, barrier_of
+from fairway.whatif.barriers import Barrier, barrier_of
 from fairway.whatif.edits import Edit, NumericEdit, applied, cluster_of
+from fairway.whatif.proposals import NumericCandidate
 from fairway.whatif.world import Key, World
 
 MOST_EDITS: Final = 4
@@ -70,6 +71,8 @@ class Counterfactual:
     """The obstacle if there are no edits."""
     tried: tuple[str, ...] = ()
     """Without an answer: some of the single edits that were tried."""
+    notes: tuple[str, ...] = ()
+    """Plugins that propose nothing, among those that decide about the cluster now or bar every answer."""
     runs: int = 0
     """Number of cycles that the search ran."""
     margin: Margin | None = None
@@ -143,28 +146,35 @@ class _Search:
             edits=best,
             alternatives=tuple(_alternatives(ordered)),
             displaced=tuple(sorted(before - after)),
+            notes=self._first_notes(),
             runs=self._runs,
         )
 
     def _no_answer(self, *, stopped: bool) -> Counterfactual:
         """Return the obstacle: the nearest barrier that no edit removes, or else the first."""
-        words = min(
-            (not each.final, bool(each.edits or each.candidates), len(edits), each.words)
+        *_, words, notes = min(
+            (not each.final, bool(each.edits or each.candidates), len(edits), each.words, each.notes)
             for edits, each in self._barriers.items()
             if each is not None
-        )[-1]
+        )
         tried = sorted({edit for edits in self._works for edit in edits}, key=lambda each: _size((each,)))
-        notes = [each.describe() for each in tried[:SHOWN_TRIED]]
+        shown = [each.describe() for each in tried[:SHOWN_TRIED]]
         if stopped:
-            notes.append(STOPPED.format(runs=self._runs))
+            shown.append(STOPPED.format(runs=self._runs))
         return Counterfactual(
             placement=self._key,
             cluster=self._cluster,
             state=State.NOT_FOUND,
             obstacle=words,
-            tried=tuple(notes),
+            tried=tuple(shown),
+            notes=tuple(dict.fromkeys((*self._first_notes(), *notes))),
             runs=self._runs,
         )
+
+    def _first_notes(self) -> tuple[str, ...]:
+        """Return the notes of the barrier before any edit."""
+        first = self._barriers.get(frozenset())
+        return () if first is None else first.notes
 
     # Running the cycle
 
@@ -193,10 +203,7 @@ class _Search:
             with applied(self._world, edits):
                 outcome = self._run()
                 wins = self._works[name] = self._is_selected(outcome)
-                workload = self._world.workload(self._key)
-                self._barriers[name] = (
-                    None if wins else barrier_of(outcome, self._world, workload, self._cluster)
-                )
+                self._barriers[name] = None if wins else barrier_of(outcome, self._world, self._cluster)
         return self._barriers[name]
 
     # Searching

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from fairway.api.meta import find_condition
 from fairway.engine import cycle
+from fairway.engine.fault import FaultError
 from fairway.engine.outcome import Outcome
+from fairway.engine.points import Filter
 from fairway.engine.status import Status
 from fairway.engine.trace import HostTrace, Trace
 from fairway.fleet.instant import Micros
@@ -140,7 +142,14 @@ def _checks(outcome: Outcome, row: int) -> Iterator[Check]:
         if not check.passed or check.plugin not in filters:
             yield check
     for each in plugins.filters:
-        yield _check(each.plugin.name, each.plugin.filter(outcome.context, row))
+        yield _filter_check(outcome, each.plugin, row)
+
+
+def _filter_check(outcome: Outcome, plugin: Filter, row: int) -> Check:
+    try:
+        return _check(plugin.name, plugin.filter(outcome.context, row))
+    except FaultError as error:
+        return Check(plugin.name, passed=False, reason=str(error.fault))
 
 
 def _check(plugin: str, status: Status) -> Check:

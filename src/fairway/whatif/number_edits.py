@@ -20,7 +20,7 @@ from fairway.api.score import (
 from fairway.clusters.cells import amount_of
 from fairway.clusters.scores import SILENT, is_silent
 from fairway.fleet.instant import Micros, to_micros
-from fairway.whatif.edits import ClusterEdit, NumericEdit, Undo
+from fairway.whatif.edits import ClusterEdit, NumericEdit, SetClaim, SetLabel, Undo
 from fairway.whatif.world import World
 
 LOWEST_SCORE: Final = -100
@@ -56,6 +56,11 @@ class PublishScore(NumericEdit):
     @property
     def target(self) -> tuple[object, ...]:
         return ("score", self.cluster, self.resource, self.score)
+
+    @property
+    def absent(self) -> bool:
+        """Whether the cluster has no valid score now."""
+        return self.missing or bool(self.ran_out) or self.silenced
 
     @property
     def steps(self) -> int:
@@ -292,3 +297,43 @@ def allocate_edit(source: ManagedCluster, resource: str, *, up: bool, most: floa
         count=steps if upwards else -steps,
     )
     return edit, steps
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLabel(ClusterEdit, NumericEdit):
+    """Changes a label whose value is a whole number, by 1 per step."""
+
+    preference = SetLabel.preference
+    key: str
+    base: int
+    value: int
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        return self._edit().target
+
+    @property
+    def steps(self) -> int:
+        return abs(self.value - self.base)
+
+    def with_steps(self, steps: int) -> Self:
+        return replace(self, value=self.base + (steps if self.value >= self.base else -steps))
+
+    def describe(self) -> str:
+        return self._edit().describe()
+
+    def change(self, source: ManagedCluster) -> ManagedCluster:
+        return self._edit().change(source)
+
+    def _edit(self) -> SetLabel | SetClaim:
+        return SetLabel(cluster=self.cluster, key=self.key, value=str(self.value), old=str(self.base))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveClaim(MoveLabel):
+    """Changes a claim whose value is a whole number, by 1 per step."""
+
+    preference = SetClaim.preference
+
+    def _edit(self) -> SetLabel | SetClaim:
+        return SetClaim(cluster=self.cluster, key=self.key, value=str(self.value), old=str(self.base))

@@ -101,7 +101,8 @@ def test_explain_without_a_small_change_says_so(capsys: Capture) -> None:
     assert explain("ns1/modern-and-free", "--cluster", "apps-sin") == 0
     answer = capsys.readouterr().out.split("What would make it win\n")[1]
     assert answer.startswith("  No small change found: CEL expression 'semver(")
-    assert "Nothing to try" in answer
+    assert "\n  Note: plugin Predicate gives no remedy; its result depends on " in answer
+    assert "cluster field status/version/kubernetes" in answer
 
 
 def test_explain_shortens_lists_unless_all_is_given(capsys: Capture) -> None:

@@ -68,10 +68,11 @@ when, how often it was tried, and what would wake it. In a cluster, run the comm
 
 \b
 What would make a cluster win is the smallest change: the fewest edits; among equals, the least invasive (tolerate,
-name a set, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters); among those, the
-smallest change of numbers. It is verified: with the edits the cluster is selected; without any one of them, or with one
-point, cluster or step of an amount less, it is not. The decisions of other placements are kept; if one of them would
-change for the same cluster, Balance may differ.
+name a set or set another field, maxSkew, label, taint, join a set, bind a set, claim, score, amount, more clusters);
+among those, the smallest change of numbers. It is verified: with the edits the cluster is selected; without any one of
+them, or with one point, cluster or step of an amount less, it is not. The edits are those that plugins propose; notes
+name the plugins that propose none. The decisions of other placements are kept; if one of them would change for the same
+cluster, Balance may differ.
 
 \b
 -o json and -o yaml have these fields:
@@ -86,7 +87,7 @@ change for the same cluster, Balance may differ.
   cluster       name, selected, rejectedBy, reason, rank, total, contributions[], checks[]: plugin, passed,
                 reason; comparison: with, gap, contributions[]; counterfactual: state (Selected, Found,
                 Blocked, NotFound), edits[]: kind, description and its own fields; alternatives[][],
-                displaced[], obstacle, tried[], runs, margin: points, runnerUp
+                displaced[], obstacle, tried[], notes[], runs, margin: points, runnerUp
 """,
 )
 @click.argument(

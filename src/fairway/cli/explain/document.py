@@ -81,6 +81,7 @@ def _cluster_document(answer: "ClusterAnswer") -> dict[str, Any]:
             "displaced": list(what.displaced),
             "obstacle": what.obstacle,
             "tried": list(what.tried),
+            "notes": list(what.notes),
             "runs": what.runs,
             "margin": None
             if what.margin is None

@@ -193,8 +193,9 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
     if what.state is State.NOT_FOUND:
         yield f"  {NOTHING_FOUND.capitalize()}: {cell(what.obstacle)}"
         yield from (f"    tried: {each}" for each in what.tried)
-        if not what.tried:
+        if not what.tried and not what.notes:
             yield NOTHING_TO_TRY
+        yield from _notes(what.notes)
         return
     yield from _edits(what.edits)
     losers = f"; {', '.join(what.displaced)} would be dropped" if what.displaced else ""
@@ -202,6 +203,11 @@ def _what_if(what: "Counterfactual") -> Iterator[str]:
     for edits in what.alternatives:
         yield "  Or:"
         yield from _edits(edits, indent="    ")
+    yield from _notes(what.notes)
+
+
+def _notes(notes: "Sequence[str]") -> Iterator[str]:
+    yield from (f"  Note: {cell(each)}." for each in notes)
 
 
 def _insufficient(edits: "Sequence[Edit]") -> str:
