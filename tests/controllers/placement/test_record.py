@@ -14,19 +14,19 @@ def record() -> PlacementRecord:
 
 
 def test_event_without_a_write_in_flight_need_not_wait(record: PlacementRecord) -> None:
-    assert not record.hear("5")
+    assert not record.observe("5")
     record.writing = InflightWrite()
-    assert record.hear("5")
+    assert record.observe("5")
 
 
 def test_event_of_an_own_write_is_no_external_modification_whichever_arrives_first(
     record: PlacementRecord,
 ) -> None:
     record.writing = writing = InflightWrite()
-    record.hear("5")
+    record.observe("5")
     record.answer("5")
     record.answer("6")
-    record.hear("6")
+    record.observe("6")
     assert not writing.externally_modified
 
 
@@ -34,14 +34,14 @@ def test_event_of_a_version_that_we_did_not_write_is_an_external_modification(
     record: PlacementRecord,
 ) -> None:
     record.writing = writing = InflightWrite()
-    record.hear("5")
+    record.observe("5")
     record.answer("6")
     assert writing.externally_modified
 
 
 def test_pages_of_events_are_checked_when_the_write_ends(record: PlacementRecord) -> None:
     record.writing = writing = InflightWrite(pages={"ours"})
-    record.hear("5", pages={"theirs"})
+    record.observe("5", pages={"theirs"})
     assert writing.pages == {"ours", "theirs"}
 
 

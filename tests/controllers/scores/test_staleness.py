@@ -75,7 +75,7 @@ class ProviderSimulation:
         until = old.status.validUntil
         self.score = structs.replace(old, status=status)
         in_time = until is not None and until >= self.wall
-        self.tracker.heard(KEY, self.score, now=self.now, in_time=in_time)
+        self.tracker.observe(KEY, self.score, now=self.now, in_time=in_time)
 
     def _keep_watch(self) -> None:
         if self.score is None:

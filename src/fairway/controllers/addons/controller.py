@@ -119,7 +119,7 @@ class AddOnController(Reconciler):
             case (kind, name) if kind == REQUEST:
                 await self._approver.decide(name, leadership)
             case (kind, name) if kind == WAITING:
-                self._orphaned_works.tell(name)
+                self._orphaned_works.report(name)
             case (cluster, name) if key not in self._index.add_ons.store:
                 await self._orphaned_works.release(cluster, name, leadership)
             case (cluster, name):

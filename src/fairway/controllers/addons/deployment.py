@@ -46,7 +46,7 @@ HOSTED: Final = (
 
 
 @dataclass(slots=True)
-class _Said:
+class _StatusDraft:
     """The result of reconciling an add-on."""
 
     status: ManagedClusterAddOnStatus
@@ -55,7 +55,7 @@ class _Said:
     outdated: bool = False
     """The add-on was changed meanwhile; the watch event requeues it."""
 
-    def say(self, condition: Condition) -> None:
+    def set(self, condition: Condition) -> None:
         self.conditions.append(structs.replace(condition, message=truncate(condition.message)))
 
     def result(self) -> ManagedClusterAddOnStatus:
@@ -94,35 +94,35 @@ class Deployer:
             return
         if await self._adopt(add_on, leadership):
             return  # the stored object is outdated now; the watch event requeues it
-        said = _Said(add_on.status, self._clock)
+        draft = _StatusDraft(add_on.status, self._clock)
         try:
-            await self._bring_about(add_on, said, leadership)
+            await self._deploy(add_on, draft, leadership)
         finally:
             if (silent := health.cluster_silent(cluster)) is not None:
-                said.say(silent)
-            if not said.outdated:
-                await self._write(add_on, said.result(), leadership)
+                draft.set(silent)
+            if not draft.outdated:
+                await self._write(add_on, draft.result(), leadership)
 
-    async def _bring_about(self, add_on: ManagedClusterAddOn, said: _Said, leadership: Leadership) -> None:
+    async def _deploy(self, add_on: ManagedClusterAddOn, draft: _StatusDraft, leadership: Leadership) -> None:
         if self._index.offers.get(add_on.metadata.name) is None:
             return  # no administrator has offered the add-on
-        found = self._configured(add_on, said)
+        found = self._configured(add_on, draft)
         if found is None or found.template is None:
             return
-        rendered = _rendered(add_on, found.template, found, said)
+        rendered = _rendered(add_on, found.template, found, draft)
         if rendered is None:
             return
         if await self._mind_hooks(add_on, rendered, leadership):
-            said.outdated = True
+            draft.outdated = True
             return
-        trouble = await self._register(add_on, found.template, said, leadership)
+        trouble = await self._register(add_on, found.template, draft, leadership)
         hashes = _keyed(found)
         wanted = works.deployed(add_on, found.template, rendered, hashes=hashes)
-        work, refused = await self._apply(wanted, said, leadership)
+        work, refused = await self._apply(wanted, draft, leadership)
         if refused is None:
-            self._report(add_on, found, work, hashes, said)
-        said.status = structs.replace(
-            said.status,
+            self._report(add_on, found, work, hashes, draft)
+        draft.status = structs.replace(
+            draft.status,
             namespace=_namespace(add_on, rendered),
             registrations=registration.registrations(
                 found.template, cluster=add_on.metadata.namespace, add_on=add_on.metadata.name
@@ -132,18 +132,18 @@ class Deployer:
         if (failure := refused or trouble) is not None and not isinstance(failure, Invalid | BadRequest):
             raise failure
 
-    def _configured(self, add_on: ManagedClusterAddOn, said: _Said) -> Configs | None:
+    def _configured(self, add_on: ManagedClusterAddOn, draft: _StatusDraft) -> Configs | None:
         """None if a configuration is invalid. Existing objects stay unchanged then."""
         kind = conditions.CONFIGURED
         offer = self._index.offers.get(add_on.metadata.name)
         hosting = add_on.metadata.annotations.get(names.HOSTING_CLUSTER, "")
         if hosting:
             message = HOSTED.format(cluster=hosting, annotation=names.HOSTING_CLUSTER)
-            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, message))
+            draft.set(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, message))
             return None
         unreadable = configs.unreadable(add_on) or ("" if offer is None else configs.unreadable(offer))
         if unknown := unreadable or configs.unsupported(add_on, offer):
-            said.say(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, unknown))
+            draft.set(conditions.no(kind, conditions.CONFIGURATION_UNSUPPORTED, unknown))
             return None
         try:
             found = configs.found(
@@ -155,29 +155,33 @@ class Deployer:
         except ConfigError as error:
             strange = isinstance(error, StrangeConfig)
             reason = conditions.CONFIGURATION_UNSUPPORTED if strange else conditions.CONFIGURATION_NOT_FOUND
-            said.say(conditions.no(kind, reason, str(error)))
+            draft.set(conditions.no(kind, reason, str(error)))
             return None
         if found.template is None:
             return found
         supported = () if offer is None else offer.spec.supportedConfigs
-        said.status = structs.replace(
-            said.status,
+        draft.status = structs.replace(
+            draft.status,
             supportedConfigs=tuple(
                 ConfigGroupResource(group=each.group, resource=each.resource) for each in supported
             ),
         )
-        said.say(conditions.yes(kind, conditions.CONFIGURATIONS_CONFIGURED, conditions.CONFIGURED_MESSAGE))
+        draft.set(conditions.yes(kind, conditions.CONFIGURATIONS_CONFIGURED, conditions.CONFIGURED_MESSAGE))
         return found
 
     async def _register(
-        self, add_on: ManagedClusterAddOn, template: AddOnTemplate, said: _Said, leadership: Leadership
+        self,
+        add_on: ManagedClusterAddOn,
+        template: AddOnTemplate,
+        draft: _StatusDraft,
+        leadership: Leadership,
     ) -> ApiError | None:
         kind = conditions.REGISTRATION_APPLIED
         roles = registration.roles(template)
         wanted = [registration.binding(add_on, role, first=not index) for index, role in enumerate(roles)]
         await self._take_away(add_on, leadership, but=frozenset(each.metadata.name for each in wanted))
         if not template.spec.registration:
-            said.say(conditions.yes(kind, conditions.NO_REGISTRATION, conditions.NOT_REGISTERED_MESSAGE))
+            draft.set(conditions.yes(kind, conditions.NO_REGISTRATION, conditions.NOT_REGISTERED_MESSAGE))
             return None
         for role, each in zip(roles, wanted, strict=True):
             try:
@@ -187,12 +191,12 @@ class Deployer:
             except ApiError as error:
                 words = conditions.ROLE_MISSING if isinstance(error, NotFound) else conditions.BIND_REFUSED
                 message = words.format(role=role, why=error.message)
-                said.say(conditions.no(kind, conditions.PERMISSION_FAILED, message))
+                draft.set(conditions.no(kind, conditions.PERMISSION_FAILED, message))
                 return error
         if message := registration.unsupported(template, add_on.metadata.name):
-            said.say(conditions.no(kind, conditions.PERMISSION_UNSUPPORTED, message))
+            draft.set(conditions.no(kind, conditions.PERMISSION_UNSUPPORTED, message))
             return None
-        said.say(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))
+        draft.set(conditions.yes(kind, conditions.PERMISSION_APPLIED, conditions.REGISTERED_MESSAGE))
         return None
 
     async def _take_away(
@@ -221,7 +225,7 @@ class Deployer:
             await self._writer.apply(ROLE_BINDINGS, msgspec.to_builtins(wanted), leadership=leadership)
 
     async def _apply(
-        self, wanted: ManifestWork, said: _Said, leadership: Leadership
+        self, wanted: ManifestWork, draft: _StatusDraft, leadership: Leadership
     ) -> tuple[ManifestWork | None, ApiError | None]:
         seen = self._index.work(wanted.metadata.namespace, wanted.metadata.name)
         if seen is not None and (works.met_by(wanted, seen) or seen.metadata.deletionTimestamp is not None):
@@ -235,7 +239,7 @@ class Deployer:
         except Conflict:
             raise
         except ApiError as error:
-            said.say(conditions.no(conditions.MANIFEST_APPLIED, conditions.WORK_REFUSED, error.message))
+            draft.set(conditions.no(conditions.MANIFEST_APPLIED, conditions.WORK_REFUSED, error.message))
             return seen, error
 
     def _report(
@@ -244,17 +248,17 @@ class Deployer:
         found: Configs,
         work: ManifestWork | None,
         hashes: Mapping[str, str],
-        said: _Said,
+        draft: _StatusDraft,
     ) -> None:
         name = add_on.metadata.name
         applied = works.hashes_of(work) if work is not None and works.applied(work) else {}
         there = health.manifests_applied(work, name)
-        said.say(there)
-        said.say(health.available(name, work))
-        said.say(_progress(there, newest=applied == hashes))
-        said.status = structs.replace(
-            said.status,
-            configReferences=configs.written(found, applied=applied, before=said.status.configReferences),
+        draft.set(there)
+        draft.set(health.available(name, work))
+        draft.set(_progress(there, newest=applied == hashes))
+        draft.status = structs.replace(
+            draft.status,
+            configReferences=configs.written(found, applied=applied, before=draft.status.configReferences),
         )
 
     # Ending
@@ -276,24 +280,24 @@ class Deployer:
         """Run the pre-delete hook while its template is known; otherwise do not wait."""
         if names.PRE_DELETE not in add_on.metadata.finalizers:
             return  # the hub's garbage collector does the rest
-        said = _Said(add_on.status, self._clock)
-        found = self._configured(add_on, said)
+        draft = _StatusDraft(add_on.status, self._clock)
+        found = self._configured(add_on, draft)
         rendered: Rendered | None = None
         if found is not None and found.template is not None:
-            rendered = _rendered(add_on, found.template, found, said)
+            rendered = _rendered(add_on, found.template, found, draft)
         wanted = None if rendered is None else works.pre_delete(add_on, rendered)
         work = self._index.work(cluster.metadata.name, names.pre_delete_work(add_on.metadata.name))
         if wanted is not None and work is None:
-            work, refused = await self._apply(wanted, said, leadership)
+            work, refused = await self._apply(wanted, draft, leadership)
             if refused is not None:
-                await self._write(add_on, said.result(), leadership)
+                await self._write(add_on, draft.result(), leadership)
                 raise refused
         if work is None or works.ended_well(work):
             await self._release(add_on, leadership)
             return
         message = conditions.HOOK_MESSAGE.format(work=work.metadata.name)
-        said.say(conditions.no(conditions.HOOK_COMPLETED, conditions.HOOK_RUNS, message))
-        await self._write(add_on, said.result(), leadership)
+        draft.set(conditions.no(conditions.HOOK_COMPLETED, conditions.HOOK_RUNS, message))
+        await self._write(add_on, draft.result(), leadership)
 
     async def _release(self, add_on: ManagedClusterAddOn, leadership: Leadership) -> None:
         meta = add_on.metadata
@@ -356,7 +360,7 @@ class Deployer:
 
 
 def _rendered(
-    add_on: ManagedClusterAddOn, template: AddOnTemplate, found: Configs, said: _Said
+    add_on: ManagedClusterAddOn, template: AddOnTemplate, found: Configs, draft: _StatusDraft
 ) -> Rendered | None:
     try:
         return render(
@@ -368,7 +372,7 @@ def _rendered(
         )
     except TemplateError as error:
         message = f"AddOnTemplate {template.metadata.name}: {error}"
-        said.say(conditions.no(conditions.MANIFEST_APPLIED, conditions.TEMPLATE_INVALID, message))
+        draft.set(conditions.no(conditions.MANIFEST_APPLIED, conditions.TEMPLATE_INVALID, message))
         return None
 
 

@@ -127,8 +127,8 @@ class AddOnIndex:
         found = self.clusters.get(cluster)
         if found is None or not found.spec.hubAcceptsClient:
             return False
-        said = find_condition(found.status.conditions or (), CONDITION_ACCEPTED)
-        return said is not None and said.status == TRUE
+        accepted = find_condition(found.status.conditions or (), CONDITION_ACCEPTED)
+        return accepted is not None and accepted.status == TRUE
 
     def waiting(self, add_on: Key) -> Iterable[str]:
         """Undecided certificate requests of an add-on on a cluster."""

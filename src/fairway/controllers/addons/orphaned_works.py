@@ -41,7 +41,7 @@ def klusterlet_binding(cluster: str) -> str:
 class OrphanedAddOnWorks:
     def __init__(self, known: AddOnIndex, writes: FencedWriter) -> None:
         self._index, self._writer = known, writes
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         """Uids of works that the log has mentioned."""
 
     def keys(self, cluster: str | None = None) -> Iterator[Key]:
@@ -55,18 +55,18 @@ class OrphanedAddOnWorks:
         held = (work for work in self._index.works.store.values() if is_held(work) and not _is_add_ons(work))
         yield from {each.metadata.namespace for each in held}
 
-    def tell(self, cluster: str) -> None:
+    def report(self, cluster: str) -> None:
         """Log each work once."""
         if self._agent_may_come(cluster):
             return
         for (namespace, name), work in self._index.works.store.items():
             uid = work.metadata.uid
-            if namespace == cluster and is_held(work) and not _is_add_ons(work) and uid not in self._told:
-                self._told.add(uid)
+            if namespace == cluster and is_held(work) and not _is_add_ons(work) and uid not in self._reported:
+                self._reported.add(uid)
                 log.info(WAITS, namespace, name, cluster)
 
     def forget(self, work: ManifestWork) -> None:
-        self._told.discard(work.metadata.uid)
+        self._reported.discard(work.metadata.uid)
 
     def _agent_may_come(self, cluster: str) -> bool:
         if self._index.cluster(cluster) is not None:

@@ -28,12 +28,12 @@ class DecisionCache:
         """The same, by the placement in their label."""
         self._removed: dict[Key, str] = {}
         """Uids of decisions that we deleted and whose deletion the watch has not delivered yet."""
-        self._told: Mapping[Key, PlacementDecision] = {}
+        self._observed: Mapping[Key, PlacementDecision] = {}
         self._unobserved = UnobservedWrites()
 
-    def follow(self, told: Mapping[Key, PlacementDecision]) -> None:
-        """``told`` is the informer's store, which may be behind the hub's responses to us."""
-        self._told = told
+    def follow(self, observed: Mapping[Key, PlacementDecision]) -> None:
+        """``observed`` is the informer's store, which may be behind the hub's responses to us."""
+        self._observed = observed
 
     def get(self, namespace: str, name: str) -> PlacementDecision | None:
         return self._named.get(namespace, {}).get(name)
@@ -48,8 +48,8 @@ class DecisionCache:
 
     # From the watch
 
-    def told(self, key: Key) -> PlacementDecision | None:
-        return self._told.get(key)
+    def observed(self, key: Key) -> PlacementDecision | None:
+        return self._observed.get(key)
 
     def see(self, new: PlacementDecision, *, again: bool) -> bool:
         """Store a decision; return whether it is newer. ``again``: even if it is older than the stored one."""

@@ -19,7 +19,7 @@ log: Final = logging.getLogger(__name__)
 NAMESPACE: Final = "open-cluster-management-hub"
 LEASE: Final = "placement-lock"
 USUAL_LEASE: Final = 137
-"""Seconds; what OCM's lease lasts unless it says otherwise."""
+"""Default duration of OCM's lease, in seconds."""
 
 RUNS: Final = (
     "OCM's own placement controller runs on this hub: {holder} holds the lease {namespace}/{name}. "
@@ -45,7 +45,7 @@ class OcmLease:
 
 
 async def find(client: Client, *, now: datetime, namespace: str = NAMESPACE) -> OcmLease | None:
-    """None where there is none, and, with a warning in the log, where that cannot be told."""
+    """Return None if there is no such Lease, or, with a warning in the log, if it cannot be read."""
     try:
         lease = await client.get(LEASES, LEASE, namespace=namespace)
     except NotFound:
@@ -64,5 +64,5 @@ def _alive(lease: Lease, now: datetime) -> bool:
     if not lease.spec.holderIdentity or renewed is None:
         return False
     lasts = timedelta(seconds=believed_seconds(lease.spec.leaseDurationSeconds, default=USUAL_LEASE))
-    # Not their sum: a hub takes times up to the last that there is.
+    # Not their sum, which could exceed the last valid time.
     return -CLOCKS_APART < now - renewed < lasts

@@ -20,13 +20,13 @@ class InflightWrite:
 
     pages: set[str] = field(default_factory=set)
     """Pages that count as written."""
-    heard: set[str] = field(default_factory=set)
+    observed: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
 
     @property
     def externally_modified(self) -> bool:
         """Whether another client wrote as well. Valid once all responses have arrived."""
-        return bool(self.heard - self.answered)
+        return bool(self.observed - self.answered)
 
 
 @dataclass(slots=True, eq=False)
@@ -55,12 +55,12 @@ class PlacementRecord:
         reported = self.placement.status.lastScoreUpdateTime
         return reported if self.recorded is None or (reported and reported > self.recorded) else self.recorded
 
-    def hear(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
+    def observe(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
         """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then
         ``pages`` are checked again."""
         if self.writing is None:
             return False
-        self.writing.heard.add(sign)
+        self.writing.observed.add(sign)
         self.writing.pages.update(pages)
         return True
 

@@ -29,7 +29,7 @@ SLICE_WORK: Final = 20_000
 SHORTEST_REST: Final = 0.005
 """Seconds."""
 QUICK_WORK: Final = 20_000
-"""Units that a namespace may use at once when workers look at its placements."""
+"""Units that a namespace may use at once when workers decide its placements."""
 QUICK_RATE: Final = 40_000
 """Units that it gets back in a second: a hundredth of a core. A usual expression takes 100 units for a cluster."""
 TOTAL_WORK: Final = 40_000
@@ -38,7 +38,7 @@ TOTAL_RATE: Final = 400_000
 
 
 class Allowance:
-    """Work that workers may do at once, by namespace: it is used up, and comes back with time."""
+    """Work that workers may do at once, by namespace; a token bucket."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -84,7 +84,7 @@ class _Bucket:
 
 
 class SlowLane:
-    """``advance`` does a slice for a placement and returns whether that was the last; then ``done`` is called."""
+    """``advance`` computes a slice for a placement and returns whether it was the last; then ``done`` is called."""
 
     def __init__(
         self, *, advance: Callable[[Key, int], bool], done: Callable[[Key], None], clock: Clock
@@ -105,7 +105,7 @@ class SlowLane:
             self._wake.set()
 
     def discard(self, key: Key) -> None:
-        """A placement that is gone; it is skipped when its turn comes."""
+        """Skip a deleted placement."""
         self._keys.discard(key)
 
     def drain(self) -> list[Key]:
@@ -122,11 +122,11 @@ class SlowLane:
         return key in self._keys
 
     async def empty(self) -> None:
-        """Until nothing waits."""
+        """Wait until no placement is left."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             while self._waiting:
                 began = self._clock.monotonic()
@@ -142,7 +142,7 @@ class SlowLane:
             await self._wake.wait()
 
     def step(self) -> None:
-        """One slice for the first placement of the namespace whose turn it is."""
+        """Compute one slice for the first placement of the next namespace."""
         namespace, keys = self._waiting.popitem(last=False)
         key = keys.popleft()
         if key in self._keys:
@@ -160,7 +160,7 @@ class SlowLane:
 
 
 async def inspect(state: PlacementState, placement: Placement, clock: Clock) -> Outcome:
-    """A cycle for any placement, in slices."""
+    """Run a cycle for any placement in slices."""
     workload = PlacementWorkload(placement)
     while True:
         began = clock.monotonic()

@@ -90,7 +90,7 @@ class PlacementState:
         self._shard = shard or Shard()
         self._memory = Memory()
         self._decisions = DecisionCache()
-        self._told_placements: Mapping[Owner, Placement] = {}
+        self._observed_placements: Mapping[Owner, Placement] = {}
         """The informer's store, which may be behind the hub's responses to us."""
         self._unobserved_placements = UnobservedWrites()
         self._epochs: dict[str, tuple[int, str]] = {}
@@ -109,7 +109,7 @@ class PlacementState:
             informer.subscribe(_guarded(partial(self.objects_changed, resource.kind)))
         decisions, placements = informers.of(PLACEMENT_DECISIONS), informers.of(PLACEMENTS)
         self._decisions.follow(decisions.store)
-        self._told_placements = placements.store
+        self._observed_placements = placements.store
         decisions.subscribe(_guarded(self.seen_decisions))
         placements.subscribe(_guarded(self.seen_placements))
 
@@ -169,17 +169,17 @@ class PlacementState:
 
     def _believe_decision(self, key: Owner) -> None:
         """Use the watch's state instead of the response to our write."""
-        ours, told = self._decisions.get(*key), self._decisions.told(key)
-        if told is None:
+        ours, observed = self._decisions.get(*key), self._decisions.observed(key)
+        if observed is None:
             if ours is not None:
                 self._see_removal(ours)
-        elif not is_same_version(ours, told):
-            self._see_decision(told, again=True)
+        elif not is_same_version(ours, observed):
+            self._see_decision(observed, again=True)
 
     def _believe_placement(self, key: Owner) -> None:
-        record, told = self.records.get(key), self._told_placements.get(key)
-        if record is not None and told is not None and not is_same_version(record.placement, told):
-            self._see_placement(told, again=True)
+        record, observed = self.records.get(key), self._observed_placements.get(key)
+        if record is not None and observed is not None and not is_same_version(record.placement, observed):
+            self._see_placement(observed, again=True)
 
     def _see_placement(self, new: Placement, *, again: bool) -> None:
         meta = new.metadata
@@ -201,7 +201,7 @@ class PlacementState:
             record.settled = None
             self._memory.forget(*owner)
             self._queue.put(new)
-        elif old.status != new.status and not record.hear(meta.resourceVersion):
+        elif old.status != new.status and not record.observe(meta.resourceVersion):
             self.disturb(owner, externally_modified=True)
 
     def _lose(self, gone: Placement) -> None:
@@ -239,7 +239,7 @@ class PlacementState:
         waits = False
         for owner in owners:
             record = self.records.get(owner)
-            if record is not None and record.hear(sign, pages=names):
+            if record is not None and record.observe(sign, pages=names):
                 waits = True
             else:
                 self.disturb(owner, externally_modified=externally_modified)
@@ -408,7 +408,7 @@ class Feasible:
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
     """Process a batch object by object if it fails, so that one unexpected object does not affect the others."""
 
-    def told(batch: Batch[Any]) -> None:
+    def handle(batch: Batch[Any]) -> None:
         try:
             handler(batch)
         except Exception:
@@ -419,7 +419,7 @@ def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], No
                     meta = _new(change).metadata
                     log.exception(NOT_DIGESTED, type(_new(change)).__name__, meta.namespace, meta.name)
 
-    return told
+    return handle
 
 
 def _new(change: Any) -> Any:

@@ -204,12 +204,12 @@ class ScoreController(Reconciler):
                     self.queue.add(key)
                 case Updated(old, new):
                     key = (new.metadata.namespace, new.metadata.name)
-                    anew = False
+                    recheck = False
                     if old.status != new.status:
                         until = old.status.validUntil
                         in_time = until is not None and until >= wall
-                        anew = self._staleness.heard(key, new, now=now, in_time=in_time)
-                    if anew or not _renewed(old, new):
+                        recheck = self._staleness.observe(key, new, now=now, in_time=in_time)
+                    if recheck or not _renewed(old, new):
                         self.queue.add(key)
                 case Deleted(old):
                     key = (old.metadata.namespace, old.metadata.name)
@@ -275,7 +275,7 @@ class ScoreController(Reconciler):
         why = silence_marker.why(score, reason=found.reason, since=found.since)
         match self._policy.of(key[1]):
             case Silence.LEAVE:
-                self._staleness.told(key, score)
+                self._staleness.record_report(key, score)
                 self._staleness.gave_up(key[1], now=self.clock.monotonic())
                 if self.clock.wall() - found.since < STALE_NEWS:
                     self._tell(score, SILENT, TOLD, why=why, what=LEFT)
@@ -339,7 +339,7 @@ class ScoreController(Reconciler):
                 await self._delete(score, leadership)
             self._tell(score, ORPHANED, ORPHAN, what=DROPPED)
         else:
-            self._staleness.told(key, score)
+            self._staleness.record_report(key, score)
             self._tell(score, ORPHANED, ORPHAN, what=STAYS)
 
     def _too_many(self, score: AddOnPlacementScore) -> bool:

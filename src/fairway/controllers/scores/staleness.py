@@ -91,11 +91,11 @@ class StalenessTracker:
 
     def __init__(self, policy: SilencePolicy) -> None:
         self._policy = policy
-        self._heard: dict[Key, float] = {}
+        self._observed: dict[Key, float] = {}
         self._away: dict[str, float] = {}
-        self._gone: dict[Key, float] = {}
-        self._patience: dict[Key, float] = {}
-        self._told: dict[Key, datetime | None] = {}
+        self._deleted: dict[Key, float] = {}
+        self._grace_periods: dict[Key, float] = {}
+        self._reported: dict[Key, datetime | None] = {}
         self._given_up: dict[str, deque[float]] = {}
         """Times of marking within the window, by resource."""
         self._unrest: dict[str, float] = {}
@@ -111,17 +111,17 @@ class StalenessTracker:
         """Too many of the resource's scores were silent until now."""
         self._unrest[resource] = now
 
-    def heard(self, key: Key, score: AddOnPlacementScore, *, now: float, in_time: bool) -> bool:
+    def observe(self, key: Key, score: AddOnPlacementScore, *, now: float, in_time: bool) -> bool:
         """Record a changed status. ``in_time``: before the previous one expired. Return whether to decide again,
         because the score may become silent sooner than before."""
         if is_silent(score):
             return True
-        self._heard[key] = now
-        anew = in_time and self._patience.pop(key, None) is not None
-        if key in self._told and self._told[key] != score.status.validUntil:
-            del self._told[key]
-            anew = True
-        return anew
+        self._observed[key] = now
+        recheck = in_time and self._grace_periods.pop(key, None) is not None
+        if key in self._reported and self._reported[key] != score.status.validUntil:
+            del self._reported[key]
+            recheck = True
+        return recheck
 
     def seen(self, cluster: ManagedCluster, *, now: float, wall: datetime) -> None:
         name, available = cluster.metadata.name, available_of(cluster)
@@ -136,16 +136,16 @@ class StalenessTracker:
         self._away.pop(cluster, None)
 
     def forget(self, key: Key) -> None:
-        for known in (self._heard, self._gone, self._patience):
+        for known in (self._observed, self._deleted, self._grace_periods):
             known.pop(key, None)
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
-    def told(self, key: Key, score: AddOnPlacementScore) -> None:
+    def record_report(self, key: Key, score: AddOnPlacementScore) -> None:
         """Record that the silence was reported, where nothing else is to be done."""
-        self._told[key] = score.status.validUntil
+        self._reported[key] = score.status.validUntil
 
     def has_told(self, key: Key) -> bool:
-        return key in self._told
+        return key in self._reported
 
     def gave_up(self, resource: str, *, now: float) -> None:
         """Count a marked score."""
@@ -153,11 +153,11 @@ class StalenessTracker:
 
     def overtaken(self, key: Key, *, now: float, silent_for: float) -> None:
         """The provider published again after so many seconds."""
-        self._heard[key] = now
-        self._patience[key] = max(self.patience(key), 2 * silent_for)
+        self._observed[key] = now
+        self._grace_periods[key] = max(self.grace_period(key), 2 * silent_for)
 
-    def patience(self, key: Key) -> float:
-        return self._patience.get(key, self._policy.grace)
+    def grace_period(self, key: Key) -> float:
+        return self._grace_periods.get(key, self._policy.grace)
 
     # Decisions
 
@@ -168,19 +168,19 @@ class StalenessTracker:
         if is_silent(score) and not silence_marker.untouched(score, self._policy):
             return Returned()
         if cluster is None:
-            since = self._gone.setdefault(key, now)
+            since = self._deleted.setdefault(key, now)
             return self._in_time(max(since, self._blind) + self._policy.grace - now, Orphan())
-        self._gone.pop(key, None)
+        self._deleted.pop(key, None)
         if is_silent(score):
             return self._marked(score, cluster, wall=wall)
         until = score.status.validUntil
         if until is None:
             return NoAction()
-        patience = self.patience(key)
-        left, found = patience - (wall - until).total_seconds(), Silent(EXPIRED, until)
+        grace = self.grace_period(key)
+        left, found = grace - (wall - until).total_seconds(), Silent(EXPIRED, until)
         away = self._away_since(key)
-        if away is not None and away + patience - now < left:
-            left, found = away + patience - now, Silent(UNAVAILABLE, wall - timedelta(seconds=now - away))
+        if away is not None and away + grace - now < left:
+            left, found = away + grace - now, Silent(UNAVAILABLE, wall - timedelta(seconds=now - away))
         calm = max(self._blind, self._unrest.get(key[1], -math.inf)) + self._policy.grace
         return self._in_time(max(left, calm - now), found)
 
@@ -205,7 +205,7 @@ class StalenessTracker:
     def _away_since(self, key: Key) -> float | None:
         """Return since when the cluster is unavailable, if the score was not written since."""
         away = self._away.get(key[0])
-        return None if away is None or self._heard.get(key, -math.inf) > away else away
+        return None if away is None or self._observed.get(key, -math.inf) > away else away
 
     def census(
         self, resource: str, scores: Iterable[AddOnPlacementScore], *, now: float, wall: datetime
@@ -216,7 +216,7 @@ class StalenessTracker:
         quiet, live = len(recent), 0
         for each in scores:
             key, until = (each.metadata.namespace, each.metadata.name), each.status.validUntil
-            if until is None or key in self._told or is_silent(each):
+            if until is None or key in self._reported or is_silent(each):
                 continue
             if until < wall or self._away_since(key) is not None:
                 quiet += 1
