@@ -9,7 +9,8 @@ Data flow: the caller reports nodes, pods, requests of agents, and the progress 
 - ``machine`` is what is known about one machine; ``size`` approves growth in whole compute units.
 - ``permits`` books machines and permits in the ledger, and serves denied demand.
 - ``relief`` decides which migrations a node needs; ``planner`` chooses the cheapest set of moves.
-- ``migration`` is the record of a migration, ``migrations`` takes its steps, ``migrator`` performs them.
+- ``migration`` is the record of a migration, ``migrations`` takes its steps, ``migrator`` describes who performs them;
+  ``neonvm`` and ``kubevirt`` do that with the objects of NeonVM and KubeVirt.
 - ``policy`` has the settings.
 
 A *machine* is the pod in which a VirtualMachine runs. Its *demand* is the size that its agent requests; the part beyond

@@ -295,6 +295,9 @@ class Migrations:
 
     def _adopt_target(self, turn: Turn, migration: Migration, target: WorkloadKey) -> None:
         after = migration.step(Phase.TARGET_PENDING, now=turn.now, target=target)
+        # Some migrators choose the name of the target pod.
+        self._by_target.pop((migration.target.namespace, migration.target.name), None)
+        self._by_target[target.namespace, target.name] = migration.id
         if migration.hold_id in turn.account(migration.target_host).earmarks:
             turn.close(migration.target_host, migration.hold_id)
             self._keep(turn, migration.target_host, after.hold())

@@ -147,6 +147,11 @@ def encode_size(size: ResourceList) -> dict[str, str | int]:
     return {"vCPUs": cpu // ONE if cpu % ONE == 0 else f"{cpu}m", "mem": size.get(MEMORY, 0) // ONE}
 
 
+def encode_size_text(size: ResourceList) -> str:
+    """Encode a size for an annotation."""
+    return json.dumps(encode_size(size), separators=(",", ":"))
+
+
 def decode_size(text: str, *, path: str) -> ResourceList:
     """Decode a size in an annotation. Raises PermitError."""
     try:

@@ -1,0 +1,262 @@
+"""NeonVM's and KubeVirt's objects: what is written for each step, and what their state means."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairway.api.kubevirt import VirtualMachineInstanceMigration
+from fairway.api.pod import Pod
+from fairway.api.virtual_machine import (
+    APPROVED,
+    REQUESTED,
+    SCALING_UNIT,
+    VirtualMachine,
+    VirtualMachineMigration,
+)
+from fairway.engine.workload import HostKey, WorkloadKey
+from fairway.machines import kubevirt, neonvm
+from fairway.machines.events import Stage
+from fairway.machines.instructions import WritePermit
+from fairway.machines.machine import Demand
+from fairway.machines.migration import Migration, Phase, Reason, RecordError
+from fairway.machines.migrator import Create, Delete, Migrator, SimulatedMigrator
+
+GI = (1 << 30) * 1000
+HOSTS = {name: HostKey(name, f"uid-{name}") for name in ("n1", "n2")}
+MIGRATION = Migration(
+    id="vm-b-12345678-1",
+    vm="vm-b",
+    source=WorkloadKey("ns", "vm-b-pod", "u1"),
+    source_host=HOSTS["n1"],
+    target=WorkloadKey("ns", "vm-b-12345678-1"),
+    target_host=HOSTS["n2"],
+    amounts={"cpu": 1000, "memory": 4 * GI},
+    reason=Reason.DEMAND,
+    started=5,
+    since=5,
+    deadline=9,
+)
+
+
+def vm(**changes: Any) -> VirtualMachine:
+    document: dict[str, Any] = {
+        "metadata": {
+            "name": "vm-b",
+            "namespace": "ns",
+            "resourceVersion": "7",
+            "labels": {"autoscaling.neon.tech/auto-migration-enabled": "true"},
+            "annotations": changes.pop("annotations", {}),
+        },
+        "spec": {
+            "guest": {
+                "cpus": {"use": 1},
+                "memorySlots": {"use": 4},
+                "memorySlotSize": "1Gi",
+            },
+            "overcommit": {"cpu": "1.5"},
+        },
+        "status": {"phase": "Running", "podName": "vm-b-pod", **changes},
+    }
+    return msgspec.convert(document, VirtualMachine)
+
+
+def pod(name: str, node: str = "", **metadata: Any) -> Pod:
+    document = {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", **metadata},
+        "spec": {"nodeName": node},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def test_machine_has_the_size_of_the_hypervisor_or_else_of_the_spec() -> None:
+    machine = neonvm.machine_of(vm(), pod("vm-b-pod", "n1"), HOSTS["n1"])
+    assert machine.using == {"cpu": 1000, "memory": 4 * GI}
+    assert (machine.factors, machine.migratable, machine.moved) == ({"cpu": 1500}, True, None)
+    assert neonvm.size_of(vm(cpus="1500m", memorySize="6Gi")) == {"cpu": 1500, "memory": 6 * GI}
+    assert not neonvm.machine_of(vm(phase="PreMigrating"), pod("p"), HOSTS["n1"]).migratable
+
+
+def test_pod_of_a_migration_counts_as_moved_when_it_was_created() -> None:
+    owned = pod(
+        "p",
+        creationTimestamp="1970-01-01T00:00:09Z",
+        ownerReferences=[{"kind": "VirtualMachineMigration", "name": "m"}],
+    )
+    assert neonvm.machine_of(vm(), owned, HOSTS["n1"]).moved == 9_000_000
+
+
+def test_demand_is_read_from_annotations_and_ignored_if_unreadable() -> None:
+    size = '{"vCPUs":"250m","mem":1073741824}'
+    names = (REQUESTED, SCALING_UNIT, APPROVED)
+    found = neonvm.demand_of(vm(annotations={**dict.fromkeys(names, size), neonvm.GENERATION: "3"}))
+    assert found == Demand(
+        requested={"cpu": 250, "memory": GI},
+        approved={"cpu": 250, "memory": GI},
+        unit={"cpu": 250, "memory": GI},
+        generation=3,
+    )
+    assert neonvm.demand_of(vm()) is None
+    assert neonvm.demand_of(vm(annotations=dict.fromkeys(names, "{"))) is None
+
+
+def test_permit_patch_tests_the_generation_of_the_request() -> None:
+    demand = Demand(
+        requested={"cpu": 500, "memory": GI},
+        approved={"cpu": 250, "memory": GI},
+        unit={"cpu": 250, "memory": GI},
+        generation=4,
+    )
+    write = WritePermit(key=MIGRATION.source, demand=demand, after=3, epoch=1)
+    patch = neonvm.permit_patch(write, vm(annotations={neonvm.GENERATION: "3"}))
+    assert patch[0] == {
+        "op": "test",
+        "path": "/metadata/annotations/fairway.dev~1request-generation",
+        "value": "3",
+    }
+    assert {each["path"].rsplit("/", 1)[1] for each in patch[1:]} == {
+        "internal.autoscaling.neon.tech~1resources-requested",
+        "internal.autoscaling.neon.tech~1resources-approved",
+        "autoscaling.neon.tech~1scaling-unit",
+        "fairway.dev~1request-generation",
+    }
+    first = neonvm.permit_patch(write, vm())
+    assert first[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert json.loads(first[1]["value"][APPROVED]) == {"vCPUs": "250m", "mem": 1 << 30}
+
+
+def test_record_is_read_back_from_the_migration_object() -> None:
+    object_ = msgspec.convert(neonvm.migration_object(MIGRATION), VirtualMachineMigration)
+    assert neonvm.record_of(object_) == MIGRATION
+    assert object_.spec.vmName == "vm-b"
+    patch = neonvm.record_patch(MIGRATION.step(Phase.TARGET_PENDING, now=6))
+    changed = msgspec.convert({"metadata": patch["metadata"]}, VirtualMachineMigration)
+    record = neonvm.record_of(changed)
+    assert record is not None
+    assert record.phase is Phase.TARGET_PENDING
+    bad = msgspec.convert(
+        {"metadata": {"name": "m", "annotations": {neonvm.RECORD: "{"}}}, VirtualMachineMigration
+    )
+    with pytest.raises(RecordError, match="the record of migration m is unreadable"):
+        neonvm.record_of(bad)
+
+
+def test_step_that_skips_a_phase_is_refused() -> None:
+    with pytest.raises(RecordError, match="cannot go from Planned to Cutover"):
+        MIGRATION.step(Phase.CUTOVER, now=6)
+
+
+def neon(
+    *, phase: str | None, target: Pod | None = None, machine: VirtualMachine | None = None, info: str = ""
+) -> neonvm.NeonVMMigrator:
+    object_ = None
+    if phase is not None:
+        status = {"phase": phase, "targetPodName": "target", "info": {"status": info}}
+        document = {"metadata": {"name": MIGRATION.id, "uid": "m1"}, "status": status}
+        object_ = msgspec.convert(document, VirtualMachineMigration)
+    return neonvm.NeonVMMigrator(
+        migrations=lambda _namespace, _name: object_,
+        machines=lambda _namespace, _name: machine,
+        pods=lambda _namespace, name: target if target is not None and name == "target" else None,
+        hosts=HOSTS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "info", "stage"),
+    [
+        (None, None, "", Stage.ABSENT),
+        ("", None, "", Stage.ABSENT),
+        ("Pending", "", "", Stage.PENDING),
+        ("Pending", "n2", "", Stage.BOUND),
+        ("Running", "n2", "active", Stage.COPYING),
+        ("Running", "n2", "completed", Stage.COPIED),
+        ("Succeeded", "n2", "", Stage.SWITCHED),
+        ("Failed", None, "", Stage.FAILED),
+    ],
+)
+def test_neonvm_objects_tell_how_far_a_migration_is(
+    phase: str | None, node: str | None, info: str, stage: Stage
+) -> None:
+    target = None if node is None else pod("target", node)
+    seen = neon(phase=phase, target=target, machine=vm(), info=info).observe(MIGRATION)
+    assert seen.stage is stage
+    assert seen.target == (None if target is None else WorkloadKey("ns", "target", "uid-target"))
+    assert seen.target_host == (HOSTS["n2"] if node == "n2" else None)
+
+
+def test_neonvm_migration_of_a_deleted_machine_has_failed() -> None:
+    seen = neon(phase="Running", target=pod("target", "n2")).observe(MIGRATION)
+    assert (seen.stage, seen.message) == (Stage.FAILED, "VirtualMachine ns/vm-b is gone")
+
+
+def test_neonvm_machine_that_names_the_target_has_switched_even_without_the_object() -> None:
+    migration = replace(MIGRATION, target=WorkloadKey("ns", "target", "uid-target"))
+    migrator = neon(phase=None, target=pod("target", "n2"), machine=vm(podName="target"))
+    assert migrator.observe(migration).stage is Stage.SWITCHED
+    assert neon(phase=None, machine=vm()).observe(migration).stage is Stage.ABSENT
+
+
+def kubevirt_migrator(phase: str, target: Pod | None = None, **state: Any) -> kubevirt.KubeVirtMigrator:
+    object_ = msgspec.convert(
+        {
+            "metadata": {"name": MIGRATION.id, "uid": "m1"},
+            "status": {"phase": phase, "migrationState": state or None},
+        },
+        VirtualMachineInstanceMigration,
+    )
+    return kubevirt.KubeVirtMigrator(
+        migrations=lambda _namespace, _name: object_,
+        target_pods=lambda _namespace, uid: target if uid == "m1" else None,
+        hosts=HOSTS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "node", "stage"),
+    [
+        ("", None, Stage.ABSENT),
+        ("Scheduling", "", Stage.PENDING),
+        ("Scheduled", "n2", Stage.BOUND),
+        ("TargetReady", "n2", Stage.BOUND),
+        ("Running", "n2", Stage.COPYING),
+        ("Succeeded", "n2", Stage.SWITCHED),
+        ("Failed", None, Stage.FAILED),
+    ],
+)
+def test_kubevirt_objects_tell_how_far_a_migration_is(phase: str, node: str | None, stage: Stage) -> None:
+    target = None if node is None else pod("virt-launcher", node)
+    assert kubevirt_migrator(phase, target).observe(MIGRATION).stage is stage
+
+
+def test_kubevirt_failure_has_its_reason() -> None:
+    seen = kubevirt_migrator("Running", failed=True, failureReason="no network").observe(MIGRATION)
+    assert (seen.stage, seen.message) == (Stage.FAILED, "no network")
+
+
+def test_kubevirt_migration_names_the_planned_node() -> None:
+    object_ = msgspec.convert(kubevirt.migration_object(MIGRATION), VirtualMachineInstanceMigration)
+    assert object_.spec.addedNodeSelector == {"kubernetes.io/hostname": "n2"}
+
+
+@pytest.mark.parametrize("name", ["neonvm", "kubevirt"])
+def test_migrators_write_one_object_and_cancel_by_deleting_exactly_it(name: str) -> None:
+    migrator: Migrator = neon(phase="Pending") if name == "neonvm" else kubevirt_migrator("Pending")
+    (created,) = migrator.prepare(MIGRATION)
+    assert isinstance(created, Create)
+    assert created.object["metadata"]["name"] == MIGRATION.id
+    assert (migrator.transfer(MIGRATION), migrator.cutover(MIGRATION)) == ((), ())
+    (deleted,) = migrator.abort(MIGRATION)
+    assert isinstance(deleted, Delete)
+    assert (deleted.kind, deleted.name, deleted.uid) == (created.object["kind"], MIGRATION.id, "m1")
+
+
+def test_simulated_migrator_keeps_the_protocol() -> None:
+    migrator: Migrator = SimulatedMigrator()
+    assert migrator.observe(MIGRATION).stage is Stage.ABSENT
+    migrator.prepare(MIGRATION)
+    assert migrator.observe(MIGRATION).stage is Stage.PENDING
+    migrator.abort(MIGRATION)
+    assert migrator.observe(MIGRATION).stage is Stage.ABSENT
