@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-machines bench-burst lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-machines bench-migrations bench-burst lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -97,6 +97,9 @@ bench-framework: $(STAMP) ## measure the queue, the ledger and commits of the sc
 
 bench-machines: $(STAMP) ## measure how many pods per second are placed on 5,000 nodes
 	@$(BIN)/python -m benchmarks.machines $(ARGS)
+
+bench-migrations: $(STAMP) ## compare policies of migration: moves per relieved unit, time to grant
+	@$(BIN)/python -m benchmarks.machines.migrations $(ARGS)
 
 bench-burst: $(STAMP) ## show how a burst of placements shares clusters, without and with score debits
 	@$(BIN)/python -m benchmarks.burst $(ARGS)

@@ -43,6 +43,7 @@ def test_f1_room_on_another_node_starts_the_migration_that_waited_for_it() -> No
     world.run()
     assert world.migrations == []
     world.delete("full")
+    world.pass_time(1)
     assert world.migration.target_host == N2
 
 

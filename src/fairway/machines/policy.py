@@ -38,6 +38,8 @@ class MachinePolicy:
     """How long to wait for an abort before it is sent again."""
     retry_delay: Micros = SECOND
     """How long after a failed write it is sent again."""
+    replan_delay: Micros = SECOND
+    """The least time between two plans for a node that lacks room, unless something changes on it."""
     backoff: Micros = 30 * SECOND
     """How long a machine is left alone after its migration failed; doubled with each failure."""
     most_backoff: Micros = 3600 * SECOND
@@ -45,6 +47,12 @@ class MachinePolicy:
     """Whether a machine never moves to the node that it leaves."""
     preempt_earmarks: bool = False
     """Whether a workload of higher priority may take room that is kept for a machine."""
+    for_demand: bool = True
+    """Whether denied demand starts migrations."""
+    for_pressure: bool = True
+    """Whether a node above its watermark starts migrations."""
+    oldest_first: bool = False
+    """Whether the longest-lived machines move, as the reference does, instead of the cheapest set."""
     exact_candidates: int = 20
     """Candidates up to which the cheapest set of moves is searched exactly."""
 

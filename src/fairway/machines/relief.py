@@ -1,6 +1,6 @@
 """Decide which migrations a node needs: for demand that was denied there, and for use above the watermark."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
@@ -10,7 +10,7 @@ from fairway.machines.machine import Machine
 from fairway.machines.migration import Claim, Migration, Phase, Reason
 from fairway.machines.migrations import Migrations
 from fairway.machines.permits import Permits, Turn, room_below
-from fairway.machines.planner import Candidate, Plan, Targets, plan_moves
+from fairway.machines.planner import Candidate, Plan, Targets, plan_moves, plan_oldest_first
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.size import added, charge, covered, describe, largest, missing
 
@@ -18,7 +18,9 @@ NOT_NEEDED = "room appeared on node {host}: the migration is not needed"
 CAPACITY_NEEDED = "CapacityNeeded"
 CAPACITY_MESSAGE = "machine {key} on node {host} lacks {missing}, and no set of migrations makes room for it"
 
-Planner = Callable[[ResourceList, Sequence[Candidate], Targets], Plan | None]
+MOST_RETRIES = 8
+"""Nodes that are planned for again with one event, because room appeared elsewhere."""
+
 Need = tuple[Machine, dict[str, int]]
 
 
@@ -41,6 +43,10 @@ class Relief:
         """Since when a node exceeds its watermark."""
         self.short: dict[HostKey, None] = {}
         """Nodes that need more room than migrations under way make."""
+        self._tried: dict[HostKey, tuple[Micros, int]] = {}
+        """When each node was last planned for, and how often room had appeared by then."""
+        self._appeared = 0
+        """How often room appeared anywhere."""
         self._reported: dict[WorkloadKey, int] = {}
 
     def review(self, turn: Turn, host: HostKey) -> None:
@@ -104,6 +110,7 @@ class Relief:
     def plan(self, turn: Turn, host: HostKey) -> None:
         """Start the migrations that the node needs and the limits allow."""
         self.short.pop(host, None)
+        self._tried[host] = (turn.now, self._appeared)
         waiters = self._permits.waiters(host)
         excess = self._excess(turn, host)
         if not excess:
@@ -115,10 +122,10 @@ class Relief:
             if needs or excess:
                 self.short[host] = None
             return
-        if needs:
+        if needs and self._policy.for_demand:
             self._plan_for_demand(turn, host, needs)
         excess = self._excess(turn, host)
-        if excess:
+        if excess and self._policy.for_pressure:
             self._plan_for_pressure(turn, host, excess)
 
     def _must_wait(self, turn: Turn, host: HostKey) -> bool:
@@ -207,6 +214,9 @@ class Relief:
     def _find(
         self, deficit: ResourceList, candidates: list[Candidate], targets: Targets, *, partial: bool = False
     ) -> Plan | None:
+        if self._policy.oldest_first:
+            plan = plan_oldest_first(deficit, candidates, targets)
+            return plan if plan.moves and (plan.covers or partial) else None
         exact = self._policy.exact_candidates
         return plan_moves(deficit, candidates, targets, exact_candidates=exact, partial=partial)
 
@@ -312,28 +322,53 @@ class Relief:
                     )
                 )
 
-    def forget(self, host: HostKey) -> None:
-        self.above.pop(host, None)
-        self.short.pop(host, None)
-        self._migrations.cancelled_at.pop(host, None)
+    def note_room(self) -> None:
+        """Note that room appeared, or a migration ended: nodes that are short may be helped now."""
+        self._appeared += 1
 
-    def deadlines(self, now: Micros) -> list[Micros]:
-        found = [since + self._policy.pressure_delay for since in self.above.values()]
-        found += [since + self._policy.settle_delay for since in self._migrations.unneeded.values()]
-        if self.short:
-            found += [
-                at + self._policy.settle_delay
-                for host, at in self._migrations.cancelled_at.items()
-                if host in self.short
-            ]
-            found += [each.not_before for each in self._migrations.failures.values()]
-            found += [
-                machine.moved + self._policy.cooldown
-                for host in self.short
-                for machine in self._permits.on_host(host)
-                if machine.moved is not None
-            ]
-        return [each for each in found if each > now]
+    def retries(self, now: Micros) -> list[HostKey]:
+        """Return nodes that are short and may be helped now, those first that have waited longest."""
+        found = [host for host in self.short if self._retry_at(host, now) <= now]
+        return sorted(found, key=lambda host: self._tried[host])[:MOST_RETRIES]
+
+    def _retry_at(self, host: HostKey, now: Micros) -> Micros:
+        tried, appeared = self._tried[host]
+        return tried + self._policy.replan_delay if appeared != self._appeared else now + 1
+
+    def due(self, now: Micros) -> list[HostKey]:
+        """Return the nodes for which time alone has changed something since they were planned for."""
+        return [
+            host
+            for host in {**self.above, **self.short}
+            if any(self._tried[host][0] < at <= now for at in self._moments(host))
+        ]
+
+    def _moments(self, host: HostKey) -> Iterator[Micros]:
+        if host in self.above:
+            yield self.above[host] + self._policy.pressure_delay
+        cancelled = self._migrations.cancelled_at.get(host)
+        if cancelled is not None:
+            yield cancelled + self._policy.settle_delay
+        if host in self.short:
+            for machine in self._permits.on_host(host):
+                if machine.moved is not None:
+                    yield machine.moved + self._policy.cooldown
+                failures = self._migrations.failures.get(machine.key)
+                if failures is not None:
+                    yield failures.not_before
+
+    def deadlines(self, now: Micros) -> Iterator[Micros]:
+        for since in self._migrations.unneeded.values():
+            yield since + self._policy.settle_delay
+        for host in {**self.above, **self.short}:
+            yield from (at for at in self._moments(host) if at > now)
+        for host in self.short:
+            if self._tried[host][1] != self._appeared:
+                yield max(now + 1, self._retry_at(host, now))
+
+    def forget(self, host: HostKey) -> None:
+        for each in (self.above, self.short, self._tried, self._migrations.cancelled_at):
+            each.pop(host, None)
 
 
 _UNDER_WAY = frozenset(Phase) - {Phase.SWAP_COMMITTED, Phase.CLEANED, Phase.CANCELLED, Phase.FAILED}

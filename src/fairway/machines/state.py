@@ -221,7 +221,7 @@ class MachineState:
                 alert = Alert(reason=EARMARK_EXPIRED, message=message, host=host, key=earmark.beneficiary)
                 turn.out.append(alert)
                 turn.touch(host)
-        for host in (*self.relief.above, *self.relief.short):
+        for host in self.relief.due(turn.now):
             turn.touch(host)
         for id_ in self.migrations.unneeded:
             turn.touch(self.migrations.records[id_].source_host)
@@ -243,10 +243,9 @@ class MachineState:
             for migration in list(self.migrations.records.values()):
                 if migration.phase is Phase.SWAP_COMMITTED:
                     self.migrations.advance(turn, migration.id)
-            hosts = dict(turn.touched)
             if freed or self.migrations.ended:
-                hosts |= self.relief.short
-            for host in hosts:
+                self.relief.note_room()
+            for host in {**turn.touched, **dict.fromkeys(self.relief.retries(turn.now))}:
                 self.relief.plan(turn, host)
         self.migrations.ended.clear()
         turn.out.extend(RoomFreed(host) for host in freed if _grew(before[host], turn.tx.account(host)))
