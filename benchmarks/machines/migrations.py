@@ -28,14 +28,8 @@ from fairway.machines import Machine, MachinePolicy, MachineState, PermitRequest
 from fairway.machines.events import Loaded, MachineGone, MachineObserved, PermitRequested, PermitWritten
 from fairway.machines.instructions import WritePermit
 from fairway.machines.machine import Demand
-from fairway.machines.simulation import UNIT, Figures, Trace, scaled, simulate
+from fairway.machines.simulation import POLICIES, UNIT, Figures, Trace, scaled, simulate
 
-POLICIES = {
-    "cheapest set": MachinePolicy(for_pressure=False),
-    "oldest first": MachinePolicy(for_pressure=False, oldest_first=True),
-    "watermark only": MachinePolicy(for_demand=False, oldest_first=True),
-    "no migrations": MachinePolicy(for_demand=False, for_pressure=False),
-}
 GRANTS = 200
 
 

@@ -77,6 +77,9 @@ VERBS: Final[dict[str, Verb]] = {
     "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API server, and manage its data."),
     "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),
     "lint": Verb("fairway.cli.lint:lint", "Find mistakes in placements."),
+    "machines": Verb(
+        "fairway.cli.machines.command:machines", "Simulate virtual machines that grow and move."
+    ),
     "place": Verb("fairway.cli.place:place", "Decide placements and print the decisions."),
     "provider": Verb(
         "fairway.cli.provider.command:provider", "Run score providers, and manage their scores."

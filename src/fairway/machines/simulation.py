@@ -80,6 +80,8 @@ class Figures:
     relieved_units: int = 0
     """Units that were granted after they had been denied, on nodes while machines left them."""
     alerts: int = 0
+    history: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds, and how many units were denied from then on."""
 
     def moves_per_relieved_unit(self) -> float | None:
         return self.moves / self.relieved_units if self.relieved_units else None
@@ -104,6 +106,7 @@ class Simulation:
         self._order = itertools.count()
         self._denied: dict[str, tuple[Micros, int]] = {}
         """Since when a machine lacks how many units."""
+        self._total = 0
         self._began: dict[str, Micros] = {}
         """When its present wait began."""
         self._state = MachineState.rebuild(
@@ -262,6 +265,9 @@ class Simulation:
             self._began[vm] = self.now
         if lacking:
             self._denied[vm] = (self.now, lacking)
+        if lacking != before:
+            self._total += lacking - before
+            self.figures.history.append((self.now / SECOND, self._total))
 
     def _count(self, migration: Migration) -> None:
         figures = self.figures
@@ -272,6 +278,19 @@ class Simulation:
             figures.wasted += migration.reason is Reason.DEMAND and not units
         figures.cancelled += migration.phase is Phase.CANCELLED
         figures.failed += migration.phase is Phase.FAILED
+
+
+POLICIES = {
+    "cheapest set": MachinePolicy(for_pressure=False),
+    "oldest first": MachinePolicy(for_pressure=False, oldest_first=True),
+    "watermark only": MachinePolicy(for_demand=False, oldest_first=True),
+    "no migrations": MachinePolicy(for_demand=False, for_pressure=False),
+}
+"""Policies to compare.
+
+The first two start migrations for denied demand. ``watermark only`` starts them for nodes above their watermark, as the
+reference does.
+"""
 
 
 def scaled(units: int) -> dict[str, int]:

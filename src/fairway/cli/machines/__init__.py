@@ -1,0 +1,1 @@
+"""`fairway machines`: virtual machines that grow, and move to make room."""
