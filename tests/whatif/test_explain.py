@@ -14,6 +14,8 @@ from fairway.api.placement import (
     SpreadPolicy,
 )
 from fairway.fleet.instant import to_micros
+from fairway.placement import groups
+from fairway.plugins import clustersets
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.testing import builders
 from fairway.whatif import advice
@@ -212,16 +214,16 @@ def test_advice_for_misconfigured_placements() -> None:
     (long_name,) = advised(*BOUND, cluster, name="p" * 64)
     assert (long_name.kind, long_name.remedy) == (advice.ERROR, advice.RENAME)
     (broken,) = advised(builders.cluster_set("default", kind="Odd"), builders.binding("default"), cluster)
-    assert (broken.kind, broken.remedy) == (advice.ERROR, advice.MEND_SET)
+    assert (broken.kind, broken.remedy) == (advice.ERROR, f"correct {clustersets.SET_FIELD}")
     old = builders.score("c1", {"cpu": 1}, valid_until=datetime(2026, 1, 1, tzinfo=UTC))
     (expired,) = advised(*BOUND, cluster, old, spec=by_cpu(number=1))
     assert expired == Advice(advice.WARNING, "AddOnPlacementScores c1/default expired", advice.PUBLISH_AGAIN)
 
 
 def test_advice_for_invalid_decision_groups() -> None:
-    groups = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup="odd"))
-    (found,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=groups))
-    assert (found.kind, found.remedy) == (advice.MISCONFIGURED, f"correct {advice.GROUPS}")
+    strategy = DecisionStrategy(groupStrategy=GroupStrategy(clustersPerDecisionGroup="odd"))
+    (found,) = advised(*BOUND, builders.cluster("c1"), spec=PlacementSpec(decisionStrategy=strategy))
+    assert (found.kind, found.remedy) == (advice.MISCONFIGURED, f"correct {groups.FIELD}")
 
 
 def test_long_advice_is_truncated_at_a_word() -> None:

@@ -19,14 +19,15 @@ from fairway.engine.remedies import (
     SetField,
     SetNumber,
 )
-from fairway.engine.status import OK, Status, unschedulable
+from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet.bitmap import Rows
 from fairway.fleet.instant import to_micros
 from fairway.scheduling.guard import FaultReport
 from fairway.scheduling.methods import MOST_REMEDIES
 from fairway.testing import builders
+from fairway.whatif.advice import MEND_PLUGIN, SEE_PLUGIN
 from fairway.whatif.barriers import DEPENDS_ON, NO_REMEDY
-from fairway.whatif.counterfactual import State
+from fairway.whatif.counterfactual import UNSTABLE, State, counterfactual
 from fairway.whatif.explain import ClusterAnswer, Rejection, explain
 from fairway.whatif.field_edits import (
     AddToField,
@@ -256,3 +257,39 @@ def test_field_edits_change_placements() -> None:
     assert field_of(marked, (*sets, 0)) == "x"
     with pytest.raises(FieldError, match=r"no field spec\.clusterSets\[1\]"):
         field_of(marked, (*sets, 1))
+
+
+def test_plugin_that_changes_its_mind_gives_no_answer() -> None:
+    calls = 0
+
+    def filter_d(_self: object, context: Context, row: int, /) -> Status:
+        nonlocal calls
+        if context.snapshot.hosts.names[row] != "d":
+            return OK
+        calls += 1
+        return OK if calls % 2 == 0 else unschedulable("not now", plugin="Foreign")
+
+    found = counterfactual(world(rejecting(filter=filter_d)), KEY, "d", now=MICROS)
+    assert (found.state, found.obstacle, found.edits) == (State.NOT_FOUND, UNSTABLE, ())
+
+
+def test_misconfigured_placement_is_advised_to_correct_the_field_that_the_plugin_names() -> None:
+    for field, remedy in (
+        ("metadata.annotations[example.com/tier]", "correct metadata.annotations[example.com/tier]"),
+        ("", SEE_PLUGIN.format(plugin="Foreign")),
+    ):
+        status = misconfigured("unknown tier", plugin="Foreign", field=field)
+        (advice,) = explain(world(rejecting(filter=lambda *_args, s=status: s)), KEY, now=MICROS).advice
+        assert (advice.message, advice.remedy) == ("unknown tier", remedy)
+
+
+def test_fault_of_a_filter_is_explained_with_the_plugin_to_correct() -> None:
+    def fail(_self: object, _context: Context, _row: int, /) -> Status:
+        raise RuntimeError("no data")
+
+    found = explain(world(rejecting(filter=fail)), KEY, now=MICROS, cluster="d")
+    assert found.cluster is not None
+    assert found.cluster.counterfactual.state is State.BLOCKED
+    (advice,) = found.advice
+    assert advice.message == "plugin Foreign at Filter raised RuntimeError: no data"
+    assert advice.remedy == MEND_PLUGIN.format(plugin="Foreign")

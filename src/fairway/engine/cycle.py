@@ -294,7 +294,7 @@ def _rejection(context: Context, plugins: CyclePlugins, row: int) -> Status | No
 
 def _attributed(status: Status, plugin: str) -> Status:
     """Add the name of the plugin, which a plugin may omit."""
-    return status if status.plugin else Status(status.code, lambda: status.reasons, plugin)
+    return status if status.plugin else Status(status.code, lambda: status.reasons, plugin, status.field)
 
 
 def admission(context: Context, calls: PreFilterCalls, admitted: Bits | None, row: int) -> Status:

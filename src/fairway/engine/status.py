@@ -31,16 +31,19 @@ _REJECTING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
 class Status:
     """Immutable. Long messages, such as a list of a thousand names, are formatted when first read."""
 
-    __slots__ = ("_reasons", "code", "plugin")
+    __slots__ = ("_reasons", "code", "field", "plugin")
 
     def __init__(
         self,
         code: Code = Code.SUCCESS,
         reasons: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
         plugin: str = "",
+        field: str = "",
     ) -> None:
         self.code = code
         self.plugin = plugin
+        self.field = field
+        """The field that its author must correct, such as ``spec.tolerations``; empty if it is unknown."""
         self._reasons = reasons
 
     @property
@@ -83,12 +86,13 @@ def unschedulable(reason: str, *, plugin: str) -> Status:
     return Status(code=Code.UNSCHEDULABLE, reasons=(reason,), plugin=plugin)
 
 
-def misconfigured(reason: str, *, plugin: str = "") -> Status:
-    return Status(code=Code.MISCONFIGURED, reasons=(reason,), plugin=plugin)
+def misconfigured(reason: str, *, plugin: str = "", field: str = "") -> Status:
+    """``field`` is the field of the workload's object to correct; explanations name it."""
+    return Status(code=Code.MISCONFIGURED, reasons=(reason,), plugin=plugin, field=field)
 
 
-def failed(reason: str, *, plugin: str = "") -> Status:
-    return Status(code=Code.ERROR, reasons=(reason,), plugin=plugin)
+def failed(reason: str, *, plugin: str = "", field: str = "") -> Status:
+    return Status(code=Code.ERROR, reasons=(reason,), plugin=plugin, field=field)
 
 
 def warning(words: Callable[[], str], *, plugin: str) -> Status:

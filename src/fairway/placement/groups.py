@@ -20,6 +20,7 @@ _NUMBER = re.compile(
 )
 """Numbers as other readers of the field parse them, with a general parser of doubles."""
 
+FIELD = "spec.decisionStrategy.groupStrategy"
 MOST = 1000
 TOO_MANY = (
     "spec.decisionStrategy.groupStrategy.decisionGroups has {count} entries, each of which is evaluated for every "
@@ -59,10 +60,10 @@ def divide(
     try:
         length = group_length(strategy.clustersPerDecisionGroup, len(clusters))
     except _LengthError as error:
-        return Division(groups=(), status=misconfigured(str(error)))
+        return Division(groups=(), status=misconfigured(str(error), field=FIELD))
     count = len(strategy.decisionGroups)
     if count > MOST:
-        return Division(groups=(), status=misconfigured(TOO_MANY.format(count=count, most=MOST)))
+        return Division(groups=(), status=misconfigured(TOO_MANY.format(count=count, most=MOST), field=FIELD))
     groups: list[Group] = []
     names, row_of = snapshot.hosts.names, snapshot.hosts.row_of
     rest = bitmap.from_rows([row_of[name] for name in clusters], snapshot.capacity)
@@ -70,7 +71,7 @@ def divide(
         try:
             taken = _members(snapshot, rest, named)
         except SelectorError as error:
-            return Division(groups=tuple(groups), status=misconfigured(str(error)))
+            return Division(groups=tuple(groups), status=misconfigured(str(error), field=FIELD))
         if taken.any():
             rest = rest & ~taken
             members = [names[row] for row in bitmap.rows_of(taken).tolist()]

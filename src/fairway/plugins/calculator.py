@@ -19,6 +19,7 @@ from fairway.plugins.trust import COUNTS_WORST, COUNTS_ZERO, NO_CALCULATOR, Miss
 
 RATIOS = ("ResourceRatioCPU", "ResourceRatioMemory")
 UNKNOWN = "incorrect builtin prioritizer: {name}"
+FIELD = "spec.prioritizerPolicy"
 LOWEST, HIGHEST = -100, 100
 
 
@@ -32,7 +33,7 @@ class Calculator(Timeless):
         """Return an error if no score of this name is published, unless the name is well-known."""
         if self.name in RATIOS or self._column[1] in clusters_of(context.snapshot).calculators:
             return OK
-        return misconfigured(UNKNOWN.format(name=self.name))
+        return misconfigured(UNKNOWN.format(name=self.name), field=FIELD)
 
     def score(self, context: Context, row: int, /) -> int | None:
         column = context.snapshot.score_column(self._column)

@@ -16,6 +16,7 @@ from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 from fairway.plugins.selector_remedies import meet_selector
 
 NAME = "ClusterSets"
+SET_FIELD = "spec.clusterSelector of the ManagedClusterSet"
 
 SET_FAILED = 'failed to get clusters from ClusterSet "{name}": {error}'
 NOT_A_MEMBER = "is in none of the sets this namespace may use ({sets})"
@@ -160,4 +161,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _failure(broken: HostSet) -> Status:
-    return failed(SET_FAILED.format(name=broken.name, error=broken.error), plugin=NAME)
+    return failed(SET_FAILED.format(name=broken.name, error=broken.error), plugin=NAME, field=SET_FIELD)

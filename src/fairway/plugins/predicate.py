@@ -37,6 +37,7 @@ from fairway.plugins.work_budget import (
 )
 
 NAME = "Predicate"
+FIELD = "spec.predicates"
 
 MOST = 1000
 TOO_MANY = (
@@ -120,7 +121,7 @@ class PlacementPredicates:
 
     def refuse(self, reason: str) -> Status:
         """Cache an error: evaluating again with every change would cost the same again."""
-        self._refusal = misconfigured(reason, plugin=NAME)
+        self._refusal = misconfigured(reason, plugin=NAME, field=FIELD)
         self._compiled.clear()
         self._pending.clear()
         return self._refusal

@@ -17,7 +17,7 @@ from fairway.engine.status import Status, misconfigured
 from fairway.plugins.addon_score import AddOnScore
 from fairway.plugins.allocatable import RESOURCES
 from fairway.plugins.balance import NAME as BALANCE
-from fairway.plugins.calculator import Calculator
+from fairway.plugins.calculator import FIELD, Calculator
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
@@ -73,7 +73,8 @@ class PrioritizerPolicy:
         except _RefusedError as error:
             refusal = error.status
         if (unreadable := unreadable_within(workload.placement, "spec")) is not None:
-            refusal = misconfigured(UNREADABLE.format(field=unreadable.path, reason=unreadable.reason))
+            words = UNREADABLE.format(field=unreadable.path, reason=unreadable.reason)
+            refusal = misconfigured(words, field=unreadable.path)
         return Prioritization(scores=scores, refusal=refusal)
 
     def _scores(self, workload: PlacementWorkload, scorers: Scorers) -> Iterable[Weighted]:
@@ -132,7 +133,7 @@ class _Entry:
 class _RefusedError(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.status = misconfigured(reason)
+        self.status = misconfigured(reason, field=FIELD)
 
 
 def _entries(placement: Placement, defaults: Iterable[Weighted]) -> Iterable[_Entry]:

@@ -28,6 +28,7 @@ from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
 NAME = "TaintToleration"
+FIELD = "spec.tolerations"
 
 KEY_NEEDED = "If the key is empty, operator must be Exists."
 VALUE_UNWANTED = "If the operator is Exists, the value should be empty."
@@ -261,9 +262,9 @@ def describe(taint: Taint) -> str:
 def _refusal(tolerations: Sequence[Toleration]) -> Status | None:
     for each in tolerations:
         if not each.key and each.operator != EXISTS:
-            return misconfigured(KEY_NEEDED, plugin=NAME)
+            return misconfigured(KEY_NEEDED, plugin=NAME, field=FIELD)
         if each.operator == EXISTS and each.value:
-            return misconfigured(VALUE_UNWANTED, plugin=NAME)
+            return misconfigured(VALUE_UNWANTED, plugin=NAME, field=FIELD)
     return None
 
 

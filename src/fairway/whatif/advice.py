@@ -1,6 +1,7 @@
 """Describe the problem of a placement, and the remedy."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,10 +9,11 @@ from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
 from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
+from fairway.engine.fault import Fault
 from fairway.engine.status import Code, Status
 from fairway.placement import conditions
 from fairway.placement.verdict import LABEL_LENGTH, Verdict
-from fairway.plugins import clustersets, missing_score, predicate, prioritizer_policy, taints
+from fairway.plugins import clustersets, missing_score
 from fairway.plugins.addon_score import EXPIRED
 from fairway.plugins.trust import trust_of
 
@@ -39,8 +41,9 @@ NO_CLUSTERS: Final = "the input has no ManagedCluster: add the clusters"
 SEE: Final = "fairway explain -f … placement {name} lists the rejected clusters with the reasons"
 WANTS_NONE: Final = "spec.numberOfClusters is 0 or less: raise it"
 RENAME: Final = f"give it a name of at most {LABEL_LENGTH} characters"
-MEND_SET: Final = "correct spec.clusterSelector of the ManagedClusterSet"
 MEND: Final = "correct {field}"
+MEND_PLUGIN: Final = "correct plugin {plugin}, or disable it in the scheduler configuration"
+SEE_PLUGIN: Final = "see what plugin {plugin} expects of a Placement"
 PUBLISH_AGAIN: Final = "these scores count 0 until their provider publishes them again"
 WORST_UNTIL: Final = "these scores count as the worst until their provider publishes them again"
 LET_IN_AGAIN: Final = "these clusters are left out until the provider publishes their scores again"
@@ -54,11 +57,6 @@ _EXPIRED: Final = re.compile(
 
 BRIEF: Final = 240
 NAMES_SHOWN: Final = 3
-
-PREDICATES: Final = "spec.predicates"
-TOLERATIONS: Final = "spec.tolerations"
-PRIORITIZERS: Final = "spec.prioritizerPolicy"
-GROUPS: Final = "spec.decisionStrategy.groupStrategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +95,12 @@ def advise(source: Placement, found: Verdict) -> tuple[Advice, ...]:
     status = found.status
     advice: list[Advice] = []
     if status.code is Code.ERROR:
-        remedy = MEND_SET if status.plugin == clustersets.NAME else RENAME
-        advice.append(Advice(ERROR, status.message, remedy))
+        advice.append(Advice(ERROR, status.message, _correct(status, found.outcome.faults)))
     elif status.code is Code.MISCONFIGURED:
-        advice.append(Advice(MISCONFIGURED, status.message, MEND.format(field=misconfigured_field(status))))
+        advice.append(Advice(MISCONFIGURED, status.message, _correct(status)))
     elif status.code is Code.WARNING:
-        advice.append(Advice(WARNING, status.message, _about_scores(status)))
+        words = _correct(status, found.outcome.faults) if found.outcome.faults else _about_scores(status)
+        advice.append(Advice(WARNING, status.message, words))
     for fault in trust_of(source.metadata.annotations).faults:
         words = NO_EFFECT.format(annotation=fault.annotation, words=fault.words)
         advice.append(Advice(WARNING, words, CORRECT))
@@ -123,19 +121,13 @@ def _about_scores(status: Status) -> str:
     return WORST_UNTIL if worst else PUBLISH_AGAIN
 
 
-def misconfigured_field(status: Status) -> str:
-    """Return the field of the Placement that is misconfigured."""
-    if status.plugin == predicate.NAME:
-        return PREDICATES
-    if status.plugin == taints.NAME:
-        return TOLERATIONS
-    about_scores = (
-        prioritizer_policy.WRONG_MODE.split("{", 1)[0],
-        prioritizer_policy.COORDINATE_NEEDED,
-        prioritizer_policy.ADDON_NEEDED,
-        "incorrect builtin prioritizer",
-    )
-    return PRIORITIZERS if status.message.startswith(about_scores) else GROUPS
+def _correct(status: Status, faults: Sequence[Fault] = ()) -> str:
+    """Return what to correct: a plugin, the field that a plugin names, or else the placement's name."""
+    if faults:
+        return MEND_PLUGIN.format(plugin=faults[-1].plugin)
+    if status.field:
+        return MEND.format(field=status.field)
+    return SEE_PLUGIN.format(plugin=status.plugin) if status.plugin else RENAME
 
 
 def _remedy(reason: str, source: Placement, found: Verdict) -> str:

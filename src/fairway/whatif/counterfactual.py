@@ -36,6 +36,9 @@ SCHEDULING_DISABLED: Final = "{why}, so nothing changes its decisions"
 FIX_FIRST: Final = "{message}; {remedy}"
 CLUSTER_GOES: Final = "the cluster is being deleted, which cannot be undone"
 NOTHING_FOUND: Final = "no small change found"
+UNSTABLE: Final = (
+    "the cycle does not repeat its decision: a plugin fails at times, or depends on more than its input"
+)
 STOPPED: Final = "gave up after {runs:,} tries"
 
 
@@ -131,14 +134,14 @@ class _Search:
                 stopped = True
             if solutions or stopped:
                 break
-        if not solutions:
-            return self._no_answer(stopped=stopped)
-        ordered = sorted(solutions, key=_size)
+        ordered = sorted(solutions - {()}, key=_size)
+        if not ordered:
+            return self._no_answer(stopped=stopped, unstable=bool(solutions))
         best = ordered[0]
         with applied(self._world, best):
             after = frozenset(self._run().selected)
         if self._cluster not in after:
-            raise AssertionError(f"the counterfactual {best} does not hold")
+            return self._no_answer(stopped=stopped, unstable=True)
         return Counterfactual(
             placement=self._key,
             cluster=self._cluster,
@@ -150,13 +153,16 @@ class _Search:
             runs=self._runs,
         )
 
-    def _no_answer(self, *, stopped: bool) -> Counterfactual:
+    def _no_answer(self, *, stopped: bool, unstable: bool = False) -> Counterfactual:
         """Return the obstacle: the nearest barrier that no edit removes, or else the first."""
-        *_, words, notes = min(
+        found = [
             (not each.final, bool(each.edits or each.candidates), len(edits), each.words, each.notes)
             for edits, each in self._barriers.items()
             if each is not None
-        )
+        ]
+        *_, words, notes = min(found, default=(UNSTABLE, ()))
+        if unstable:
+            words = UNSTABLE
         tried = sorted({edit for edits in self._works for edit in edits}, key=lambda each: _size((each,)))
         shown = [each.describe() for each in tried[:SHOWN_TRIED]]
         if stopped:

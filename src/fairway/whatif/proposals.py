@@ -234,8 +234,8 @@ class Proposer:
         """Yield edits of a label or claim whose value is a whole number."""
         kind, key = remedy.column
         codes = self._outcome.snapshot.codes(remedy.column)
-        rows = self._outcome.details.rows.tolist()
-        known = [number for row in rows if (number := _whole(codes.value(row))) is not None]
+        used = np.unique(codes.codes[self._outcome.details.rows]).tolist()
+        known = [number for code in used if (number := _whole(codes.values[code])) is not None]
         own = self._source.metadata.labels if kind == cells.LABEL else cells.claims_of(self._source)
         base = _whole(own.get(key))
         if base is None:
