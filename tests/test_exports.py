@@ -72,7 +72,15 @@ EXPORTS = {
     "providers.health": ["Health", "HealthOptions", "RULES", "health"],
     "providers.hosted": ["HostedClusters", "NAME", "RESOURCE", "RULES", "owned_rules"],
     "providers.usage": ["RULES", "ResourceUsage", "UsageOptions", "resource_usage"],
-    "scheduling": ["ConfigurationError", "FaultReport", "Scheduling", "Supervisor", "Watchdog", "load"],
+    "scheduling": [
+        "PLACEMENTS",
+        "ConfigurationError",
+        "FaultReport",
+        "Scheduling",
+        "Supervisor",
+        "Watchdog",
+        "load",
+    ],
     "engine": [
         *(
             "Code",

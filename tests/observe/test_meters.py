@@ -42,6 +42,9 @@ def used() -> Meters:
     meters.lag(resource="placements", seconds=math.inf)
     meters.unreadable({("ManagedCluster", "status.capacity[]"): 1})
     meters.differences(2)
+    meters.plugin_fault(plugin="Cheapest", point="Score")
+    meters.plugin_call("Cheapest", "Score", 0.001)
+    meters.plugin_quarantine(plugin="Cheapest", active=True)
     return meters
 
 

@@ -269,7 +269,7 @@ def test_slow_call_counts_and_the_next_one_is_not_made() -> None:
     found = bench.run(slow)
     assert found.selected == []
     assert found.status.message == (
-        "plugin Foreign at Filter is in quarantine for 10 more seconds, after repeated faults"
+        "plugin Foreign at Filter is in quarantine; its last fault: took 3.0 seconds, more than the limit of 1"
     )
     assert len(bench.reports) == 1
     bench.clock.now += FIRST_SECONDS

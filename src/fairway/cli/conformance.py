@@ -1,18 +1,26 @@
 """`fairway conformance`: compare this version with recorded answers of the reference implementations."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, emit, output_option, say
 from fairway.cli.progress import tracked
 from fairway.whatif.conformance.recording import ConformanceError, Recording, Result, open_recording
 
+if TYPE_CHECKING:
+    from fairway.engine.profile import Profile
+
 SUMMARY: Final = "{passed} passed, {failed} failed"
 DIFFERENCES_PER_ROW: Final = 8
 HIDDEN_ROWS: Final = "{count} more failed; show them with --show {all}"
+PLACEMENT: Final = "placement"
+"""The family whose answers depend on a profile."""
 HIDDEN_FIELDS: Final = "    … and {count} more fields"
 
 
@@ -43,16 +51,21 @@ Exit status: 0 all passed, 1 some failed, 2 a file could not be used.
     show_default=True,
     help="Maximum number of failed rows to print in full.",
 )
+@scheduler_option
 @output_option
-def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
+def conformance(
+    files: tuple[str, ...], show: int, scheduler_config: Path | None, output: OutputFormat
+) -> int:
     """Run recorded answers and compare field by field.
 
     Each FILE holds recorded answers of one family (placement, cel, quantity, pod-requests, pod-scheduling),
-    one JSON object per line, plain or gzipped. The family is detected from the content.
+    one JSON object per line, plain or gzipped. The family is detected from the content. With --scheduler-config,
+    placements are decided by the profile of that file.
     """
+    profile = None if scheduler_config is None else load_scheduling(scheduler_config).placement
     try:
         # Open all files before running the first: an unusable file is reported at once, not after minutes.
-        tallies = [_run(recording) for recording in [open_recording(file) for file in files]]
+        tallies = [_run(recording, profile) for recording in [open_recording(file) for file in files]]
     except ConformanceError as error:
         raise BadInputError(str(error)) from None
     failed = sum(len(tally.failures) for tally in tallies)
@@ -75,9 +88,14 @@ def conformance(files: tuple[str, ...], show: int, output: OutputFormat) -> int:
     return EXIT_NO if failed else EXIT_OK
 
 
-def _run(recording: Recording) -> _Tally:
+def _run(recording: Recording, profile: "Profile | None") -> _Tally:
+    runner = None
+    if profile is not None and recording.family == PLACEMENT:
+        from fairway.whatif.conformance.placement import run
+
+        runner = partial(run, profile=profile)
     tally = _Tally(recording)
-    for result in tracked(recording.run(), recording.family, total=len(recording)):
+    for result in tracked(recording.run(runner=runner), recording.family, total=len(recording)):
         if result.passed:
             tally.passed += 1
         else:

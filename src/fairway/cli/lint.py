@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,6 +14,7 @@ import click
 from fairway.cli.client.session import HubChoice
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.options.input import Input, input_options, load_input, moment
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, emit, output_option, say
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ Exit status: 0 no errors, 1 errors (with --strict, also warnings), 2 bad input.
 @click.option("--rule", "rules", multiple=True, metavar="ID", help="Apply only this rule. Can be repeated.")
 @click.option("--strict", is_flag=True, help="Fail on warnings.")
 @click.option("--list-rules", is_flag=True, help="List all rules and exit.")
+@scheduler_option
 @output_option
 @input_options
 def lint(
@@ -72,6 +75,7 @@ def lint(
     rules: tuple[str, ...],
     strict: bool,
     list_rules: bool,
+    scheduler_config: Path | None,
     output: OutputFormat,
 ) -> int:
     """Find mistakes in placements and in the sets, scores and clusters around them."""
@@ -83,9 +87,11 @@ def lint(
         _list_rules(output)
         return EXIT_OK
     _check_rules(rules)
+    profile = load_scheduling(scheduler_config).placement
     given = load_input(files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub)
     micros = to_micros(now or datetime.now(UTC))
-    found = _requested(apply((each.object for each in given.objects), now=micros, only=rules), given)
+    objects = (each.object for each in given.objects)
+    found = _requested(apply(objects, now=micros, only=rules, profile=profile), given)
     least = Severity(severity)
     shown = _with_positions(
         [each for each in found if each.severity.reaches(least)], given.objects, max_file_size

@@ -86,6 +86,9 @@ VERBS: Final[dict[str, Verb]] = {
     ),
     "simulate": Verb("fairway.cli.simulate.command:simulate", "Compare policies on a trace, without a hub."),
     "run": Verb("fairway.cli.run.command:run", "Run the controllers against a hub."),
+    "scheduler": Verb(
+        "fairway.cli.scheduler.command:scheduler", "Check scheduler configurations, and list plugins."
+    ),
     "up": Verb("fairway.cli.up.command:up", "Start a hub with controllers and a synthetic fleet."),
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,6 +12,7 @@ from fairway.cli.client.session import HubChoice
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_NO, EXIT_OK, BadInputError
 from fairway.cli.options.input import Input, input_options, load_input, moment, no_placements
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, emit, output_option, plain_table, say
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ Exit status: 0 decided, 1 with --strict if a placement is not satisfied or misco
 @click.option("--reasons", is_flag=True, help="Show the reason for each selected cluster.")
 @click.option("--all", "everything", is_flag=True, help="Show all selected clusters.")
 @click.option("--strict", is_flag=True, help="Fail if a placement is not satisfied.")
+@scheduler_option
 @output_option
 @input_options
 def place(
@@ -115,6 +118,7 @@ def place(
     reasons: bool,
     everything: bool,
     strict: bool,
+    scheduler_config: Path | None,
     output: OutputFormat,
 ) -> int:
     """Decide placements with the clusters and scores of files or of a hub."""
@@ -123,10 +127,11 @@ def place(
     from fairway.whatif.names import UnknownNameError, find_placement
     from fairway.whatif.world import World
 
+    profile = load_scheduling(scheduler_config).placement
     given = load_input(
         files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
     )
-    world = World(each.object for each in given.objects)
+    world = World((each.object for each in given.objects), profile=profile)
     if not world.placements:
         raise no_placements(given)
     try:

@@ -25,6 +25,7 @@ from fairway.controllers.leadership import ALONE, Elected, Leadership
 from fairway.controllers.placement import PlacementController, ocm_detection
 from fairway.controllers.placement.controller import RESYNC_SECONDS, WORKERS
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
+from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import SETTLE_SECONDS, Shadow
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.write_limiter import EventLane, WriteLimiter
@@ -34,6 +35,9 @@ from fairway.controllers.recovery import RecoveryPolicy as RecoveryPolicy
 from fairway.controllers.scores import ScoreController
 from fairway.controllers.scores import SilencePolicy as ScoresPolicy
 from fairway.controllers.unreadable import UnreadableReporter
+from fairway.engine.profile import Profile
+from fairway.engine.queue import Backoff
+from fairway.fleet.instant import SECOND
 from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
@@ -59,6 +63,8 @@ from fairway.kube.fence import Lost
 from fairway.kube.leader import unique_identity
 from fairway.kube.resource import T
 from fairway.observe.meters import Meters
+from fairway.placement import default_profile
+from fairway.scheduling import FaultReport, Scheduling
 
 log: Final = logging.getLogger(__name__)
 
@@ -111,6 +117,8 @@ NOT_LISTED: Final = "{kind} not listed yet"
 OUT_OF_SIGHT: Final = "{kind} has not been watched for {seconds:.0f} s"
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
 WAITING: Final = "waiting for the lease %s/%s, held by %s since %s; not running until then: %s"
+PLUGIN_FAULT: Final = "%s"
+PLUGIN_QUARANTINED: Final = "%s; not called for the next %.0f seconds"
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 
 
@@ -141,6 +149,13 @@ class Settings:
     bridge: BridgeOptions = field(default_factory=BridgeOptions)
     recovery: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     scores: ScoresPolicy = field(default_factory=ScoresPolicy)
+    scheduling: Scheduling | None = None
+    """Profiles and plugins; None for the default profile without third-party plugins."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that decides Placements."""
+        return default_profile() if self.scheduling is None else self.scheduling.placement
 
 
 class Manager:
@@ -215,6 +230,9 @@ class Manager:
         for name, seconds in self.informers.lag().items():
             self.meters.lag(resource=name, seconds=seconds)
         self.meters.unreadable(self.informers.unreadable())
+        if self.settings.scheduling is not None:
+            for plugin, active in self.settings.scheduling.quarantined().items():
+                self.meters.plugin_quarantine(plugin=plugin, active=active)
 
     async def _run(self) -> None:
         await self.informers.synced()
@@ -314,6 +332,8 @@ async def running(
     """Run the controllers while the block runs. Raises OcmControllerRunning, and KubeErrors if the hub is
     unreachable."""
     meters = meters or Meters()
+    if settings.scheduling is not None:
+        _watch_plugins(settings.scheduling, meters)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(connection, field_manager=FIELD_MANAGER))
         leases = None
@@ -388,6 +408,8 @@ def _makers(
         if settings.shadow:
             return Shadow(
                 meters=meters,
+                profile=settings.profile,
+                backoff=_backoff(settings),
                 shard=settings.shard,
                 calculators=calculators,
                 settle=settings.settle,
@@ -397,6 +419,8 @@ def _makers(
             client,
             meters=meters,
             recorder=recorder,
+            profile=settings.profile,
+            backoff=_backoff(settings),
             shard=settings.shard,
             calculators=calculators,
             workers=settings.workers,
@@ -430,6 +454,33 @@ def _makers(
         BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
         RECOVERY: lambda: RecoveryController(client, meters=meters, policy=settings.recovery, clock=clock),
     }
+
+
+def _backoff(settings: Settings) -> Backoff:
+    """Return the back-off of Placements; that of the file, if it has one."""
+    if settings.scheduling is None or not settings.scheduling.configuration.sets_backoff:
+        return BACKOFF
+    given = settings.scheduling.configuration
+    return Backoff(
+        initial=given.initial_backoff_seconds * SECOND, maximum=given.max_backoff_seconds * SECOND, window=0
+    )
+
+
+def _watch_plugins(scheduling: Scheduling, meters: Meters) -> None:
+    """Count the faults of plugins, and log those that begin a quarantine."""
+
+    def report(found: FaultReport) -> None:
+        fault = found.fault
+        meters.plugin_fault(plugin=fault.plugin, point=fault.point)
+        if found.quarantine is None:
+            log.warning(PLUGIN_FAULT, fault)
+        else:
+            log.warning(PLUGIN_QUARANTINED, fault, found.quarantine)
+
+    scheduling.supervisor.report = report
+    scheduling.supervisor.measure = meters.plugin_call
+    for broken in scheduling.broken:
+        log.warning("%s", broken)
 
 
 def _recorder(sink: Sink, reporter: str, *, every: float, meters: Meters, clock: Clock) -> Recorder:

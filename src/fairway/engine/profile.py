@@ -207,8 +207,13 @@ def assemble(
     )
 
 
-def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
-    """Create the plugins of a profile. Raise ProfileError."""
+def build_profile(
+    spec: ProfileSpec, registry: Registry, *, broken: Mapping[str, str] | None = None
+) -> Profile:
+    """Create the plugins of a profile. Raise ProfileError.
+
+    ``broken`` are plugins that could not be registered, with the reason, for workloads that name them.
+    """
     _check(spec, registry)
     instances: dict[str, Any] = {}
     for enabled in spec.points.values():
@@ -220,7 +225,7 @@ def build_profile(spec: ProfileSpec, registry: Registry) -> Profile:
         return [instances[name] for name, _ in spec.points.get(point, ())]
 
     registered: dict[str, Any] = {}
-    unusable: dict[str, str] = {}
+    unusable: dict[str, str] = dict(broken or {})
     if at("Prioritize"):
         for name in registry.names():
             if "Score" not in points_of(registry.kind(name)):

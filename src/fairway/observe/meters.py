@@ -157,11 +157,28 @@ DIFFERENCES: Final = _gauge(
     "fairway_shadow_differences",
     "Placements whose decisions on the hub differ from what Fairway would write; only with --shadow.",
 )
+PLUGIN_FAULTS: Final = _counter(
+    "fairway_plugin_faults_total",
+    "Calls of third-party plugins that raised, returned nonsense, modified their input or stalled.",
+    *("plugin", "point"),
+)
+PLUGIN_CALLS: Final = _histogram(
+    "fairway_plugin_call_seconds",
+    "Time of one call of a third-party plugin.",
+    *("plugin", "point"),
+    buckets=CYCLE_BUCKETS,
+)
+PLUGIN_QUARANTINE: Final = _gauge(
+    "fairway_plugin_quarantined",
+    "1 while a third-party plugin is not called because of repeated faults, otherwise 0.",
+    "plugin",
+)
 BUILD: Final = _gauge("fairway_build_info", "Always 1; the label is the version of Fairway.", "version")
 
 DEFINITIONS: Final = (
     *(QUEUE_DEPTH, QUEUE_ADDS, QUEUE_RETRIES, QUEUE_WAIT, QUEUE_WORK),
     *(CYCLE, REACTION, DECISIONS_CHANGED, WRITES, WRITE_ERRORS, EVENTS, CELLS_CHANGED),
+    *(PLUGIN_FAULTS, PLUGIN_CALLS, PLUGIN_QUARANTINE),
     *(LEADER, OBJECTS, LAG, UNREADABLE, DIFFERENCES, BUILD),
 )
 
@@ -275,6 +292,9 @@ class Meters:
         self._unreadable = Gauge(UNREADABLE.name, UNREADABLE.meaning, UNREADABLE.labels, registry=made)
         self._unreadable_shown: set[tuple[str, str]] = set()
         self._differences: Gauge | None = None
+        self._plugin_faults = _Counters(PLUGIN_FAULTS, made)
+        self._plugin_calls = _made(PLUGIN_CALLS, made)
+        self._plugin_quarantine = _Gauges(PLUGIN_QUARANTINE, made)
         _Gauges(BUILD, made).child(__version__).set(1)
         ProcessCollector(registry=made)
         PlatformCollector(registry=made)
@@ -338,6 +358,16 @@ class Meters:
         for labels, count in shown.items():
             self._unreadable.labels(*labels).set(count)
         self._unreadable_shown.update(shown)
+
+    def plugin_fault(self, *, plugin: str, point: str) -> None:
+        self._plugin_faults.child(plugin, point).inc()
+
+    def plugin_call(self, plugin: str, point: str, seconds: float) -> None:
+        """Record a call of a third-party plugin. Configurations bound their number."""
+        _observe(self._plugin_calls.labels(word(plugin), word(point)), seconds)
+
+    def plugin_quarantine(self, *, plugin: str, active: bool) -> None:
+        self._plugin_quarantine.child(plugin).set(1 if active else 0)
 
     def differences(self, count: int) -> None:
         """Set the gauge, which is exported only after the first call, because only a shadow has one."""

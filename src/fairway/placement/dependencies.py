@@ -27,12 +27,16 @@ def dependencies_of(outcome: Outcome, placement: Placement, *, feasible: Contain
     anything = False
     admitting = len(plugins.pre_filters) + len(plugins.filters)
     for reader in plugins.readers[:admitting]:
-        if reader is not None:
+        if reader is None:
+            anything = True  # the plugin does not declare what it reads
+        else:
             reads = reader.reads(context)
             always |= reads.cells | reads.shared
             anything = anything or reads.anything
     for scorer in plugins.scores:
-        if scorer.reader is not None:
+        if scorer.reader is None:
+            anything = True
+        else:
             reads = scorer.reader.reads(context)
             if_feasible |= reads.cells
             always |= reads.shared

@@ -8,6 +8,9 @@ from fairway.placement.steps import Create, Delete, Fill, Relabel, Step
 
 NORMAL = "Normal"
 WARNING = "Warning"
+PLUGIN_FAULT = "PluginFault"
+KEPT = "{fault}; the last decision is kept"
+SKIPPED = "{fault}; the decision was made without the plugin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,14 @@ def events_of(step: Step, plan: ReconcilePlan) -> tuple[Event, ...]:
             return (_score_event(plan.scores, in_place=True),)
         case Fill() | Relabel():
             return ()
+
+
+def fault_events(plan: ReconcilePlan) -> tuple[Event, ...]:
+    """Return the events about faults of third-party plugins."""
+    effect = KEPT if plan.pages is None else SKIPPED
+    return tuple(
+        Event(WARNING, PLUGIN_FAULT, "Schedule", effect.format(fault=fault)) for fault in plan.faults
+    )
 
 
 def _update_event(plan: ReconcilePlan, page: str) -> Event:

@@ -14,6 +14,7 @@ from msgspec import structs
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import FALSE, Condition, ObjectMeta, OwnerReference, set_condition
 from fairway.api.placement import SORT_BY_SCORE, Placement, PlacementStatus
+from fairway.engine.fault import Fault
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
 from fairway.placement import conditions, steps
@@ -60,6 +61,8 @@ class ReconcilePlan:
     """When to decide again even if nothing changes."""
     recorded: datetime | None = None
     """The time of the scores that the steps record; None if they record none."""
+    faults: tuple[Fault, ...] = ()
+    """Faults of third-party plugins that were not reported before."""
 
     @property
     def empty(self) -> bool:

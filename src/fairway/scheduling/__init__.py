@@ -9,8 +9,17 @@ plugins, ``resolution`` finds the plugins of each extension point, and the engin
 - Built-in plugins have no guard.
 """
 
+from fairway.scheduling.defaults import PLACEMENTS
 from fairway.scheduling.guard import FaultReport, Supervisor
 from fairway.scheduling.loading import ConfigurationError, Scheduling, load
 from fairway.scheduling.watchdog import Watchdog
 
-__all__ = ["ConfigurationError", "FaultReport", "Scheduling", "Supervisor", "Watchdog", "load"]
+__all__ = [
+    "PLACEMENTS",
+    "ConfigurationError",
+    "FaultReport",
+    "Scheduling",
+    "Supervisor",
+    "Watchdog",
+    "load",
+]

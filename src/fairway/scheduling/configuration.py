@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from fairway.placement.profile import PROFILE_NAME
+
 API_VERSION: Final = "fairway.dev/v1alpha1"
 KIND: Final = "SchedulerConfiguration"
-PLACEMENT_PROFILE: Final = "placement"
+PLACEMENT_PROFILE: Final = PROFILE_NAME
 """Name of the profile that decides Placements, and the default of ``schedulerName``."""
 FAIL: Final = "Fail"
 SKIP: Final = "Skip"
@@ -162,6 +164,8 @@ class SchedulerConfiguration:
     profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
     initial_backoff_seconds: int = INITIAL_BACKOFF_SECONDS
     max_backoff_seconds: int = MAX_BACKOFF_SECONDS
+    sets_backoff: bool = False
+    """Whether the file has one of them; Placements have other defaults."""
     plugin_files: tuple[PluginFile, ...] = ()
 
 
@@ -254,6 +258,7 @@ class _Decoder:
             profiles=self._profiles(given),
             initial_backoff_seconds=initial,
             max_backoff_seconds=longest,
+            sets_backoff="podInitialBackoffSeconds" in given or "podMaxBackoffSeconds" in given,
             plugin_files=tuple(
                 PluginFile(name=self._text(each, ("pluginFiles", at)), path=("pluginFiles", at))
                 for at, each in enumerate(files)

@@ -22,7 +22,7 @@ from fairway.scheduling.quarantine import Quarantine
 STALLED: Final = "did not return within {limit:g} seconds and was interrupted"
 SLOW: Final = "took {seconds:.1f} seconds, more than the limit of {limit:g}"
 MODIFIED: Final = "modified its input: {what}"
-QUARANTINED: Final = "is in quarantine for {seconds:.0f} more seconds, after repeated faults"
+QUARANTINED: Final = "is in quarantine; its last fault: {last}"
 
 
 class Stalled(BaseException):
@@ -74,8 +74,11 @@ class Supervisor:
         self.report = report
         self.measure = measure
         self.quarantine = Quarantine()
+        self.last: dict[str, Fault] = {}
+        """The last fault of each plugin."""
 
     def charge(self, fault: Fault, *, stalled: bool = False) -> None:
+        self.last[fault.plugin] = fault
         seconds = self.quarantine.failed(fault.plugin, now=self.clock(), stalled=stalled)
         self.report(FaultReport(fault=fault, quarantine=seconds))
 
@@ -106,7 +109,9 @@ class Guard:
         until = supervisor.quarantine.until(self.name, now=began)
         if until is not None:
             # Reported when the quarantine began: not again for every call.
-            raise FaultError(Fault(self.name, point, QUARANTINED.format(seconds=until - began)))
+            raise FaultError(
+                Fault(self.name, point, QUARANTINED.format(last=supervisor.last[self.name].reason))
+            )
         stalled = False
         try:
             given = self._inputs.protected(args)

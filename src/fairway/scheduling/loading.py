@@ -4,7 +4,8 @@ All problems of a file are raised at once, each with file, line, field, reason a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from fairway.scheduling.configuration import (
     API_VERSION,
     KIND,
     MULTI_POINT,
+    NEAR,
+    PLACEMENT_PROFILE,
+    POINT_FIELDS,
     PluginSet,
     Problem,
     ProfileConfiguration,
@@ -35,7 +39,7 @@ from fairway.scheduling.discovery import (
     installed,
 )
 from fairway.scheduling.guard import Supervisor, guarded_class, guarded_factory
-from fairway.scheduling.resolution import ResolvedProfile, resolve
+from fairway.scheduling.resolution import ResolvedProfile, nearest_set, resolve
 
 LARGEST: Final = 1 << 20
 """Maximum size of a configuration in bytes."""
@@ -47,6 +51,10 @@ TOO_LARGE_REMEDY: Final = "this is probably another file"
 EMPTY: Final = "is empty"
 EMPTY_REMEDY: Final = f"write at least apiVersion: {API_VERSION} and kind: {KIND}"
 NOT_YAML: Final = "is not valid YAML: {why}"
+UNUSED_PROFILE: Final = "no workload uses profile {name!r}"
+USED_PROFILES: Final = "write one of {names}"
+UNCALLED: Final = "plugin {name!r} would not be called at {point}: {why}"
+UNCALLED_REMEDY: Final = "list it under {field}.disabled, or enable it at its other points only"
 REPAIR: Final = "repair or remove the package, or do not name the plugin here"
 BUILT_IN: Final = "fairway"
 """Origin of built-in plugins."""
@@ -88,6 +96,10 @@ class Base:
     registry: Callable[[], Registry]
     """Returns a new registry of the built-in plugins."""
     sets: Mapping[str, PluginSet]
+    profiles: tuple[str, ...] = ()
+    """The profiles that something uses, each with its default where a file does not have it. Empty for any."""
+    uncalled: Mapping[str, str] = field(default_factory=dict)
+    """The fields of extension points at which no plugin is called, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +112,22 @@ class Scheduling:
     registry: Registry
     plugins: tuple[PluginInfo, ...]
     broken: tuple[BrokenPlugin, ...]
+    supervisor: Supervisor
+    """Of the guards around third-party plugins."""
+
+    @property
+    def placement(self) -> Profile:
+        """Return the profile that decides Placements."""
+        return self.profiles[PLACEMENT_PROFILE]
+
+    def quarantined(self) -> Mapping[str, bool]:
+        """Return whether each third-party plugin is in quarantine now."""
+        now, quarantine = self.supervisor.clock(), self.supervisor.quarantine
+        return {
+            each.name: quarantine.until(each.name, now=now) is not None
+            for each in self.plugins
+            if each.origin != BUILT_IN
+        }
 
 
 def load(path: Path | None, *, base: Base, supervisor: Supervisor) -> Scheduling:
@@ -186,6 +214,7 @@ class _Loader:
 
     def load(self, configuration: SchedulerConfiguration, problems: Iterable[Problem]) -> Scheduling:
         self._problems += problems
+        configuration = self._with_defaults(configuration)
         self._register(configuration)
         points = {
             name: points_of(self._registry.kind(name)) & EXTENSION_POINTS.keys()
@@ -196,6 +225,7 @@ class _Loader:
             found, wrong = resolve(profile, defaults=self._base.sets, points=points)
             resolved.append(found)
             self._problems += map(self._explain_broken, wrong)
+            self._problems += self._uncalled(profile, found)
         self._raise_problems()
         profiles = {
             found.name: self._build(profile, found)
@@ -216,7 +246,35 @@ class _Loader:
                 for name in sorted(self._origins)
             ),
             broken=tuple(self._broken),
+            supervisor=self._supervisor,
         )
+
+    def _with_defaults(self, configuration: SchedulerConfiguration) -> SchedulerConfiguration:
+        """Check the names of the profiles, and add those that the file leaves out."""
+        known = self._base.profiles
+        for each in configuration.profiles if known else ():
+            if each.name and each.name not in known:
+                near = get_close_matches(each.name, known, n=1)
+                remedy = NEAR.format(near=near[0]) if near else USED_PROFILES.format(names=", ".join(known))
+                problem = Problem(
+                    path=(*each.path, "schedulerName"),
+                    message=UNUSED_PROFILE.format(name=each.name),
+                    remedy=remedy,
+                )
+                self._problems.append(problem)
+        given = {each.name for each in configuration.profiles}
+        missing = tuple(ProfileConfiguration(name=name) for name in known if name not in given)
+        return replace(configuration, profiles=(*configuration.profiles, *missing))
+
+    def _uncalled(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Iterable[Problem]:
+        for field_name, reason in self._base.uncalled.items():
+            plugins = found.points[POINT_FIELDS[field_name]]
+            if plugins:
+                yield Problem(
+                    path=nearest_set(profile, field_name),
+                    message=UNCALLED.format(name=plugins[0].name, point=POINT_FIELDS[field_name], why=reason),
+                    remedy=UNCALLED_REMEDY.format(field=field_name),
+                )
 
     def _raise_problems(self) -> None:
         if self._problems and self._source is not None:
@@ -270,7 +328,8 @@ class _Loader:
             on_fault=OnFault(found.on_plugin_fault),
         )
         try:
-            return build_profile(spec, self._registry)
+            broken = {each.name: str(each) for each in self._broken if each.name not in self._origins}
+            return build_profile(spec, self._registry, broken=broken)
         except PluginArgsError:
             self._problems += self._wrong_args(profile, found)
             return None
@@ -287,8 +346,8 @@ class _Loader:
 
     @staticmethod
     def _enabled_at(profile: ProfileConfiguration, name: str) -> Steps:
-        for field in (*profile.sets, MULTI_POINT):
-            for each in profile.at(field).enabled:
+        for name_of_set in (*profile.sets, MULTI_POINT):
+            for each in profile.at(name_of_set).enabled:
                 if each.name == name:
                     return each.path
         return profile.path

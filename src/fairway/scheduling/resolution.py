@@ -90,7 +90,7 @@ def resolve(
     for field, point in POINT_FIELDS.items():
         found = expand(point, own=sets[field], multi_point=sets[MULTI_POINT], points=points)
         resolved[point] = found
-        path = _nearest(profile, field)
+        path = nearest_set(profile, field)
         if field in SINGLE_POINTS and len(found) > 1:
             names = " and ".join(repr(each.name) for each in found)
             problems.append(
@@ -106,7 +106,7 @@ def resolve(
     total = sum(each.weight for each in resolved[SCORE])
     if total * LARGEST_SCORE > LARGEST_TOTAL:
         message = TOTAL_TOO_LARGE.format(total=total)
-        problems.append(Problem(path=_nearest(profile, "score"), message=message, remedy=SMALLER_WEIGHTS))
+        problems.append(Problem(path=nearest_set(profile, "score"), message=message, remedy=SMALLER_WEIGHTS))
     return ResolvedProfile(
         name=profile.name,
         on_plugin_fault=profile.on_plugin_fault,
@@ -174,7 +174,7 @@ def _unknown(name: str, path: Steps, points: Points) -> Problem:
     return Problem(path=path, message=UNKNOWN_PLUGIN.format(name=name), remedy=remedy)
 
 
-def _nearest(profile: ProfileConfiguration, field: str) -> Steps:
+def nearest_set(profile: ProfileConfiguration, field: str) -> Steps:
     """Return the path of the field if the file has it, otherwise that of ``multiPoint``, or of the profile."""
     for each in (field, MULTI_POINT):
         if each in profile.sets:

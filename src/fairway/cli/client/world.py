@@ -11,6 +11,7 @@ from fairway.whatif.world import Key, World
 
 if TYPE_CHECKING:
     from fairway.cli.files.loader import LoadedObjects
+    from fairway.engine.profile import Profile
 
 
 def recorded(world: World, key: Key) -> list[str] | None:
@@ -30,7 +31,8 @@ def recorded(world: World, key: Key) -> list[str] | None:
 class LiveWorld:
     """Collects changes of a hub and keeps a world with files applied over its objects."""
 
-    def __init__(self, files: "LoadedObjects | None" = None) -> None:
+    def __init__(self, files: "LoadedObjects | None" = None, *, profile: "Profile | None" = None) -> None:
+        self._profile = profile
         self._written = {identity(each.object): each.object for each in files or ()}
         self._objects: dict[Identity, KubeObject] = {}
         self._changed: dict[Identity, None] = {}
@@ -50,7 +52,7 @@ class LiveWorld:
         """Return the current world. It changes with the hub: do not keep it."""
         if self._world is None:
             every = {**self._objects, **self._written}
-            self._world = World(self._now(each) for each in every)
+            self._world = World((self._now(each) for each in every), profile=self._profile)
         else:
             for each in self._changed:
                 self._world.put(self._now(each))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,10 +11,12 @@ from fairway.cli.client.session import HubChoice
 from fairway.cli.completion import complete
 from fairway.cli.errors import EXIT_INTERRUPTED, EXIT_OK, BadInputError
 from fairway.cli.options.input import Input, input_options, load_files, load_input, moment, no_placements
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, emit, output_option, say
 from fairway.cli.resource_names import resource_of, split_name
 
 if TYPE_CHECKING:
+    from fairway.engine.profile import Profile
     from fairway.whatif.world import Key, World
 
 NOT_A_PLACEMENT: Final = "cannot explain kind {word!r}; write: fairway explain placement {name}"
@@ -114,6 +117,7 @@ cluster, Balance may differ.
 @click.option("--alone", is_flag=True, help="Do not decide earlier placements first.")
 @click.option("--all", "everything", is_flag=True, help="Show all clusters.")
 @click.option("-w", "--watch", is_flag=True, help="Explain again whenever the answer changes.")
+@scheduler_option
 @output_option
 @input_options
 def explain(
@@ -130,12 +134,14 @@ def explain(
     alone: bool,
     everything: bool,
     watch: bool,
+    scheduler_config: Path | None,
     output: OutputFormat,
 ) -> int:
     """Explain why a placement selects these clusters, and why not the others."""
     asked = Question(
         name=_placement_name(kind, name, where), cluster=cluster, everything=everything, output=output
     )
+    profile = load_scheduling(scheduler_config).placement
     if watch:
         if files and not with_hub and not hub.given:
             raise click.UsageError(WATCH_WHAT)
@@ -147,14 +153,14 @@ def explain(
         if files:
             loaded = load_files(files, max_file_size=max_file_size, verbose=verbose, expressions=True)
         try:
-            follow(hub, asked, loaded)
+            follow(hub, asked, loaded, profile=profile)
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED  # the normal way to end a watch
         return EXIT_OK
     given = load_input(
         files, max_file_size=max_file_size, verbose=verbose, with_hub=with_hub, hub=hub, expressions=True
     )
-    explain_once(given, asked, now=now, alone=alone or bool(given.server))
+    explain_once(given, asked, profile=profile, now=now, alone=alone or bool(given.server))
     return EXIT_OK
 
 
@@ -166,11 +172,13 @@ class Question:
     output: OutputFormat
 
 
-def explain_once(given: Input, asked: Question, *, now: datetime | None, alone: bool) -> None:
+def explain_once(
+    given: Input, asked: Question, *, profile: "Profile", now: datetime | None, alone: bool
+) -> None:
     from fairway.fleet.instant import to_micros
     from fairway.whatif.world import World
 
-    world = World(each.object for each in given.objects)
+    world = World((each.object for each in given.objects), profile=profile)
     if not world.placements:
         raise no_placements(given)
     key, cluster = find(world, asked, namespace=given.namespace)

@@ -20,6 +20,7 @@ from fairway.kube import Client
 
 if TYPE_CHECKING:
     from fairway.cli.files.loader import LoadedObjects
+    from fairway.engine.profile import Profile
     from fairway.whatif.world import Key, World
 
 HEADING: Final = "\n--- {moment}\n"
@@ -27,11 +28,11 @@ GATHER_SECONDS: Final = 0.1
 """Collect the writes of one reconciliation into one answer."""
 
 
-def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None") -> None:
+def follow(hub: HubChoice, asked: Question, files: "LoadedObjects | None", *, profile: "Profile") -> None:
     """Explain until interrupted. Raises BadInputError if the placement or cluster does not exist at the start."""
 
     async def work(client: Client) -> None:
-        known = LiveWorld(files)
+        known = LiveWorld(files, profile=profile)
         feeds = [Feed(resource=each) for each in PLACING]
         last: str | dict[str, Any] | None = None
         async with following(client, feeds, known.observe) as changes:

@@ -8,6 +8,7 @@ import click
 
 from fairway.cli.client.session import HubChoice, hub_options
 from fairway.cli.options.logs import log_options
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.options.serving import Listening, serving_options
 from fairway.cli.run.config import configured
 from fairway.cli.run.options import config_option, controllers_option
@@ -48,6 +49,7 @@ Examples:
   fairway run --context hub --controllers placement
   fairway run --controllers=-acceptance,-availability
   fairway run --controllers=+recovery --config recovery.yaml
+  fairway run --scheduler-config scheduler.yaml   decide placements with other profiles and plugins
   fairway run --shadow --metrics-address :8080    only compare with the decisions of OCM's controller
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
@@ -61,6 +63,7 @@ hub is unreachable.
 )
 @controllers_option
 @config_option
+@scheduler_option
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
@@ -123,6 +126,7 @@ hub is unreachable.
 def run(
     controllers: frozenset[str],
     config: Path | None,
+    scheduler_config: Path | None,
     leader_elect: bool,
     lease_namespace: str,
     identity: str | None,
@@ -159,6 +163,7 @@ def run(
         workers=workers,
         grace=grace,
         default_label=default_set,
+        scheduling=load_scheduling(scheduler_config),
     )
     logs.configure(format=log_format, level=log_level)
     if config is not None:

@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from fairway.cli.hub.command import hub
+from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, output_option
 from fairway.cli.run.options import config_option, controllers_option
 from fairway.cli.up.tour import EXAMPLE
@@ -71,6 +72,7 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
 )
 @controllers_option
 @config_option
+@scheduler_option
 @click.option("-v", "--verbose", is_flag=True, help="Log at info level.")
 @output_option
 def up(
@@ -85,6 +87,7 @@ def up(
     demo: bool,
     controllers: frozenset[str],
     config: Path | None,
+    scheduler_config: Path | None,
     verbose: bool,
     output: OutputFormat,
 ) -> None:
@@ -103,7 +106,11 @@ def up(
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     options = SimulationOptions(clusters=clusters, seed=seed, period=period)
-    running = Controllers(controllers=controllers, identity=services.IDENTITY)
+    running = Controllers(
+        controllers=controllers,
+        identity=services.IDENTITY,
+        scheduling=load_scheduling(scheduler_config),
+    )
     if config is not None:
         running = configured(running, config)
     process.serve(

@@ -17,6 +17,7 @@ from fairway.cli.client.world import LiveWorld, recorded
 from fairway.cli.output import plain_table, say
 from fairway.cli.up.tour import EXAMPLE
 from fairway.documents.reader import yaml_documents
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import to_micros
 from fairway.kube import PLACEMENTS, AlreadyExists, Client, KubeError
 from fairway.whatif.explain import Explanation, explain
@@ -47,9 +48,9 @@ async def apply_example(client: Client) -> Key:
     return namespace, document["metadata"]["name"]
 
 
-async def print_moves(client: Client, key: Key) -> None:
+async def print_moves(client: Client, key: Key, *, profile: Profile | None = None) -> None:
     """Print the decision of a placement and its changes until cancelled."""
-    world = LiveWorld()
+    world = LiveWorld(profile=profile)
     moves = Moves(key)
     try:
         async with following(client, [Feed(resource=each) for each in PLACING], world.observe) as changes:

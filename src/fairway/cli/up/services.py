@@ -70,7 +70,7 @@ def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> 
                     names = sorted(manager.controllers)
                     over: Callable[[], Awaitable[None]] = manager.over
                     if demo and agents.names:
-                        over = _with_moves(client, await apply_example(client), manager.over)
+                        over = _with_moves(client, await apply_example(client), settings, manager.over)
                     yield _announcement(names, len(agents.names), options, demo=demo, over=over)
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
@@ -89,10 +89,10 @@ async def _create_fleet(client: Client, options: SimulationOptions) -> None:
 
 
 def _with_moves(
-    client: Client, key: Key, over: Callable[[], Awaitable[None]]
+    client: Client, key: Key, settings: Settings, over: Callable[[], Awaitable[None]]
 ) -> Callable[[], Awaitable[None]]:
     async def over_with_moves() -> None:
-        printing = asyncio.create_task(print_moves(client, key))
+        printing = asyncio.create_task(print_moves(client, key, profile=settings.profile))
         try:
             await over()
         finally:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.queue import NEW_TERM, Owner, PlacementQueue
+from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import Allowance, SlowLane, inspect
@@ -26,6 +26,8 @@ from fairway.controllers.reconciler import BROKE, FAILED, Controller
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.profile import Profile
+from fairway.engine.queue import Backoff
 from fairway.fleet.instant import SECOND, Micros, from_micros
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, KubeError, Recorder
 from fairway.kube.fence import Lost, Unconfirmed
@@ -33,6 +35,7 @@ from fairway.kube.log_throttle import retry_level
 from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
 from fairway.observe.traces import span
+from fairway.placement import default_profile
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.plugins.work_budget import Paused
 
@@ -61,6 +64,8 @@ class PlacementController(Controller):
         *,
         meters: Meters,
         recorder: Recorder,
+        profile: Profile | None = None,
+        backoff: Backoff = BACKOFF,
         shard: Shard | None = None,
         calculators: bool = True,
         workers: int = WORKERS,
@@ -72,9 +77,12 @@ class PlacementController(Controller):
         decisions are written concurrently. ``resync`` is in seconds; 0 for never. ``limiter`` is shared with the writes
         of ``recorder``."""
         self.meters, self.clock = meters, clock
-        self.queue = PlacementQueue(clock, observer=QueueMetrics(meters.queue(self.name)))
+        profile = profile or default_profile()
+        self.queue = PlacementQueue(
+            clock, profile=profile, backoff=backoff, observer=QueueMetrics(meters.queue(self.name))
+        )
         self.queue.changed_in_flight = self._hurry
-        self.state = PlacementState(self.queue, meters=meters, shard=shard, lost=self._lost)
+        self.state = PlacementState(self.queue, meters=meters, profile=profile, shard=shard, lost=self._lost)
         self._calculators, self._workers, self._resync = calculators, workers, resync
         self._term: Micros | None = None
         """Start of this process's term."""
@@ -152,6 +160,7 @@ class PlacementController(Controller):
                 if plan is None:
                     self.queue.settle(owner, Dependencies(), after=None)
                     return None
+                self._writer.report_faults(plan)
                 session = self.state.session(plan)
         except Paused:
             self._slow.add(owner)

@@ -14,6 +14,7 @@ from fairway.api.meta import format_time
 from fairway.api.placement import Placement
 from fairway.clusters import cells
 from fairway.engine.dependencies import Dependencies, Event
+from fairway.engine.profile import Profile
 from fairway.engine.queue import Backoff, Explanation, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros
@@ -40,10 +41,19 @@ _SILENT: Final = Observer()
 class PlacementQueue:
     """``changed_in_flight`` is called for placements that are changed while they are being written."""
 
-    def __init__(self, clock: Clock, *, observer: Observer = _SILENT) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        profile: Profile | None = None,
+        backoff: Backoff = BACKOFF,
+        observer: Observer = _SILENT,
+    ) -> None:
         self._clock, self._observer = clock, observer
         self._queue = SchedulingQueue(
-            backoff=BACKOFF,
+            sort=None if profile is None else profile.queue_sort,
+            gates=() if profile is None else profile.pre_enqueues,
+            backoff=backoff,
             retries=RetryLimit(burst=RETRIES_BURST, every=RETRIES_EVERY),
             describe=cells.describe,
         )

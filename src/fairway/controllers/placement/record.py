@@ -11,6 +11,7 @@ from datetime import datetime
 
 from fairway.api.placement import Placement
 from fairway.engine.dependencies import Dependencies
+from fairway.engine.fault import Fault
 from fairway.plugins.placement_workload import PlacementWorkload
 
 
@@ -48,12 +49,20 @@ class PlacementRecord:
     waits_for_status: float | None = None
     """Since when a status is due that was superseded before it was written, by the monotonic clock."""
     writing: InflightWrite | None = None
+    faulty: frozenset[tuple[str, str]] = frozenset()
+    """Plugins and points with faults in the last decision, which were reported."""
 
     @property
     def last_recorded(self) -> datetime | None:
         """When scores were last written, as far as this process knows."""
         reported = self.placement.status.lastScoreUpdateTime
         return reported if self.recorded is None or (reported and reported > self.recorded) else self.recorded
+
+    def report_faults(self, faults: Iterable[Fault]) -> tuple[Fault, ...]:
+        """Return the faults of plugins that had none in the decision before."""
+        known, found = self.faulty, tuple(faults)
+        self.faulty = frozenset((each.plugin, each.point) for each in found)
+        return tuple(each for each in found if (each.plugin, each.point) not in known)
 
     def observe(self, sign: str, *, pages: Iterable[str] = ()) -> bool:
         """Record a watch event. Return whether it may be our own write, so that it has to wait for the end; then

@@ -14,7 +14,7 @@ from fairway.api.meta import Condition, find_condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.placement.queue import NEW_TERM, Owner, PlacementQueue
+from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.slow_lane import SHORTEST_REST, SLICE_WORK, inspect
 from fairway.controllers.placement.state import PlacementState
@@ -22,11 +22,13 @@ from fairway.controllers.reconciler import BROKE, Controller
 from fairway.engine.dependencies import Dependencies
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
+from fairway.engine.profile import Profile
+from fairway.engine.queue import Backoff
 from fairway.fleet.instant import from_micros
 from fairway.kube import SYSTEM_CLOCK, Clock
 from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
-from fairway.placement import conditions
+from fairway.placement import conditions, default_profile
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.placement.steps import Create, Delete, Fill, Relabel
 
@@ -55,14 +57,19 @@ class Shadow(Controller):
         self,
         *,
         meters: Meters,
+        profile: Profile | None = None,
+        backoff: Backoff = BACKOFF,
         shard: Shard | None = None,
         calculators: bool = True,
         settle: float = SETTLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.meters, self.clock = meters, clock
-        self.queue = PlacementQueue(clock, observer=QueueMetrics(meters.queue(self.name)))
-        self.state = PlacementState(self.queue, meters=meters, shard=shard, lost=self._lost)
+        profile = profile or default_profile()
+        self.queue = PlacementQueue(
+            clock, profile=profile, backoff=backoff, observer=QueueMetrics(meters.queue(self.name))
+        )
+        self.state = PlacementState(self.queue, meters=meters, profile=profile, shard=shard, lost=self._lost)
         self.differences: dict[Owner, tuple[str, ...]] = {}
         """Differences that lasted, by placement."""
         self.compared = 0

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from fairway.api.decision import PlacementDecision
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import SORT_BY_SCORE, Placement
-from fairway.clusters import Fleet, objects
+from fairway.clusters import Fleet, cells, objects
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.placement.decision_cache import DecisionCache, placement_of
 from fairway.controllers.placement.queue import DISTURBED, LISTED, Owner, PlacementQueue
@@ -28,6 +28,7 @@ from fairway.controllers.placement.shard import Shard
 from fairway.controllers.placement.unobserved_writes import UnobservedWrites, is_newer, is_same_version
 from fairway.engine import cycle
 from fairway.engine.dependencies import Event
+from fairway.engine.fault import FaultError
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
@@ -63,6 +64,8 @@ NOT_DIGESTED: Final = "cannot process object, keeping the last valid version  ki
 
 CHANGED: Final = "{kind} {name} changed"
 """What wakes placements, in explanations."""
+_OF_DECISIONS: Final = frozenset({cells.DECISIONS[0], cells.OWN_DECISIONS, cells.DEBIT})
+"""Kinds of columns that decisions change."""
 BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
@@ -257,10 +260,12 @@ class PlacementState:
             return
         self._meters.cells(kind=kind, count=len(change.columns))
         name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        # Decisions requeue no placement that reads anything: each would requeue all others, endlessly.
+        decided = _OF_DECISIONS.issuperset(key[0] for key in change.columns)
         self._queue.change(
             Event(
                 label=CHANGED.format(kind=kind, name=name),
-                hosts=frozenset(change.rows),
+                hosts=frozenset() if decided else frozenset(change.rows),
                 columns=change.columns,
             )
         )
@@ -285,8 +290,17 @@ class PlacementState:
         record = self.records.get(owner)
         if record is None or record.workload.idle:
             return None
-        placement, workload = record.placement, record.workload
+        workload = record.workload
         workload.pace.allow(work, overdraws=False)
+        try:
+            return self._decide(owner, record, now=now)
+        except FaultError:
+            # The details of an incremental cycle are those of a full one, in which a plugin failed.
+            self._memory.forget(*owner)
+            return self._decide(owner, record, now=now)
+
+    def _decide(self, owner: Owner, record: PlacementRecord, *, now: datetime) -> ReconcilePlan:
+        placement, workload = record.placement, record.workload
         began, followed = time.perf_counter(), self._memory.followed
         outcome = self._memory.run(self.fleet.snapshot(), workload, self.profile, now=to_micros(now))
         on = self._memory.followed != followed
@@ -306,7 +320,7 @@ class PlacementState:
         if record.externally_modified:
             record.externally_modified = False
             record.repairing = True
-        return make_plan(
+        plan = make_plan(
             verdict.conclude(outcome, workload),
             placement,
             named=self._decisions.named(owner[0]),
@@ -316,6 +330,7 @@ class PlacementState:
             now=now,
             until=until,
         )
+        return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
 
     def work_of(self, owner: Owner) -> int:
         """Work of CEL expressions in the last decision."""

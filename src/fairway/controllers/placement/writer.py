@@ -30,7 +30,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import reference_to
 from fairway.observe.meters import Meters
-from fairway.placement.events import events_of
+from fairway.placement.events import events_of, fault_events
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned, owners_of
 
@@ -210,6 +210,17 @@ class DecisionWriter:
                 action=event.action,
                 related=_reference(decision),
                 in_place=event.in_place,
+            )
+
+    def report_faults(self, plan: ReconcilePlan) -> None:
+        """Record events about faults of plugins."""
+        for event in fault_events(plan):
+            self._recorder.event(
+                _reference(plan.placement),
+                reason=event.reason,
+                message=event.message,
+                type_=event.type,
+                action=event.action,
             )
 
     def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":

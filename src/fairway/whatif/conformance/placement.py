@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from fairway.engine.profile import Profile
 from fairway.whatif.conformance.differences import Difference, differences
 from fairway.whatif.conformance.recording import Result, Row, compared_result
 from fairway.whatif.conformance.replay import answers
@@ -12,17 +13,18 @@ from fairway.whatif.conformance.replay import answers
 _POSITION = re.compile(r"compilation failed:.*?<input>:\d+:\d+:", re.DOTALL)
 
 
-def run(rows: Iterable[Row], /) -> Iterator[Result]:
+def run(rows: Iterable[Row], /, *, profile: Profile | None = None) -> Iterator[Result]:
     for row in rows:
         name, now, objects, schedule, expected = (
             row[key] for key in ("name", "now", "objects", "schedule", "expected")
         )
         scenario = {"now": now, "objects": objects, "schedule": schedule}
-        yield compared_result(name, partial(_compare, scenario, expected))
+        yield compared_result(name, partial(_compare, scenario, expected, profile))
 
 
-def _compare(scenario: Row, expected: list[Row]) -> Iterator[Difference]:
-    return differences(_comparable(expected), _comparable(answers(scenario)), path="expected")
+def _compare(scenario: Row, expected: list[Row], profile: Profile | None) -> Iterator[Difference]:
+    got = answers(scenario, profile=profile)
+    return differences(_comparable(expected), _comparable(got), path="expected")
 
 
 def _comparable(value: Any) -> Any:

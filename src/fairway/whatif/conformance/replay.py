@@ -8,6 +8,7 @@ from fairway.api.kinds import decode
 from fairway.api.meta import format_time
 from fairway.api.placement import PLACEMENT_LABEL, PlacementStatus
 from fairway.engine.outcome import Outcome
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import Micros, from_micros, to_micros
 from fairway.placement.events import Event, events_of
 from fairway.placement.reconcile_plan import ReconcilePlan
@@ -18,10 +19,10 @@ OWN_CONDITIONS = "fairway.dev/"
 """Prefix of the conditions that the reference does not have."""
 
 
-def answers(scenario: Mapping[str, Any]) -> list[dict[str, Any]]:
+def answers(scenario: Mapping[str, Any], *, profile: Profile | None = None) -> list[dict[str, Any]]:
     """Return one result per step of the scenario's schedule."""
     now = to_micros(datetime.fromisoformat(scenario["now"]))
-    world = World(decode(each) for each in scenario["objects"])
+    world = World((decode(each) for each in scenario["objects"]), profile=profile)
     found: list[dict[str, Any]] = []
     for text in scenario["schedule"]:
         namespace, name = text.split("/", 1)

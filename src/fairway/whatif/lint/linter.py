@@ -6,6 +6,7 @@ To add a rule: declare it in the module of its family, yield its findings from `
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, cast
 
+from fairway.engine.profile import Profile
 from fairway.fleet.instant import Micros
 from fairway.whatif.lint import (
     expressions,
@@ -46,9 +47,11 @@ RULES: Final[Mapping[str, Rule]] = {rule.id: rule for rules in FAMILIES.values()
 """Every rule by its id."""
 
 
-def lint(objects: Iterable[object], *, now: Micros, only: Collection[str] = ()) -> tuple[Finding, ...]:
+def lint(
+    objects: Iterable[object], *, now: Micros, only: Collection[str] = (), profile: Profile | None = None
+) -> tuple[Finding, ...]:
     """Return findings in the order of the objects. ``only`` lists the ids of the rules to apply; empty applies all."""
-    scene = Scene(objects, now=now)
+    scene = Scene(objects, now=now, profile=profile)
     order: dict[Identity, int] = {}
     for at, each in enumerate(scene.objects):
         order.setdefault(identity_of(cast("Thing", each)), at)

@@ -24,7 +24,6 @@ from fairway.plugins.prioritizer_policy import (
     ADDON_NEEDED,
     BUILT_INS,
     COORDINATE_NEEDED,
-    DEFAULTS,
     WRONG_MODE,
 )
 from fairway.plugins.spread import NAME as SPREAD
@@ -125,7 +124,7 @@ def _policy(scene: Scene, placement: Placement, policy: PrioritizerPolicy) -> It
         )
     for at, configuration in enumerate(policy.configurations):
         path = f"spec.prioritizerPolicy.configurations[{at}]"
-        yield from _weight(placement, policy, configuration, path)
+        yield from _weight(scene, placement, policy, configuration, path)
         coordinate = configuration.scoreCoordinate
         if coordinate is None:
             yield COORDINATE_MISSING.at(
@@ -141,7 +140,11 @@ def _policy(scene: Scene, placement: Placement, policy: PrioritizerPolicy) -> It
 
 
 def _weight(
-    placement: Placement, policy: PrioritizerPolicy, configuration: PrioritizerConfig, path: str
+    scene: Scene,
+    placement: Placement,
+    policy: PrioritizerPolicy,
+    configuration: PrioritizerConfig,
+    path: str,
 ) -> Iterator[Finding]:
     weight = configuration.weight
     if not LOWEST_WEIGHT <= weight <= HIGHEST_WEIGHT:
@@ -153,7 +156,11 @@ def _weight(
         )
     coordinate = configuration.scoreCoordinate
     # Weight 0 is how one of the defaults is switched off.
-    default = coordinate is not None and coordinate.addOn is None and coordinate.builtIn in DEFAULTS
+    default = (
+        coordinate is not None
+        and coordinate.addOn is None
+        and coordinate.builtIn in scene.default_prioritizers
+    )
     if weight == 0 and not (default and policy.mode != EXACT):
         yield WEIGHT_ZERO.at(
             placement,
@@ -195,9 +202,10 @@ def _coordinate(
 
 def _builtin(scene: Scene, placement: Placement, name: str, path: str) -> Iterator[Finding]:
     calculators = scene.snapshot.calculators
-    if name in BUILTINS or name.lower() in calculators:
+    if name in BUILTINS or name in scene.prioritizers or name.lower() in calculators:
         return
-    remedy = guess(name, {*BUILTINS, *calculators}, otherwise=f"use one of {', '.join(BUILTINS)}")
+    known = (*BUILTINS, *sorted(scene.prioritizers - set(BUILTINS)))
+    remedy = guess(name, {*known, *calculators}, otherwise=f"use one of {', '.join(known)}")
     if name == SPREAD:
         remedy = "spreading is asked for in spec.spreadPolicy.spreadConstraints"
     yield UNKNOWN_BUILTIN.at(

@@ -16,6 +16,7 @@ from fairway.clusters import cells
 from fairway.clusters.cells import Shape
 from fairway.engine import cycle
 from fairway.engine.points import Context
+from fairway.engine.profile import Profile
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits
 from fairway.fleet.instant import Micros
@@ -41,10 +42,10 @@ class Pool:
 
 
 class Scene:
-    def __init__(self, objects: Iterable[object], *, now: Micros) -> None:
+    def __init__(self, objects: Iterable[object], *, now: Micros, profile: Profile | None = None) -> None:
         self.objects = tuple(objects)
         self.now = now
-        self.world = World(self.objects)
+        self.world = World(self.objects, profile=profile)
         self.snapshot = self.world.fleet.snapshot()
         self.clusters = self._of(ManagedCluster)
         self.sets = self._of(ManagedClusterSet)
@@ -61,6 +62,16 @@ class Scene:
     def populated(self) -> bool:
         """Whether there are clusters to compare with."""
         return bool(self.clusters)
+
+    @cached_property
+    def prioritizers(self) -> frozenset[str]:
+        """Names of the registered Score plugins."""
+        return frozenset(self.world.profile.scorers.registered)
+
+    @cached_property
+    def default_prioritizers(self) -> frozenset[str]:
+        """Names of the Score plugins of mode Additive."""
+        return frozenset(each.plugin.name for each in self.world.profile.scorers.defaults)
 
     def workload(self, placement: Placement) -> PlacementWorkload:
         return self.world.workload((placement.metadata.namespace, placement.metadata.name))

@@ -1,0 +1,1 @@
+"""`fairway scheduler`: check scheduler configurations, and list plugins."""

@@ -1,0 +1,16 @@
+"""What configurations of Placements start from: the built-in plugins, and the default profile."""
+
+from typing import Final
+
+from fairway.placement.profile import ENABLED, placement_registry
+from fairway.scheduling.configuration import MULTI_POINT, PLACEMENT_PROFILE, Enabled, PluginSet
+from fairway.scheduling.loading import Base
+
+NOT_COMMITTED: Final = "a Placement has no Reserve, Permit or Bind; its decision is written at once"
+
+PLACEMENTS: Final = Base(
+    registry=placement_registry,
+    sets={MULTI_POINT: PluginSet(enabled=tuple(Enabled(name=name) for name in ENABLED))},
+    profiles=(PLACEMENT_PROFILE,),
+    uncalled=dict.fromkeys(("reserve", "permit", "preBind", "bind", "postBind"), NOT_COMMITTED),
+)

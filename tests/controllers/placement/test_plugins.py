@@ -1,0 +1,157 @@
+"""Third-party plugins in the placement controller: what they decide, and what becomes of their faults."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from controllers.conftest import ALONE, Start
+from controllers.world import World
+from fairway.api.placement import PlacementSpec
+from fairway.controllers.manager import Manager
+from fairway.observe.meters import values
+from fairway.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
+from fairway.scheduling import PLACEMENTS, Supervisor, Watchdog, load
+from fairway.testing.builders import builtin, policy
+
+pytestmark = pytest.mark.embedded
+
+PLUGINS = """
+from fairway.engine.status import OK, unschedulable
+
+PRICE = ("label", "price")
+FAULT = ("label", "fault")
+
+
+class Cheapest:
+    name = "Cheapest"
+
+    def score(self, context, row):
+        price = context.snapshot.codes(PRICE).value(row)
+        if context.workload.name == "broken":
+            raise ValueError("no price list")
+        return 0 if price is None else -int(price)
+
+
+class Approved:
+    name = "Approved"
+
+    def filter(self, context, row):
+        fault = context.snapshot.codes(FAULT).value(row)
+        if fault == "raises":
+            raise ValueError("no list of approved clusters")
+        if fault == "nonsense":
+            return "yes"
+        if fault == "modifies":
+            context.workload.spec.metadata.labels["approved"] = "yes"
+        if fault == "stalls":
+            while True:
+                pass
+        if context.snapshot.codes(("label", "approved")).value(row) == "no":
+            return unschedulable("is not approved", plugin=self.name)
+        return OK
+"""
+
+Run = Callable[[str], AbstractAsyncContextManager[Manager]]
+
+
+@pytest.fixture
+def run(start: Start, tmp_path: Path) -> Run:
+    """Run the placement controller with a profile."""
+    (tmp_path / "plugins.py").write_text(PLUGINS)
+
+    def running(profile: str) -> AbstractAsyncContextManager[Manager]:
+        head = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [plugins.py]\n"
+        (tmp_path / "scheduler.yaml").write_text(f"{head}profiles:\n{dedent(profile)}")
+        supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=0.05))
+        scheduling = load(tmp_path / "scheduler.yaml", base=PLACEMENTS, supervisor=supervisor)
+        return start(replace(ALONE, scheduling=scheduling))
+
+    return running
+
+
+FILTERING = """\
+- onPluginFault: {on_fault}
+  plugins:
+    filter: {{enabled: [{{name: Approved}}]}}
+"""
+
+
+async def test_registered_prioritizer_ranks_the_placement_that_names_it(run: Run, world: World) -> None:
+    async with run("- {}\n"):
+        await world.cluster("a", labels={"price": "9"})
+        await world.cluster("b", labels={"price": "3"})
+        by_price = policy(builtin("Cheapest"), mode="Exact")
+        await world.place("p", PlacementSpec(numberOfClusters=1, prioritizerPolicy=by_price))
+        await world.place("q", PlacementSpec(numberOfClusters=1))
+        await world.chooses("p", "b")
+        await world.chooses("q", "a")
+        await world.change_cluster("a", labels={"price": "1"})
+        await world.chooses("p", "a")
+
+
+async def test_filter_rejects_clusters_once_the_profile_enables_it(run: Run, world: World) -> None:
+    async with run(FILTERING.format(on_fault="Fail")):
+        await world.cluster("a", labels={"approved": "no"})
+        await world.clusters("b")
+        await world.place()
+        await world.chooses("p", "b")
+        await world.change_cluster("a", labels={"approved": "yes"})
+        await world.chooses("p", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raises", "raised ValueError: no list of approved clusters"),
+        ("nonsense", "returned 'yes', not a Status"),
+        ("modifies", "modified its input: the spec of the workload"),
+        ("stalls", "did not return within 0.05 seconds and was interrupted"),
+    ],
+)
+async def test_faulty_plugin_keeps_the_decision_and_is_reported(
+    run: Run, world: World, fault: str, words: str
+) -> None:
+    reason = f"plugin Approved at Filter {words}"
+    async with run(FILTERING.format(on_fault="Fail")) as manager:
+        await world.clusters("a")
+        await world.place()
+        await world.chooses("p", "a")
+        await world.cluster("b", labels={"fault": fault})
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        (event,) = world.events(PLUGIN_FAULT)
+        assert (event.type, event.note) == ("Warning", KEPT.format(fault=reason))
+        await world.eventually(lambda: world.condition("p")[2] == reason)
+        assert world.chosen("p") == ["a"]
+        assert world.reason("p") == "NotAllDecisionsScheduled"
+        counted = values(manager.meters.expose())
+        assert counted['fairway_plugin_faults_total{plugin="Approved",point="Filter"}'] >= 1
+
+
+async def test_profile_can_skip_a_faulty_plugin(run: Run, world: World) -> None:
+    async with run(FILTERING.format(on_fault="Skip")):
+        await world.cluster("a", labels={"approved": "no"})
+        await world.cluster("b", labels={"fault": "raises"})
+        await world.place()
+        await world.chooses("p", "a", "b")
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        fault = "plugin Approved at Filter raised ValueError: no list of approved clusters"
+        assert world.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
+
+
+async def test_fault_concerns_only_the_placement_that_uses_the_plugin(run: Run, world: World) -> None:
+    async with run("- {}\n"):
+        await world.clusters("a")
+        by_price = PlacementSpec(prioritizerPolicy=policy(builtin("Cheapest"), mode="Exact"))
+        await world.place("broken", by_price)
+        await world.place("good", by_price)
+        await world.place("other")
+        await world.chooses("good", "a")
+        await world.chooses("other", "a")
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT, about="broken")))
+        reason = "plugin Cheapest at Score raised ValueError: no price list"
+        await world.eventually(lambda: world.condition("broken")[2] == reason)
+        assert not world.decisions("broken")

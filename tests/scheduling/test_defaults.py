@@ -1,0 +1,149 @@
+"""Configurations for Placements: the default profile, and what a file changes."""
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from fairway.api.placement import PlacementSpec
+from fairway.engine.profile import plugins_of
+from fairway.engine.status import Code
+from fairway.placement.profile import default_profile
+from fairway.scheduling import PLACEMENTS, ConfigurationError, Scheduling, Supervisor, discovery, load
+from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
+from fairway.whatif.world import World
+
+HEAD = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+KEY = ("ns1", "p1")
+
+CHEAPEST = """
+class Cheapest:
+    name = "Cheapest"
+
+    def score(self, context, row):
+        return {"a": 10, "b": 20}.get(context.snapshot.hosts.names[row], 0)
+
+
+class Ledger:
+    name = "Ledger"
+
+    def filter(self, context, row):
+        from fairway.engine.status import OK
+
+        return OK
+
+    def reserve(self, context):
+        from fairway.engine.status import OK
+
+        return OK
+
+    def unreserve(self, context):
+        pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plugins.py").write_text(CHEAPEST)
+
+
+def loaded(text: str | None) -> Scheduling:
+    supervisor = Supervisor(clock=lambda: 0.0)
+    if text is None:
+        return load(None, base=PLACEMENTS, supervisor=supervisor)
+    Path("scheduler.yaml").write_text(HEAD + text)
+    return load(Path("scheduler.yaml"), base=PLACEMENTS, supervisor=supervisor)
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(text)
+    return [str(each) for each in caught.value.problems]
+
+
+def totals(scheduling: Scheduling, spec: PlacementSpec | None = None) -> dict[str, int]:
+    objects = [cluster_set("default"), binding("default"), cluster("a"), cluster("b"), placement(spec=spec)]
+    return World(objects, profile=scheduling.placement).look(KEY, now=0).outcome.totals_by_name()
+
+
+@pytest.mark.parametrize("text", [None, "", "profiles: [{schedulerName: placement}]\n"])
+def test_profile_without_plugins_is_the_default_one(text: str | None) -> None:
+    expected = [each.name for each in plugins_of(default_profile())]
+    assert [each.name for each in plugins_of(loaded(text).placement)] == expected
+
+
+def test_additive_mode_adds_the_scores_that_the_profile_enables() -> None:
+    found = loaded(
+        "pluginFiles: [plugins.py]\nprofiles: [{plugins: {score: {enabled: [{name: Cheapest, weight: 3}]}}}]\n"
+    )
+    assert totals(found) == {"a": 130, "b": 160}
+    exact = PlacementSpec(prioritizerPolicy=policy(builtin("Cheapest"), mode="Exact"))
+    assert totals(found, exact) == {"a": 10, "b": 20}
+    reweighted = PlacementSpec(prioritizerPolicy=policy(builtin("Cheapest", 0)))
+    assert totals(found, reweighted) == {"a": 100, "b": 100}
+
+
+def test_placement_can_name_a_registered_prioritizer_that_no_profile_enables() -> None:
+    found = loaded("pluginFiles: [plugins.py]\n")
+    assert totals(found) == {"a": 100, "b": 100}
+    assert totals(found, PlacementSpec(prioritizerPolicy=policy(builtin("Cheapest", 2)))) == {
+        "a": 120,
+        "b": 140,
+    }
+
+
+def test_disabled_default_prioritizer_does_not_score() -> None:
+    found = loaded("profiles: [{plugins: {score: {disabled: [{name: Balance}]}}}]\n")
+    assert [each.plugin.name for each in found.placement.scorers.defaults] == ["Steady"]
+    assert totals(found) == {"a": 0, "b": 0}
+
+
+def test_placements_with_the_same_score_share_its_plugin() -> None:
+    spec = PlacementSpec(prioritizerPolicy=policy(addon("free"), mode="Exact"))
+    objects = [cluster_set("default"), binding("default"), cluster("a"), score("a", {"free": 1})]
+    world = World([*objects, placement("p1", spec=spec), placement("p2", spec=spec)])
+    first, second = (world.look(("ns1", name), now=0).outcome.plugins.scores[0] for name in ("p1", "p2"))
+    assert first.plugin is second.plugin
+
+
+def test_profile_that_no_workload_uses_is_refused() -> None:
+    assert problems("profiles: [{schedulerName: placements}]\n") == [
+        "scheduler.yaml:3: profiles[0].schedulerName: no workload uses profile 'placements'; did you mean 'placement'?"
+    ]
+
+
+def test_plugin_at_a_point_that_is_not_called_is_refused() -> None:
+    text = "pluginFiles: [plugins.py]\nprofiles:\n- plugins:\n    multiPoint: {enabled: [{name: Ledger}]}\n"
+    assert problems(text) == [
+        "scheduler.yaml:6: profiles[0].plugins.multiPoint: plugin 'Ledger' would not be called at Reserve: a Placement "
+        "has no Reserve, Permit or Bind; its decision is written at once; list it under reserve.disabled, or enable it "
+        "at its other points only"
+    ]
+    loaded(text + "    reserve: {disabled: [{name: Ledger}]}\n")
+
+
+def test_two_prioritize_plugins_are_refused() -> None:
+    Path("other.py").write_text(
+        "class Other:\n    name = 'Other'\n    def prioritize(self, context, scorers):\n        return None\n"
+    )
+    text = "pluginFiles: [other.py]\nprofiles:\n- plugins:\n    prioritize: {enabled: [{name: Other}]}\n"
+    assert problems(text) == [
+        "scheduler.yaml:6: profiles[0].plugins.prioritize: only one Prioritize plugin may be enabled; "
+        "got 'PrioritizerPolicy' and 'Other'; list the others under prioritize.disabled"
+    ]
+
+
+def test_placement_that_names_a_plugin_which_cannot_be_loaded_is_misconfigured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    point = EntryPoint(name="Gone", value="no_such_module:Gone", group=discovery.GROUP)
+    monkeypatch.setattr(discovery, "entry_points", lambda **_group: [point])
+    found = loaded(None)
+    spec = PlacementSpec(prioritizerPolicy=policy(builtin("Gone")))
+    objects = [cluster_set("default"), binding("default"), cluster("a"), placement(spec=spec)]
+    status = World(objects, profile=found.placement).look(KEY, now=0).status
+    assert status.code is Code.MISCONFIGURED
+    assert status.message == (
+        "plugin 'Gone' of no_such_module:Gone cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"
+    )
