@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
 from fairway.api.node import Node
+from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod import Pod
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.fleet.column import Column, CountColumn, Key
@@ -13,7 +14,7 @@ from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
 from fairway.fleet.table import Table
 from fairway.nodes import cells
-from fairway.nodes.pod_columns import ADDED, NAMESPACES, POD_GROUP, POD_TERMS, PODS_MATCHING
+from fairway.nodes.pod_columns import ADDED, NAMESPACES, POD_GROUP, POD_TERMS, PODS_MATCHING, VOLUMES
 from fairway.nodes.pod_selection import query_of
 from fairway.nodes.pod_template import PodInfo, info_of
 from fairway.nodes.pods import PodIndex, PodKey, group_matches
@@ -34,6 +35,8 @@ class NodeFleet(Table[Node]):
         self._placed: dict[PodKey, tuple[str, PodInfo]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._budgets: dict[PodKey, PodDisruptionBudget] = {}
+        self._claims: dict[PodKey, PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
         self._matching: dict[Key, tuple[Key, ...]] = {}
         """Columns that count the pods of a group, by group."""
 
@@ -89,6 +92,25 @@ class NodeFleet(Table[Node]):
 
     def delete_budget(self, namespace: str, name: str) -> None:
         self._budgets = {key: each for key, each in self._budgets.items() if key != (namespace, name)}
+
+    # Volumes
+
+    def upsert_claim(self, claim: PersistentVolumeClaim) -> Change:
+        meta = claim.metadata
+        self._claims = {**self._claims, (meta.namespace, meta.name): claim}
+        return self._record(Change((), {VOLUMES: ANY}))
+
+    def delete_claim(self, namespace: str, name: str) -> Change:
+        self._claims = {key: each for key, each in self._claims.items() if key != (namespace, name)}
+        return self._record(Change((), {VOLUMES: ANY}))
+
+    def upsert_volume(self, volume: PersistentVolume) -> Change:
+        self._volumes = {**self._volumes, volume.metadata.name: volume}
+        return self._record(Change((), {VOLUMES: ANY}))
+
+    def delete_volume(self, name: str) -> Change:
+        self._volumes = {key: each for key, each in self._volumes.items() if key != name}
+        return self._record(Change((), {VOLUMES: ANY}))
 
     # Pods
 

@@ -7,6 +7,20 @@ from fairway.nodes.pod_template import PodInfo
 from fairway.nodes.pods import PodKey
 from fairway.nodes.snapshot import NodeSnapshot
 
+_SHARED = (
+    "generation",
+    "hosts",
+    "journal",
+    "namespaces",
+    "budgets",
+    "claims",
+    "volumes",
+    "_schema",
+    "_keep",
+    "_derived",
+)
+"""What pods do not change."""
+
 
 class HypotheticalSnapshot(NodeSnapshot):
     """Changes affect only this object: it has its own copies of the columns that pods fill."""

@@ -28,6 +28,8 @@ POD_TERMS: Key = ("pod-terms",)
 """The set of affinity terms that pods on nodes have. Never a column, only reported."""
 NAMESPACES: Key = ("namespaces",)
 """Labels of namespaces. Never a column, only reported."""
+VOLUMES: Key = ("volumes",)
+"""PersistentVolumes and claims. Never a column, only reported."""
 
 ANY_ADDRESS: Final = "*"
 WILDCARD: Final = "0.0.0.0"

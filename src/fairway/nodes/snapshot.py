@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairway.api.node import Node
+from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from fairway.api.pod_disruption_budget import PodDisruptionBudget
 from fairway.fleet.column import Key
 from fairway.fleet.resources import LARGEST
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NodeSnapshot(Snapshot[Node]):
-    __slots__ = ("budgets", "namespaces", "pods")
+    __slots__ = ("budgets", "claims", "namespaces", "pods", "volumes")
 
     def __init__(self, fleet: "NodeFleet") -> None:
         super().__init__(fleet)
@@ -24,6 +25,8 @@ class NodeSnapshot(Snapshot[Node]):
         self.namespaces: Mapping[str, Mapping[str, str]] = fleet._namespaces
         """Labels by namespace."""
         self.budgets: Mapping[PodKey, PodDisruptionBudget] = fleet._budgets
+        self.claims: Mapping[PodKey, PersistentVolumeClaim] = fleet._claims
+        self.volumes: Mapping[str, PersistentVolume] = fleet._volumes
 
     def _fill(self, column: Any, key: Key) -> None:
         if key[0] not in ADDED and key[0] != PODS_MATCHING:

@@ -21,6 +21,8 @@ from fairway.plugins.pods.node_unschedulable import NodeUnschedulable
 from fairway.plugins.pods.scheduling_gates import SchedulingGates
 from fairway.plugins.pods.taint_toleration import TaintToleration
 from fairway.plugins.pods.topology_spread import PodTopologySpread
+from fairway.plugins.pods.volume_binding import VolumeBinding
+from fairway.plugins.pods.volume_zone import VolumeZone
 
 POD_PLUGINS: Final[tuple[type[Any], ...]] = (
     SchedulingGates,
@@ -32,6 +34,8 @@ POD_PLUGINS: Final[tuple[type[Any], ...]] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     DefaultPreemption,
@@ -43,7 +47,7 @@ POD_PLUGINS: Final[tuple[type[Any], ...]] = (
 _POINTS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "PreEnqueue": (SchedulingGates,),
     "QueueSort": (PrioritySort,),
-    "PreFilter": (NodeAffinity, NodePorts, PodTopologySpread, InterPodAffinity),
+    "PreFilter": (NodeAffinity, NodePorts, VolumeBinding, VolumeZone, PodTopologySpread, InterPodAffinity),
     "Filter": (
         NodeUnschedulable,
         NodeName,
@@ -52,6 +56,8 @@ _POINTS: Final[Mapping[str, tuple[type[Any], ...]]] = {
         NodeAffinity,
         NodePorts,
         NodeResourcesFit,
+        VolumeBinding,
+        VolumeZone,
         PodTopologySpread,
         InterPodAffinity,
     ),
