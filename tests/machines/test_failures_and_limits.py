@@ -7,7 +7,7 @@ import pytest
 from fairway.machines import events, instructions
 from fairway.machines.events import Stage
 from fairway.machines.migration import Phase
-from fairway.machines.permit_protocol import Permit, PermitError
+from fairway.machines.permit_protocol import FOREIGN_POD, Permit, PermitError, PermitRequest
 from fairway.machines.policy import NOT_A_SHARE, MachinePolicy, PolicyError
 from fairway.machines.relief import CAPACITY_NEEDED
 from machines.world import N1, N2, N3, World, cu, fixture, key
@@ -320,6 +320,26 @@ def test_permit_for_a_pod_without_a_machine_is_refused_with_400() -> None:
     assert refusal(world) == (400, "pod ns/x does not run a virtual machine")
 
 
+def test_permit_for_a_pod_on_another_node_than_the_agents_is_refused_with_403() -> None:
+    world = fixture()
+    request = PermitRequest(namespace="ns", name="a", unit=cu(1), resources=cu(2))
+    world.send(events.PermitRequested(request, "n2"))
+    world.run()
+    assert refusal(world) == (403, FOREIGN_POD.format(node="n2", pod="ns/a"))
+    assert world.permit("a") == 4
+    world.send(events.PermitRequested(request, "n1"))
+    assert world.permit("a") == 2
+
+
+def test_permit_that_another_instance_wrote_is_honoured() -> None:
+    world = fixture()
+    world.delete("x")
+    world.vms["vm-a"] = replace(world.vms["vm-a"], requested=cu(6), approved=cu(6), generation=5)
+    world.ask("a", 5)
+    world.run()
+    assert (world.vms["vm-a"].generation, world.permit("a"), world.holding("a")) == (5, 6, 6)
+
+
 def test_permit_for_a_target_that_does_not_run_the_machine_yet_is_refused_with_503() -> None:
     world = fixture()
     world.ask("a", 6)
@@ -341,6 +361,20 @@ def test_permit_that_cannot_be_written_is_refused_with_503_and_written_later() -
     world.pass_time(1)
     world.run()
     assert world.vms["vm-a"].approved == cu(6)
+
+
+def test_room_of_a_lowered_permit_is_free_once_it_is_written() -> None:
+    world = fixture()
+    world.failing.add(instructions.WritePermit)
+    world.ask("a", 2)
+    world.run()
+    assert (world.permit("a"), world.holding("a")) == (2, 4), (
+        "after a crash, the old permit would count again"
+    )
+    world.failing.clear()
+    world.pass_time(1)
+    world.run()
+    assert (world.holding("a"), world.grantable("new")) == (2, 2)
 
 
 def test_last_permit_of_another_scheduler_is_honoured_as_far_as_there_is_room() -> None:

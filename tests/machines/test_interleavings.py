@@ -5,6 +5,7 @@ then equal the objects, no earmark and no half-finished migration may be left, a
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import hypothesis.strategies as st
 from hypothesis import Phase as HypothesisPhase
@@ -17,7 +18,7 @@ from fairway.machines.events import Stage
 from fairway.machines.migration import Phase
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.size import charge
-from machines.world import N1, N2, N3, World
+from machines.world import N1, N2, N3, World, cu
 
 POLICY = MachinePolicy(
     cooldown=20 * SECOND, copy_timeout=100 * SECOND, per_target=2, per_fleet=3, pressure_delay=2 * SECOND
@@ -31,7 +32,8 @@ class Simulation(World):
         self.binds_targets = False
         self.added = 0
         for name, size, host in (("a", 4, N1), ("b", 3, N1), ("d", 2, N2), ("e", 3, N2)):
-            self.add(name, size, host, migratable=name != "a", priority=size % 2)
+            factors = {"cpu": 1500, "memory": 1500} if name == "e" else {}
+            self.add(name, size, host, migratable=name != "a", priority=size % 2, factors=factors)
         self.add("x", 3, N1, vm=False)
         self.load()
 
@@ -92,6 +94,34 @@ class Simulation(World):
     def do_resize(self, number: int) -> None:
         self.resize(HOSTS[number % 3], 7 + number // 4 % 6)
 
+    def do_lose(self, number: int) -> None:
+        """A node goes with all its pods, and comes back."""
+        host = HOSTS[number % 3]
+        gone = [pod for pod, machine in self.pods.items() if machine.host == host]
+        vms = [vm for vm, pod in self.running.items() if pod in gone]
+        for pod in gone:
+            del self.pods[pod]
+        self.send(events.HostGone(host))
+        for vm in vms:
+            self.delete_vm(vm)
+        for id_, copy in list(self.migrator.copies.items()):
+            if copy.target in gone and copy.stage is not Stage.SWITCHED:
+                self.migrator.copies.pop(id_)
+                self.watch(id_)
+        self.send(events.HostObserved(host, self.hosts[host]))
+
+    def do_rewrite(self, number: int) -> None:
+        """Another instance answers a request."""
+        vms = sorted(self.running)
+        if vms:
+            vm = vms[number % len(vms)]
+            size = cu(max(self.pods[self.running[vm]].using["cpu"], 1 + number // 8 % 9))
+            old = self.vms[vm]
+            self.vms[vm] = replace(old, requested=size, generation=old.generation + 1)
+            approved = {name: min(amount, old.approved[name]) for name, amount in size.items()}
+            self.vms[vm] = replace(self.vms[vm], approved=approved)
+            self.wanted[vm] = size
+
     def do_time(self, number: int) -> None:
         self.pass_time(1 + number % 70)
 
@@ -141,8 +171,9 @@ class Simulation(World):
                     approved = self.vms[machine.vm].approved if machine.vm else {}
                     for name in ("cpu", "memory"):
                         size = max(machine.using.get(name, 0), approved.get(name, 0))
-                        total[name] = total.get(name, 0) + charge({name: size}, machine.factors)[name]
-                        assert account.holding(pod).get(name, 0) == size, pod
+                        counted = charge({name: size}, machine.factors)[name]
+                        total[name] = total.get(name, 0) + counted
+                        assert account.holding(pod).get(name, 0) == counted, pod
             assert account.used == {name: amount for name, amount in total.items() if amount}
             assert {each.rsplit("/", 4)[0].split("/")[0] for each in account.earmarks} <= active
             for machine in self.state.permits.waiters(host):
@@ -165,7 +196,7 @@ MOVES = (
         "complete",
         "complete",
     ),
-    *("delete", "add", "resize", "time", "fail", "flaky", "crash", "crash"),
+    *("delete", "add", "resize", "time", "fail", "flaky", "crash", "crash", "lose", "rewrite"),
 )
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=30)
 

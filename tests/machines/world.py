@@ -12,7 +12,7 @@ invariants after every event:
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairway.engine.ledger import HostAccount, LedgerError
@@ -105,6 +105,7 @@ class World:
         priority: int = 0,
         created: Micros = 0,
         moved: Micros | None = None,
+        factors: Mapping[str, int] | None = None,
     ) -> WorkloadKey:
         pod = key(name)
         machine = Machine(
@@ -116,6 +117,7 @@ class World:
             priority=priority,
             created=created,
             moved=moved,
+            factors=factors or {},
         )
         self.pods[pod] = machine
         if vm:
@@ -205,6 +207,7 @@ class World:
 
     def crash(self, *, load: bool = True) -> None:
         """Lose everything that is not an object, and start again."""
+        before = {host: self.account(host) for host in self.hosts}
         self.queue.clear()
         self.epoch += 1
         self.state = MachineState.rebuild(
@@ -217,6 +220,10 @@ class World:
             now=self.now,
         )
         self.check(None, {})
+        for host, account in before.items():
+            for name, amount in self.account(host).used.items():
+                room = max(self.hosts[host].get(name, 0), promised(account, name))
+                assert amount <= room, f"I1: after the crash {host} has {amount} {name} of {room}"
         if load:
             self.load()
 

@@ -44,6 +44,8 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class PermitRequested:
     request: PermitRequest
+    node: str = ""
+    """The node that the agent proved to run on; empty for an agent that may ask for every pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ ZERO_SIZE: Final = "{path} must not be 0"
 UNKNOWN_POD: Final = "pod {pod} is unknown, or not bound to a node"
 NOT_A_MACHINE: Final = "pod {pod} does not run a virtual machine"
 NOT_OWNER: Final = "pod {pod} does not run its virtual machine yet; ask again"
-FOREIGN_POD: Final = "agent {agent} may not request permits for pod {pod}"
+FOREIGN_POD: Final = (
+    "the agent on node {node} may not request permits for pod {pod}, which runs on another node"
+)
 STARTING: Final = "the scheduler has not loaded all nodes and pods yet; ask again"
 NOT_WRITTEN: Final = "the permit for pod {pod} could not be written to its virtual machine; ask again"
 

@@ -1,8 +1,8 @@
 """Machines and their permits, booked in the ledger.
 
-A permit is booked before it is written, and written before the agent gets it, so that a crash at any point leaves at
-least as much booked as any agent may use. Denied demand waits in the order of priority, then age, and is served by the
-event that makes room.
+A permit is booked before it is written, and written before the agent gets it. A lower permit is written before its room
+is free. So a crash at any point leaves at least as much booked as any agent may use. Denied demand waits in order of
+priority, then age, and is served by the event that makes room.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +14,9 @@ from fairway.fleet.instant import Micros
 from fairway.machines.instructions import Instruction, Reply, WritePermit
 from fairway.machines.machine import Demand, Machine
 from fairway.machines.permit_protocol import (
+    BAD_REQUEST,
+    FORBIDDEN,
+    FOREIGN_POD,
     NOT_A_MACHINE,
     NOT_FOUND,
     NOT_OWNER,
@@ -27,8 +30,6 @@ from fairway.machines.permit_protocol import (
 )
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.size import approve, charge, exceeds
-
-BAD_REQUEST = 400
 
 
 @dataclass(slots=True)
@@ -75,6 +76,8 @@ class Permits:
         self._denied: dict[HostKey, set[WorkloadKey]] = {}
         self._written: dict[WorkloadKey, Demand] = {}
         self._writing: dict[WorkloadKey, Demand] = {}
+        self._promised: dict[WorkloadKey, ResourceList] = {}
+        """The most that a VirtualMachine may record as approved. It is booked until a lower permit is written."""
         self._retries: dict[WorkloadKey, Micros] = {}
         self._asking: set[WorkloadKey] = set()
         self._stashed: dict[tuple[str, str], tuple[Demand, Demand | None]] = {}
@@ -117,6 +120,7 @@ class Permits:
                     self._unrecorded.add(key)
                 else:
                     self._written[key] = recorded
+                    self._promised[key] = recorded.approved
             # What it uses beyond the permit it has anyway, as far as it still asks for it.
             approved = {
                 resource: min(amount, max(demand.approved.get(resource, 0), machine.using.get(resource, 0)))
@@ -129,7 +133,7 @@ class Permits:
     def book(self, turn: Turn, key: WorkloadKey) -> None:
         """Book use and permit as they are, even where they exceed the node: both were granted before."""
         machine, demand = self.machines[key], self.demands[key]
-        used, approved = charge(machine.using, machine.factors), charge(demand.approved, machine.factors)
+        used, approved = charge(machine.using, machine.factors), self._booked(machine, demand.approved)
         account = turn.account(machine.host)
         reservation = account.reservations.get(key)
         if reservation is None or exceeds(approved, reservation.amounts):
@@ -138,6 +142,12 @@ class Permits:
         if reservation is None or reservation.amounts != approved:
             turn.tx.reserve(machine.host, key, approved)
         turn.tx.observe(machine.host, key, used)
+
+    def _booked(self, machine: Machine, approved: ResourceList) -> dict[str, int]:
+        """Return what to book for a permit."""
+        promised = self._promised.get(machine.key, {})
+        most = {name: max(amount, promised.get(name, 0)) for name, amount in {**promised, **approved}.items()}
+        return charge(most, machine.factors)
 
     def remove(self, turn: Turn, key: WorkloadKey) -> None:
         machine = self.machines.pop(key, None)
@@ -150,7 +160,7 @@ class Permits:
             del self.owners[machine.identity]
         self.demands.pop(key, None)
         self._denied.get(machine.host, set()).discard(key)
-        for each in (self._written, self._writing, self._retries):
+        for each in (self._written, self._writing, self._promised, self._retries):
             each.pop(key, None)
         self._unrecorded.discard(key)
         if key in self._asking:
@@ -179,12 +189,16 @@ class Permits:
         self._unrecorded.discard(target)
         if written is not None:
             self._written[target] = written
+            self._promised[target] = written.approved
         self.book(turn, target)
         turn.touch(machine.host)
         self.sync(turn, target)
 
-    def ask(self, turn: Turn, request: PermitRequest) -> None:
-        """Take a request: decreases at once, increases when the node is served."""
+    def ask(self, turn: Turn, request: PermitRequest, *, node: str) -> None:
+        """Take a request: decreases at once, increases when the node is served.
+
+        ``node`` is the one that the agent proved to run on; an agent without one may ask for every pod.
+        """
         key = self.find(request.namespace, request.name)
         if key is None:
             refusal = (NOT_FOUND, UNKNOWN_POD) if self.ready else (UNAVAILABLE, STARTING)
@@ -193,6 +207,10 @@ class Permits:
         machine = self.machines[key]
         if not machine.vm:
             turn.out.append(_refusal(key, BAD_REQUEST, NOT_A_MACHINE))
+            return
+        if node and machine.host.name != node:
+            message = FOREIGN_POD.format(node=node, pod=key)
+            turn.out.append(Reply(key.namespace, key.name, PermitError(FORBIDDEN, message)))
             return
         if self.owners.get(machine.identity) != key:
             turn.out.append(_refusal(key, UNAVAILABLE, NOT_OWNER))
@@ -218,7 +236,7 @@ class Permits:
         if exceeds(asked, demand.approved):
             wanted = {name: max(amount, demand.approved.get(name, 0)) for name, amount in asked.items()}
             size = self._approvable(machine, turn.account(machine.host), requested=wanted)
-            turn.tx.reserve(machine.host, machine.key, charge(size, machine.factors))
+            turn.tx.reserve(machine.host, machine.key, self._booked(machine, size))
             self.set(machine.key, demand.approve(size, now=turn.now))
 
     def set(self, key: WorkloadKey, demand: Demand) -> None:
@@ -237,7 +255,7 @@ class Permits:
             account = turn.account(host)
             size = self._approvable(machine, account)
             if size != self.demands[machine.key].approved:
-                turn.tx.reserve(host, machine.key, charge(size, machine.factors))
+                turn.tx.reserve(host, machine.key, self._booked(machine, size))
                 self.set(machine.key, self.demands[machine.key].approve(size, now=turn.now))
                 self.sync(turn, machine.key)
 
@@ -256,7 +274,7 @@ class Permits:
         if earmark.source is not None:
             account = account.observe(earmark.source, None).release(earmark.source)
         size = self._approvable(machine, account)
-        turn.tx.transfer(host, earmark_id, wanted=charge(size, machine.factors))
+        turn.tx.transfer(host, earmark_id, wanted=self._booked(machine, size))
         self.set(machine.key, self.demands[machine.key].approve(size, now=turn.now))
         self.sync(turn, machine.key)
 
@@ -287,6 +305,10 @@ class Permits:
         if written == demand:
             return
         self._writing[key] = demand
+        promised = self._promised.get(key, {})
+        self._promised[key] = {
+            name: max(amount, promised.get(name, 0)) for name, amount in demand.approved.items()
+        }
         after = 0 if written is None else written.generation
         turn.out.append(WritePermit(key=key, demand=demand, after=after, epoch=self._epoch))
 
@@ -294,6 +316,11 @@ class Permits:
         demand = self._writing.pop(key, None)
         if demand is not None:
             self._written[key] = demand
+            if exceeds(self._promised[key], demand.approved):
+                # The lower permit is written: the rest is free.
+                self._promised[key] = demand.approved
+                self.book(turn, key)
+                turn.touch(self.machines[key].host, certain=True)
             self.sync(turn, key)
 
     def note_not_written(self, turn: Turn, key: WorkloadKey) -> None:
@@ -310,9 +337,12 @@ class Permits:
         if key not in self.demands:
             return
         self._written[key] = _persistent(recorded)
+        self._promised[key] = recorded.approved
         mine = self.demands[key]
+        # What was written may have reached the agent, so that it counts as granted.
         approved = {
-            name: min(amount, mine.approved.get(name, 0)) for name, amount in recorded.requested.items()
+            name: min(amount, max(mine.approved.get(name, 0), recorded.approved.get(name, 0)))
+            for name, amount in recorded.requested.items()
         }
         demand = replace(recorded, since=mine.since)
         self.set(key, demand.approve(approved, now=turn.now))

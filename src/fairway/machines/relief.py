@@ -12,7 +12,7 @@ from fairway.machines.migrations import Migrations
 from fairway.machines.permits import Permits, Turn, room_below
 from fairway.machines.planner import Candidate, Plan, Targets, plan_moves, plan_oldest_first
 from fairway.machines.policy import MachinePolicy
-from fairway.machines.size import added, charge, covered, describe, largest, missing
+from fairway.machines.size import added, covered, describe, largest, missing
 
 NOT_NEEDED = "room appeared on node {host}: the migration is not needed"
 CAPACITY_NEEDED = "CapacityNeeded"
@@ -237,13 +237,10 @@ class Relief:
             for each in feasible:
                 if each not in targets.room:
                     self._add_target(turn, targets, each)
-            demand = self._permits.demands[machine.key]
             candidates.append(
                 Candidate(
                     key=machine.key,
-                    amounts=_larger(
-                        charge(machine.using, machine.factors), charge(demand.approved, machine.factors)
-                    ),
+                    amounts=turn.account(host).holding(machine.key),
                     bytes=machine.size_to_copy,
                     priority=machine.priority,
                     arrived=machine.created if machine.moved is None else machine.moved,
@@ -380,7 +377,3 @@ def _with(claims: tuple[Claim, ...], key: WorkloadKey, part: ResourceList) -> tu
             more = Claim(beneficiary=key, amounts=added(each.amounts, part))
             return (*claims[:at], more, *claims[at + 1 :])
     return (*claims, Claim(beneficiary=key, amounts=part))
-
-
-def _larger(one: ResourceList, other: ResourceList) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}

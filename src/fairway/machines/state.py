@@ -7,7 +7,7 @@ of the earmark between them are therefore one step, which no observer of the led
 from collections.abc import Iterable
 
 from fairway.engine.ledger import Entry, HostAccount, Ledger, Recorded, Reservation
-from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey, checked_resources
 from fairway.fleet.instant import Micros
 from fairway.machines import events
 from fairway.machines.events import Event, MachineObserved
@@ -19,7 +19,7 @@ from fairway.machines.permit_protocol import Permit
 from fairway.machines.permits import Permits, Turn
 from fairway.machines.policy import MachinePolicy
 from fairway.machines.relief import Relief, TargetOracle
-from fairway.machines.size import charge
+from fairway.machines.size import charge, exceeds, missing
 
 SOURCE_NODE = "node {host} is the one that machine {vm} leaves"
 CANCELLED_TARGET = "migration {id} was cancelled"
@@ -123,8 +123,8 @@ class MachineState:
                 self._remove_machine(turn, key)
             case events.Loaded():
                 self._load(turn)
-            case events.PermitRequested(request):
-                self.permits.ask(turn, request)
+            case events.PermitRequested(request, node):
+                self.permits.ask(turn, request, node=node)
             case events.PermitWritten(key):
                 self.permits.note_written(turn, key)
             case events.PermitNotWritten(key):
@@ -192,7 +192,13 @@ class MachineState:
         if earmark is None or not earmark.freed:
             return
         machine = self.permits.machines.get(earmark.beneficiary)
-        allowed = self.policy.preempt_earmarks and (machine is None or machine.priority < event.priority)
+        account = turn.account(event.host).close(event.earmark)
+        room = missing(event.amounts, account.holding(event.by))
+        allowed = (
+            self.policy.preempt_earmarks
+            and (machine is None or machine.priority < event.priority)
+            and not exceeds(room, account.grantable(event.by))
+        )
         reason, message = (EARMARK_PREEMPTED, PREEMPTED_MESSAGE) if allowed else (EARMARK_KEPT, KEPT_MESSAGE)
         words = message.format(by=event.by, host=event.host, key=earmark.beneficiary)
         turn.out.append(Alert(reason=reason, message=words, host=event.host, key=earmark.beneficiary))
@@ -272,7 +278,7 @@ def _reservations(machines: Iterable[MachineObserved], epoch: int) -> Iterable[E
                 epoch=epoch,
                 host=each.machine.host,
                 subject=each.machine.key,
-                value=Reservation(charge(demand.approved, each.machine.factors)),
+                value=Reservation(checked_resources(charge(demand.approved, each.machine.factors))),
                 recorded=Recorded.OBJECT,
             )
 
