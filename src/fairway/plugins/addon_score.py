@@ -154,6 +154,10 @@ class AddOnScore(Timeless):
         )
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
-        expires = context.snapshot.score_column(self._column).expires[rows]
+        column = context.snapshot.score_column(self._column)
+        if len(rows) == 1:  # of an incremental cycle, where numpy costs more than it saves
+            only = column.expires.item(rows.item(0))
+            return only + 1 if context.now <= only != NEVER else NEVER_CHANGES
+        expires = column.expires[rows]
         ahead = expires[(expires >= context.now) & (expires != NEVER)]
         return int(ahead.min()) + 1 if len(ahead) else NEVER_CHANGES
