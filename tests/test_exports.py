@@ -73,7 +73,7 @@ EXPORTS = {
     "providers.hosted": ["HostedClusters", "NAME", "RESOURCE", "RULES", "owned_rules"],
     "providers.usage": ["RULES", "ResourceUsage", "UsageOptions", "resource_usage"],
     "scheduling": [
-        "PLACEMENTS",
+        "PLACEMENT_DEFAULTS",
         "ConfigurationError",
         "FaultReport",
         "Scheduling",

@@ -9,7 +9,7 @@ from fairway.api.placement import PlacementSpec
 from fairway.engine.profile import plugins_of
 from fairway.engine.status import Code
 from fairway.placement.profile import default_profile
-from fairway.scheduling import PLACEMENTS, ConfigurationError, Scheduling, Supervisor, discovery, load
+from fairway.scheduling import PLACEMENT_DEFAULTS, ConfigurationError, Scheduling, Supervisor, discovery, load
 from fairway.testing.builders import addon, binding, builtin, cluster, cluster_set, placement, policy, score
 from fairway.whatif.world import World
 
@@ -51,9 +51,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def loaded(text: str | None) -> Scheduling:
     supervisor = Supervisor(clock=lambda: 0.0)
     if text is None:
-        return load(None, base=PLACEMENTS, supervisor=supervisor)
+        return load(None, base=PLACEMENT_DEFAULTS, supervisor=supervisor)
     Path("scheduler.yaml").write_text(HEAD + text)
-    return load(Path("scheduler.yaml"), base=PLACEMENTS, supervisor=supervisor)
+    return load(Path("scheduler.yaml"), base=PLACEMENT_DEFAULTS, supervisor=supervisor)
 
 
 def problems(text: str) -> list[str]:
@@ -97,6 +97,27 @@ def test_disabled_default_prioritizer_does_not_score() -> None:
     found = loaded("profiles: [{plugins: {score: {disabled: [{name: Balance}]}}}]\n")
     assert [each.plugin.name for each in found.placement.scorers.defaults] == ["Steady"]
     assert totals(found) == {"a": 0, "b": 0}
+
+
+def test_profile_without_cluster_sets_selects_among_all_clusters() -> None:
+    found = loaded("profiles: [{plugins: {multiPoint: {disabled: [{name: ClusterSets}]}}}]\n")
+    verdict = World([cluster("a"), placement()], profile=found.placement).look(KEY, now=0)
+    assert verdict.outcome.selected == ["a"]
+    assert verdict.conditions[1].reason == "AllDecisionsScheduled"
+
+
+def test_error_of_a_plugin_before_cluster_sets_is_reported() -> None:
+    Path("first.py").write_text(
+        "from fairway.engine.status import failed\n\n\nclass First:\n    name = 'First'\n\n"
+        "    def pre_filter(self, context):\n        return failed('not ready', plugin=self.name), None\n"
+    )
+    found = loaded(
+        "pluginFiles: [first.py]\nprofiles:\n- plugins:\n    preFilter:\n"
+        "      enabled: [{name: First}, {name: ClusterSets}]\n      disabled: [{name: '*'}]\n"
+    )
+    objects = [cluster_set("default"), binding("default"), cluster("a"), placement()]
+    verdict = World(objects, profile=found.placement).look(KEY, now=0)
+    assert (verdict.status.message, verdict.outcome.selected) == ("not ready", [])
 
 
 def test_placements_with_the_same_score_share_its_plugin() -> None:

@@ -53,10 +53,13 @@ def misconfigured_condition(status: Status, *, ignored: Sequence[Fault] = ()) ->
 def satisfied_condition(
     *, asked: Sequence[str], found: Found, available: bool, selected: int, unscheduled: int, status: Status
 ) -> Condition:
-    """``asked`` are the sets that the placement names; ``available`` is whether the eligible sets have any member."""
-    if not found.bound:
+    """``asked`` are the sets that the placement names; ``available`` is whether the eligible sets have any member.
+
+    Where the profile disables ClusterSets, clusters of other sets may be selected.
+    """
+    if not found.bound and not selected:
         return _unsatisfied(NO_BINDINGS, "No valid ManagedClusterSetBindings found in placement namespace")
-    if not found.eligible:
+    if not found.eligible and not selected:
         return _unsatisfied(
             NO_INTERSECTION,
             f"None of ManagedClusterSets [{','.join(asked)}] is bound to placement namespace",

@@ -75,7 +75,7 @@ def conclude(outcome: Outcome, workload: PlacementWorkload) -> Verdict:
             misconfigured_condition(status, ignored=workload.trust.faults),
             satisfied_condition(
                 asked=spec.clusterSets,
-                found=outcome.context.state.read(clustersets.NAME, clustersets.Found),
+                found=clustersets.sets_of(outcome.context),
                 available=outcome.eligible,
                 selected=len(outcome.selected_rows),
                 unscheduled=outcome.unscheduled,

@@ -131,6 +131,11 @@ class ClusterSets(Timeless):
         return Reads(cells=frozenset(keys), shared=frozenset(shared))
 
 
+def sets_of(context: Context) -> Found:
+    """Return the sets of a cycle, also of one that ended before this plugin or in which it is disabled."""
+    return context.state.find(NAME, Found) or _found(context)
+
+
 def _found(context: Context) -> Found:
     workload = placement_of(context)
     wanted = workload.derive(_wanted)

@@ -9,13 +9,13 @@ plugins, ``resolution`` finds the plugins of each extension point, and the engin
 - Built-in plugins have no guard.
 """
 
-from fairway.scheduling.defaults import PLACEMENTS
+from fairway.scheduling.defaults import PLACEMENT_DEFAULTS
 from fairway.scheduling.guard import FaultReport, Supervisor
 from fairway.scheduling.loading import ConfigurationError, Scheduling, load
 from fairway.scheduling.watchdog import Watchdog
 
 __all__ = [
-    "PLACEMENTS",
+    "PLACEMENT_DEFAULTS",
     "ConfigurationError",
     "FaultReport",
     "Scheduling",

@@ -8,7 +8,7 @@ from fairway.scheduling.loading import Base
 
 NOT_COMMITTED: Final = "a Placement has no Reserve, Permit or Bind; its decision is written at once"
 
-PLACEMENTS: Final = Base(
+PLACEMENT_DEFAULTS: Final = Base(
     registry=placement_registry,
     sets={MULTI_POINT: PluginSet(enabled=tuple(Enabled(name=name) for name in ENABLED))},
     profiles=(PLACEMENT_PROFILE,),

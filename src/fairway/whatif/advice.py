@@ -141,7 +141,7 @@ def _remedy(reason: str, source: Placement, found: Verdict) -> str:
                 )
             return BIND.format(namespace=meta.namespace, sets=_sets(snapshot))
         case conditions.NO_INTERSECTION:
-            bound = found.outcome.context.state.read(clustersets.NAME, clustersets.Found).bound
+            bound = clustersets.sets_of(found.outcome.context).bound
             asked = dict.fromkeys(source.spec.clusterSets)
             missing = tuple(name for name in asked if name not in snapshot.sets)
             if len(missing) == len(asked):

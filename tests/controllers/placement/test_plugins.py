@@ -12,9 +12,10 @@ from controllers.conftest import ALONE, Start
 from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
+from fairway.kube import PLACEMENTS
 from fairway.observe.meters import values
 from fairway.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
-from fairway.scheduling import PLACEMENTS, Supervisor, Watchdog, load
+from fairway.scheduling import PLACEMENT_DEFAULTS, Supervisor, Watchdog, load
 from fairway.testing.builders import builtin, policy
 
 pytestmark = pytest.mark.embedded
@@ -34,6 +35,15 @@ class Cheapest:
         if context.workload.name == "broken":
             raise ValueError("no price list")
         return 0 if price is None else -int(price)
+
+
+class Released:
+    name = "Released"
+
+    def pre_enqueue(self, workload):
+        if workload.spec.metadata.annotations.get("hold") == "yes":
+            return unschedulable("is held back", plugin=self.name)
+        return OK
 
 
 class Approved:
@@ -67,7 +77,7 @@ def run(start: Start, tmp_path: Path) -> Run:
         head = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [plugins.py]\n"
         (tmp_path / "scheduler.yaml").write_text(f"{head}profiles:\n{dedent(profile)}")
         supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=0.05))
-        scheduling = load(tmp_path / "scheduler.yaml", base=PLACEMENTS, supervisor=supervisor)
+        scheduling = load(tmp_path / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
         return start(replace(ALONE, scheduling=scheduling))
 
     return running
@@ -155,3 +165,17 @@ async def test_fault_concerns_only_the_placement_that_uses_the_plugin(run: Run, 
         reason = "plugin Cheapest at Score raised ValueError: no price list"
         await world.eventually(lambda: world.condition("broken")[2] == reason)
         assert not world.decisions("broken")
+
+
+async def test_pre_enqueue_plugin_holds_a_placement_back(run: Run, world: World) -> None:
+    async with run("- plugins: {preEnqueue: {enabled: [{name: Released}]}}\n") as manager:
+        await world.clusters("a")
+        await world.place("held", annotations={"hold": "yes"})
+        await world.place("p")
+        await world.chooses("p", "a")
+        await manager.quiet()
+        assert not world.decisions("held")
+        await world.edit(
+            PLACEMENTS, "held", {"metadata": {"annotations": {"hold": None}}}, namespace=world.namespace
+        )
+        await world.chooses("held", "a")

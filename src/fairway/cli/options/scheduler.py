@@ -25,10 +25,12 @@ scheduler_option: Final[Callable[[Any], Any]] = click.option(
 
 def load_scheduling(path: Path | None) -> "Scheduling":
     """Load a configuration, with the plugins of installed packages. Raises InputProblemsError."""
-    from fairway.scheduling import PLACEMENTS, ConfigurationError, Supervisor, Watchdog, load
+    from fairway.scheduling import PLACEMENT_DEFAULTS, ConfigurationError, Supervisor, Watchdog, load
 
     try:
-        return load(path, base=PLACEMENTS, supervisor=Supervisor(clock=time.monotonic, watch=Watchdog()))
+        return load(
+            path, base=PLACEMENT_DEFAULTS, supervisor=Supervisor(clock=time.monotonic, watch=Watchdog())
+        )
     except ConfigurationError as error:
         raise InputProblemsError(
             [
