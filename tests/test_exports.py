@@ -96,7 +96,7 @@ EXPORTS = {
             "Trace",
             "Weighted",
             "build_profile",
-        ),
+        )
     ],
     "engine.commit": [
         *("ACTIVATE", "CommitMachine", "CommitPlugins", "Instruction", "LATE_BIND", "LONGEST_WAIT"),

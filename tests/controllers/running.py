@@ -14,14 +14,7 @@ from controllers.settling import DEADLINE, settle
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
 from fairway.controllers.reconciler import Reconciler
-from fairway.kube import (
-    MANAGED_CLUSTER_SETS,
-    MANAGED_CLUSTERS,
-    Client,
-    Connection,
-    Forbidden,
-    Resource,
-)
+from fairway.kube import MANAGED_CLUSTER_SETS, MANAGED_CLUSTERS, Client, Connection, Forbidden, Resource
 from fairway.kube.rbac import Rule
 from fairway.kube.resource import T
 from rights import grant

@@ -11,15 +11,7 @@ import pytest
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.reconciler import Key, Reconciler
-from fairway.kube import (
-    AlreadyExists,
-    Client,
-    Conflict,
-    Forbidden,
-    KubeError,
-    NotFound,
-    TransportError,
-)
+from fairway.kube import AlreadyExists, Client, Conflict, Forbidden, KubeError, NotFound, TransportError
 from fairway.kube.errors import StatusCause, StatusDetails
 from fairway.kube.log_throttle import RACES
 from fairway.observe.meters import Meters

@@ -35,10 +35,7 @@ def resident(name: str, *, on: int, namespace: str = "team-a", **spec: Any) -> d
         "spec": {"hostedCluster": {"spec": {}}, **spec},
         "status": {
             "phase": "Bound",
-            "hostingCluster": {
-                "name": f"host-{on}",
-                "uid": f"00000000-0000-0000-0000-00000000000{on}",
-            },
+            "hostingCluster": {"name": f"host-{on}", "uid": f"00000000-0000-0000-0000-00000000000{on}"},
         },
     }
 

@@ -512,12 +512,7 @@ class People(RuleBasedStateMachine):
             current = add_ons.get(self.options.resource)
             heard = {name: moment for (where, name), moment in self.heard.items() if where == cluster}
             return plan_add_on(
-                managed.values(),
-                current,
-                heard=heard,
-                options=self.options,
-                extents=extents,
-                now=self.now,
+                managed.values(), current, heard=heard, options=self.options, extents=extents, now=self.now
             )
         confirmed = {name: moment for (where, name), moment in self.confirmed.items() if where == cluster}
         return plan_managed(

@@ -194,8 +194,7 @@ class Inventor:
             for name in self.some(("canary", "rest"), most=2 if self.chance.random() < 0.3 else 0)
         ]
         return GroupStrategy(
-            decisionGroups=tuple(chosen),
-            clustersPerDecisionGroup=self.one((None, None, None, 1, 2, "50%")),
+            decisionGroups=tuple(chosen), clustersPerDecisionGroup=self.one((None, None, None, 1, 2, "50%"))
         )
 
     # Interference by other clients

@@ -103,10 +103,7 @@ async def clock(
 
 
 async def test_commands_of_the_recovery_page_work(
-    clock: tuple[Ahead, RunningController],
-    hub: HubUnderTest,
-    kube_tools: Tools,
-    tmp_path: Path,
+    clock: tuple[Ahead, RunningController], hub: HubUnderTest, kube_tools: Tools, tmp_path: Path
 ) -> None:
     shell = Shell(folder=tmp_path, kubectl=kube_tools.path(KUBECTL), kubeconfig=hub.kubeconfig)
     ahead, recovery = clock

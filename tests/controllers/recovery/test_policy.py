@@ -65,11 +65,7 @@ def test_thresholds_use_the_unit_of_the_health_source() -> None:
 
 @pytest.mark.parametrize(
     ("text", "resource", "score"),
-    [
-        ("health-score/health", "health-score", "health"),
-        ("Health", "", "health"),
-        (" a / b ", "a", "b"),
-    ],
+    [("health-score/health", "health-score", "health"), ("Health", "", "health"), (" a / b ", "a", "b")],
 )
 def test_health_source_is_parsed(text: str, resource: str, score: str) -> None:
     assert HealthSource.parse(text) == HealthSource(resource=resource, score=score)

@@ -23,10 +23,7 @@ from fairway.observe.meters import Meters, values
 from rigs.waiting import until
 
 ONE = RecoveryPolicy(fleet=Budget(percent=100, count=1), per_set=Budget(percent=100))
-pytestmark = [
-    pytest.mark.parametrize("hub", ["embedded"], indirect=True),
-    pytest.mark.usefixtures("empty"),
-]
+pytestmark = [pytest.mark.parametrize("hub", ["embedded"], indirect=True), pytest.mark.usefixtures("empty")]
 
 Patching = Callable[..., Any]
 

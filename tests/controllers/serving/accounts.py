@@ -26,11 +26,7 @@ def on_path(*verbs: str) -> dict[str, Any]:
 
 
 def on_placements(verb: str) -> dict[str, Any]:
-    return {
-        "apiGroups": ["cluster.open-cluster-management.io"],
-        "resources": ["placements"],
-        "verbs": [verb],
-    }
+    return {"apiGroups": ["cluster.open-cluster-management.io"], "resources": ["placements"], "verbs": [verb]}
 
 
 EVERYWHERE: Mapping[str, list[dict[str, Any]]] = {

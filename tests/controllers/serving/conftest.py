@@ -77,13 +77,7 @@ class Debugged:
     unready: list[str]
 
     async def ask(
-        self,
-        account: str,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        headers: tuple[str, ...] = (),
+        self, account: str, method: str, path: str, *, body: object = None, headers: tuple[str, ...] = ()
     ) -> Answer:
         """As an account, or without a token."""
         token = self.accounts.tokens[account] if account else ""

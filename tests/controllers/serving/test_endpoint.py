@@ -10,15 +10,7 @@ from typing import Any
 
 import pytest
 
-from controllers.serving.accounts import (
-    AUTHOR,
-    OTHERS,
-    PATHLESS,
-    PATHONLY,
-    SOVEREIGN,
-    TEAM,
-    VIEWER,
-)
+from controllers.serving.accounts import AUTHOR, OTHERS, PATHLESS, PATHONLY, SOVEREIGN, TEAM, VIEWER
 from controllers.serving.conftest import Debugged, Hub
 from fairway.controllers.serving import endpoint
 from fairway.controllers.serving.access import ACCESS_REVIEWS, TOKEN_REVIEWS
@@ -116,9 +108,7 @@ async def test_documented_debug_command_works(debugged: Debugged, hub: Hub, kube
     command = command.replace("HOST:PORT", f"127.0.0.1:{debugged.address.port}")
     programs = f"{kube_tools.path(KUBECTL).parent}:{os.environ['PATH']}"
     process = await asyncio.create_subprocess_shell(
-        command,
-        env={"PATH": programs, "KUBECONFIG": str(hub.kubeconfig)},
-        stdout=asyncio.subprocess.PIPE,
+        command, env={"PATH": programs, "KUBECONFIG": str(hub.kubeconfig)}, stdout=asyncio.subprocess.PIPE
     )
     output, _ = await process.communicate()
     assert process.returncode == 0

@@ -77,11 +77,7 @@ async def test_controller_stops_when_ocm_starts_later(
 
 
 async def test_process_exits_with_the_reason_when_ocm_runs(
-    hub: HubUnderTest,
-    rights: Rights,
-    reference: Reference,
-    world: World,
-    tmp_path: Path,
+    hub: HubUnderTest, rights: Rights, reference: Reference, world: World, tmp_path: Path
 ) -> None:
     """It runs with its declared rights and leader election, and releases the lease before it exits."""
     namespace = await world.room("leases")

@@ -160,13 +160,7 @@ def planned(
     pages: Sequence[Page], there: Decisions, *, refresh: bool, ranked: bool = True
 ) -> tuple[Step, ...]:
     return plan(
-        pages,
-        placement=PLACEMENT,
-        owner=OWNER,
-        named=there,
-        own=own(there),
-        refresh=refresh,
-        ranked=ranked,
+        pages, placement=PLACEMENT, owner=OWNER, named=there, own=own(there), refresh=refresh, ranked=ranked
     )
 
 

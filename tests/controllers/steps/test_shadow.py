@@ -19,10 +19,7 @@ from controllers.steps.paper import (
     situations,
 )
 from controllers.steps.simulation import METERS
-from controllers.steps.stepwise import (
-    FakeClock,
-    Worker,
-)
+from controllers.steps.stepwise import FakeClock, Worker
 from fairway.api.decision import ClusterDecision, PlacementDecisionStatus
 from fairway.api.meta import Condition
 from fairway.api.placement import DecisionGroupStatus, Placement, PlacementStatus

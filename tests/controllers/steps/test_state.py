@@ -204,9 +204,7 @@ def test_readopted_page_is_not_deleted() -> None:
     assert chosen(made) == [["a"]]
 
 
-def test_odd_decision_does_not_block_the_reload_of_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_odd_decision_does_not_block_the_reload_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     made = scene(PlacementSpec(), a=1)
     for name in ("odd", "other"):
         made.hub.put(PLACEMENT_DECISIONS, builders.decision(name, ["a"]))
