@@ -72,18 +72,6 @@ def things(embedded: Hub) -> Things:
 # Schemas
 
 
-def deep(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object"}
-    for _ in range(levels):
-        schema = {"type": "object", "properties": {"a": schema}}
-    return schema
-
-
-async def test_deeply_nested_schema_is_rejected(things: Things) -> None:
-    answer = await things.define(deep(115))
-    assert (answer.code, "exceeded max depth" in answer.message) == (400, True)
-
-
 async def test_large_schema_is_rejected(things: Things) -> None:
     fields = {f"p{number}": {"type": "string"} for number in range(60_000)}
     assert (await things.define(of_spec({"type": "object", "properties": fields}))).code == 413
@@ -153,12 +141,6 @@ async def test_large_pattern_is_rejected(things: Things, pattern: str) -> None:
     assert (answer.code == 201) == (pattern == "(?<n>") or answer.code == 422
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*a){20}"])
-async def test_pattern_is_matched_in_linear_time(things: Things, pattern: str) -> None:
-    assert (await things.define(of_spec({"type": "string", "pattern": pattern}))).code == 201
-    assert (await things.write("a" * 100_000 + "!")).code in (201, 422)
-
-
 # Rules
 
 
@@ -189,12 +171,6 @@ NESTED = f"{TEN}.all(a, {TEN}.all(b, {TEN}.all(c, {TEN}.all(d, {TEN}.all(e, a + 
 )
 async def test_large_cel_rule_is_rejected(things: Things, rule: str) -> None:
     assert (await things.define(ruled(INTEGER, rule))).code == 422
-
-
-async def test_cel_rule_with_excessive_estimated_cost_is_rejected(things: Things) -> None:
-    unbounded = {"type": "array", "items": INTEGER}
-    answer = await things.define(ruled(unbounded, "self.all(x, self.all(y, self.all(z, x + y > z)))"))
-    assert (answer.code, "exceeds budget" in answer.message) == (422, True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from security.credentials import decoded, request_for
+from security.credentials import decoded
 from security.grants import GROUP, RBAC, grant, rule
 from security.wire import ADMIN, MALLORY, Answer, Hub, ask, request, send
 
@@ -201,59 +201,3 @@ async def test_token_secret_is_always_for_an_account_of_its_own_namespace(hub: H
         await asyncio.sleep(0.02)
     claims = decoded(base64.b64decode(found["token"]).decode().split(".")[1])
     assert claims["sub"] == f"system:serviceaccount:{namespace}:robot"
-
-
-# Certificates
-
-REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-CLIENTS = "kubernetes.io/kube-apiserver-client"
-
-
-def asked(name: str, group: str, *, signer: str = CLIENTS) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name},
-        "spec": {"request": request_for("mallory", group), "signerName": signer, "usages": ["client auth"]},
-    }
-
-
-async def test_csr_for_system_masters_is_rejected(hub: Hub, own: str) -> None:
-    await grant(hub, "", rule("create", "certificatesigningrequests", group="certificates.k8s.io"), name=own)
-    for user in (MALLORY, ADMIN):
-        answer = await ask(hub, "POST", REQUESTS, user=user, body=asked(own, "system:masters"))
-        assert answer.code == 403
-        assert "system:masters group is not allowed" in answer.message
-    # The hub sets the user of the request, whatever the body contains.
-    body = asked(own, "friends")
-    body["spec"] |= {"username": ADMIN, "groups": ["system:masters"], "uid": "0"}
-    answer = await ask(hub, "POST", REQUESTS, user=MALLORY, body=body)
-    assert answer.code == 201
-    assert answer.document["spec"]["username"] == MALLORY
-    assert "system:masters" not in answer.document["spec"]["groups"]
-
-
-async def test_csr_approval_needs_a_right_to_the_signer(hub: Hub, own: str) -> None:
-    await grant(
-        hub,
-        "",
-        rule(
-            "create get update patch",
-            "certificatesigningrequests certificatesigningrequests/approval certificatesigningrequests/status",
-            group="certificates.k8s.io",
-        ),
-        rule("approve sign", "signers", "example.com/other", group="certificates.k8s.io"),
-        name=own,
-    )
-    assert (await ask(hub, "POST", REQUESTS, user=MALLORY, body=asked(own, "friends"))).code == 201
-    approved = {"conditions": [{"type": "Approved", "status": "True", "reason": "Mine", "message": ""}]}
-    target = f"{REQUESTS}/{own}"
-    attempts = [
-        await ask(hub, "PATCH", f"{target}/approval", user=MALLORY, body={"status": approved}, type_=MERGE),
-        await ask(hub, "PATCH", f"{target}/status", user=MALLORY, body={"status": approved}, type_=MERGE),
-    ]
-    assert attempts[0].code == 403
-    assert "user not permitted to approve" in attempts[0].message
-    assert attempts[1].code in (403, 422)
-    await ask(hub, "PATCH", target, user=MALLORY, body={"status": approved}, type_=MERGE)
-    found = (await ask(hub, "GET", target, user=MALLORY)).document
-    assert not found.get("status", {}).get("conditions")
-    assert not found.get("status", {}).get("certificate")
