@@ -140,6 +140,29 @@ def test_score_without_a_number_gets_the_best_of_the_others() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("bound", "found"), [(None, "from 30 to 9"), (5, "from 30 to 9"), (10, None)], ids=["none", "far", "near"]
+)
+def test_number_is_tried_up_to_the_bound_of_the_remedy(bound: int | None, found: str | None) -> None:
+    def propose(_self: object, _context: Context, _row: int, _weight: int, /) -> list[Remedy]:
+        return [MoveNumber(Cheapest.column, up=False, bound=bound)]
+
+    kind = type("Bounded", (Cheapest,), {"score_remedies": propose})
+    answers = words(about(world(kind, placement=builders.placement("p1", spec=WANTS_ONE)), "b"))
+    label = [f"change the label {PRICE} of cluster b {found}"]
+    assert (label in answers) == (found is not None)
+
+
+def test_published_score_is_tried_up_to_the_bound_of_the_remedy() -> None:
+    def propose(_self: object, _context: Context, _row: int, /) -> list[Remedy]:
+        score, calculated = (cells.SCORE, "default", "cpu"), (cells.CALCULATOR, "x")
+        return [MoveNumber(score, up=True, bound=7), MoveNumber(calculated, up=False, bound=-3, title="X")]
+
+    tried = about(world(rejecting(filter_remedies=propose)), "d").counterfactual.tried
+    assert "publish score default/cpu for cluster d, which has none, as 7" in tried
+    assert "publish a ManagedClusterScore X for cluster d, which has none, as -3" in tried
+
+
 def test_remedies_of_several_plugins_combine_to_one_answer() -> None:
     placement = builders.placement("p1", spec=WANTS_ONE)
     assert words(about(world(HelpfulTier, HelpfulCheapest, placement=placement), "d"))[0] == [

@@ -52,7 +52,7 @@ class MoveNumber:
     column: Key
     up: bool
     bound: int | None = None
-    """The farthest value to try; by default it depends on the values of the other hosts."""
+    """The farthest value to try, in units of the column; by default it depends on the values of the other hosts."""
     title: str = ""
     """How users write the name of the number, if the column has it in lower case."""
     silent_is_missing: bool = False

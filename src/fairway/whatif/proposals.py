@@ -6,7 +6,7 @@ the ManagedCluster, scores those of AddOnPlacementScores and ManagedClusterScore
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -49,6 +49,7 @@ LARGEST: Final = 1 << 62
 CANNOT_BE_TRIED: Final = "{remedy} cannot be tried: {why}"
 NO_SUCH_EDIT: Final = "no object that a what-if can change has this column"
 
+_Published = TypeVar("_Published", PublishScore, PublishClusterScore)
 _CLUSTER_SETS: Final[FieldPath] = ("spec", "clusterSets")
 _CONSTRAINTS: Final[FieldPath] = ("spec", "spreadPolicy", "spreadConstraints")
 
@@ -145,7 +146,7 @@ class Proposer:
     def _exact(self, remedy: SetNumber) -> Iterator[Edit]:
         match remedy.column:
             case (cells.SCORE, str(resource), str(name)):
-                score = self._score(resource, name, up=True, wary=remedy.silent_is_missing, weighed=())
+                score = self._score(resource, name, up=True, wary=remedy.silent_is_missing)
                 if LOWEST_SCORE <= remedy.value <= HIGHEST_SCORE and (
                     score.absent or remedy.value != score.base
                 ):
@@ -164,17 +165,22 @@ class Proposer:
         absent = False
         match remedy.column:
             case (cells.SCORE, str(resource), str(name)):
-                weighed = self._weighed(resource)
-                edit = score = self._score(
-                    resource, name, up=remedy.up, wary=remedy.silent_is_missing, weighed=weighed
+                score = self._score(
+                    resource,
+                    name,
+                    up=remedy.up,
+                    wary=remedy.silent_is_missing,
+                    weighed=self._weighed(resource),
+                    missing=self._missing(remedy.column),
                 )
-                absent = score.absent
+                edit, absent = _bounded(score, remedy), score.absent
             case (cells.CALCULATOR, str(name)):
-                edit = calculated = self._calculated(remedy.title or name, remedy.column, up=remedy.up)
-                absent = calculated.missing
+                calculated = self._calculated(remedy.title or name, remedy.column, up=remedy.up)
+                edit, absent = _bounded(calculated, remedy), calculated.missing
             case (cells.ALLOCATABLE, str(resource)):
                 amounts = self._outcome.snapshot.numbers(remedy.column).values[self._outcome.details.rows]
                 most = float(np.nan_to_num(amounts).max(initial=0.0)) * FARTHEST
+                most = most if remedy.bound is None else float(remedy.bound)
                 edit, _ = allocate_edit(self._source, resource, up=remedy.up, most=most)
             case (cells.LABEL | cells.CLAIM, str()):
                 yield from self._written(remedy, guesses)
@@ -187,7 +193,14 @@ class Proposer:
             yield NumericCandidate(edit=edit, guesses=guesses)
 
     def _score(
-        self, resource: str, name: str, *, up: bool, wary: bool, weighed: tuple[str, ...]
+        self,
+        resource: str,
+        name: str,
+        *,
+        up: bool,
+        wary: bool,
+        weighed: tuple[str, ...] = (),
+        missing: int = 0,
     ) -> PublishScore:
         edit, _ = score_edit(
             self._world,
@@ -197,7 +210,7 @@ class Proposer:
             up=up,
             now=self._outcome.context.now,
             weighed=weighed,
-            missing=self._missing((cells.SCORE, resource, name)) if weighed else 0,
+            missing=missing,
             wary=wary,
         )
         return edit
@@ -295,6 +308,15 @@ class Proposer:
                     value=most,
                 )
         return edit
+
+
+def _bounded(edit: _Published, remedy: MoveNumber) -> _Published:
+    """Return the edit with the bound of the remedy, if that is nearer."""
+    if remedy.bound is None:
+        return edit
+    if remedy.up:
+        return replace(edit, value=max(edit.base, min(edit.value, remedy.bound)))
+    return replace(edit, value=min(edit.base, max(edit.value, remedy.bound)))
 
 
 def _whole(value: object) -> int | None:
