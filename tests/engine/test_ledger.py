@@ -372,3 +372,21 @@ def test_event_of_a_transaction_has_what_became_more_or_less_grantable() -> None
     event = tx.event("n1 removed")
     assert event is not None
     assert event.columns == {grantable("cu"): Direction.DOWN, earmarked("cu"): Direction.DOWN}
+
+
+def test_promise_that_a_transaction_ends_and_makes_again_stays_where_it_was_recorded() -> None:
+    ledger = Ledger()
+    with ledger.transaction(epoch=0) as tx:
+        tx.set_capacity(N1, cu(5))
+        tx.reserve(N1, A, cu(1), recorded=Recorded.JOURNAL)
+        tx.earmark(N1, Earmark(id="e", beneficiary=A, source=A, amounts=cu(1)))
+    journal = list(tx.journal())
+    with ledger.transaction(epoch=0) as tx:
+        tx.transfer(N1, "e", wanted=cu(2))
+    assert tx.journal() == tx.entries
+    journal += tx.journal()
+    with ledger.transaction(epoch=0) as tx:
+        tx.release(N1, A)
+    journal += tx.journal()
+    rebuilt = Ledger.rebuild(epoch=1, capacities=[(N1, cu(5))], journal=journal)
+    assert account(rebuilt).reservations == {}, "its first record must not count again"

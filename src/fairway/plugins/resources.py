@@ -250,6 +250,8 @@ def _balance(fractions: list[float]) -> int:
 def _balances(fractions: list[npt.NDArray[np.float64]], exists: list[npt.NDArray[np.bool_]]) -> Amounts:
     """Return ``_balance`` of every row, of the resources that exist there. In the same order of operations, so that
     rounding is the same, too."""
+    if all(there.all() for there in exists):
+        return _balances_of_all(fractions)
     size = len(exists[0]) if exists else 0
     count = np.zeros(size, dtype=np.int64)
     total = np.zeros(size)
@@ -270,4 +272,20 @@ def _balances(fractions: list[npt.NDArray[np.float64]], exists: list[npt.NDArray
             signed = np.where(there, np.where(open_, each, signed - each), signed)
             open_ = open_ & ~there
         deviation = np.where(pairs, np.abs(signed / 2), deviation)
+    return ((1 - deviation) * HIGHEST).astype(np.int64)
+
+
+def _balances_of_all(fractions: list[npt.NDArray[np.float64]]) -> Amounts:
+    """Return the same where every host has every resource, which is the usual case."""
+    if len(fractions) < 2:
+        return np.full(len(fractions[0]) if fractions else 0, HIGHEST, dtype=np.int64)
+    if len(fractions) == 2:
+        deviation = np.abs((fractions[0] - fractions[1]) / 2)
+    else:
+        mean = sum(fractions[1:], fractions[0]) / len(fractions)
+        squares = np.zeros(len(mean))
+        for each in fractions:
+            apart = each - mean
+            squares += apart * apart
+        deviation = np.sqrt(squares / len(fractions))
     return ((1 - deviation) * HIGHEST).astype(np.int64)

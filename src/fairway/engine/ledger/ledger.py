@@ -336,9 +336,11 @@ class Ledger:
             self._accounts = dict(self._accounts)
             self._lent = False
         entries: list[Entry] = []
-        for host, account in changed.items():
+        for host, written in changed.items():
             empty = HostAccount(host=host)
-            entries += _difference(self._accounts.get(host, empty), account or empty, epoch)
+            old = self._accounts.get(host, empty)
+            account = None if written is None else _recorded_as_before(old, written)
+            entries += _difference(old, account or empty, epoch)
             if account is None:
                 self._accounts.pop(host, None)
             else:
@@ -350,8 +352,8 @@ class Ledger:
             self._name(host, account)
         self.generation += 1
         for follower in self._followers:
-            for host, account in changed.items():
-                follower(host, account)
+            for host in changed:
+                follower(host, self._accounts.get(host))
         return tuple(sorted(entries, key=_persistence_order))
 
 
@@ -365,6 +367,34 @@ def _grantable_changes(old: HostAccount | None, new: HostAccount | None) -> dict
             if (left := now.get(resource, 0)) != (before := was.get(resource, 0)):
                 changed[column(resource)] = Direction.UP if left > before else Direction.DOWN
     return changed
+
+
+def _recorded_as_before(old: HostAccount, new: HostAccount) -> HostAccount:
+    """Keep each promise where it was first recorded, also if the transaction ended it and made it again.
+
+    Otherwise its record in the old place would count again after a crash, once the new one has ended.
+    """
+    reservations = _places_kept(old.reservations, new.reservations)
+    earmarks = _places_kept(old.earmarks, new.earmarks)
+    if not reservations and not earmarks:
+        return new
+    return replace(
+        new,
+        reservations={**new.reservations, **reservations},
+        earmarks={**new.earmarks, **earmarks},
+    )
+
+
+def _places_kept(
+    old: Mapping[SubjectT, PromiseT], new: Mapping[SubjectT, PromiseT]
+) -> dict[SubjectT, PromiseT]:
+    if old is new:
+        return {}
+    return {
+        subject: replace(value, recorded=was.recorded)
+        for subject, value in new.items()
+        if (was := old.get(subject)) is not None and was.recorded is not value.recorded
+    }
 
 
 def _difference(old: HostAccount, new: HostAccount, epoch: int) -> Iterator[Entry]:
