@@ -26,7 +26,13 @@ def dependencies_of(outcome: Outcome, placement: Placement, *, feasible: Contain
     if_feasible: set[Key] = set()
     anything = False
     admitting = len(plugins.pre_filters) + len(plugins.filters)
-    for reader in plugins.readers[:admitting]:
+    # A PreFilter plugin that ended the cycle is not among those that applied.
+    ended_by = [
+        each.reader
+        for each in outcome.profile.pre_filters
+        if each not in plugins.pre_filters and each.plugin.name == outcome.status.plugin
+    ]
+    for reader in (*plugins.readers[:admitting], *ended_by):
         if reader is None:
             anything = True  # the plugin does not declare what it reads
         else:
