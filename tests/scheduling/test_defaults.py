@@ -155,6 +155,38 @@ def test_two_prioritize_plugins_are_refused() -> None:
     ]
 
 
+PRIORITIZES = """
+from fairway.engine.points import Prioritization
+
+
+class Other:
+    name = "Other"
+
+    def __init__(self, *, useful):
+        self.useful = useful
+
+    def prioritize(self, context, scorers):
+        return Prioritization(scores=scorers.defaults[:1]) if self.useful else ["Balance"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("useful", "message"),
+    [("true", ""), ("false", "plugin Other at Prioritize returned ['Balance'], not a Prioritization")],
+)
+def test_prioritize_plugin_can_be_replaced(useful: str, message: str) -> None:
+    Path("other.py").write_text(PRIORITIZES)
+    found = loaded(
+        "pluginFiles: [other.py]\nprofiles:\n- plugins:\n    prioritize:\n      enabled: [{name: Other}]\n"
+        "      disabled: [{name: '*'}]\n"
+        f"  pluginConfig: [{{name: Other, args: {{useful: {useful}}}}}]\n"
+    )
+    objects = [cluster_set("default"), binding("default"), cluster("a"), placement()]
+    outcome = World(objects, profile=found.placement).look(KEY, now=0).outcome
+    assert outcome.status.message == message
+    assert [each.plugin.name for each in outcome.plugins.scores] == ([] if message else ["Balance"])
+
+
 def test_placement_that_names_a_plugin_which_cannot_be_loaded_is_misconfigured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,20 +3,23 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
+from msgspec import structs
 
+from controllers.clocks import NOON
 from controllers.conftest import ALONE, Start
 from controllers.world import World
 from fairway.api.placement import PlacementSpec
 from fairway.controllers.manager import Manager
-from fairway.kube import PLACEMENTS
+from fairway.controllers.placement.queue import PlacementQueue
+from fairway.kube import PLACEMENTS, SYSTEM_CLOCK
 from fairway.observe.meters import values
 from fairway.placement.events import KEPT, PLUGIN_FAULT, SKIPPED
-from fairway.scheduling import PLACEMENT_DEFAULTS, Supervisor, Watchdog, load
-from fairway.testing.builders import builtin, policy
+from fairway.scheduling import PLACEMENT_DEFAULTS, Scheduling, Supervisor, Watchdog, load
+from fairway.testing.builders import builtin, placement, policy
 
 pytestmark = pytest.mark.embedded
 
@@ -46,6 +49,13 @@ class Released:
         return OK
 
 
+class NewestFirst:
+    name = "NewestFirst"
+
+    def sort_key(self, workload, queued):
+        return (-workload.created,)
+
+
 class Approved:
     name = "Approved"
 
@@ -68,19 +78,18 @@ class Approved:
 Run = Callable[[str], AbstractAsyncContextManager[Manager]]
 
 
+def configured(folder: Path, profile: str) -> Scheduling:
+    (folder / "plugins.py").write_text(PLUGINS)
+    head = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [plugins.py]\n"
+    (folder / "scheduler.yaml").write_text(f"{head}profiles:\n{profile}")
+    supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=0.05))
+    return load(folder / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
+
+
 @pytest.fixture
 def run(start: Start, tmp_path: Path) -> Run:
     """Run the placement controller with a profile."""
-    (tmp_path / "plugins.py").write_text(PLUGINS)
-
-    def running(profile: str) -> AbstractAsyncContextManager[Manager]:
-        head = "apiVersion: fairway.dev/v1alpha1\nkind: SchedulerConfiguration\npluginFiles: [plugins.py]\n"
-        (tmp_path / "scheduler.yaml").write_text(f"{head}profiles:\n{dedent(profile)}")
-        supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=0.05))
-        scheduling = load(tmp_path / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
-        return start(replace(ALONE, scheduling=scheduling))
-
-    return running
+    return lambda profile: start(replace(ALONE, scheduling=configured(tmp_path, profile)))
 
 
 FILTERING = """\
@@ -179,3 +188,13 @@ async def test_pre_enqueue_plugin_holds_a_placement_back(run: Run, world: World)
             PLACEMENTS, "held", {"metadata": {"annotations": {"hold": None}}}, namespace=world.namespace
         )
         await world.chooses("held", "a")
+
+
+async def test_queue_sort_plugin_orders_placements(tmp_path: Path) -> None:
+    profile = configured(tmp_path, "- plugins: {queueSort: {enabled: [{name: NewestFirst}]}}\n").placement
+    queue = PlacementQueue(SYSTEM_CLOCK, profile=profile)
+    for name, age in (("old", 9), ("new", 1), ("older", 99)):
+        source = placement(name)
+        created = structs.replace(source.metadata, creationTimestamp=NOON - timedelta(hours=age))
+        queue.put(structs.replace(source, metadata=created))
+    assert [queue.pop(), queue.pop(), queue.pop()] == [("ns1", each) for each in ("new", "old", "older")]

@@ -17,7 +17,7 @@ from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.profile import Profile
 from fairway.engine.queue import Backoff, Explanation, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
-from fairway.fleet.instant import SECOND, Micros
+from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.kube import Clock
 from fairway.kube.workqueue import Observer
 
@@ -83,8 +83,10 @@ class PlacementQueue:
 
     def put(self, placement: Placement) -> None:
         """Add a placement, or replace its spec."""
-        key = _key((placement.metadata.namespace, placement.metadata.name))
-        self._queue.put(Workload(key=key, spec=placement), now=self.now())
+        meta = placement.metadata
+        key = _key((meta.namespace, meta.name))
+        created = 0 if meta.creationTimestamp is None else to_micros(meta.creationTimestamp)
+        self._queue.put(Workload(key=key, spec=placement, created=created), now=self.now())
         self._woke((key,))
 
     def wake(self, owners: Iterable[Owner], *, trigger: str) -> None:
