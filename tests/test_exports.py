@@ -20,6 +20,7 @@ EXPORTS = {
     "controllers.availability": ["AvailabilityController", "RULES"],
     "controllers.bridge": ["BridgeController", "BridgeOptions", "BridgeOptionsError", "RULES", "Range"],
     "controllers.clustersets": ["ClusterSetController", "RULES"],
+    "controllers.hosting": ["HostingController", "RULES"],
     "controllers.placement": ["PlacementController"],
     "controllers.recovery": [
         *("Budget", "HealthSource", "RULES", "RecoveryController", "RecoveryPolicy"),

@@ -102,6 +102,12 @@ class FakeInformer:
     def get(self, name: str, *, namespace: str = "") -> Any:
         return self.store.get((namespace, name))
 
+    def observe(self, obj: Any) -> None:
+        """Store a response at once, as an informer does."""
+        batch = self._replica.observe(obj)
+        if batch.changes:
+            self._publish(batch)
+
     def subscribe(self, handler: Callable[[Batch[Any]], object]) -> None:
         self._handlers.append(handler)
         if self.delivered >= 0:

@@ -20,6 +20,7 @@ from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.bridge import BridgeController
 from fairway.controllers.bridge import BridgeOptions as BridgeOptions
 from fairway.controllers.clustersets import ClusterSetController
+from fairway.controllers.hosting import HostingController
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Elected, Leadership
 from fairway.controllers.placement import PlacementController, ocm_detection
@@ -42,6 +43,8 @@ from fairway.kube import (
     ADD_ON_DEPLOYMENT_CONFIGS,
     ADD_ON_TEMPLATES,
     CLUSTER_MANAGEMENT_ADD_ONS,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
     MANAGED_CLUSTER_ADD_ONS,
     MANAGED_CLUSTER_SCORES,
     MANIFEST_WORKS,
@@ -76,11 +79,12 @@ ADD_ONS: Final = "addons"
 SCORES: Final = "scores"
 BRIDGE: Final = "bridge"
 RECOVERY: Final = "recovery"
+HOSTING: Final = "hosting"
 DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS, SCORES})
 """Controllers that run by default. Those that taint clusters or write scores must be enabled explicitly."""
-ALL: Final = DEFAULT | {BRIDGE, RECOVERY}
+ALL: Final = DEFAULT | {BRIDGE, RECOVERY, HOSTING}
 
-EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY})
+EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY, HOSTING})
 """Controllers whose permissions include Events."""
 
 NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
@@ -92,6 +96,7 @@ NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
         MANIFEST_WORKS,
     ),
     BRIDGE: (MANAGED_CLUSTER_SCORES,),
+    HOSTING: (HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES, MANIFEST_WORKS),
 }
 """Kinds that not every hub serves, and that a controller needs."""
 
@@ -105,6 +110,7 @@ FIELD_MANAGER: Final = "fairway"
 REPORTER: Final = "placement-controller"
 """The name that OCM's controller uses in events, which users search for."""
 SCORES_REPORTER: Final = "fairway-scores"
+HOSTING_REPORTER: Final = "fairway-hosting"
 OCM_SECONDS: Final = 30.0
 """Between checks for OCM's placement controller."""
 STALE_SECONDS: Final = 60.0
@@ -350,6 +356,9 @@ async def running(
         of_scores = await stack.enter_async_context(
             _recorder(events, SCORES_REPORTER, every=settings.event_updates, meters=meters, clock=clock)
         )
+        of_hosting = await stack.enter_async_context(
+            _recorder(events, HOSTING_REPORTER, every=settings.event_updates, meters=meters, clock=clock)
+        )
         if PLACEMENT in settings.controllers and not (settings.shadow or settings.beside_ocm):
             await refuse_ocm(client, clock=clock, namespace=settings.ocm_namespace)
         # Without these controllers, the permission to check is not needed.
@@ -364,6 +373,7 @@ async def running(
             client,
             recorder,
             of_scores,
+            of_hosting,
             limiter=limiter,
             meters=meters,
             calculators=calculators,
@@ -398,6 +408,7 @@ def _makers(
     client: Client,
     recorder: Recorder,
     of_scores: Recorder,
+    of_hosting: Recorder,
     *,
     limiter: WriteLimiter,
     meters: Meters,
@@ -452,6 +463,7 @@ def _makers(
             clock=clock,
         ),
         BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
+        HOSTING: lambda: HostingController(client, meters=meters, recorder=of_hosting, clock=clock),
         RECOVERY: lambda: RecoveryController(client, meters=meters, policy=settings.recovery, clock=clock),
     }
 

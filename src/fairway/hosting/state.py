@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
-from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosted_request import DEFAULT_POLICY, HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.meta import TRUE, find_condition
 from fairway.api.placement import Placement
@@ -163,7 +163,8 @@ class HostingState:
                 self.placements.pop((obj.metadata.namespace, obj.metadata.name), None)
                 return []
             case HostedClusterRequest():
-                return self._refresh_hosts(self._leave(key_of(obj)), now)
+                hosts = self._leave(key_of(obj)) | self._release_all(key_of(obj))
+                return self._refresh_hosts(hosts, now)
         change = objects.delete(self.fleet, obj)
         if not change.columns:
             return []
@@ -187,7 +188,7 @@ class HostingState:
     # Questions
 
     def spec_of(self, request: HostedClusterRequest) -> HostingSpec:
-        name = request.spec.policy
+        name = request.spec.policy or DEFAULT_POLICY
         conflict = self.conflict_of(name) if name in self.policies else ""
         return spec_of(request, policies=self.policies, placements=self.placements, conflict=conflict)
 
@@ -311,6 +312,15 @@ class HostingState:
 
         self._write(write)
         return {host}
+
+    def _release_all(self, key: WorkloadKey) -> set[HostKey]:
+        """Drop the reservations of a deleted request whose place was never observed."""
+        assert isinstance(self.ledger, Ledger)
+        held = set(self.ledger.hosts())
+        found = {host for host in held if key in self.account(host).reservations}
+        for host in found:
+            self._write(lambda view, host=host: view.release(host, key))  # type: ignore[misc]
+        return found
 
     def _refresh_hosts(self, hosts: set[HostKey], now: Micros) -> list[Event]:
         return [event for host in sorted(hosts) for event in self._refresh(host.name, now, changed=True)]

@@ -35,6 +35,8 @@ NODE_POOLS: Final = "nodepools"
 REQUEST_UID_LABEL: Final = f"{HOSTING_GROUP}/request-uid"
 REQUEST_LABEL: Final = f"{HOSTING_GROUP}/request"
 REQUEST_NAMESPACE_LABEL: Final = f"{HOSTING_GROUP}/request-namespace"
+REQUEST_ANNOTATION: Final = f"{HOSTING_GROUP}/request"
+"""Namespace and name of the request, separated by a slash."""
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "fairway-hosting"
 
@@ -91,7 +93,12 @@ def work_of(request: HostedClusterRequest, *, host: str, secrets: Mapping[str, S
         for pool in request.spec.nodePools
     ]
     return ManifestWork(
-        metadata=ObjectMeta(name=work_name(request), namespace=host, labels={**labels, MANAGED_BY: MANAGER}),
+        metadata=ObjectMeta(
+            name=work_name(request),
+            namespace=host,
+            labels={**labels, MANAGED_BY: MANAGER},
+            annotations={REQUEST_ANNOTATION: f"{request.metadata.namespace}/{request.metadata.name}"},
+        ),
         spec=ManifestWorkSpec(
             workload=Workload(manifests=tuple(manifests)),
             deleteOption=_keeping_namespace(namespace),

@@ -39,11 +39,14 @@ Placements = Mapping[tuple[str, str], Placement]
 class HostingSpec:
     """What the plugins read of a request."""
 
-    request: HostedClusterRequest
+    request: HostedClusterRequest = field(compare=False)
+    """As it was when it was queued; its metadata and status may be out of date."""
+    source: tuple[object, ...] = ()
+    """What the decision depends on besides hosts: equal sources mean equal requests."""
     policy: Policy = field(default_factory=Policy)
     demand: Demand | None = None
     tenant: str = ""
-    selection: PlacementWorkload | None = None
+    selection: PlacementWorkload | None = field(default=None, compare=False)
     """The request's Placement, or one with its own selector and tolerations."""
     in_sets: bool = False
     """Whether the cluster sets of the Placement count."""
@@ -128,6 +131,7 @@ def spec_of(
     selection, missing = _selection(request, placements)
     return HostingSpec(
         request=request,
+        source=(request.spec, None if selection is None else selection.placement.spec),
         policy=policy,
         demand=demand,
         tenant=tenant_of(request),
@@ -160,7 +164,9 @@ def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]
     deadline: Micros | None = None
     if status.reservation is not None:
         with suppress(QuantityError):  # if they are unreadable, what it needs counts
-            amounts |= from_quantities(status.reservation.amounts)
+            # A request that grew since takes more, and one that shrank keeps what was promised.
+            for resource, amount in from_quantities(status.reservation.amounts).items():
+                amounts[resource] = max(amounts.get(resource, 0), amount)
         if status.reservation.deadline is not None:
             deadline = to_micros(status.reservation.deadline)
     counted = find_condition(status.conditions, COUNTED)

@@ -8,7 +8,7 @@ import click
 from fairway.cli.hub.command import hub
 from fairway.cli.options.scheduler import load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, output_option
-from fairway.cli.run.options import config_option, controllers_option
+from fairway.cli.run.options import config_option, controllers_with_hub_option
 from fairway.cli.up.tour import EXAMPLE
 
 MOST_CLUSTERS: Final = 100_000
@@ -70,7 +70,7 @@ To simulate an outage, stop the agent of a synthetic cluster; start it again wit
     show_default=True,
     help="With --clusters and -o table, apply the example Placement, and print its decision and its moves.",
 )
-@controllers_option
+@controllers_with_hub_option
 @config_option
 @scheduler_option
 @click.option("-v", "--verbose", is_flag=True, help="Log at info level.")

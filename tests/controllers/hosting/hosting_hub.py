@@ -1,0 +1,297 @@
+"""A fake hub with hosting clusters, their work agents and providers, and the hosting controller, in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+
+from clocks import START, LoopClock
+from fairway.api.cluster import CONDITION_AVAILABLE
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.meta import format_time
+from fairway.controllers.hosting import HostingController
+from fairway.controllers.hosting.hub_access import SECRETS
+from fairway.controllers.leadership import ALONE
+from fairway.hub.patches import jsonpatch, mergepatch
+from fairway.kube import (
+    ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
+    MANAGED_CLUSTERS,
+    MANIFEST_WORKS,
+    NotFound,
+    Patch,
+    Recorder,
+)
+from fairway.observe.meters import Meters
+from rigs.fake_hub import Call, Document, FakeHub, Key, check_identity, refused, reported_condition
+
+SCORE = "hosted-clusters-score"
+AGENT_FINALIZER = "cluster.open-cluster-management.io/manifest-work-cleanup"
+NAMESPACE = "team-a"
+
+
+def wall() -> datetime:
+    return START + timedelta(seconds=asyncio.get_running_loop().time())
+
+
+@dataclass
+class Events:
+    """Takes the place of a recorder."""
+
+    hub: FakeHub
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """(reason, message)"""
+
+    def event(self, _about: Any, *, reason: str, message: str, **_: Any) -> bool:
+        self.told.append((reason, message))
+        self.hub.notify()
+        return True
+
+    def reasons(self) -> list[str]:
+        return [reason for reason, _ in self.told]
+
+
+class HostingHub(FakeHub):
+    """Finalizers keep objects, a changed spec is a new generation, and a controller can be killed at a write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosted: dict[str, dict[str, str]] = {}
+        """HostedClusters that exist, by host and name, with the uid of their request."""
+        self.others: dict[str, int] = {}
+        """Hosted clusters of other owners, by host."""
+        self.kill_at: tuple[int, bool] | None = None
+        """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
+        self.dead = False
+        self.sent = 0
+        self.gone: set[str] = set()
+        """Requests that users deleted."""
+
+    # Rules of a hub
+
+    def answer(self, call: Call, *, author: str = "") -> Any:
+        key, old = call.key, self.documents.get(call.key)
+        if call.verb == "create":
+            generation = {"generation": 1, **call.body["metadata"]}
+            call.body = {**call.body, "metadata": generation}
+        if call.verb in ("create", "get"):
+            return super().answer(call, author=author)
+        if old is None:
+            raise refused(NotFound, 404, "NotFound")
+        if call.verb == "delete":
+            check_identity(old, call.preconditions)
+            self.remove(key)
+            return None
+        new = (mergepatch if call.kind is Patch.MERGE else jsonpatch).apply(old, call.body)
+        check_identity(old, new["metadata"])
+        if call.subresource == "status":
+            new = {**old, "status": new["status"]}
+        else:
+            new = {**new, "status": old.get("status", {})}
+        return msgspec.convert(self.write(key, new), call.resource.type)
+
+    def write(self, key: Key, new: Document) -> Document:
+        """Replace an object. One that is being deleted ends with its last finalizer."""
+        old = self.documents[key]
+        meta = dict(new["metadata"])
+        if new.get("spec") != old.get("spec"):
+            meta["generation"] = old["metadata"].get("generation", 1) + 1
+        new = {**new, "metadata": meta}
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.erase(key)
+            return new
+        self.store(key, new)
+        return self.documents[key]
+
+    def remove(self, key: Key) -> None:
+        """Delete an object; one with finalizers is only marked."""
+        old = self.documents.get(key)
+        if old is None:
+            return
+        if not old["metadata"].get("finalizers"):
+            self.erase(key)
+        elif not old["metadata"].get("deletionTimestamp"):
+            self.write(
+                key, {**old, "metadata": {**old["metadata"], "deletionTimestamp": format_time(wall())}}
+            )
+
+    async def _send(self, call: Call) -> Any:
+        await asyncio.sleep(0)
+        if self.dead:
+            await asyncio.Future()
+        if call.verb != "get":
+            self.sent += 1
+            if self.kill_at is not None and self.sent == self.kill_at[0]:
+                self.dead = True
+                if self.kill_at[1]:
+                    self.answer(call)
+                self.notify()
+                await asyncio.Future()
+        return await super()._send(call)
+
+    def revive(self) -> None:
+        """Forget the killed controller."""
+        self.dead, self.kill_at = False, None
+        self.disconnect()
+
+    # Users
+
+    def host(self, name: str, *, claims: Mapping[str, str] | None = None, available: str = "True") -> None:
+        given = {"hostingcluster.hypershift.openshift.io": "true", **(claims or {})}
+        document = {
+            "kind": "ManagedCluster",
+            "metadata": {"name": name},
+            "spec": {"hubAcceptsClient": True},
+            "status": {
+                "conditions": [reported_condition(CONDITION_AVAILABLE, available)],
+                "clusterClaims": [{"name": key, "value": value} for key, value in given.items()],
+            },
+        }
+        self.put(MANAGED_CLUSTERS, document)
+        self.hosted.setdefault(name, {})
+
+    def lose(self, name: str) -> None:
+        """Delete a hosting cluster with its namespace."""
+        self.drop(MANAGED_CLUSTERS, name)
+        for key in [key for key in self.documents if key[1] == name]:
+            self.erase(key)
+        self.hosted.pop(name)
+        self.others.pop(name, None)
+
+    def policy(self, name: str = "default", **spec: Any) -> None:
+        self.put(HOSTING_POLICIES, {"metadata": {"name": name, "generation": 1}, "spec": spec, "status": {}})
+
+    def ask(self, name: str, *, namespace: str = NAMESPACE, **spec: Any) -> None:
+        document = {
+            "metadata": {"name": name, "namespace": namespace, "generation": 1},
+            "spec": {"hostedCluster": {"spec": {"platform": {"type": "None"}}}, **spec},
+            "status": {},
+        }
+        self.put(HOSTED_CLUSTER_REQUESTS, document, namespace=namespace)
+
+    def withdraw(self, name: str, *, namespace: str = NAMESPACE) -> None:
+        self.remove((HOSTED_CLUSTER_REQUESTS.plural, namespace, name))
+
+    def secret(self, name: str, value: str) -> None:
+        self.put(SECRETS, {"metadata": {"name": name}, "data": {"key": value}}, namespace=NAMESPACE)
+
+    def request(self, name: str, *, namespace: str = NAMESPACE) -> HostedClusterRequest:
+        return cast("HostedClusterRequest", self.read(HOSTED_CLUSTER_REQUESTS, namespace, name))
+
+    def has(self, name: str) -> bool:
+        return (HOSTED_CLUSTER_REQUESTS.plural, NAMESPACE, name) in self.documents
+
+    def phase(self, name: str) -> str:
+        return self.request(name).status.phase if self.has(name) else ""
+
+    def place(self, name: str) -> str:
+        cluster = self.request(name).status.hostingCluster
+        return "" if cluster is None else cluster.name
+
+    def reason(self, name: str, type_: str = "Scheduled") -> str:
+        found = [each for each in self.request(name).status.conditions if each.type == type_]
+        return found[0].reason if found else ""
+
+    def message(self, name: str, type_: str = "Scheduled") -> str:
+        found = [each for each in self.request(name).status.conditions if each.type == type_]
+        return found[0].message if found else ""
+
+    def works(self) -> list[tuple[str, str]]:
+        return sorted(key[1:] for key in self.documents if key[0] == MANIFEST_WORKS.plural)
+
+    # Hosting clusters
+
+    def publish(self, name: str, *, lasts: float = 180, **scores: int) -> None:
+        """The provider counts the hosted clusters."""
+        values = {"hostedClustersCount": min(100, self.load(name)), **scores}
+        status = {
+            "scores": [{"name": key, "value": value} for key, value in values.items()],
+            "validUntil": format_time(wall() + timedelta(seconds=lasts)),
+        }
+        document = {"metadata": {"name": SCORE}, "status": status}
+        self.put(ADD_ON_PLACEMENT_SCORES, document, namespace=name)
+
+    def load(self, name: str) -> int:
+        return len(self.hosted[name]) + self.others.get(name, 0)
+
+    def work(self, *hosts: str) -> None:
+        """The work agents apply and delete."""
+        for key in [key for key in self.documents if key[0] == MANIFEST_WORKS.plural]:
+            host = key[1]
+            if host not in self.hosted or (hosts and host not in hosts):
+                continue
+            document = self.documents[key]
+            meta = document["metadata"]
+            (manifest,) = [
+                each for each in document["spec"]["workload"]["manifests"] if each["kind"] == "HostedCluster"
+            ]
+            name = manifest["metadata"]["name"]
+            if meta.get("deletionTimestamp"):
+                self.hosted[host].pop(name, None)
+                self.write(key, {**document, "metadata": {**meta, "finalizers": []}})
+                continue
+            self.hosted[host][name] = manifest["metadata"]["labels"]["placement.fairway.dev/request-uid"]
+            status = {"resourceStatus": {"manifests": [_applied(manifest)]}}
+            new = {**document, "metadata": {**meta, "finalizers": [AGENT_FINALIZER]}, "status": status}
+            if new != document:
+                self.write(key, new)
+
+    async def live(self, *, every: float = 60.0, applies: float = 1.0) -> None:
+        """Run agents and providers."""
+        at = 0.0
+        while True:
+            self.work()
+            if at % every < applies:
+                for name in self.hosted:
+                    self.publish(name, lasts=3 * every)
+            await asyncio.sleep(applies)
+            at += applies
+
+
+def _applied(manifest: Document) -> Document:
+    return {
+        "resourceMeta": {
+            "ordinal": 0,
+            "group": "hypershift.openshift.io",
+            "kind": "HostedCluster",
+            "resource": "hostedclusters",
+            "name": manifest["metadata"]["name"],
+            "namespace": manifest["metadata"]["namespace"],
+        },
+        "conditions": [reported_condition("Applied", "True")],
+    }
+
+
+@asynccontextmanager
+async def controlling(hub: HostingHub, *, meters: Meters | None = None) -> AsyncIterator[Events]:
+    """Run the controller, until the block ends or it is killed."""
+    events = Events(hub)
+    controller = HostingController(
+        hub.client, meters=meters or Meters(), recorder=cast("Recorder", events), clock=LoopClock()
+    )
+    controller.watch(hub.informers)
+    work = asyncio.create_task(controller.run(ALONE))
+    try:
+        yield events
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+
+
+@asynccontextmanager
+async def living(hub: HostingHub, *, every: float = 60.0) -> AsyncIterator[None]:
+    """Run agents and providers while the block runs."""
+    task = asyncio.create_task(hub.live(every=every))
+    try:
+        await asyncio.sleep(0)
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
