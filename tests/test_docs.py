@@ -56,9 +56,9 @@ def test_paths_in_contributing_exist() -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["framework", "machines"])
-def test_example_of_an_explanation_runs(page: str) -> None:
-    (source,) = PYTHON.findall((ROOT / f"docs/explanation/{page}.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", ["explanation/framework", "explanation/machines", "reference/pod-plugins"])
+def test_python_example_of_a_page_runs(page: str) -> None:
+    (source,) = PYTHON.findall((ROOT / f"docs/{page}.md").read_text(encoding="utf-8"))
     exec(source, {})
 
 
