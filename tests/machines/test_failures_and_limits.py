@@ -80,6 +80,23 @@ def test_f2_failure_before_cutover_drops_the_earmark_and_tries_another_target_la
         assert (world.migration.attempt, world.migration.target_host) == (2, N3)
 
 
+def test_f2_target_that_is_lost_after_cutover_was_written_but_before_it_took_over_fails_the_migration() -> (
+    None
+):
+    world = fixture()
+    world.ask("a", 6)
+    world.run()
+    id_ = world.migration.id
+    world.complete(id_)
+    world.run(until=instructions.Cutover)
+    target = world.migrator.copies.pop(id_).target
+    world.delete_target(target)
+    world.run()
+    assert (world.migrations, world.running["vm-b"], world.account(N1).earmarks) == ([], key("b"), {})
+    world.pass_time(30)
+    assert (world.migration.attempt, world.migration.target_host) == (2, N2), "no other target is left"
+
+
 def test_f2_waiting_time_doubles_with_each_failure() -> None:
     world = fixture(hosts=(N1, N2, N3))
     world.oracle.only["vm-b"] = (N2, N3)

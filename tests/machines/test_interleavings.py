@@ -111,9 +111,9 @@ class Simulation(World):
         self.send(events.HostObserved(host, self.hosts[host]))
 
     def do_rewrite(self, number: int) -> None:
-        """Another instance answers a request."""
+        """Another instance answers a request, while no reply of this one is under way."""
         vms = sorted(self.running)
-        if vms:
+        if vms and not any(isinstance(each, instructions.Reply) for each in self.queue):
             vm = vms[number % len(vms)]
             size = cu(max(self.pods[self.running[vm]].using["cpu"], 1 + number // 8 % 9))
             old = self.vms[vm]
@@ -162,6 +162,10 @@ class Simulation(World):
         assert all(each.phase not in (Phase.CANCELLING, Phase.SWAP_COMMITTED) for each in self.migrations)
         assert sorted(self.state.permits.machines) == sorted(self.pods)
         assert {vm: key for (_, vm), key in self.state.permits.owners.items()} == self.running
+        known = {*self.pods, *(each.source for each in self.migrations)}
+        assert self.state.migrations.failures.keys() <= known, "failures of machines that are gone"
+        assert self.state.migrations._attempts.keys() <= known, "attempts of machines that are gone"
+        assert not self.state.permits._stashed, "requests of machines that are gone"
         active = {each.id for each in self.migrations}
         for host in HOSTS:
             account = self.account(host)

@@ -79,7 +79,7 @@ def test_machine_without_a_unit_does_not_grow() -> None:
 
 
 def test_sizes_are_described_with_their_units() -> None:
-    assert describe({"cpu": 1500, "memory": 2000}) == "1500m cpu, 2 memory"
+    assert describe({"cpu": 1500, "memory": (1 << 31) * 1000}) == "1.5 cpu, 2 GiB memory"
     assert describe({}) == "nothing"
 
 

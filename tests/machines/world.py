@@ -168,6 +168,8 @@ class World:
                 copy = self.migrator.copies.pop(id_)
                 self.delete_target(copy.target)
                 self.watch(id_)
+        for pod in [pod for pod, machine in self.pods.items() if machine.vm == vm]:
+            self.delete_target(pod)
 
     def resize(self, host: HostKey, amount: int) -> None:
         self.hosts[host] = cu(amount)
@@ -347,6 +349,8 @@ class World:
         if pod is None:
             return
         machine = self.pods[pod]
+        if exceeds(permit.resources, self.wanted[machine.vm]):
+            return  # answers an earlier request
         assert not exceeds(machine.using, permit.resources), "I6: the permit is below the use"
         assert not exceeds(permit.resources, self.vms[machine.vm].requested), (
             "I6: the permit exceeds the request"
@@ -354,8 +358,7 @@ class World:
         assert not exceeds(permit.resources, self.vms[machine.vm].approved), (
             "a permit was given before it was written"
         )
-        superseded = exceeds(permit.resources, self.wanted[machine.vm])
-        if not superseded and not permit.migrate and exceeds(permit.resources, machine.using):
+        if not permit.migrate and exceeds(permit.resources, machine.using):
             self.pods[pod] = replace(machine, using=permit.resources)
             self.send(self.observed(pod))
 

@@ -43,7 +43,8 @@ _NEXT: Final = {
     Phase.TARGET_PENDING: {Phase.TARGET_BOUND, Phase.CANCELLING},
     Phase.TARGET_BOUND: {Phase.COPYING, Phase.CANCELLING},
     Phase.COPYING: {Phase.CUTOVER, Phase.CANCELLING},
-    Phase.CUTOVER: {Phase.SWAP_COMMITTED},
+    # Back only if the target is lost before it took over.
+    Phase.CUTOVER: {Phase.SWAP_COMMITTED, Phase.CANCELLING},
     Phase.SWAP_COMMITTED: {Phase.CLEANED},
     # A hypervisor that switches by itself may finish before it learns of a cancellation.
     Phase.CANCELLING: {Phase.CANCELLED, Phase.FAILED, Phase.CUTOVER},

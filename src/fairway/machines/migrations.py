@@ -58,7 +58,7 @@ class Failures:
 
     count: int
     not_before: Micros
-    targets: tuple[HostKey, ...]
+    targets: frozenset[HostKey]
 
 
 class Migrations:
@@ -192,7 +192,7 @@ class Migrations:
         return True
 
     def cancel(self, turn: Turn, migration: Migration, message: str, *, failed: bool = False) -> None:
-        """Give up a migration that is not past its cutover."""
+        """Give up a migration whose target does not run the machine."""
         outcome = Phase.FAILED if failed else Phase.CANCELLED
         migration = self.set_claims(turn, migration, ())
         turn.close(migration.target_host, migration.hold_id)
@@ -209,8 +209,8 @@ class Migrations:
         before = self.failures.get(migration.source)
         count = 1 if before is None else before.count + 1
         wait = min(self._policy.most_backoff, self._policy.backoff << (count - 1))
-        targets = (*(before.targets if before else ()), migration.target_host)
-        self.failures[migration.source] = Failures(count, turn.now + wait, targets)
+        targets = {*(before.targets if before else ()), migration.target_host}
+        self.failures[migration.source] = Failures(count, turn.now + wait, frozenset(targets))
 
     def note_written(self, turn: Turn, id_: str, revision: int) -> None:
         migration = self.records.get(id_)
@@ -319,6 +319,9 @@ class Migrations:
             self._save(migration.step(Phase.SWAP_COMMITTED, now=turn.now))
         elif seen.stage is Stage.SWITCHED:
             turn.out.append(DeleteSource(migration))
+        elif seen.stage is Stage.ABSENT:
+            # The target is lost, and the machine still runs at its source: there is nothing to go forward to.
+            self.cancel(turn, migration, TARGET_LOST, failed=True)
 
     def _forget(self, turn: Turn, migration: Migration) -> None:
         turn.out.append(DeleteRecord(migration))
@@ -337,9 +340,18 @@ class Migrations:
         self._by_target.pop((migration.target.namespace, migration.target.name), None)
         if migration.phase is Phase.CLEANED:
             self.failures.pop(migration.source, None)
+        if migration.source not in self.permits.machines:
+            self.forget_machine(migration.source)
+            self.permits.drop_stash((migration.source.namespace, migration.vm))
         turn.touch(migration.source_host)
         turn.touch(migration.target_host)
         self.ended.append(migration)
+
+    def forget_machine(self, key: WorkloadKey) -> None:
+        """Drop what is remembered about the past migrations of a machine that is gone."""
+        if key not in self._by_source:
+            self.failures.pop(key, None)
+            self._attempts.pop(key, None)
 
     def leave(self, turn: Turn, source: WorkloadKey) -> None:
         """Give the room of a source that is gone to its beneficiaries; keep its request for the target."""

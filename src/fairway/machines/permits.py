@@ -176,6 +176,9 @@ class Permits:
         if machine is not None and key in self.demands:
             self._stashed[machine.identity] = (self.demands[key], self._written.get(key))
 
+    def drop_stash(self, identity: tuple[str, str]) -> None:
+        self._stashed.pop(identity, None)
+
     def hand_over(self, turn: Turn, identity: tuple[str, str], target: WorkloadKey) -> None:
         """Let the target of a migration run the machine: request and permit are its own from now on."""
         machine = self.machines.get(target)

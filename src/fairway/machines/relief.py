@@ -232,8 +232,10 @@ class Relief:
             if machine.key in without or machine.key in beneficiaries or not self._movable(turn, machine):
                 continue
             failures = self._migrations.failures.get(machine.key)
-            excluded = {host, *(failures.targets if failures else ())}
-            feasible = [each for each in self._oracle.feasible(machine) if each not in excluded]
+            feasible = [each for each in self._oracle.feasible(machine) if each != host]
+            if failures is not None:
+                # Targets that failed come last.
+                feasible.sort(key=failures.targets.__contains__)
             for each in feasible:
                 if each not in targets.room:
                     self._add_target(turn, targets, each)
@@ -362,6 +364,9 @@ class Relief:
         for host in self.short:
             if self._tried[host][1] != self._appeared:
                 yield max(now + 1, self._retry_at(host, now))
+
+    def forget_machine(self, key: WorkloadKey) -> None:
+        self._reported.pop(key, None)
 
     def forget(self, host: HostKey) -> None:
         for each in (self.above, self.short, self._tried, self._migrations.cancelled_at):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fairway.api.pod_requests import CPU, MEMORY
+from fairway.api.amount_display import display_amount
 from fairway.engine.workload import ResourceList
 
 Factors = Mapping[str, int]
@@ -108,9 +108,5 @@ def covered(asked: ResourceList, room: ResourceList) -> dict[str, int]:
 
 
 def describe(size: ResourceList) -> str:
-    """Format for a message, such as ``1500m cpu, 2147483648 memory``."""
-    shown = []
-    for resource, amount in sorted(size.items()):
-        whole = resource in (MEMORY,) or (amount % ONE == 0 and resource != CPU)
-        shown.append(f"{amount // ONE} {resource}" if whole else f"{amount}m {resource}")
-    return ", ".join(shown) or "nothing"
+    """Format for a message, such as ``1.5 cpu, 2 GiB memory``."""
+    return ", ".join(f"{display_amount(name, f'{size[name]}m')} {name}" for name in sorted(size)) or "nothing"

@@ -153,6 +153,7 @@ class MachineState:
         if migration is not None and is_target:
             # Its room is booked from here on.
             turn.close(migration.target_host, migration.hold_id)
+            turn.touch(migration.target_host)
         self.permits.add(turn, event.machine, event.demand, is_target=is_target)
 
     def _remove_machine(self, turn: Turn, key: WorkloadKey) -> None:
@@ -165,6 +166,8 @@ class MachineState:
         incoming = self.migrations.of_target(key.namespace, key.name)
         if incoming is not None and incoming.cancellable and incoming.target == key:
             self.migrations.cancel(turn, incoming, TARGET_LOST, failed=True)
+        self.migrations.forget_machine(key)
+        self.relief.forget_machine(key)
 
     def _lose_host(self, turn: Turn, host: HostKey) -> None:
         for machine in list(self.permits.on_host(host)):
