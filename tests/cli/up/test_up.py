@@ -18,10 +18,10 @@ from fairway.api.decision import PlacementDecision
 from fairway.api.lease import format_micro_time
 from fairway.api.score import AddOnPlacementScore
 from fairway.cli.hub.process import BUSY, HOW_TO_STOP, STOPPING
+from fairway.cli.run.options import WITH_HUB
 from fairway.cli.up import tour
 from fairway.cli.up.demo import FIRST, MOVES
 from fairway.cli.up.services import CONTROLLERS, FLEET, IDENTITY, MAKING, NO_CLUSTERS
-from fairway.controllers.manager import DEFAULT
 from fairway.controllers.placement import ocm_detection
 from fairway.hub.storage.entry import LOCKED
 from fairway.kube import (
@@ -117,7 +117,7 @@ class TestTour:
             assert process.stdout.read().endswith(f"{STOPPING}\n")
         assert process.returncode == 0
         assert lines[0].endswith(f", data in {data}")
-        assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(DEFAULT)))
+        assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(WITH_HUB)))
         assert lines[2] == FLEET.format(count=2, period=30)
         assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
         tries = tour.demo_steps(f"{shlex.quote(sys.executable)} -m fairway")
@@ -239,7 +239,7 @@ class TestProcess:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_up_stops_on_a_signal(self, tmp_path: Path, number: signal.Signals) -> None:
         with up(tmp_path, "--clusters", 3, "--period", 1, "--data", tmp_path / "hub") as started:
-            assert started.told["controllers"] == sorted(DEFAULT)
+            assert started.told["controllers"] == sorted(WITH_HUB)
             assert started.told["clusters"] == 3
             assert started.stop(number) == 0
             assert started.errors.read_text() == ""
