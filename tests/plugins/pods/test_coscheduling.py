@@ -38,11 +38,10 @@ class Scene:
     """A scheduler with the default profile, and nodes for one pod each."""
 
     def __init__(self, *, nodes: int) -> None:
-        self.fleet, self.gang = NodeFleet(), Coscheduling()
+        self.fleet = NodeFleet()
         self.fleet.load([node(f"n{at}", ready="True", cpu="1", pods="10") for at in range(nodes)])
         registry = pod_registry(fleet=self.fleet)
         registry.register("Binder", Binder)
-        registry.register("Coscheduling", lambda: self.gang, kind=Coscheduling)
         spec = default_spec(name="pods")
         points = {
             **spec.points,
@@ -52,6 +51,7 @@ class Scene:
             "Bind": (Enabled("Binder"),),
         }
         profile = build_profile(replace(spec, points=points), registry)
+        (self.gang,) = (each for each in profile.permits if isinstance(each, Coscheduling))
         self.scheduler = Scheduler(
             profiles=[profile],
             profile_name=lambda _: "pods",

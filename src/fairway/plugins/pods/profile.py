@@ -9,6 +9,7 @@ from fairway.engine.registry import Registry
 from fairway.nodes import NodeFleet
 from fairway.plugins.pods.assume_pod import AssumePod
 from fairway.plugins.pods.balanced_allocation import NodeResourcesBalancedAllocation
+from fairway.plugins.pods.coscheduling import Coscheduling
 from fairway.plugins.pods.default_preemption import DefaultPreemption
 from fairway.plugins.pods.image_locality import ImageLocality
 from fairway.plugins.pods.inter_pod_affinity import InterPodAffinity
@@ -41,8 +42,9 @@ POD_PLUGINS: Final[tuple[type[Any], ...]] = (
     DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    Coscheduling,
 )
-"""In the order of their calls."""
+"""In the order of their first calls. The default profile has all but Coscheduling."""
 
 _POINTS: Final[Mapping[str, tuple[type[Any], ...]]] = {
     "PreEnqueue": (SchedulingGates,),
