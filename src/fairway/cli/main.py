@@ -72,7 +72,7 @@ VERBS: Final[dict[str, Verb]] = {
     "fleet": Verb("fairway.cli.fleet.command:fleet", "Generate fleets, and apply them to a hub."),
     "get": Verb("fairway.cli.get.command:get", "List clusters, sets, placements, scores and decisions."),
     "hosting": Verb(
-        "fairway.cli.hosting.command:hosting", "Show room for hosted clusters, try requests, and plan moves."
+        "fairway.cli.hosting.request:hosting", "Show room for hosted clusters, try requests, and plan moves."
     ),
     "hub": Verb("fairway.cli.hub.command:hub", "Run an embedded Kubernetes API server, and manage its data."),
     "join": Verb("fairway.cli.join.command:join", "Join a cluster to a hub, and run its klusterlet."),

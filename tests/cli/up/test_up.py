@@ -26,6 +26,7 @@ from fairway.controllers.placement import ocm_detection
 from fairway.hub.storage.entry import LOCKED
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTERS,
     PLACEMENT_DECISIONS,
     PLACEMENTS,
@@ -84,6 +85,11 @@ async def decided(client: Client) -> dict[str, int]:
     return free
 
 
+def started_command(started: Up) -> str:
+    """Return the command in front of the printed steps."""
+    return str(started.told["try"][0]).removesuffix(" get clusters")
+
+
 class TestTour:
     async def test_printed_steps_of_up_work(self, tmp_path: Path) -> None:
         """Without kubectl; test_up_kubectl does the same with it."""
@@ -103,6 +109,24 @@ class TestTour:
             assert asked.returncode == 0, asked.stderr
             assert asked.stdout.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
 
+    async def test_hosted_cluster_is_placed_explained_and_deleted(self, tmp_path: Path) -> None:
+        assert (ROOT / "examples" / "hosted-cluster.yaml").read_text() == tour.REQUEST
+        with up(tmp_path, "--clusters", 12, *CALM) as started:
+            shell(f"{started_command(started)} apply -f examples/hosted-cluster.yaml", started)
+            async with started.client() as client:
+                await until(
+                    client,
+                    HOSTED_CLUSTER_REQUESTS,
+                    lambda requests: any(each.status.phase == "Confirmed" for each in requests.values()),
+                )
+            capacity, explain, delete = tour.demo_steps(started_command(started), hosting=True)[-3:]
+            assert shell(capacity, started).stdout.count("Slots") == 2
+            explained = shell(explain, started)
+            assert explained.returncode == 0, explained.stderr
+            assert "default/shop is hosted on " in explained.stdout
+            assert shell(delete, started).stdout == "default/shop is deleted\n"
+            assert shell(explain, started).returncode == 2
+
     def test_up_announces_hub_controllers_and_fleet(self, tmp_path: Path) -> None:
         data = tmp_path / "my hub"
         command = [*FAIRWAY, "up", "--port", "0", "--clusters", "2", "--period", "30", "--data", str(data)]
@@ -120,7 +144,7 @@ class TestTour:
         assert lines[1] == CONTROLLERS.format(names=", ".join(sorted(WITH_HUB)))
         assert lines[2] == FLEET.format(count=2, period=30)
         assert f"  export KUBECONFIG='{data / 'admin.kubeconfig'}'" in lines
-        tries = tour.demo_steps(f"{shlex.quote(sys.executable)} -m fairway")
+        tries = tour.demo_steps(f"{shlex.quote(sys.executable)} -m fairway", hosting=False)
         assert [line[2:] for line in lines if line.startswith("  ")][1:] == list(tries)
 
     async def test_demo_prints_decision_and_each_move_with_its_cause(self, tmp_path: Path) -> None:
@@ -130,7 +154,8 @@ class TestTour:
             [*FAIRWAY, "up", *options], stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
         ) as process:
             assert process.stdout is not None
-            lines = iter(process.stdout.readline, "")
+            printed = iter(process.stdout.readline, "")
+            lines = (line for line in printed if not line.startswith(tour.REQUEST_NAME))
             assert any(line == f"{FIRST.format(placement=tour.NAME, count=3, fleet=8)}\n" for line in lines)
             assert [next(lines).split()[0] for _ in range(4)] == ["RANK", "1", "2", "3"]
             assert next(lines) == f"{MOVES}\n"

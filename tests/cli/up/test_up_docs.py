@@ -11,9 +11,9 @@ import yaml
 from cli.up_process import ROOT, environment, fairway, until, up
 from fairway.cli.hub.command import PORT
 from fairway.cli.hub.process import HOW_TO_STOP, NOT_KEPT, READY
+from fairway.cli.run.options import WITH_HUB
 from fairway.cli.up.services import CONTROLLERS, ELSEWHERE, FLEET, TRY
 from fairway.cli.up.tour import EXAMPLE, demo_steps
-from fairway.controllers.manager import DEFAULT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS
 from fairway.plugins.trust import MISSING_SCORE
 from fairway.whatif.simulation.agents import AGENT, STOPPED
@@ -47,13 +47,13 @@ def test_page_shows_what_make_run_prints() -> None:
     (shown,) = (block for block in blocks() if block.startswith("hub ready"))
     printed = [
         READY.format(url=f"https://127.0.0.1:{PORT}", kept=NOT_KEPT),
-        CONTROLLERS.format(names=", ".join(sorted(DEFAULT))),
+        CONTROLLERS.format(names=", ".join(sorted(WITH_HUB))),
         FLEET.format(count=CLUSTERS, period=PERIOD),
         "",
         ELSEWHERE,
         "  export KUBECONFIG=/path/to/checkout/.cache/kubeconfig",
         TRY,
-        *(f"  {step}" for step in demo_steps(".venv/bin/fairway")),
+        *(f"  {step}" for step in demo_steps(".venv/bin/fairway", hosting=True)),
         "",
         HOW_TO_STOP,
     ]

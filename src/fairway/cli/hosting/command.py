@@ -1,6 +1,6 @@
 """`fairway hosting`: show the room of hosting clusters, try requests, and plan moves of hosted clusters.
 
-Only `rebalance --apply` writes.
+Of these, only `rebalance --apply` writes.
 """
 
 from collections.abc import Iterable
@@ -49,6 +49,7 @@ SHOWN: Final = 3
 Examples:
   fairway hosting capacity
   fairway hosting place -f request.yaml --hub
+  fairway hosting explain default/shop
   fairway hosting drain host-1
   fairway hosting rebalance
 """,

@@ -15,11 +15,11 @@ from fairway.cli.client.objects import PLACING
 from fairway.cli.client.watch import Feed, following
 from fairway.cli.client.world import LiveWorld, recorded
 from fairway.cli.output import plain_table, say
-from fairway.cli.up.tour import EXAMPLE
+from fairway.cli.up.tour import EXAMPLE, REQUEST, REQUEST_NAME
 from fairway.documents.reader import yaml_documents
 from fairway.engine.profile import Profile
 from fairway.fleet.instant import to_micros
-from fairway.kube import PLACEMENTS, AlreadyExists, Client, KubeError
+from fairway.kube import HOSTED_CLUSTER_REQUESTS, PLACEMENTS, AlreadyExists, Client, Informer, KubeError
 from fairway.whatif.explain import Explanation, explain
 from fairway.whatif.world import Key
 
@@ -29,6 +29,7 @@ GATHER_SECONDS: Final = 0.2
 """Collect the writes of one reconciliation into one line."""
 
 FIRST: Final = "{placement} selected {count} of {fleet} clusters, the ones with the most free CPU:"
+HOSTED: Final = "{request} (HostedClusterRequest) is hosted on {host}, with {points} points: {parts}"
 MOVES: Final = "Its moves, as scores change:"
 MOVE: Final = "{time}  {placement}: {changes}"
 ADDED: Final = "+{cluster} (rank {rank}, {points} points{before})"
@@ -46,6 +47,39 @@ async def apply_example(client: Client) -> Key:
     with suppress(AlreadyExists):
         await client.create(PLACEMENTS, document, namespace=namespace)
     return namespace, document["metadata"]["name"]
+
+
+async def apply_request(client: Client) -> None:
+    """Create the example of a hosted cluster, unless it exists."""
+    (document,) = (each.value for each in yaml_documents(REQUEST.encode()))
+    with suppress(AlreadyExists):
+        await client.create(HOSTED_CLUSTER_REQUESTS, document, namespace=document["metadata"]["namespace"])
+
+
+async def print_hosting(client: Client) -> None:
+    """Print where the example of a hosted cluster is hosted, once it has a place."""
+    namespace, name = REQUEST_NAME.split("/")
+    informer = Informer(client, HOSTED_CLUSTER_REQUESTS, namespace=namespace)
+    placed = asyncio.Event()
+
+    def look(_batch: object = None) -> None:
+        found = informer.get(name, namespace=namespace)
+        if found is not None and found.status.hostingCluster is not None:
+            placed.set()
+
+    async with informer:
+        await informer.synced.wait()
+        informer.subscribe(look)
+        look()
+        await placed.wait()
+        request = informer.get(name, namespace=namespace)
+        if request is not None and request.status.hostingCluster is not None:
+            status, host = request.status, request.status.hostingCluster.name
+            parts = ", ".join(
+                f"{each.plugin} {each.score * each.weight}" for each in status.scores if each.score
+            )
+            say(HOSTED.format(request=REQUEST_NAME, host=host, points=status.total, parts=parts))
+            sys.stdout.flush()
 
 
 async def print_moves(client: Client, key: Key, *, profile: Profile | None = None) -> None:

@@ -15,9 +15,9 @@ from typing import Final
 from fairway.cli.errors import CommandError, NegativeAnswerError
 from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
-from fairway.cli.up.demo import apply_example, print_moves
+from fairway.cli.up.demo import apply_example, apply_request, print_hosting, print_moves
 from fairway.cli.up.tour import demo_steps, fairway_command, steps
-from fairway.controllers.manager import NAMESPACE, Settings, running
+from fairway.controllers.manager import HOSTING, NAMESPACE, Settings, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.serving import serving_locally
 from fairway.hub import Hub
@@ -39,7 +39,7 @@ CONTROLLERS: Final = "controllers: {names}"
 FLEET: Final = "{count} synthetic clusters, each publishes new scores every {period:g} s"
 NO_CLUSTERS: Final = "No synthetic clusters; create some with --clusters 12."
 ELSEWHERE: Final = "In another terminal:"
-TRY: Final = "Three things to try (kubectl works, too):"
+TRY: Final = "Things to try (kubectl works, too):"
 NOT_MADE: Final = "cannot create the synthetic fleet: {error}"
 
 
@@ -69,9 +69,15 @@ def companion(options: SimulationOptions, settings: Settings, *, demo: bool) -> 
                     await manager.synced()
                     names = sorted(manager.controllers)
                     over: Callable[[], Awaitable[None]] = manager.over
+                    hosting = demo and HOSTING in names and agents.hosting
                     if demo and agents.names:
-                        over = _with_moves(client, await apply_example(client), settings, manager.over)
-                    yield _announcement(names, len(agents.names), options, demo=demo, over=over)
+                        if hosting:
+                            await apply_request(client)
+                        key = await apply_example(client)
+                        over = _with_moves(client, key, settings, manager.over, hosting=hosting)
+                    yield _announcement(
+                        names, len(agents.names), options, demo=demo, hosting=hosting, over=over
+                    )
             except OcmControllerRunning as found:
                 raise NegativeAnswerError(str(found)) from None
 
@@ -89,15 +95,18 @@ async def _create_fleet(client: Client, options: SimulationOptions) -> None:
 
 
 def _with_moves(
-    client: Client, key: Key, settings: Settings, over: Callable[[], Awaitable[None]]
+    client: Client, key: Key, settings: Settings, over: Callable[[], Awaitable[None]], *, hosting: bool
 ) -> Callable[[], Awaitable[None]]:
     async def over_with_moves() -> None:
-        printing = asyncio.create_task(print_moves(client, key, profile=settings.profile))
+        printing = [asyncio.create_task(print_moves(client, key, profile=settings.profile))]
+        if hosting:
+            printing.append(asyncio.create_task(print_hosting(client)))
         try:
             await over()
         finally:
-            printing.cancel()
-            await asyncio.gather(printing, return_exceptions=True)
+            for task in printing:
+                task.cancel()
+            await asyncio.gather(*printing, return_exceptions=True)
 
     return over_with_moves
 
@@ -108,10 +117,11 @@ def _announcement(
     options: SimulationOptions,
     *,
     demo: bool,
+    hosting: bool,
     over: Callable[[], Awaitable[None]],
 ) -> Announcement:
     fairway = fairway_command()
-    tries = demo_steps(fairway) if demo else steps(fairway)
+    tries = demo_steps(fairway, hosting=hosting) if demo else steps(fairway)
     fleet = FLEET.format(count=count, period=options.period) if count else NO_CLUSTERS
     shown = tries if count else tries[:1]
     return Announcement(

@@ -32,6 +32,19 @@ spec:
       weight: 1
 """
 """Content of the file in examples/, which the installed package does not contain."""
+REQUEST_NAME: Final = "default/shop"
+REQUEST: Final = """\
+# A hosted cluster for which Fairway selects the hosting cluster with the most room.
+apiVersion: placement.fairway.dev/v1alpha1
+kind: HostedClusterRequest
+metadata:
+  name: shop
+  namespace: default
+spec:
+  hostedCluster:
+    spec: {platform: {type: None}}
+"""
+"""The same for examples/hosted-cluster.yaml."""
 
 
 def fairway_command(arguments: Sequence[str] = sys.argv) -> str:
@@ -61,7 +74,12 @@ def steps(fairway: str) -> tuple[str, str, str]:
     return (f"{fairway} get clusters", apply_command(fairway), f"{fairway} explain placement {NAME}")
 
 
-def demo_steps(fairway: str) -> tuple[str, str, str]:
-    """The same where the example is applied already: watch its decision instead."""
+def demo_steps(fairway: str, *, hosting: bool) -> tuple[str, ...]:
+    """The same where the examples are applied already: watch the decision, explain and delete the hosted cluster."""
     see, _, ask = steps(fairway)
-    return (see, ask, f"{fairway} get decisions --watch")
+    request = (
+        f"{fairway} hosting capacity",
+        f"{fairway} hosting explain {REQUEST_NAME}",
+        f"{fairway} hosting delete {REQUEST_NAME} --wait",
+    )
+    return (see, ask, f"{fairway} get decisions --watch", *(request if hosting else ()))

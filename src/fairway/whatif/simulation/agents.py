@@ -36,12 +36,14 @@ from fairway.kube.lease import LEASES
 from fairway.whatif.simulation.agent import Agent, Intervals, RateLimiter, Values
 from fairway.whatif.simulation.creation import LEASE_SECONDS, SimulationOptions, ensure, publish, score_status
 from fairway.whatif.simulation.objects import AVAILABLE_MESSAGE, AVAILABLE_REASON, SCORE, SYNTHETIC
+from fairway.whatif.simulation.works import HostedWorks
 from fairway.whatif.synthetic.scores import HOSTED
 
 LEASE: Final = "managed-cluster-lease"
 AGENT: Final = "fairway.dev/agent"
 STOPPED: Final = "stopped"
 STOP_SECONDS: Final = 2.0
+COUNT: Final = "hostedClustersCount"
 SELECTED: Final = f"{SYNTHETIC}=true"
 
 
@@ -56,7 +58,8 @@ async def running_agents(client: Client, options: SimulationOptions) -> AsyncIte
         await clusters.synced.wait()
         try:
             agents.start()
-            yield agents
+            async with agents.works.running():
+                yield agents
         finally:
             await agents.stop()
 
@@ -74,7 +77,10 @@ class AgentPool:
         clock: Clock,
     ) -> None:
         self._clusters, self._options, self._clock = clusters, options, clock
-        self._hub = ClientHubAccess(client, clusters, scores, options=options, clock=clock)
+        self.works = HostedWorks(client, clock=clock, has_agent=lambda name: name in self._running)
+        self._hub = ClientHubAccess(
+            client, clusters, scores, hosted=self.works.added_since_published, options=options, clock=clock
+        )
         self._limiter = RateLimiter(rate=options.rate, clock=clock)
         self._running: dict[str, Agent] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,6 +90,11 @@ class AgentPool:
     def names(self) -> frozenset[str]:
         """The clusters with a running agent."""
         return frozenset(self._running)
+
+    @property
+    def hosting(self) -> bool:
+        """Whether one of them is a hosting cluster."""
+        return any(self._hub.constant_scores(name) for name in self._running)
 
     def start(self) -> None:
         self._unsubscribe = self._clusters.subscribe(self._on_change)
@@ -141,7 +152,7 @@ class AgentPool:
 
 
 class ClientHubAccess:
-    """``HubAccess`` by two informers and a client."""
+    """``HubAccess`` by two informers and a client. ``hosted`` returns how many hosted clusters a cluster got since."""
 
     def __init__(
         self,
@@ -149,10 +160,12 @@ class ClientHubAccess:
         clusters: Informer[ManagedCluster],
         scores: Informer[AddOnPlacementScore],
         *,
+        hosted: Callable[[str], int] = lambda _: 0,
         options: SimulationOptions,
         clock: Clock,
     ) -> None:
         self._client, self._clusters, self._scores = client, clusters, scores
+        self._hosted = hosted
         self._options, self._clock = options, clock
 
     def is_unavailable(self, cluster: str) -> bool:
@@ -217,7 +230,10 @@ class ClientHubAccess:
     async def renew_score(self, cluster: str, name: str) -> None:
         found = self._scores.get(name, namespace=cluster)
         if found is not None:
-            await self._publish(cluster, name, {each.name: each.value for each in found.status.scores})
+            values = {each.name: each.value for each in found.status.scores}
+            if name == HOSTED and COUNT in values:
+                values[COUNT] = min(100, max(0, values[COUNT] + self._hosted(cluster)))
+            await self._publish(cluster, name, values)
 
     async def _publish(self, cluster: str, name: str, values: Values) -> None:
         now = self._clock.wall()
