@@ -185,3 +185,9 @@ def test_resident_is_countable_when_a_score_arrives_well_after_its_report() -> N
     slots = state_of(host("h1"), load("h1", count=1, scores={"hcpSlotsSmall": 9}), resident)
     assert not list(slots.countable("h1", now=NOW - 51 * MINUTE)), "its pods may not request resources yet"
     assert list(slots.countable("h1", now=NOW))
+
+
+def test_host_that_publishes_less_than_it_carries_is_not_filled_beyond_the_maximum() -> None:
+    residents = [placed(name, "h1", phase="Confirmed", counted=True) for name in ("a", "b", "c")]
+    state = state_of(host("h1"), load("h1", count=0), policy(maxPerHost=3), *residents)
+    assert state.free(H1)[HOSTED] == 0

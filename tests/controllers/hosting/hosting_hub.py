@@ -23,6 +23,7 @@ from fairway.kube import (
     HOSTING_POLICIES,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
+    Forbidden,
     NotFound,
     Patch,
     Recorder,
@@ -68,6 +69,7 @@ class HostingHub(FakeHub):
         self.kill_at: tuple[int, bool] | None = None
         """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
         self.dead = False
+        self.secrets_forbidden = False
         self.sent = 0
         self.gone: set[str] = set()
         """Requests that users deleted."""
@@ -79,6 +81,8 @@ class HostingHub(FakeHub):
         if call.verb == "create":
             generation = {"generation": 1, **call.body["metadata"]}
             call.body = {**call.body, "metadata": generation}
+        if self.secrets_forbidden and call.resource is SECRETS:
+            raise refused(Forbidden, 403, "Forbidden")
         if call.verb in ("create", "get"):
             return super().answer(call, author=author)
         if old is None:

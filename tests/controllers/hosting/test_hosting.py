@@ -7,6 +7,7 @@ import pytest
 
 from controllers.hosting.hosting_hub import NAMESPACE, HostingHub, controlling, living
 from fairway.api.hosted_request import CONFIRMED
+from fairway.controllers.hosting.hub_access import SECRET_FORBIDDEN
 from fairway.hosting.demand import UNKNOWN_SIZE
 from fairway.hosting.status import TOO_LATE, WORK_OF_OTHERS
 from fairway.hosting.work import SECRET_MISSING
@@ -102,6 +103,17 @@ async def test_missing_secret_is_reported_before_anything_is_created_and_a_late_
         hub.secret("pull", "c2VjcmV0LXZhbHVl")
         await hub.until(lambda: hub.phase("web") == CONFIRMED)
         assert b"c2VjcmV0LXZhbHVl" not in str(hub.request("web")).encode()
+
+
+async def test_secret_without_a_right_to_it_is_reported_with_the_remedy() -> None:
+    hub = two_hosts()
+    hub.secret("pull", "c2VjcmV0")
+    hub.secrets_forbidden = True
+    hub.ask("web", secrets=[{"name": "pull"}])
+    async with living(hub), controlling(hub):
+        await hub.until(lambda: hub.reason("web") == "SecretUnreadable")
+        assert hub.message("web") == SECRET_FORBIDDEN.format(namespace=NAMESPACE, name="pull")
+        assert hub.works() == []
 
 
 BAD = [
