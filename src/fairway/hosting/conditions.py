@@ -7,6 +7,7 @@ BOUND_CONDITION: Final = "Bound"
 CONFIRMED_CONDITION: Final = "Confirmed"
 AVAILABLE: Final = "Available"
 COUNTED: Final = "Counted"
+MOVED: Final = "Moved"
 VALID: Final = "Valid"
 
 RESERVED: Final = "Reserved"
@@ -25,6 +26,8 @@ RELEASED: Final = "Released"
 CONTROL_PLANE_READY: Final = "ControlPlaneAvailable"
 NOT_READY: Final = "ControlPlaneNotAvailable"
 IN_PUBLISHED_LOAD: Final = "InPublishedLoad"
+MOVE_APPROVED: Final = "MoveApproved"
+DATA_ON_HOST: Final = "DataOnHost"
 APPLIES: Final = "Applies"
 CONFLICTING: Final = "Conflicting"
 
@@ -36,6 +39,10 @@ CONDITIONS: Final = {
         SECRET_UNREADABLE: "A Secret of `spec.secrets` does not exist, or the controller has no right to get it.",
         DEADLINE_EXCEEDED: "The hosting cluster did not report the HostedCluster in time; its place is given up.",
         RELEASED: "The place was given up, and the request is scheduled again.",
+        MOVE_APPROVED: "A person approved to move the request; its place is given up for the new one.",
+    },
+    ("HostedClusterRequest", MOVED): {
+        DATA_ON_HOST: "An approved move waits: the hosted cluster exists, and Fairway does not copy its data.",
     },
     ("HostedClusterRequest", BOUND_CONDITION): {
         MANIFEST_WORK_WRITTEN: "The ManifestWork is in the namespace of the hosting cluster.",

@@ -35,11 +35,6 @@ FREEZE: Final[Mapping[str, Micros]] = {
 LONGEST_FREEZE: Final = max(FREEZE.values())
 """Of other sizes."""
 
-MOVE_TO: Final = "fairway.dev/move-to"
-"""Annotation of a HostedClusterRequest: the hosting cluster to which a person approved to move it."""
-MOVE_PLAN: Final = "fairway.dev/move-plan"
-"""Annotation: hash of the approved plan."""
-
 OVER: Final = "carries {amount} {resource} more than the policy allows"
 TENANT: Final = "carries {count} hosted clusters of tenant {tenant}, and the policy allows one"
 NO_SPARE: Final = "{count} of its hosted clusters would not fit elsewhere if it failed"

@@ -7,6 +7,7 @@ from fairway.engine.ledger import Ledger
 from fairway.engine.points import Bind, PostBind, PreBind, Weighted
 from fairway.engine.profile import Profile, assemble
 from fairway.hosting.plugins.add_on_healthy import AddOnHealthy
+from fairway.hosting.plugins.approved_move import ApprovedMove
 from fairway.hosting.plugins.available import HostAvailable
 from fairway.hosting.plugins.capacity_known import CapacityKnown
 from fairway.hosting.plugins.claim_values import architecture, platform, region
@@ -52,6 +53,7 @@ def hosting_profile(
         pre_filters=(ValidRequest(), QuietHours()) if quiet else (ValidRequest(),),
         filters=(
             HostingCluster(),
+            ApprovedMove(),
             HostAvailable(),
             PolicyMember(state=state),
             Selection(),

@@ -48,6 +48,12 @@ GONE: Final = (
     "data was there: delete this request, and create another one"
 )
 TOO_LATE: Final = "{host} did not report the HostedCluster within {seconds} seconds; its place is given up"
+MOVE: Final = "moving from {host} to {target}, as approved"
+NOT_MOVED: Final = (
+    "the move to {target} is approved, but the hosted cluster has its data on {host}: back up its etcd, delete this "
+    "request, and create it again with the annotation fairway.dev/move-to: {target} and the backup; or remove the "
+    "annotation"
+)
 GIVEN_UP: Final = "the place on {host} was given up ({why}); the request is scheduled again"
 IN_LOAD: Final = "the load that {host} publishes includes it"
 READY: Final = "its control plane is available"
@@ -58,6 +64,7 @@ _OF_PLACE: Final = (
     reasons.CONFIRMED_CONDITION,
     reasons.AVAILABLE,
     reasons.COUNTED,
+    reasons.MOVED,
 )
 LONGEST: Final = 2000
 
@@ -178,6 +185,19 @@ def followed(
         reservation=reservation,
         conditions=found,
     )
+
+
+def move_waits(
+    request: HostedClusterRequest, status: HostedClusterRequestStatus, *, target: str, now: datetime
+) -> HostedClusterRequestStatus:
+    """Record that an approved move of an existing hosted cluster waits; an empty ``target`` withdraws that."""
+    assert status.hostingCluster is not None
+    if not target or target == status.hostingCluster.name:
+        kept = tuple(each for each in status.conditions if each.type != reasons.MOVED)
+        return structs.replace(status, conditions=kept)
+    words = NOT_MOVED.format(host=status.hostingCluster.name, target=target)
+    found = _set(status.conditions, request, reasons.MOVED, FALSE, reasons.DATA_ON_HOST, words, now)
+    return structs.replace(status, conditions=found)
 
 
 def host_gone(request: HostedClusterRequest, *, now: datetime) -> HostedClusterRequestStatus:

@@ -35,6 +35,12 @@ PLACED: Final = (RESERVED, BOUND, CONFIRMED, RELEASING)
 Placements = Mapping[tuple[str, str], Placement]
 
 
+MOVE_TO: Final = "fairway.dev/move-to"
+"""Annotation of a request: the hosting cluster to which a person approved to move it."""
+MOVE_PLAN: Final = "fairway.dev/move-plan"
+"""Annotation: hash of the approved plan."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostingSpec:
     """What the plugins read of a request."""
@@ -46,6 +52,8 @@ class HostingSpec:
     policy: Policy = field(default_factory=Policy)
     demand: Demand | None = None
     tenant: str = ""
+    target: str = ""
+    """The only host that an approved move allows; empty for any."""
     selection: PlacementWorkload | None = field(default=None, compare=False)
     """The request's Placement, or one with its own selector and tolerations."""
     in_sets: bool = False
@@ -102,6 +110,11 @@ def key_of(request: HostedClusterRequest) -> WorkloadKey:
     return WorkloadKey(meta.namespace, meta.name, meta.uid)
 
 
+def approved_target(request: HostedClusterRequest) -> str:
+    """Return the hosting cluster to which the request may move; empty if no move is approved."""
+    return request.metadata.annotations.get(MOVE_TO, "")
+
+
 def tenant_of(request: HostedClusterRequest) -> str:
     return request.spec.tenant or request.metadata.namespace
 
@@ -135,6 +148,7 @@ def spec_of(
         policy=policy,
         demand=demand,
         tenant=tenant_of(request),
+        target=approved_target(request),
         selection=selection,
         in_sets=bool(request.spec.constraints.placement),
         problem=problem or missing,

@@ -38,7 +38,10 @@ APPLY: Final = "Approve it with: fairway hosting rebalance --apply {hash}"
 CHANGED: Final = (
     "plan {given} is not the current plan, which is {hash}: the fleet has changed; review the plan again"
 )
-APPLIED: Final = "{count} moves approved: the hosting controller carries them out one after the other."
+APPLIED: Final = (
+    "{count} moves approved. The hosting controller moves {new} hosted clusters that do not exist yet; {existing} "
+    "exist, and keep their place until their data is moved."
+)
 NEEDS_HUB: Final = "--apply writes to a hub: leave out -f"
 SHOWN: Final = 3
 
@@ -294,7 +297,9 @@ def rebalance(
     else:
         _print_plan(plan)
         if approved is not None:
-            say(APPLIED.format(count=len(plan.moves)))
+            existing = sum(each.freeze > 0 for each in plan.moves)
+            new = len(plan.moves) - existing
+            say(APPLIED.format(count=len(plan.moves), new=new, existing=existing))
         elif plan.moves:
             say(APPLY.format(hash=plan.hash))
     return EXIT_NO if plan.after else EXIT_OK
@@ -302,7 +307,7 @@ def rebalance(
 
 async def _approve(client: "Client", moves: "Iterable[Move]", plan: str) -> None:
     """Record the approved moves on the requests, which the hosting controller carries out."""
-    from fairway.hosting.moves import MOVE_PLAN, MOVE_TO
+    from fairway.hosting.workload import MOVE_PLAN, MOVE_TO
     from fairway.kube import HOSTED_CLUSTER_REQUESTS, Patch
 
     for each in moves:

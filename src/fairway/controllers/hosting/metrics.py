@@ -19,11 +19,13 @@ HOSTS_MEANING: Final = (
 )
 RELEASES: Final = "fairway_hosting_releases"
 RELEASES_MEANING: Final = (
-    "Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted)."
+    "Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted), move (an "
+    "approved one)."
 )
 DEADLINE: Final = "deadline"
 DELETED: Final = "deleted"
 HOST: Final = "host"
+MOVE: Final = "move"
 
 
 class HostingMetrics:
@@ -31,7 +33,7 @@ class HostingMetrics:
         self._requests = Gauge(REQUESTS, REQUESTS_MEANING, ("phase",), registry=meters.registry)
         self._hosts = Gauge(HOSTS, HOSTS_MEANING, ("state",), registry=meters.registry)
         self._releases = Counter(RELEASES, RELEASES_MEANING, ("reason",), registry=meters.registry)
-        for reason in (DEADLINE, DELETED, HOST):
+        for reason in (DEADLINE, DELETED, HOST, MOVE):
             self._releases.labels(reason)
 
     def released(self, reason: str) -> None:

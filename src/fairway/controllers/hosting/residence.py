@@ -14,13 +14,14 @@ from fairway.api.meta import TRUE, find_condition
 from fairway.api.work import ManifestWork
 from fairway.controllers.hosting.binding import host_of
 from fairway.controllers.hosting.hub_access import HubAccess
-from fairway.controllers.hosting.metrics import DEADLINE, DELETED, HOST, HostingMetrics
+from fairway.controllers.hosting.metrics import DEADLINE, DELETED, HOST, MOVE, HostingMetrics
 from fairway.controllers.leadership import Leadership
 from fairway.controllers.reconciler import Outdated
 from fairway.engine.workload import HostKey
 from fairway.hosting import conditions as reasons
 from fairway.hosting import status as statuses
 from fairway.hosting.work import WorkError, is_owned, work_name, work_of
+from fairway.hosting.workload import approved_target
 from fairway.kube import MANIFEST_WORKS, AlreadyExists
 
 RETRY_SECONDS: Final = 10.0
@@ -31,6 +32,7 @@ EXPIRED: Final = "ReservationExpired"
 CONFIRMED: Final = "Confirmed"
 RELEASED: Final = "Released"
 LOST: Final = "HostingClusterGone"
+MOVED: Final = "Moved"
 """Reasons of events."""
 DELETED_WORK: Final = "the hosted cluster is deleted from {host}"
 
@@ -60,6 +62,10 @@ class Residence:
         if statuses.is_overdue(request, now=now):
             await self._give_up(request, host, leadership)
             return None
+        target = approved_target(request)
+        if target not in ("", host.name) and not _is_confirmed(request):
+            await self._move(request, host, target, leadership)
+            return None
         return await self._keep(request, host, counted=counted, leadership=leadership)
 
     async def _keep(
@@ -84,6 +90,7 @@ class Residence:
             return self._until_deadline(request)
         before = _is_confirmed(request)
         status = statuses.followed(request, work, counted=counted, now=now)
+        status = statuses.move_waits(request, status, target=approved_target(request), now=now)
         written = await self._hub.write_status(request, status, leadership)
         if not before and _is_confirmed(written):
             message = statuses.APPLIED.format(host=host.name)
@@ -141,6 +148,19 @@ class Residence:
         written = await self._hub.write_status(request, status, leadership)
         self._hub.recorder.event(written, reason=EXPIRED, message=message, type_=WARNING)
         self._metrics.released(DEADLINE)
+        await self._release(written, host, leadership)
+
+    async def _move(
+        self, request: HostedClusterRequest, host: HostKey, target: str, leadership: Leadership
+    ) -> None:
+        """Give up a place for an approved one. The hosted cluster was not reported, so it has no data to lose."""
+        message = statuses.MOVE.format(host=host.name, target=target)
+        status = statuses.releasing(
+            request, reason=reasons.MOVE_APPROVED, message=message, now=self._hub.clock.wall()
+        )
+        written = await self._hub.write_status(request, status, leadership)
+        self._hub.recorder.event(written, reason=MOVED, message=message, type_=NORMAL)
+        self._metrics.released(MOVE)
         await self._release(written, host, leadership)
 
     async def _release(self, request: HostedClusterRequest, host: HostKey, leadership: Leadership) -> None:

@@ -1,0 +1,24 @@
+"""ApprovedMove: a request that a person approved to move goes to that hosting cluster, and to no other."""
+
+from typing import Final
+
+from fairway.engine.points import Context, Reads, Timeless
+from fairway.engine.status import OK, Status, unschedulable
+from fairway.hosting.plugins.row import cluster_at, spec_in
+from fairway.hosting.workload import MOVE_TO
+
+NAME: Final = "ApprovedMove"
+OTHER_HOST: Final = f"the annotation {MOVE_TO} allows only {{target}}; remove it to allow others"
+
+
+class ApprovedMove(Timeless):
+    name = NAME
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        target = spec_in(context, NAME).target
+        if not target or target == cluster_at(context, row).metadata.name:
+            return OK
+        return unschedulable(OTHER_HOST.format(target=target), plugin=NAME)
+
+    def reads(self, _context: Context, /) -> Reads:
+        return Reads()
