@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import forked
 from fairway.api.kinds import KubeObject, encode
 from fairway.cli.client.names import NAMESPACES
-from fairway.cli.client.objects import PLACING
+from fairway.cli.client.objects import HOSTING, PLACING
 from fairway.cli.files.loader import load
 from fairway.kube import AlreadyExists, Client, Patch, Resource
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "fleet"
-RESOURCES: dict[str, Resource[Any]] = {each.kind: each for each in PLACING}
+RESOURCES: dict[str, Resource[Any]] = {each.kind: each for each in (*PLACING, *HOSTING)}
 
 R = TypeVar("R")
 

@@ -32,7 +32,7 @@ def resident(name: str, *, on: int, namespace: str = "team-a", **spec: Any) -> d
         "apiVersion": "placement.fairway.dev/v1alpha1",
         "kind": "HostedClusterRequest",
         "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"},
-        "spec": {"hostedCluster": {"spec": {}}, **spec},
+        "spec": {"hostedCluster": {"spec": {"platform": {"type": "None"}}}, **spec},
         "status": {
             "phase": "Bound",
             "hostingCluster": {"name": f"host-{on}", "uid": f"00000000-0000-0000-0000-00000000000{on}"},

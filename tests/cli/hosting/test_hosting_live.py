@@ -1,0 +1,65 @@
+"""`fairway hosting` against a hub: approving a plan, and one request."""
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from cli.hosting.test_hosting import EXAMPLE, NOW, resident
+from cli.live_hub import act, fill
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.cli.main import run
+from fairway.hosting.workload import MOVE_PLAN, MOVE_TO
+from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTERS, Client
+from fairway.testing.hub import HubAddress, hub_in_thread
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
+    """Two requests on host-1, which then carries one hosted cluster too many."""
+    with hub_in_thread(folder=tmp_path_factory.mktemp("hosting"), controllers=frozenset()) as hub:
+        fill(hub.kubeconfig, paths=[EXAMPLE / "hosts.yaml"])
+        uid = act(hub.kubeconfig, lambda client: client.get(MANAGED_CLUSTERS, "host-1")).metadata.uid
+        for name in ("a", "b"):
+            document = resident(name, on=1)
+            document["status"]["hostingCluster"]["uid"] = uid
+            fill(hub.kubeconfig, msgspec.convert(document, HostedClusterRequest))
+        yield hub
+
+
+def hosting(hub: HubAddress, *arguments: str) -> int:
+    return run(["hosting", *arguments, "--kubeconfig", str(hub.kubeconfig)])
+
+
+async def annotations(client: Client) -> dict[str, dict[str, str]]:
+    found = (await client.list(HOSTED_CLUSTER_REQUESTS)).items
+    return {each.metadata.name: dict(each.metadata.annotations) for each in found}
+
+
+def test_plan_is_approved_by_its_hash_only(hub: HubAddress, capsys: Capture) -> None:
+    assert hosting(hub, "rebalance", *NOW, "-o", "json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    (move,) = plan["moves"]
+    assert hosting(hub, "rebalance", *NOW, "--apply", "0123") == 1
+    assert f"plan 0123 is not the current plan, which is {plan['hash']}" in capsys.readouterr().err
+    assert not any(act(hub.kubeconfig, annotations).values())
+    assert hosting(hub, "rebalance", *NOW, "--apply", plan["hash"]) == 0
+    assert "1 moves approved" in capsys.readouterr().out
+    name = move["request"].partition("/")[2]
+    assert act(hub.kubeconfig, annotations)[name] == {MOVE_TO: "host-2", MOVE_PLAN: plan["hash"]}
+
+
+def test_explain_of_a_request_without_scores_names_its_host(hub: HubAddress, capsys: Capture) -> None:
+    assert hosting(hub, "explain", "team-a/a") == 0
+    assert capsys.readouterr().out.startswith("team-a/a is hosted on host-1 (Bound)")
+
+
+@pytest.mark.parametrize("verb", ["explain", "delete"])
+def test_unknown_request_is_bad_input(hub: HubAddress, verb: str, capsys: Capture) -> None:
+    assert hosting(hub, verb, "team-a/nope") == 2
+    assert "there is no HostedClusterRequest team-a/nope" in capsys.readouterr().err
+    assert hosting(hub, verb, "nope") == 2
+    assert "write NAMESPACE/NAME" in capsys.readouterr().err
