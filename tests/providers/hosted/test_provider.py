@@ -13,7 +13,22 @@ from fairway.providers import informer_readiness
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted import HostedClusters
 from fairway.providers.hosted.capacity import API_HEADROOM, COUNT, HEADROOM, scores_of
-from fairway.providers.hosted.claims import ABOVE, FULL, HOSTING, NOT_SERVED, ROLES, ZERO, Limits, claims_for
+from fairway.providers.hosted.claims import (
+    ABOVE,
+    FREE_CPU,
+    FREE_MEMORY,
+    FULL,
+    HOSTING,
+    MAXIMUM_COUNT,
+    NOT_SERVED,
+    ROLES,
+    ZERO,
+    ZONES,
+    Limits,
+    claims_for,
+    room_claims,
+)
+from fairway.providers.hosted.headroom import Headroom
 from fairway.providers.hosted.hosts import Hosts
 from fairway.providers.hosted.options import HostedOptions
 from fairway.providers.hosted.provider import CANNOT_HOST, CLAIMS_NOT_WRITTEN, NO_HYPERSHIFT, hosted_clusters
@@ -51,7 +66,16 @@ async def test_empty_host_has_slots_for_every_size(cluster: Cluster) -> None:
         "hcpSlotsLarge": 2,
     }
     assert found.problem == ""
-    assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "true"}
+    assert await cluster.claims() == {
+        HOSTING: "true",
+        FULL: "false",
+        ABOVE: "false",
+        ZERO: "true",
+        MAXIMUM_COUNT: "80",
+        FREE_CPU: "48",
+        FREE_MEMORY: "192Gi",
+        ZONES: "3",
+    }
 
 
 async def test_existing_hosted_clusters_reduce_slots(cluster: Cluster) -> None:
@@ -62,7 +86,9 @@ async def test_existing_hosted_clusters_reduce_slots(cluster: Cluster) -> None:
     found = await reading(cluster, maximum=3, threshold=2)
     assert (found.values[COUNT], found.values["hcpSlotsSmall"], found.values["hcpSlotsSingle"]) == (2, 1, 1)
     assert found.values[HEADROOM] == pytest.approx(1 / 3)
-    assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "true", ZERO: "false"}
+    claims = await cluster.claims()
+    assert [claims[name] for name in (FULL, ABOVE, ZERO)] == ["false", "true", "false"]
+    assert (claims[MAXIMUM_COUNT], claims[FREE_CPU]) == ("3", "15")
 
 
 async def test_ignored_limits_are_noted_in_condition(
@@ -91,6 +117,7 @@ async def test_only_reserved_nodes_count_and_their_taint_is_tolerated(cluster: C
     await cluster.node("cordoned", labels={SET_ASIDE: "true"}, unschedulable=True)
     found = await reading(cluster)
     assert found.values["hcpSlotsSmall"] == 3
+    assert (await cluster.claims())[FREE_CPU] == "16"
 
 
 async def test_cluster_without_hypershift_publishes_nothing() -> None:
@@ -123,7 +150,8 @@ async def test_hosted_provider_restart_counts_nothing_twice(cluster: Cluster) ->
         async with provider.running(lambda: None):
             found = await provider.read()
             assert (found.values[COUNT], found.values["hcpSlotsSmall"]) == (1, 2)
-            assert await cluster.claims() == {HOSTING: "true", FULL: "false", ABOVE: "false", ZERO: "false"}
+            claims = await cluster.claims()
+            assert (claims[ZERO], claims[FREE_CPU], claims[ZONES]) == ("false", "11", "1")
 
 
 async def test_hosted_provider_reports_missing_rights(
@@ -222,6 +250,37 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
 def test_claims_at_the_default_limits(count: int, expected: str) -> None:
     found = claims_for(count, Limits())
     assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("rooms", "expected"),
+    [
+        ([], "0 0Gi 1"),
+        ([("", 1.999, 2 * GIB - 1)], "1 1Gi 1"),
+        ([("", 0.1, GIB)] * 10, "1 10Gi 1"),  # ten tenths, added as floats, are less than 1
+        ([("a", 4, GIB), ("a", -3, -GIB), ("b", 0, 0)], "4 1Gi 2"),
+        ([("a", 1, GIB), ("", 1, GIB)], "2 2Gi 1"),
+    ],
+    ids=["no nodes", "rounded down", "fractions", "overcommitted node", "node without zone"],
+)
+def test_free_amounts_and_zones_of_eligible_nodes_are_claims(
+    rooms: list[tuple[str, float, float]], expected: str
+) -> None:
+    found = room_claims(Headroom(zone=zone, cpu=cpu, memory=memory, pods=9) for zone, cpu, memory in rooms)
+    assert " ".join(found[name] for name in (FREE_CPU, FREE_MEMORY, ZONES)) == expected
+
+
+async def test_small_pods_do_not_change_the_claims(cluster: Cluster) -> None:
+    await cluster.node("n1", cpu="15900m")
+    await reading(cluster)
+    before = await cluster.claims()
+    await cluster.pod("small", node="n1", cpu="500m")
+    await reading(cluster)
+    assert await cluster.claims() == before
+    assert before[FREE_CPU] == "15"
 
 
 def test_last_slot_scores_above_zero() -> None:

@@ -2,8 +2,9 @@
 
     HostedClusters, nodes, pods ──▶ hosts ──▶ headroom (by size and zone) ──capacity──▶ scores and ClusterClaims
 
-Count and claims have the names of the hypershift add-on, so placements written for it keep working. ``sizing`` says
-what a control plane needs, ``load`` reads API request rates from Prometheus.
+The count and four claims have the names of the hypershift add-on, so placements written for it keep working; four
+more claims are read to place hosted clusters (``fairway.hosting``). ``sizing`` says what a control plane needs,
+``load`` reads API request rates from Prometheus.
 """
 
 from fairway.providers.hosted.capacity import RESOURCE

@@ -1,4 +1,4 @@
-"""ClusterClaims of a hosting cluster, with the names of the hypershift add-on.
+"""ClusterClaims of a hosting cluster: those of the hypershift add-on, and those that Fairway reads for hosting.
 
 A ClusterClaim appears in the status of the ManagedCluster, and placements select by it. A claim has no validity; the
 score beside it has.
@@ -7,7 +7,8 @@ Claims of an add-on's agent are owned by the agent's ClusterRole, so that the ga
 add-on is uninstalled.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from fairway.api.kinds import encode
 from fairway.api.meta import ObjectMeta, OwnerReference
 from fairway.kube import CLUSTER_CLAIMS, Client, Forbidden, Informer, KubeError, NotFound, Patch, Resource
 from fairway.kube.rbac import Rule
+from fairway.providers.hosted.headroom import Headroom, free, zones
+from fairway.providers.hosted.sizing import GIBIBYTE
 
 MAXIMUM: Final = 80
 THRESHOLD: Final = 60
@@ -27,6 +30,13 @@ HOSTING: Final = "hostingcluster.hypershift.openshift.io"
 FULL: Final = "full.hostedclustercount.hypershift.openshift.io"
 ABOVE: Final = "above.threshold.hostedclustercount.hypershift.openshift.io"
 ZERO: Final = "zero.hostedclustercount.hypershift.openshift.io"
+# fairway.hosting reads these. An agent does not import that package, which would load the scheduler.
+MAXIMUM_COUNT: Final = "maximum.hostedclustercount.fairway.dev"
+"""The number of hosted clusters that a score of 100 slots stands for."""
+FREE_CPU: Final = "cpu.free.hosting.fairway.dev"
+FREE_MEMORY: Final = "memory.free.hosting.fairway.dev"
+ZONES: Final = "zones.fairway.dev"
+NAMES: Final = (ABOVE, FREE_CPU, FREE_MEMORY, FULL, HOSTING, MAXIMUM_COUNT, ZERO, ZONES)
 
 FIELD_MANAGER: Final = "fairway-provider-hosted-clusters"
 LABELS: Final = {
@@ -97,6 +107,20 @@ def claims_for(count: int, limits: Limits) -> Mapping[str, str]:
         FULL: _word(count >= limits.maximum),
         ABOVE: _word(count >= limits.threshold),
         ZERO: _word(count == 0),
+        MAXIMUM_COUNT: str(limits.maximum),
+    }
+
+
+def room_claims(rooms: Iterable[Headroom]) -> Mapping[str, str]:
+    """Free amounts and zones of the nodes that accept control planes."""
+    rooms = list(rooms)
+    whole = free(rooms)
+    # Rounded down to whole cores and GiB, so that the claims, and with them the ManagedCluster on the hub, do not
+    # change with every pod. 1e-9 corrects the rounding errors of a sum of millicores.
+    return {
+        FREE_CPU: str(math.floor(whole.cpu + 1e-9)),
+        FREE_MEMORY: f"{math.floor(whole.memory / GIBIBYTE)}Gi",
+        ZONES: str(zones(rooms)),
     }
 
 

@@ -6,7 +6,7 @@ zone.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairway.providers.hosted.sizing import Profile
 
@@ -21,31 +21,38 @@ class Headroom:
     pods: float
 
 
+def free(rooms: Iterable[Headroom]) -> Headroom:
+    """Free resources of all nodes. A node with more requests than resources takes nothing from the others."""
+    rooms = list(rooms)
+    return Headroom(
+        cpu=sum(max(each.cpu, 0) for each in rooms),
+        memory=sum(max(each.memory, 0) for each in rooms),
+        pods=sum(max(each.pods, 0) for each in rooms),
+    )
+
+
+def zones(rooms: Iterable[Headroom]) -> int:
+    """Number of zones with nodes; 1 if no node has a zone."""
+    return len({room.zone for room in rooms if room.zone}) or 1
+
+
 def slots(rooms: Iterable[Headroom], profile: Profile) -> int:
     """Number of hosted clusters of this size that still fit.
 
     Without zone labels on any node, replicas are not spread.
     """
-    zones = _sum_by_zone(rooms)
-    parts = [_replicas_in(zone, profile) for zone in zones]
-    if profile.replicas == 1 or not any(zone.zone for zone in zones):
+    by_zone = _sum_by_zone(rooms)
+    parts = [_replicas_in(zone, profile) for zone in by_zone]
+    if profile.replicas == 1 or not any(zone.zone for zone in by_zone):
         return sum(parts) // profile.replicas
-    return _spread([part for zone, part in zip(zones, parts, strict=True) if zone.zone], profile.replicas)
+    return _spread([part for zone, part in zip(by_zone, parts, strict=True) if zone.zone], profile.replicas)
 
 
 def _sum_by_zone(rooms: Iterable[Headroom]) -> list[Headroom]:
-    zones: dict[str, list[Headroom]] = {}
+    by_zone: dict[str, list[Headroom]] = {}
     for room in rooms:
-        zones.setdefault(room.zone, []).append(room)
-    return [
-        Headroom(
-            zone=zone,
-            cpu=sum(max(each.cpu, 0) for each in members),
-            memory=sum(max(each.memory, 0) for each in members),
-            pods=sum(max(each.pods, 0) for each in members),
-        )
-        for zone, members in sorted(zones.items())
-    ]
+        by_zone.setdefault(room.zone, []).append(room)
+    return [replace(free(members), zone=zone) for zone, members in sorted(by_zone.items())]
 
 
 def _replicas_in(zone: Headroom, profile: Profile) -> int:

@@ -1,7 +1,7 @@
 """The provider: watches HostedClusters, nodes and pods, and reports count and headroom."""
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -13,7 +13,8 @@ from fairway.kube import CLUSTER_CLAIMS, Batch, Client, Informer, KubeError, Not
 from fairway.kube.rbac import Rule
 from fairway.providers.catalogue import Context
 from fairway.providers.hosted.capacity import API_HEADROOM, RESOURCE, api_headroom, capacity_values, scores_of
-from fairway.providers.hosted.claims import NOT_SERVED, Claims, claims_for
+from fairway.providers.hosted.claims import NOT_SERVED, Claims, claims_for, room_claims
+from fairway.providers.hosted.headroom import Headroom
 from fairway.providers.hosted.hosts import HOST_NODES, HostNode, Hosts
 from fairway.providers.hosted.load import rate
 from fairway.providers.hosted.options import HostedOptions
@@ -139,7 +140,8 @@ class HostedClusters(ClusterProvider):
         await wait_until_current(self._client, self._hosted, self._nodes, self._pods)
         await self._answers.ensure(interval=self.interval)
         count = len(self._hosted.store)
-        values = capacity_values(count, self._hosts.rooms(), self.options)
+        rooms = self._hosts.rooms()
+        values = capacity_values(count, rooms, self.options)
         problems: list[tuple[str, str]] = []
         if bad := [*self._hosts.problems(), *unreadable_objects(self._hosted, self._nodes, self._pods)]:
             problems.append((UNREADABLE, "; ".join(bad[:NAMED_PROBLEMS])))
@@ -147,7 +149,7 @@ class HostedClusters(ClusterProvider):
             values[API_HEADROOM] = await self._api_headroom(count)
         except ProviderError as error:
             problems.append((RATE_UNKNOWN, RATE_FAILED.format(why=error)))
-        if self.options.claims and (problem := await self._write_claims(count)):
+        if self.options.claims and (problem := await self._write_claims(count, rooms)):
             problems.append((CLAIMS_NOT_WRITTEN, problem))
         return Reading(
             values=values,
@@ -167,13 +169,13 @@ class HostedClusters(ClusterProvider):
             each = total / count
         return api_headroom(count, self._hosts.capacity(), self.options, rate=each)
 
-    async def _write_claims(self, count: int) -> str:
+    async def _write_claims(self, count: int, rooms: Sequence[Headroom]) -> str:
         try:
             await self._watch(self._known_claims, missing=ProviderError(NOT_SERVED))
             await wait_until_current(self._client, self._known_claims)
         except ProviderError as error:
             return str(error)
-        return await self._claims.write(claims_for(count, self.options.limits))
+        return await self._claims.write({**claims_for(count, self.options.limits), **room_claims(rooms)})
 
     async def _watch(self, informer: Informer[Any], *, missing: ProviderError) -> None:
         """Start to watch a kind once the cluster serves it."""
