@@ -26,6 +26,7 @@ from fairway.providers.hosted.claims import (
     ZONES,
     Limits,
     claims_for,
+    owned_rules,
     room_claims,
 )
 from fairway.providers.hosted.headroom import Headroom
@@ -250,6 +251,12 @@ async def test_claims_are_deleted_with_owning_cluster_role(cluster: Cluster) -> 
 def test_claims_at_the_default_limits(count: int, expected: str) -> None:
     found = claims_for(count, Limits())
     assert " ".join(found[name] for name in (FULL, ABOVE, ZERO)) == expected
+
+
+def test_agent_may_own_every_claim_that_it_writes() -> None:
+    """Clusters with OwnerReferencesPermissionEnforcement reject owners of claims that the agent may not delete."""
+    (named,) = (rule.names for rule in owned_rules("collect-agent") if "delete" in rule.verbs)
+    assert set(named) == {*claims_for(0, Limits()), *room_claims([])}
 
 
 GIB = 2**30

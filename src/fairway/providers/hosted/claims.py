@@ -73,7 +73,7 @@ def owned_rules(owner: str) -> tuple[Rule, ...]:
             groups=(CLUSTER_CLAIMS.group,),
             resources=(CLUSTER_CLAIMS.plural,),
             verbs=("delete",),
-            names=(ABOVE, FULL, HOSTING, ZERO),
+            names=NAMES,
         ),
     )
 
