@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-machines bench-migrations bench-burst lock clean
+.PHONY: help setup run test test-kube soak kube-tools lint docs reference bench bench-hub bench-fairness bench-controllers bench-scores bench-framework bench-machines bench-migrations bench-burst bench-hosting lock clean
 
 help: ## print this list
 	@echo "Fairway: where should this work run, and why there?"
@@ -103,6 +103,10 @@ bench-migrations: $(STAMP) ## compare policies of migration: moves per relieved 
 
 bench-burst: $(STAMP) ## show how a burst of placements shares clusters, without and with score debits
 	@$(BIN)/python -m benchmarks.burst $(ARGS)
+
+bench-hosting: $(STAMP) ## measure a burst of requests for hosted clusters on both hubs, beside a plain Placement
+	@$(BIN)/python tests/kube/tools/build.py --optional
+	@$(BIN)/python -m benchmarks.hosting $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 

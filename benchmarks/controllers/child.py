@@ -1,6 +1,6 @@
 """The controller under test as a process, like ``fairway run --controllers placement``.
 
-    python -m benchmarks.controllers.child --kubeconfig FILE [--profile FILE]
+    python -m benchmarks.controllers.child --kubeconfig FILE [--controller NAME] [--profile FILE]
 
 Answers the requests ``figures``, ``phases`` (time by phase since the last request) and ``meters`` (the controller's
 metrics, which takes longer).
@@ -12,12 +12,13 @@ import cProfile
 import logging
 import re
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.controllers.phases import Phases
 from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
-from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.controllers.manager import ALL, PLACEMENT, Manager, Settings, running
 from fairway.kube import load
 
 _SAMPLE = re.compile(r"^(fairway_(?!build)\w+(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
@@ -30,7 +31,7 @@ def samples(manager: Manager) -> dict[str, float]:
     return {name: float(value) for name, value in _SAMPLE.findall(text) if _BUCKET not in name}
 
 
-async def serve(kubeconfig: Path) -> None:
+async def serve(kubeconfig: Path, *, controller: str) -> None:
     requests, phases = Requests(), Phases()
     synced: list[float] = []
 
@@ -38,8 +39,9 @@ async def serve(kubeconfig: Path) -> None:
         await manager.synced()
         synced.append(time.monotonic())
 
-    with requests.counted(), phases.noted():
-        settings = Settings(controllers=frozenset({PLACEMENT}))
+    # Phases are those of the placement controller's methods.
+    with requests.counted(), phases.noted() if controller == PLACEMENT else nullcontext():
+        settings = Settings(controllers=frozenset({controller}))
         async with running(load(kubeconfig).context(None), settings) as manager:
             noting = asyncio.create_task(note(manager))
             async for question in questions():
@@ -63,6 +65,7 @@ async def serve(kubeconfig: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--controller", choices=sorted(ALL), default=PLACEMENT)
     parser.add_argument("--profile", metavar="FILE", help="write the cProfile result to FILE")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
@@ -70,7 +73,7 @@ def main() -> None:
     if profile is not None:
         profile.enable()
     try:
-        asyncio.run(serve(arguments.kubeconfig))
+        asyncio.run(serve(arguments.kubeconfig, controller=arguments.controller))
     finally:
         if profile is not None:
             profile.disable()

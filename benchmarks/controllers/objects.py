@@ -36,7 +36,7 @@ WRITERS = 32
 VALID = timedelta(minutes=1000)
 
 _API = "cluster.open-cluster-management.io"
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MERGE = "application/merge-patch+json"
 
 Document = dict[str, Any]
@@ -138,15 +138,15 @@ async def prepare(client: Client) -> None:
     two.
     """
     for definition in crds():
-        await client.request("POST", _DEFINITIONS, body=_without_status(definition))
+        await client.request("POST", DEFINITIONS, body=_without_status(definition))
     for namespace in (NAMESPACE, LIMIT_NAMESPACE, SYSTEM_NAMESPACE):
         await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": namespace}})
-    await _until(client, f"/apis/{_API}/v1/managedclusters")
-    await _until(client, f"/apis/{_API}/v1alpha1/addonplacementscores")
-    await _until(client, f"/apis/{_API}/v1beta2/managedclustersets")
-    await _until(client, f"/apis/{_API}/v1beta2/managedclustersetbindings")
-    await _until(client, f"/apis/{_API}/v1beta1/placements")
-    await _until(client, f"/apis/{_API}/v1beta1/placementdecisions")
+    await until_served(client, f"/apis/{_API}/v1/managedclusters")
+    await until_served(client, f"/apis/{_API}/v1alpha1/addonplacementscores")
+    await until_served(client, f"/apis/{_API}/v1beta2/managedclustersets")
+    await until_served(client, f"/apis/{_API}/v1beta2/managedclustersetbindings")
+    await until_served(client, f"/apis/{_API}/v1beta1/placements")
+    await until_served(client, f"/apis/{_API}/v1beta1/placementdecisions")
     everything = {"clusterSelector": {"selectorType": "LabelSelector", "labelSelector": {}}}
     await client.request(
         "POST",
@@ -189,12 +189,14 @@ async def load(client: Client, fleet: Fleet, note: Callable[[str], None]) -> dic
     await rate(WRITERS, fleet.clusters, add)
     for definition in crds():
         if _is_loaded(definition):
-            path = f"{_DEFINITIONS}/{definition['metadata']['name']}"
+            path = f"{DEFINITIONS}/{definition['metadata']['name']}"
             versions = {"spec": {"versions": definition["spec"]["versions"]}}
             await client.request("PATCH", path, body=versions, content_type=_MERGE)
     first = next(iter(scores))
-    await _until(client, MANAGED_CLUSTERS.path(name=first, subresource="status"))
-    await _until(client, ADD_ON_PLACEMENT_SCORES.path(namespace=first, name=SCORE, subresource="status"))
+    await until_served(client, MANAGED_CLUSTERS.path(name=first, subresource="status"))
+    await until_served(
+        client, ADD_ON_PLACEMENT_SCORES.path(namespace=first, name=SCORE, subresource="status")
+    )
     # After a change of a definition, the hub rebuilds its cache of the objects; wait for it here.
     async with (
         Informer(client, MANAGED_CLUSTERS) as clusters,
@@ -236,7 +238,7 @@ def _without_status(definition: Mapping[str, Any]) -> Document:
     return {**definition, "spec": {**definition["spec"], "versions": versions}}
 
 
-async def _until(client: Client, path: str) -> None:
+async def until_served(client: Client, path: str) -> None:
     """Wait until the hub serves the path."""
     async with asyncio.timeout(60):
         while True:

@@ -64,7 +64,7 @@ async def staged(
     """Run a hub and create the fleet."""
     with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
         note(f"{NAMES[kind]} starts")
-        hub = _real(Path(folder), fsync=fsync) if kind == REAL else _embedded(Path(folder))
+        hub = running_hub(kind, Path(folder), fsync=fsync)
         async with hub as (kubeconfig, pids), Client.from_kubeconfig(kubeconfig) as client:
             await objects.prepare(client)
             note(f"loading {fleet.clusters:,} clusters")
@@ -72,6 +72,15 @@ async def staged(
             yield Stage(
                 kind=kind, kubeconfig=kubeconfig, pids=pids, client=client, scores=scores, profile=profile
             )
+
+
+@asynccontextmanager
+async def running_hub(
+    kind: str, folder: Path, *, fsync: bool = False
+) -> AsyncIterator[tuple[Path, Mapping[str, int]]]:
+    """Run an empty hub. Yields its kubeconfig and the ids of its processes by name."""
+    async with _real(folder, fsync=fsync) if kind == REAL else _embedded(folder) as hub:
+        yield hub
 
 
 @asynccontextmanager

@@ -1,0 +1,43 @@
+"""The benchmark of hosting, at toy size."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from benchmarks.hosting import Burst, prepare, replay, run_burst, shown
+
+from controllers.hubs import hub_of
+from fairway.controllers.manager import HOSTING, Settings, running
+from fairway.kube import Client
+from rigs.kubernetes import Tools
+
+pytestmark = pytest.mark.usefixtures("no_error_logs")
+
+BURST = Burst(requests=12, hosts=3, most=8, seconds=0.0)
+ALONE = Settings(controllers=frozenset({HOSTING}), election=None)
+
+
+async def test_hosting_benchmark_reaches_the_optimum_and_plain_placements_exceed_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A manager freezes the garbage collector's view, which must not happen in a process that runs tests.
+    collector = SimpleNamespace(collect=lambda: 0, freeze=lambda: None)
+    monkeypatch.setattr("fairway.controllers.manager.gc", collector)
+    with hub_of("embedded", folder=tmp_path, tools=Tools.find, bare=True) as hub:
+        async with Client(hub.administrator) as client:
+            await prepare(client, BURST)
+            async with running(hub.administrator, ALONE) as manager:
+                await manager.synced()
+                found = await run_burst(client, BURST, name="embedded hub")
+    assert BURST.optimum() == (0 + 1 + 2 + 12) // 3
+    assert (found.placed, found.highest, found.overcommitted) == (12, BURST.optimum(), 0)
+    assert found.p50 is not None
+    assert found.p99 is not None
+    assert found.bound is not None
+    assert 0 < found.p50 <= found.p99 <= found.bound
+    plain = replay(BURST)
+    assert (plain.placed, plain.highest, plain.overcommitted) == (12, 12, 1)
+    assert [line.split()[-4:] for line in shown(BURST, [found, plain]).splitlines()[1:]] == [
+        ["5", "5", "0%", "0"],
+        ["12", "5", "140%", "1"],
+    ]
