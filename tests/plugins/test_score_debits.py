@@ -1,11 +1,18 @@
 """Annotation ``fairway.dev/score-debits``: decisions count before the next publication of a score measures them."""
 
+import re
 from collections import Counter
+from pathlib import Path
+from typing import Any, cast
 
+import msgspec
 import pytest
+import yaml
 
 from fairway.api.placement import Placement, PlacementSpec
 from fairway.engine.trace import Trace
+from fairway.hosting.policy import COUNT_SCORE, SCORE_RESOURCE
+from fairway.hosting.telemetry import FULL_CLAIM
 from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import MISSING_SCORE, trust_of
 from fairway.testing.builders import addon, binding, cluster, cluster_set, placement, policy, score
@@ -13,6 +20,7 @@ from fairway.whatif.number_edits import score_edit
 from fairway.whatif.world import World
 from strategies import NOW_MICROS
 
+ROOT = Path(__file__).parents[2]
 CPU = ("default", "cpu")
 
 
@@ -163,6 +171,46 @@ def test_burst_of_500_placements_herds_without_debits_and_is_shared_with_them() 
     share = 500 // 20
     assert burst(None) == {"c00": 500}
     assert max(burst("default/cpu=-2").values()) <= share + 1
+
+
+def recipe() -> dict[str, Any]:
+    """The Placement by count of docs/how-to/hosted-clusters.md."""
+    page = (ROOT / "docs/how-to/hosted-clusters.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(apiVersion.*?)```", page, re.DOTALL)
+    (found,) = [
+        each for each in map(yaml.safe_load, blocks) if SCORE_DEBITS in each["metadata"]["annotations"]
+    ]
+    return cast("dict[str, Any]", found)
+
+
+def hosted(loads: dict[str, int], document: dict[str, Any], *, placements: int) -> dict[str, int]:
+    """Return the hosted clusters of each host after a burst of Placements like the document."""
+    burst = [
+        msgspec.convert({**document, "metadata": {**document["metadata"], "name": f"p{at:03d}"}}, Placement)
+        for at in range(placements)
+    ]
+    namespace = burst[0].metadata.namespace
+    world = World(
+        [
+            cluster_set("default"),
+            binding("default", namespace=namespace),
+            *(cluster(name, claims={FULL_CLAIM: "false"}) for name in loads),
+            *(score(name, {COUNT_SCORE: value}, name=SCORE_RESOURCE) for name, value in loads.items()),
+            *burst,
+        ]
+    )
+    found = Counter(loads)
+    for each in burst:
+        found.update(world.place((namespace, each.metadata.name), now=NOW_MICROS).outcome.selected)
+    return dict(found)
+
+
+def test_documented_recipe_by_count_evens_out_hosts_and_herds_without_debits() -> None:
+    loads = {f"host-{count}": count for count in range(5)}
+    document = recipe()
+    assert hosted(loads, document, placements=100) == dict.fromkeys(loads, 22)
+    del document["metadata"]["annotations"][SCORE_DEBITS]
+    assert hosted(loads, document, placements=100) == {**loads, "host-0": 100}
 
 
 def test_score_edit_of_a_counterfactual_keeps_debits() -> None:
