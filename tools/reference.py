@@ -16,6 +16,7 @@ import click
 import conditions as definitions
 
 from fairway.cli.main import fairway
+from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS
 from fairway.kube import Client, Connection
 from fairway.observe.meters import DEFINITIONS, Definition
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS
@@ -114,6 +115,10 @@ def metrics() -> str:
     return _metrics(DEFINITIONS)
 
 
+def hosting_metrics() -> str:
+    return _metrics(HOSTING_DEFINITIONS)
+
+
 def provider_metrics() -> str:
     return _metrics(PROVIDER_DEFINITIONS)
 
@@ -179,6 +184,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "flags": flags,
     "lint-rules": lint_rules,
     "metrics": metrics,
+    "hosting-metrics": hosting_metrics,
     "provider-metrics": provider_metrics,
     "providers": providers,
     "scores": scores,

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairway import __version__
+from fairway.controllers.hosting.metrics import HOSTING_DEFINITIONS, HostingMetrics
+from fairway.hosting import HostingState
 from fairway.observe.meters import CHANGES, DEFINITIONS, MANY, OTHER, Meters, values
 from fairway.observe.provider_meters import PROVIDER_DEFINITIONS, ProviderMeters
 
@@ -57,6 +59,12 @@ def used_by_providers() -> ProviderMeters:
     meters.write_failed("usage", reason="Conflict")
     meters.avoided("usage")
     meters.published("usage", "cluster1", {"cpuAvailable": -12})
+    return meters
+
+
+def used_by_hosting() -> Meters:
+    meters = Meters()
+    HostingMetrics(meters).show([], HostingState())
     return meters
 
 
@@ -210,7 +218,8 @@ def families() -> dict[str, Told]:
     """Return Fairway's own metrics, parsed from the exposition."""
     found: dict[str, Told] = {}
     exposed = (*used().expose().splitlines(), *used_by_providers().expose().splitlines())
-    for family in text_string_to_metric_families("\n".join(line.decode() for line in exposed)):
+    hosting = (line for line in used_by_hosting().expose().splitlines() if b"fairway_hosting_" in line)
+    for family in text_string_to_metric_families("\n".join(line.decode() for line in (*exposed, *hosting))):
         if not family.name.startswith("fairway_"):
             continue
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
@@ -222,12 +231,12 @@ def families() -> dict[str, Told]:
 def test_every_metric_is_exposed_with_type_meaning_and_labels() -> None:
     assert families() == {
         each.name: (each.type, each.meaning, tuple(sorted(each.labels)))
-        for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS)
+        for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *PROVIDER_DEFINITIONS)
     }
 
 
 def test_metric_names_follow_prometheus_conventions() -> None:
-    for each in (*DEFINITIONS, *PROVIDER_DEFINITIONS):
+    for each in (*DEFINITIONS, *HOSTING_DEFINITIONS, *PROVIDER_DEFINITIONS):
         assert re.fullmatch(r"fairway_[a-z]+(_[a-z]+)*", each.name)
         assert each.name.endswith("_total") == (each.type == "counter")
         assert each.type != "histogram" or each.name.endswith("_seconds")

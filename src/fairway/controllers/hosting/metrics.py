@@ -8,20 +8,29 @@ from prometheus_client import Counter, Gauge
 
 from fairway.api.hosted_request import PENDING, PHASES, HostedClusterRequest
 from fairway.hosting import HostingState, Unknown
-from fairway.observe.meters import Meters
+from fairway.observe.meters import Definition, Meters
 
-REQUESTS: Final = "fairway_hosting_requests"
-REQUESTS_MEANING: Final = "HostedClusterRequests by phase."
-HOSTS: Final = "fairway_hosting_hosts"
-HOSTS_MEANING: Final = (
-    "Hosting clusters by state: known (their load is published), unknown (it is missing or old, so that they get no "
-    "hosted cluster)."
+REQUESTS: Final = Definition(
+    name="fairway_hosting_requests",
+    type="gauge",
+    meaning="HostedClusterRequests by phase.",
+    labels=("phase",),
 )
-RELEASES: Final = "fairway_hosting_releases"
-RELEASES_MEANING: Final = (
-    "Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted), move (an "
-    "approved one)."
+HOSTS: Final = Definition(
+    name="fairway_hosting_hosts",
+    type="gauge",
+    meaning="Hosting clusters by state: known (their load is published), unknown (it is missing or old, so that they "
+    "get no hosted cluster).",
+    labels=("state",),
 )
+RELEASES: Final = Definition(
+    name="fairway_hosting_releases_total",
+    type="counter",
+    meaning="Places that were given up, by reason: deadline, deleted, host (the hosting cluster was deleted), move (an "
+    "approved one).",
+    labels=("reason",),
+)
+HOSTING_DEFINITIONS: Final = (REQUESTS, HOSTS, RELEASES)
 DEADLINE: Final = "deadline"
 DELETED: Final = "deleted"
 HOST: Final = "host"
@@ -30,9 +39,10 @@ MOVE: Final = "move"
 
 class HostingMetrics:
     def __init__(self, meters: Meters) -> None:
-        self._requests = Gauge(REQUESTS, REQUESTS_MEANING, ("phase",), registry=meters.registry)
-        self._hosts = Gauge(HOSTS, HOSTS_MEANING, ("state",), registry=meters.registry)
-        self._releases = Counter(RELEASES, RELEASES_MEANING, ("reason",), registry=meters.registry)
+        registry = meters.registry
+        self._requests = Gauge(REQUESTS.name, REQUESTS.meaning, REQUESTS.labels, registry=registry)
+        self._hosts = Gauge(HOSTS.name, HOSTS.meaning, HOSTS.labels, registry=registry)
+        self._releases = Counter(RELEASES.name, RELEASES.meaning, RELEASES.labels, registry=registry)
         for reason in (DEADLINE, DELETED, HOST, MOVE):
             self._releases.labels(reason)
 
