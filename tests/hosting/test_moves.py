@@ -4,8 +4,8 @@ from typing import Any
 
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.engine.workload import HostKey
-from fairway.hosting import HostingState, drain, rebalance, violations
-from fairway.hosting.moves import FOREIGN, FREEZE, NO_REQUEST, NO_SPARE, OVER, TENANT, MovePlan
+from fairway.hosting import HostingState, drain, place, rebalance, violations
+from fairway.hosting.moves import FOREIGN, FREEZE, NO_OTHER, NO_REQUEST, NO_SPARE, OVER, TENANT, MovePlan
 from hosting.hosts import NOW, host, load, placed, policy, request, state_of
 
 Built = tuple[HostingState, list[HostedClusterRequest]]
@@ -130,7 +130,38 @@ def test_request_constraints_hold_when_it_moves() -> None:
     assert "region" in plan.stuck[0].reason
 
 
+def test_drain_of_the_only_host_has_no_other() -> None:
+    state, requests = carried({"h1": on("h1", "a")})
+    plan = drain(state, requests, HostKey("h1", "uid-h1"), now=NOW)
+    assert [each.reason for each in plan.stuck] == [NO_OTHER]
+
+
 def test_new_request_is_placed_after_a_drain_elsewhere() -> None:
     state, requests = carried({"h1": on("h1", "a"), "h2": []}, maxPerHost=1)
     plan = drain(state, [*requests, request("new")], HostKey("h1", "uid-h1"), now=NOW)
     assert targets(plan) == {"a": "h2"}
+
+
+def test_fleet_that_was_filled_with_a_spare_host_survives_the_loss_of_any_host() -> None:
+    state = state_of(
+        policy(spareHosts=1, maxPerHost=6),
+        *(host(f"h{number}") for number in range(4)),
+        *(load(f"h{number}", count=0) for number in range(4)),
+    )
+    decisions = place(state, [request(f"r{number}") for number in range(24)], now=NOW)
+    requests = [placed(each.key.name, on=each.host.name) for each in decisions if each.host is not None]
+    assert 12 <= len(requests) <= 18  # at most the room of three hosts
+    filled = state_of(
+        policy(spareHosts=1, maxPerHost=6),
+        *(host(f"h{number}") for number in range(4)),
+        *(load(f"h{number}", count=0) for number in range(4)),
+        *requests,
+    )
+    assert not violations(filled)
+    for number in range(4):
+        plan = drain(filled, requests, HostKey(f"h{number}", f"uid-h{number}"), now=NOW)
+        assert not plan.stuck
+        assert len(plan.moves) == sum(
+            each.status.hostingCluster is not None and each.status.hostingCluster.name == f"h{number}"
+            for each in requests
+        )

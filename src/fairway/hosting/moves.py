@@ -18,9 +18,10 @@ from fairway.engine.profile import Profile
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros
 from fairway.hosting.capacity import Capacity
-from fairway.hosting.decision import decision_of
+from fairway.hosting.decision import REASONS_SHOWN, Decision, decision_of
 from fairway.hosting.demand import CUSTOM
 from fairway.hosting.evacuation import Evacuation
+from fairway.hosting.plugins.capacity_known import NOT_READ
 from fairway.hosting.profile import hosting_profile
 from fairway.hosting.resources import HOSTED, MILLI, SLOTS, shown
 from fairway.hosting.state import HostingState
@@ -38,6 +39,7 @@ LONGEST_FREEZE: Final = max(FREEZE.values())
 OVER: Final = "carries {amount} {resource} more than the policy allows"
 TENANT: Final = "carries {count} hosted clusters of tenant {tenant}, and the policy allows one"
 NO_SPARE: Final = "{count} of its hosted clusters would not fit elsewhere if it failed"
+NO_OTHER: Final = "there is no other hosting cluster"
 NO_REQUEST: Final = "its HostedClusterRequest no longer exists"
 FOREIGN: Final = "{count} hosted clusters were not created by a HostedClusterRequest, and are not moved"
 MOST_TRIALS: Final = 600
@@ -131,8 +133,11 @@ def _of_host(state: HostingState, name: str) -> Iterator[Violation]:
 def drain(
     state: HostingState, requests: Iterable[HostedClusterRequest], host: HostKey, *, now: Micros
 ) -> MovePlan:
-    """Plan where everything goes that a host carries, the largest first."""
-    trial = _Trial(state.fork(), requests, now=now)
+    """Plan where everything goes that a host carries, the largest first.
+
+    The room that a policy keeps for the failure of a host is used; what then has no spare host is in ``after``.
+    """
+    trial = _Trial(state.fork(), requests, now=now, spare=False)
     trial.close(host)
     moves: list[Move] = []
     stuck: list[Stuck] = []
@@ -227,11 +232,18 @@ def _weight(plan: MovePlan) -> float:
 class _Trial:
     """A copy of the state on which moves take effect."""
 
-    def __init__(self, state: HostingState, requests: Iterable[HostedClusterRequest], *, now: Micros) -> None:
+    def __init__(
+        self,
+        state: HostingState,
+        requests: Iterable[HostedClusterRequest],
+        *,
+        now: Micros,
+        spare: bool = True,
+    ) -> None:
         self.state = state
         self._now = now
         self._requests = {key_of(each): each for each in requests}
-        self._profile: Profile = hosting_profile(state, quiet=False)
+        self._profile: Profile = hosting_profile(state, quiet=False, spare=spare)
 
     def close(self, host: HostKey) -> None:
         """Take nothing more on this host."""
@@ -253,7 +265,7 @@ class _Trial:
         decision = decision_of(outcome, workload.key)
         if decision.host is None:
             state.occupy(resident)
-            return Stuck(key=resident.key, source=source, reason=decision.message)
+            return Stuck(key=resident.key, source=source, reason=_reason(decision))
         state.reserve(workload, decision.host)
         size = CUSTOM if resident.demand is None else resident.demand.size
         return Move(
@@ -264,6 +276,12 @@ class _Trial:
             slots=resident.amounts.get(SLOTS, 0),
             freeze=0 if resident.confirmed is None else FREEZE.get(size, LONGEST_FREEZE),
         )
+
+
+def _reason(decision: Decision) -> str:
+    """Return why no other host qualifies; hosts that are closed for the move need no reason."""
+    reasons = [f"{each.count} {each.reason}" for each in decision.rejections if each.reason != NOT_READ]
+    return "; ".join(reasons[:REASONS_SHOWN]) or NO_OTHER
 
 
 def _largest_first(residents: Iterable[Resident]) -> list[Resident]:

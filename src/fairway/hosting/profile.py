@@ -42,8 +42,9 @@ def hosting_profile(
     binds: Sequence[Bind] = (),
     post_binds: Sequence[PostBind] = (),
     quiet: bool = True,
+    spare: bool = True,
 ) -> Profile:
-    """``quiet=False`` places in quiet hours, too."""
+    """``quiet=False`` places in quiet hours, too. ``spare=False`` uses the room that is kept for a failing host."""
     tenants = TenantAntiAffinity(state=state)
     reserves: list[Any] = []
     if isinstance(state.ledger, Ledger):
@@ -75,7 +76,7 @@ def hosting_profile(
             Weighted(HostedClusters(state=state)),
             Weighted(tenants, TENANT_WEIGHT),
         ),
-        choosers=(SpareHosts(state=state),),
+        choosers=(SpareHosts(state=state),) if spare else (),
         reserves=reserves,
         pre_binds=pre_binds,
         binds=binds,
