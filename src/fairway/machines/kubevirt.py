@@ -4,7 +4,7 @@ KubeVirt's controller does all steps by itself once the object exists, and choos
 object allows; deleting the object before it ends cancels the migration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.api.kubevirt import (
@@ -21,7 +21,7 @@ from fairway.api.pod import Pod
 from fairway.engine.workload import HostKey, WorkloadKey
 from fairway.machines.events import Observation, Stage
 from fairway.machines.migration import Migration, encode_record
-from fairway.machines.migrator import Create, Delete, Write
+from fairway.machines.migrator import SelfDriven
 from fairway.machines.neonvm import CREATED_BY, MANAGER, RECORD
 
 MIGRATION_KIND: Final = "VirtualMachineInstanceMigration"
@@ -57,7 +57,7 @@ def migration_object(migration: Migration) -> dict[str, Any]:
     }
 
 
-class KubeVirtMigrator:
+class KubeVirtMigrator(SelfDriven):
     def __init__(
         self,
         *,
@@ -65,34 +65,18 @@ class KubeVirtMigrator:
         target_pods: Callable[[str, str], Pod | None],
         hosts: Mapping[str, HostKey],
     ) -> None:
+        super().__init__(
+            api_version=KUBEVIRT_VERSION,
+            kind=MIGRATION_KIND,
+            object_of=migration_object,
+            uid_of=lambda namespace, name: (
+                None if (found := migrations(namespace, name)) is None else found.metadata.uid
+            ),
+        )
         self._migrations = migrations
         self._target_pods = target_pods
         """Finds a pod by namespace and the value of ``MIGRATION_LABEL``."""
         self._hosts = hosts
-
-    def prepare(self, migration: Migration, /) -> Sequence[Write]:
-        return (Create(migration_object(migration)),)
-
-    def transfer(self, _migration: Migration, /) -> Sequence[Write]:
-        return ()
-
-    def cutover(self, _migration: Migration, /) -> Sequence[Write]:
-        return ()
-
-    def abort(self, migration: Migration, /) -> Sequence[Write]:
-        namespace = migration.source.namespace
-        found = self._migrations(namespace, migration.id)
-        if found is None:
-            return ()
-        return (
-            Delete(
-                api_version=KUBEVIRT_VERSION,
-                kind=MIGRATION_KIND,
-                namespace=namespace,
-                name=migration.id,
-                uid=found.metadata.uid,
-            ),
-        )
 
     def observe(self, migration: Migration, /) -> Observation:
         namespace = migration.source.namespace

@@ -4,7 +4,7 @@ A migrator turns a step of a migration into objects to write, and reports from o
 no state of its own, except the simulated one, which stands for the hypervisor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,6 +49,48 @@ class Migrator(Protocol):
 
     def observe(self, migration: Migration, /) -> Observation:
         """Report how far the migration is."""
+
+
+class SelfDriven:
+    """The steps of a migrator whose controller does everything by itself once an object exists, and cancels with it.
+
+    ``uid_of`` returns the uid of the object with this namespace and name; None if it does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_version: str,
+        kind: str,
+        object_of: Callable[[Migration], dict[str, Any]],
+        uid_of: Callable[[str, str], str | None],
+    ) -> None:
+        self._api_version, self._kind = api_version, kind
+        self._object_of, self._uid_of = object_of, uid_of
+
+    def prepare(self, migration: Migration, /) -> Sequence[Write]:
+        return (Create(self._object_of(migration)),)
+
+    def transfer(self, _migration: Migration, /) -> Sequence[Write]:
+        return ()
+
+    def cutover(self, _migration: Migration, /) -> Sequence[Write]:
+        return ()
+
+    def abort(self, migration: Migration, /) -> Sequence[Write]:
+        namespace = migration.source.namespace
+        uid = self._uid_of(namespace, migration.id)
+        if uid is None:
+            return ()
+        return (
+            Delete(
+                api_version=self._api_version,
+                kind=self._kind,
+                namespace=namespace,
+                name=migration.id,
+                uid=uid,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ VirtualMachineMigration exists; deleting the object cancels it. The record of a 
 object, so that creating it is both the first record and the first step.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairway.api.annotation import QuantityText
@@ -32,7 +32,7 @@ from fairway.machines.events import Observation, Stage
 from fairway.machines.instructions import WritePermit
 from fairway.machines.machine import Demand, Machine
 from fairway.machines.migration import Migration, decode_record, encode_record
-from fairway.machines.migrator import Create, Delete, Write
+from fairway.machines.migrator import SelfDriven
 from fairway.machines.permit_protocol import PermitError, decode_size, encode_size_text
 
 MIGRATION_KIND: Final = "VirtualMachineMigration"
@@ -164,7 +164,7 @@ def record_of(object_: VirtualMachineMigration) -> Migration | None:
     return None if text is None else decode_record(text, id=object_.metadata.name)
 
 
-class NeonVMMigrator:
+class NeonVMMigrator(SelfDriven):
     """Reads NeonVM's objects through functions, which return None for what does not exist."""
 
     def __init__(
@@ -175,34 +175,18 @@ class NeonVMMigrator:
         pods: Callable[[str, str], Pod | None],
         hosts: Mapping[str, HostKey],
     ) -> None:
+        super().__init__(
+            api_version=NEON_VERSION,
+            kind=MIGRATION_KIND,
+            object_of=migration_object,
+            uid_of=lambda namespace, name: (
+                None if (found := migrations(namespace, name)) is None else found.metadata.uid
+            ),
+        )
         self._migrations = migrations
         self._machines = machines
         self._pods = pods
         self._hosts = hosts
-
-    def prepare(self, migration: Migration, /) -> Sequence[Write]:
-        return (Create(migration_object(migration)),)
-
-    def transfer(self, _migration: Migration, /) -> Sequence[Write]:
-        return ()
-
-    def cutover(self, _migration: Migration, /) -> Sequence[Write]:
-        return ()
-
-    def abort(self, migration: Migration, /) -> Sequence[Write]:
-        namespace = migration.source.namespace
-        found = self._migrations(namespace, migration.id)
-        if found is None:
-            return ()
-        return (
-            Delete(
-                api_version=NEON_VERSION,
-                kind=MIGRATION_KIND,
-                namespace=namespace,
-                name=migration.id,
-                uid=found.metadata.uid,
-            ),
-        )
 
     def observe(self, migration: Migration, /) -> Observation:
         namespace = migration.source.namespace

@@ -28,7 +28,7 @@ def test_json_has_the_utilization_of_each_host(capsys: Capture) -> None:
 
 def test_picture_is_valid_svg(tmp_path: Path) -> None:
     picture = tmp_path / "load.svg"
-    assert run(["simulate", "hosting", *SMALL, "--policy", "placement", "--picture", str(picture)]) == 0
+    assert run(["simulate", "hosting", *SMALL, "--policy", "placement", "--svg", str(picture)]) == 0
     assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
 
 

@@ -26,7 +26,7 @@ _DEFAULTS: Final = {"requests": 500, "seconds": 1.0}
     epilog="""\b
 Examples:
   fairway simulate hosting
-  fairway simulate hosting --hosts 50 --slots 20 --requests 800 --mix --picture load.svg
+  fairway simulate hosting --hosts 50 --slots 20 --requests 800 --mix --svg load.svg
 """,
 )
 def simulate() -> None:
@@ -40,7 +40,7 @@ Examples:
   fairway simulate hosting                                      500 requests in a second over 20 hosts
   fairway simulate hosting --requests 2000 --seconds 3600 --lifetime 1800
   fairway simulate hosting --trace arrivals.csv --policy spread --policy placement -o json
-  fairway simulate hosting --picture load.svg
+  fairway simulate hosting --svg load.svg
 
 \b
 Policies: spread and pack are the strategies of a HostingPolicy, with reservations; placement is a plain Placement by
@@ -98,7 +98,7 @@ A trace is CSV with the columns seconds,name,size,tenant,lifetime, of which only
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
 @click.option(
-    "--picture",
+    "--svg",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a chart of the load of all hosts to this SVG file.",
 )
@@ -115,7 +115,7 @@ def hosting(
     interval: float,
     policies: tuple[str, ...],
     seed: int,
-    picture: Path | None,
+    svg: Path | None,
     output: OutputFormat,
 ) -> int:
     """Replay arrivals of hosted clusters on synthetic hosting clusters, under several policies."""
@@ -154,9 +154,9 @@ def hosting(
                 )
             )
     _print(results, output)
-    if picture is not None:
-        _draw(results, picture, count=len(arrivals))
-        say(WROTE.format(file=picture), stream=sys.stderr)
+    if svg is not None:
+        _draw(results, svg, count=len(arrivals))
+        say(WROTE.format(file=svg), stream=sys.stderr)
     return EXIT_OK
 
 
@@ -195,11 +195,11 @@ def _print(results: "list[Result]", output: OutputFormat) -> None:
     emit(rows, columns=columns, output=output, document=None if output == "table" else document)
 
 
-def _draw(results: "list[Result]", picture: Path, *, count: int) -> None:
+def _draw(results: "list[Result]", svg: Path, *, count: int) -> None:
     from fairway.whatif.picture import bar_panels
 
     panels = {each.policy: each.utilization for each in results}
     try:
-        picture.write_text(bar_panels(TITLE.format(count=count), panels), encoding="utf-8")
+        svg.write_text(bar_panels(TITLE.format(count=count), panels), encoding="utf-8")
     except OSError as error:
-        raise BadInputError(UNWRITABLE.format(file=picture, reason=error.strerror)) from None
+        raise BadInputError(UNWRITABLE.format(file=svg, reason=error.strerror)) from None
