@@ -48,9 +48,25 @@ def test_explain_of_a_hub_equals_that_of_its_files(hub: HubAddress, capsys: Capt
     assert run(["explain", *NOW, "-f", str(EXAMPLE), "placement", NAME, "--cluster", "gpu-iad"]) == 0
     lines = capsys.readouterr().out.splitlines()
     lines.insert(2, "on the hub: the same clusters")
-    lines += ["", "In the queue", f"  {UNKNOWN.format(name=NAME)}"]
     assert explain(hub, NAME, "--cluster", "gpu-iad") == 0
     assert capsys.readouterr().out.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shown"),
+    [
+        pytest.param(NAME, [], False, id="decided and satisfied"),
+        pytest.param(NAME, ["--all"], True, id="all"),
+        pytest.param("ns1/placement", [], True, id="not decided yet"),
+        pytest.param("ns1/training", [], True, id="decided otherwise"),
+    ],
+)
+def test_explain_names_the_queue_of_placements_that_may_wait(
+    hub: HubAddress, name: str, options: list[str], shown: bool, capsys: Capture
+) -> None:
+    assert explain(hub, name, *options) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert (f"  {UNKNOWN.format(name=name)}" in printed) == shown
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,9 @@ written. --watch explains again whenever the answer changes. With files only, th
 placements that precede this one, by namespace and name, are decided first. --alone leaves them undecided.
 
 \b
-Where the controllers run on this machine as the same user, the queue state is shown: why the placement waits, since
-when, how often it was tried, and what would wake it. In a cluster, run the command in the controllers' pod.
+A placement that is not satisfied, or not as the hub has it, may wait. Where the controllers run on this machine as the
+same user, its state in the queue is shown: why it waits, since when, how often it was tried, and what would wake it
+(--all shows it for every placement). In a cluster, run the command in the controllers' pod.
 
 \b
 What would make a cluster win is the smallest change: the fewest edits; among equals, the least invasive (tolerate,
@@ -221,7 +222,7 @@ def answer(
     """Return text, or a document for -o yaml and json. ``about_queue``: whether ``queue`` was asked for."""
     from fairway.cli.client.world import recorded
     from fairway.cli.explain.document import document
-    from fairway.cli.explain.queue import queue_lines
+    from fairway.cli.explain.queue import queue_lines, waits
     from fairway.cli.explain.text import lines
     from fairway.whatif.explain import explain as explanation_of
 
@@ -229,7 +230,8 @@ def answer(
     before = recorded(world, key) if live else None
     if asked.output != "table":
         return {**document(found, recorded=before), "queue": queue}
-    state = tuple(queue_lines(queue, name="/".join(key))) if about_queue else ()
+    shown = about_queue and (asked.everything or waits(found, before, queue))
+    state = tuple(queue_lines(queue, name="/".join(key))) if shown else ()
     return "\n".join(lines(found, everything=asked.everything, live=live, recorded=before, queue=state))
 
 

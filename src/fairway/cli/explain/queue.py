@@ -1,9 +1,14 @@
 """Where a placement is in the controller's queue, as lines of `fairway explain`."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from fairway.cli.output import cell
+from fairway.engine.queue import State
+from fairway.placement.conditions import ALL_SCHEDULED
+
+if TYPE_CHECKING:
+    from fairway.whatif.explain import Explanation
 
 QUEUE: Final = "{state} since {since}, {attempts}{trigger}"
 STANDBY: Final = "from a standby; the leader runs elsewhere"
@@ -22,6 +27,18 @@ def queue_of(server: str, key: tuple[str, str]) -> dict[str, Any] | None:
     from fairway.controllers.serving import ask_locally
 
     return ask_locally(server, namespace=key[0], name=key[1])
+
+
+def waits(found: "Explanation", recorded: Sequence[str] | None, queue: Mapping[str, Any] | None) -> bool:
+    """Return whether a placement waits: it is unsatisfied, not as the hub has it, or about to be decided."""
+    if found.disabled_reason:
+        return False
+    decided = recorded is not None and set(recorded) == {each.host for each in found.chosen}
+    return (
+        not decided
+        or found.reason != ALL_SCHEDULED
+        or (queue is not None and queue["state"] != State.SETTLED.value)
+    )
 
 
 def queue_lines(found: dict[str, Any] | None, *, name: str) -> Iterator[str]:
