@@ -53,6 +53,7 @@ def test_hosted_page_options_are_valid() -> None:
     }  # fmt: skip
 
 
-def test_hosted_page_placement_is_valid() -> None:
-    (shown,) = (block for block in BLOCKS if block.startswith("apiVersion"))
-    assert isinstance(decode(yaml.safe_load(shown)), Placement)
+def test_hosted_page_placements_are_valid() -> None:
+    shown = [block for block in BLOCKS if block.startswith("apiVersion")]
+    assert len(shown) == 2
+    assert all(isinstance(decode(yaml.safe_load(each)), Placement) for each in shown)
