@@ -380,7 +380,7 @@ class World:
         return self.account(host).grantable(key(name))["cpu"]
 
     def record(self, id_: str) -> Migration:
-        return decode_record(self.records[id_], id=id_)
+        return decode_record(self.records[id_], name=id_)
 
     def permit(self, name: str) -> int:
         return self.state.permit(self.running[f"vm-{name}"]).resources["cpu"]

@@ -318,8 +318,13 @@ class HostingState:
         assert isinstance(self.ledger, Ledger)
         held = set(self.ledger.hosts())
         found = {host for host in held if key in self.account(host).reservations}
-        for host in found:
-            self._write(lambda view, host=host: view.release(host, key))  # type: ignore[misc]
+
+        def write(view: Transaction | Speculation) -> None:
+            for host in found:
+                view.release(host, key)
+
+        if found:
+            self._write(write)
         return found
 
     def _refresh_hosts(self, hosts: set[HostKey], now: Micros) -> list[Event]:

@@ -168,11 +168,12 @@ def encode_record(migration: Migration) -> str:
     return msgspec.json.encode(migration, enc_hook=_plain).decode()
 
 
-def decode_record(text: str, *, id: str) -> Migration:  # noqa: A002
+def decode_record(text: str, *, name: str) -> Migration:
+    """``name`` is that of the object which has the record, for the error. Raises RecordError."""
     try:
         return msgspec.json.decode(text, type=Migration)
     except msgspec.MsgspecError as error:
-        raise RecordError(UNREADABLE.format(id=id, reason=error)) from None
+        raise RecordError(UNREADABLE.format(id=name, reason=error)) from None
 
 
 def _plain(value: object) -> object:

@@ -161,7 +161,7 @@ def record_patch(migration: Migration) -> dict[str, Any]:
 def record_of(object_: VirtualMachineMigration) -> Migration | None:
     """Return the record of a migration that this scheduler started; None for others. Raises RecordError."""
     text = object_.metadata.annotations.get(RECORD)
-    return None if text is None else decode_record(text, id=object_.metadata.name)
+    return None if text is None else decode_record(text, name=object_.metadata.name)
 
 
 class NeonVMMigrator(SelfDriven):

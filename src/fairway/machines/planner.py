@@ -165,7 +165,9 @@ class _Search:
         self.targets = targets
         self.order = sorted(candidates, key=lambda each: (each.bytes, each.priority, each.arrived, each.key))
         self.steps = 0
-        self.best: tuple[tuple[object, ...], list[tuple[Candidate, HostKey]]] | None = None
+        self.best: (
+            tuple[tuple[int, int, int, tuple[WorkloadKey, ...]], list[tuple[Candidate, HostKey]]] | None
+        ) = None
         # For each resource and start: the sums of the largest amounts from there on.
         self.most = {
             resource: [self._sums(resource, start) for start in range(len(self.order) + 1)]
@@ -202,14 +204,15 @@ class _Search:
                 return  # later starts cover even less
             each = self.order[at]
             least = bytes_ + each.bytes * count  # sorted by bytes: all that follow copy at least as much
-            if self.best is not None and least > self.best[0][0]:  # type: ignore[operator]
+            if self.best is not None and least > self.best[0][0]:
                 return
             rest = {name: amount - each.amounts.get(name, 0) for name, amount in left.items()}
             self._descend(at + 1, count - 1, rest, [*chosen, each], bytes_ + each.bytes)
 
     def _consider(self, chosen: list[Candidate]) -> None:
         keys = tuple(sorted(each.key for each in chosen))
-        cost = (*_cost(chosen)[1:], keys)
+        _, copied, priority, arrived = _cost(chosen)
+        cost = (copied, priority, arrived, keys)
         if self.best is not None and cost >= self.best[0]:
             return
         assigned = assign(chosen, self.targets)

@@ -4,10 +4,9 @@ from typing import Final
 
 from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
-from fairway.engine.workload import ResourceList
 from fairway.fleet.direction import Direction
 from fairway.fleet.resources import grantable
-from fairway.hosting.plugins.row import cluster_at, spec_in
+from fairway.hosting.plugins.row import cluster_at, workload_in
 from fairway.hosting.resources import DIMENSIONS, HOSTED, MILLI, SLOTS, UNLIMITED, shown
 from fairway.hosting.state import HostingState, host_key
 
@@ -30,10 +29,9 @@ class Room(Timeless):
 
     def shortages(self, context: Context, row: int) -> dict[str, str]:
         """Return what is short, in words, by dimension."""
-        state, spec = self._state, spec_in(context, NAME)
+        state, workload = self._state, workload_in(context, NAME)
         host = host_key(cluster_at(context, row))
-        workload: object = context.workload
-        asked: ResourceList = state.amounts_on(workload, host)  # type: ignore[arg-type]
+        asked = state.amounts_on(workload, host)
         left = state.free(host)
         account = state.account(host)
         found: dict[str, str] = {}
@@ -46,7 +44,7 @@ class Room(Timeless):
                 used = account.used.get(HOSTED, 0)
                 found[each] = NO_NUMBER.format(used=used // MILLI, most=most // MILLI)
             elif each == SLOTS and wanted == UNLIMITED:
-                found[each] = NO_SLOT.format(size=spec.need.size)
+                found[each] = NO_SLOT.format(size=workload.spec.need.size)
             elif each == SLOTS:
                 found[each] = NO_SLOTS.format(left=shown(each, free), asked=shown(each, wanted))
             else:

@@ -11,12 +11,15 @@ from fairway.hosting.workload import HostingSpec
 NOT_A_REQUEST = "plugin {plugin} places HostedClusterRequests; got {kind}"
 
 
-def spec_in(context: Context | CommitContext, plugin: str) -> HostingSpec:
+def workload_in(context: Context | CommitContext, plugin: str) -> Workload[HostingSpec]:
     workload: Any = context.workload
-    spec = workload.spec if isinstance(workload, Workload) else None
-    if not isinstance(spec, HostingSpec):
+    if not isinstance(workload, Workload) or not isinstance(workload.spec, HostingSpec):
         raise TypeError(NOT_A_REQUEST.format(plugin=plugin, kind=type(workload).__name__))
-    return spec
+    return workload
+
+
+def spec_in(context: Context | CommitContext, plugin: str) -> HostingSpec:
+    return workload_in(context, plugin).spec
 
 
 def cluster_at(context: Context, row: int) -> ManagedCluster:
