@@ -34,7 +34,7 @@ from fairway.api import crds
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import BOUND, HostedClusterRequest
 from fairway.api.meta import format_time
-from fairway.controllers.manager import HOSTING
+from fairway.controllers.settings import HOSTING
 from fairway.fleet.instant import SECOND
 from fairway.hosting.demand import SIZES, SMALL
 from fairway.hosting.policy import COUNT_SCORE, SCORE_RESOURCE

@@ -18,7 +18,8 @@ from pathlib import Path
 from benchmarks.controllers.phases import Phases
 from benchmarks.controllers.process import answer, questions
 from benchmarks.controllers.requests import Requests
-from fairway.controllers.manager import ALL, PLACEMENT, Manager, Settings, running
+from fairway.controllers.manager import Manager, running
+from fairway.controllers.settings import ALL, PLACEMENT, Settings
 from fairway.kube import load
 
 _SAMPLE = re.compile(r"^(fairway_(?!build)\w+(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)

@@ -14,7 +14,8 @@ import pytest
 
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.world import World
-from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.controllers.manager import Manager, running
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import SYSTEM_CLOCK, Client, Clock, Connection
 from rigs.kubernetes import Tools
 from rigs.restricted import restricted

@@ -4,8 +4,9 @@ from collections import Counter
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairway.controllers.manager import PLACEMENT, Manager
+from fairway.controllers.manager import Manager
 from fairway.controllers.placement.queue import PlacementQueue
+from fairway.controllers.settings import PLACEMENT
 
 WRITES = "fairway_writes"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from controllers.conftest import Start
-from fairway.controllers.manager import ALL, PLACEMENT, Settings
+from fairway.controllers.settings import ALL, PLACEMENT, Settings
 
 
 @pytest.mark.parametrize("name", sorted(ALL - {PLACEMENT}))

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from fairway.controllers.manager import NOT_LISTED, OUT_OF_SIGHT, STALE_SECONDS, Manager, Settings
+from fairway.controllers.manager import NOT_LISTED, OUT_OF_SIGHT, STALE_SECONDS, Manager
+from fairway.controllers.settings import Settings
 from fairway.kube import SYSTEM_CLOCK, Client
 from fairway.observe.meters import Meters
 

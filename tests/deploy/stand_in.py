@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from deploy.kubelet import Kubelet, Pod
-from fairway.controllers.manager import PLACEMENT, Settings, running
+from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import LEASE, NAMESPACE
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import Client, Connection, Elector, HubLease, Timing
 from rigs.processes import LOOPBACK, POLL, Port, Process
 

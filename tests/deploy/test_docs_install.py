@@ -9,7 +9,7 @@ import pytest
 from deploy import stand_in
 from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader, told
-from fairway.controllers import manager
+from fairway.controllers import settings
 from fairway.controllers.manager import OCM_SECONDS
 from fairway.controllers.placement.ocm_detection import NAMESPACE
 from fairway.controllers.placement.shadow import SETTLE_SECONDS
@@ -39,7 +39,7 @@ def test_install_page_has_the_values_of_the_code() -> None:
     text = (ROOT / "docs/how-to/install.md").read_text(encoding="utf-8")
     assert ("that lasts for ten seconds" in text, SETTLE_SECONDS) == (True, 10.0)
     assert ("notices within half a minute" in text, OCM_SECONDS) == (True, 30.0)
-    assert f"`{manager.NAMESPACE}`" in text
+    assert f"`{settings.NAMESPACE}`" in text
 
 
 @pytest.mark.timeout(900)  # a minute or two, and a busy machine takes several times as long

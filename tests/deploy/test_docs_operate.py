@@ -8,7 +8,7 @@ import yaml
 
 from deploy.documents import ROOT, sections
 from deploy.reader import Reader, reader
-from fairway.controllers import manager
+from fairway.controllers import manager, settings
 from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.reconciler import BACKOFF
 from fairway.kube import Timing
@@ -46,8 +46,8 @@ def test_operate_page_has_the_values_of_the_code() -> None:
     assert ("not ready after a minute" in TEXT, manager.STALE_SECONDS) == (True, 60.0)
     assert ("noticed within 30 s" in TEXT, manager.OCM_SECONDS) == (True, 30.0)
     assert ("back-off up to a minute" in TEXT, BACKOFF.cap) == (True, 60.0)
-    assert ("is silent for 5 minutes" in TEXT, manager.Settings().grace) == (True, 5.0)
-    assert AvailabilityController.name == manager.AVAILABILITY
+    assert ("is silent for 5 minutes" in TEXT, settings.Settings().grace) == (True, 5.0)
+    assert AvailabilityController.name == settings.AVAILABILITY
 
 
 def test_operate_page_commands_are_all_executed() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 import fairway
 from fairway.cli.provider.command import provider as provider_group
-from fairway.controllers import manager
+from fairway.controllers import settings
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
 from fairway.observe.meters import DEFINITIONS
@@ -99,12 +99,12 @@ def test_every_manifest_is_in_a_kustomization() -> None:
 def test_manifest_rights_match_the_running_controllers(overlay: str) -> None:
     rights = {"shadow" if "--shadow" in args(overlay) else each for each in controllers(overlay)}
     assert granted(overlay) == rights | {"serving"}
-    assert controllers(overlay) <= manager.ALL
+    assert controllers(overlay) <= settings.ALL
 
 
 def test_standalone_hub_manifests_run_the_default_controllers() -> None:
-    assert controllers(".") == manager.DEFAULT
-    assert known() == manager.ALL | {"serving", "shadow"}
+    assert controllers(".") == settings.DEFAULT
+    assert known() == settings.ALL | {"serving", "shadow"}
 
 
 def test_manifests_beside_ocm_have_no_ocm_crds() -> None:
@@ -137,7 +137,7 @@ def test_no_manifest_grants_wildcards() -> None:
 
 def test_leases_are_granted_in_the_own_namespace_only() -> None:
     role = documents("base/leases.yaml")[0]
-    assert (role["kind"], role["metadata"]["namespace"]) == ("Role", manager.NAMESPACE)
+    assert (role["kind"], role["metadata"]["namespace"]) == ("Role", settings.NAMESPACE)
     # Those two see to the leases of clusters, which lie in the clusters' namespaces.
     others = {"fairway-acceptance", "fairway-availability"}
     for name, rule in every_rule():
@@ -223,7 +223,7 @@ def test_alerts_use_existing_metrics() -> None:
         assert set(re.findall(r"\$labels\.(\w+)", text)) <= known_labels, rule["alert"]
 
 
-@pytest.mark.parametrize("controller", sorted(manager.ALL))
+@pytest.mark.parametrize("controller", sorted(settings.ALL))
 def test_queue_alert_uses_the_lease_of_the_controller(controller: str) -> None:
     """A process may lead with one lease and wait for the other; only the queue of the held lease counts."""
     (group,) = document("monitoring/alerts.yaml")["spec"]["groups"]
@@ -237,7 +237,9 @@ def test_queue_alert_uses_the_lease_of_the_controller(controller: str) -> None:
             found.append(leases if pattern else re.escape(leases))
     (held,) = found
     placing = {shard.lease for shard in (Shard(), Shard(index=1, count=3))}
-    own, other = (placing, {manager.LEASE}) if controller == manager.PLACEMENT else ({manager.LEASE}, placing)
+    own, other = (
+        (placing, {settings.LEASE}) if controller == settings.PLACEMENT else ({settings.LEASE}, placing)
+    )
     assert all(re.fullmatch(held, each) for each in own)
     assert not any(re.fullmatch(held, each) for each in other)
 

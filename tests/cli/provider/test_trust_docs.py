@@ -17,8 +17,8 @@ from cli.live_hub import ROOT, act, fill
 from fairway.api.cluster import ManagedCluster
 from fairway.api.meta import Condition
 from fairway.cli.run.config import configured
-from fairway.controllers.manager import Settings
 from fairway.controllers.scores import Orphans, Silence, SilencePolicy
+from fairway.controllers.settings import Settings
 from fairway.kube import Client
 from fairway.testing.builders import cluster
 from fairway.testing.hub import hub_in_thread

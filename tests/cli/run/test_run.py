@@ -16,10 +16,10 @@ from fairway.cli.options.serving import DEBUG, HALF_A_PAIR, HEALTH, METRICS, NOT
 from fairway.cli.run.command import IDENTITY_OF_NOBODY, SHADOW_OF_NOTHING, run
 from fairway.cli.run.options import DEFAULT_CONTROLLERS, NAMES, NONE_LEFT, chosen
 from fairway.cli.run.process import SHADOWING
-from fairway.controllers.manager import ALL, DEFAULT, Settings
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
 from fairway.controllers.serving import Address
+from fairway.controllers.settings import ALL, DEFAULT, Settings
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,

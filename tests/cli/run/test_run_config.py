@@ -8,8 +8,8 @@ import pytest
 
 from fairway.cli.errors import BadInputError
 from fairway.cli.run.config import configured
-from fairway.controllers import bridge, manager, recovery, scores
-from fairway.controllers.manager import Settings
+from fairway.controllers import bridge, recovery, scores, settings
+from fairway.controllers.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[3]
 def config(tmp_path: Path, text: str) -> Settings:
     file = tmp_path / "fairway.yaml"
     file.write_text(text, encoding="utf-8")
-    return configured(Settings(grace=7, controllers=manager.ALL), file)
+    return configured(Settings(grace=7, controllers=settings.ALL), file)
 
 
 def test_empty_run_config_equals_the_defaults(tmp_path: Path) -> None:
-    assert config(tmp_path, "recovery: {}\n") == Settings(grace=7, controllers=manager.ALL)
+    assert config(tmp_path, "recovery: {}\n") == Settings(grace=7, controllers=settings.ALL)
 
 
 def test_every_section_of_the_run_config_is_read(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 from benchmarks.hosting import Burst, prepare, replay, run_burst, shown
 
 from controllers.hubs import hub_of
-from fairway.controllers.manager import HOSTING, Settings, running
+from fairway.controllers.manager import running
+from fairway.controllers.settings import HOSTING, Settings
 from fairway.kube import Client
 from rigs.kubernetes import Tools
 

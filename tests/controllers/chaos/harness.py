@@ -11,7 +11,8 @@ from chaos.servers import Server
 from controllers.chaos.people import People
 from controllers.chaos.proxy import WELL, Asked, Fate, Proxy, proxied
 from controllers.chaos.truth import problems, told
-from fairway.controllers.manager import PLACEMENT, Manager, Settings, running
+from fairway.controllers.manager import Manager, running
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import PLACEMENT_DECISIONS, Client, Connection
 from fairway.whatif.world import World
 from forked import POLL

@@ -26,10 +26,11 @@ import msgspec
 
 from controllers.crash.changes import PAGE_SIZE
 from fairway.controllers.leadership import Leadership
-from fairway.controllers.manager import PLACEMENT, Settings, running
+from fairway.controllers.manager import running
 from fairway.controllers.placement.controller import PlacementController
 from fairway.controllers.placement.queue import Owner
 from fairway.controllers.placement.session import WriteSession
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.engine.queue import State
 from fairway.kube import load
 from fairway.kube.errors import TransportError

@@ -21,7 +21,7 @@ from controllers.crash.consumer import Consumer, State, faults
 from controllers.crash.doomed import Cut, Plan, Stopped, When, Written, read
 from controllers.hubs import HubUnderTest
 from controllers.world import World
-from fairway.controllers.manager import PLACEMENT
+from fairway.controllers.settings import PLACEMENT
 from fairway.kube import MANAGED_CLUSTERS, PLACEMENTS, ApiError, Client
 from fairway.placement import pages
 from forked import Child

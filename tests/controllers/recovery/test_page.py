@@ -17,8 +17,8 @@ from fairway.cli.run.config import configured
 from fairway.controllers.bridge import RULES as BRIDGE_RULES
 from fairway.controllers.bridge import BridgeController, BridgeOptions, Range
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.manager import Settings
 from fairway.controllers.recovery import RULES, RecoveryController, RecoveryPolicy
+from fairway.controllers.settings import Settings
 from fairway.kube import (
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,

@@ -14,7 +14,7 @@ from controllers.world import World
 from fairway.api.cluster import Taint
 from fairway.api.placement import PlacementSpec, Toleration
 from fairway.api.score import AddOnPlacementScore
-from fairway.controllers.manager import BRIDGE, RECOVERY, Manager, Settings
+from fairway.controllers.manager import Manager
 from fairway.controllers.reconciler import Reconciler
 from fairway.controllers.recovery import Budget, HealthSource, RecoveryPolicy
 from fairway.controllers.recovery.conditions import RELEASED, RELIEVED
@@ -24,6 +24,7 @@ from fairway.controllers.recovery.policy import UNHEALTHY
 from fairway.controllers.recovery.taints import KEY
 from fairway.controllers.scores.policy import SilencePolicy as Silencing
 from fairway.controllers.scores.silence_marker import silenced
+from fairway.controllers.settings import BRIDGE, RECOVERY, Settings
 from fairway.kube import ADD_ON_PLACEMENT_SCORES, MANAGED_CLUSTERS
 from rigs.waiting import until
 

@@ -8,7 +8,7 @@ import pytest
 from controllers.hubs import HubUnderTest, hub_of
 from controllers.replay.hub_state import HubState
 from controllers.replay.live import Live, live
-from fairway.controllers.manager import PLACEMENT
+from fairway.controllers.settings import PLACEMENT
 from fairway.kube import Client, Connection
 from rigs.restricted import restricted
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairway.api.event import Event
-from fairway.controllers.manager import REPORTER
+from fairway.controllers.controller_factory import REPORTER
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,

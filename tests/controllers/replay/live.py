@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from controllers.clocks import Stopped
 from fairway.api.placement import Placement
+from fairway.controllers.controller_factory import REPORTER
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE
-from fairway.controllers.manager import FIELD_MANAGER, REPORTER
+from fairway.controllers.manager import FIELD_MANAGER
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import Owner, PlacementQueue
 from fairway.engine.dependencies import Dependencies, Event

@@ -15,7 +15,7 @@ from controllers.crash.consumer import Consumer
 from controllers.hubs import HubUnderTest
 from controllers.replicas.relay import Relay
 from controllers.world import World
-from fairway.controllers.manager import PLACEMENT
+from fairway.controllers.settings import PLACEMENT
 from fairway.kube import Client, Connection
 from fairway.kube.lease import LEASES
 from forked import PATIENCE, POLL, Child

@@ -12,8 +12,9 @@ from controllers.hubs import HubUnderTest
 from fairway.controllers import reconciler
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import ALONE, Leadership
-from fairway.controllers.manager import Manager, Settings
+from fairway.controllers.manager import Manager
 from fairway.controllers.reconciler import Key, Reconciler
+from fairway.controllers.settings import Settings
 from fairway.kube import SYSTEM_CLOCK, Client
 from fairway.kube.fence import Lost, Unconfirmed
 from fairway.observe.meters import Meters

@@ -10,9 +10,10 @@ from controllers.conftest import ALONE, Rights, Start
 from controllers.hubs import HubUnderTest
 from controllers.shadow.conftest import HOLDER, Reference
 from controllers.world import World
-from fairway.controllers.manager import PLACEMENT, running
+from fairway.controllers.manager import running
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
+from fairway.controllers.settings import PLACEMENT
 from forked import Child
 from rigs.restricted import DEPLOY, restricted, write_kubeconfig
 

@@ -12,8 +12,9 @@ from controllers.clocks import Stopped
 from controllers.conftest import ALONE, Rights, Start
 from controllers.world import World
 from fairway.api.placement import GROUP_NAME_LABEL, PlacementSpec
-from fairway.controllers.manager import PLACEMENT, Manager
+from fairway.controllers.manager import Manager
 from fairway.controllers.placement.shadow import Shadow
+from fairway.controllers.settings import PLACEMENT
 from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client
 from fairway.kube.transport import Response, Transport
 from fairway.placement.conditions import SATISFIED

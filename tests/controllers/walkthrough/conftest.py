@@ -11,7 +11,8 @@ import pytest
 
 from controllers.conftest import ALONE, Start
 from controllers.hubs import HubUnderTest, hub_of
-from fairway.controllers.manager import ALL, Manager
+from fairway.controllers.manager import Manager
+from fairway.controllers.settings import ALL
 from rigs.kubernetes import KUBECTL, Tools
 
 FAILED = "{line}\nended with status {status}\n{errors}{output}"

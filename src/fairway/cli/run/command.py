@@ -13,10 +13,9 @@ from fairway.cli.options.serving import Listening, serving_options
 from fairway.cli.run.config import configured
 from fairway.cli.run.options import config_option, controllers_option
 from fairway.cli.run.process import serve
-from fairway.controllers import manager
-from fairway.controllers.manager import Settings
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
+from fairway.controllers.settings import PLACEMENT, Settings
 from fairway.kube import Timing
 from fairway.kube.leader import unique_identity
 from fairway.observe import logs
@@ -147,7 +146,7 @@ def run(
     A hub with OCM already runs some of them. If OCM's placement controller is running, this command refuses to start,
     because the two would overwrite each other's decisions.
     """
-    if shadow and manager.PLACEMENT not in controllers:
+    if shadow and PLACEMENT not in controllers:
         raise click.UsageError(SHADOW_OF_NOTHING)
     if identity is not None and not leader_elect:
         raise click.UsageError(IDENTITY_OF_NOBODY)

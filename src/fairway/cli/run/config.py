@@ -27,7 +27,7 @@ from msgspec import Struct, field
 
 from fairway.cli.errors import BadInputError
 from fairway.controllers import bridge, recovery, scores
-from fairway.controllers.manager import BRIDGE, RECOVERY, SCORES, Settings
+from fairway.controllers.settings import BRIDGE, RECOVERY, SCORES, Settings
 from fairway.providers.document import Document, DocumentError, Seconds, read
 
 IDLE: Final = "%s: section %s has no effect: the controller is not enabled (--controllers=+%s)"

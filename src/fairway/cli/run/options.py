@@ -7,21 +7,21 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from fairway.controllers import manager
+from fairway.controllers import settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_CONTROLLERS: Final = (
-    manager.PLACEMENT,
-    manager.CLUSTER_SETS,
-    manager.AVAILABILITY,
-    manager.ACCEPTANCE,
-    manager.ADD_ONS,
-    manager.SCORES,
+    settings.PLACEMENT,
+    settings.CLUSTER_SETS,
+    settings.AVAILABILITY,
+    settings.ACCEPTANCE,
+    settings.ADD_ONS,
+    settings.SCORES,
 )
-WITH_HUB: Final = (*DEFAULT_CONTROLLERS, manager.HOSTING)
+WITH_HUB: Final = (*DEFAULT_CONTROLLERS, settings.HOSTING)
 """Default controllers of `fairway up`."""
-NAMES: Final = (*DEFAULT_CONTROLLERS, manager.BRIDGE, manager.HOSTING, manager.RECOVERY)
+NAMES: Final = (*DEFAULT_CONTROLLERS, settings.BRIDGE, settings.HOSTING, settings.RECOVERY)
 UNKNOWN_CONTROLLER: Final = "unknown controller {name!r}{hint}; known: {known}"
 NEAR: Final = ", did you mean {near!r}?"
 NONE_LEFT: Final = "no controller selected"

@@ -12,7 +12,7 @@ from fairway.cli.client.session import HubChoice, hub_errors
 from fairway.cli.errors import BadInputError, NegativeAnswerError
 from fairway.cli.options.serving import Listening, in_a_pod
 from fairway.controllers.kinds import NAMESPACES
-from fairway.controllers.manager import FIELD_MANAGER, Manager, Settings, running
+from fairway.controllers.manager import FIELD_MANAGER, Manager, running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.placement.shadow import Shadow
 from fairway.controllers.serving import (
@@ -23,6 +23,7 @@ from fairway.controllers.serving import (
     open_ports,
     serving_locally,
 )
+from fairway.controllers.settings import Settings
 from fairway.kube import AlreadyExists, Client, Connection, Forbidden
 from fairway.observe import traces
 from fairway.observe.meters import Meters

@@ -100,7 +100,7 @@ def up(
     from fairway.cli.hub import process
     from fairway.cli.run.config import configured
     from fairway.cli.up import services
-    from fairway.controllers.manager import Settings as Controllers
+    from fairway.controllers.settings import Settings as Controllers
     from fairway.hub import Settings
     from fairway.whatif.simulation.creation import SimulationOptions
 

@@ -17,9 +17,10 @@ from fairway.cli.hub.process import Announcement, Companion
 from fairway.cli.progress import progress
 from fairway.cli.up.demo import apply_example, apply_request, print_hosting, print_moves
 from fairway.cli.up.tour import demo_steps, fairway_command, steps
-from fairway.controllers.manager import HOSTING, NAMESPACE, Settings, running
+from fairway.controllers.manager import running
 from fairway.controllers.placement.ocm_detection import OcmControllerRunning
 from fairway.controllers.serving import serving_locally
+from fairway.controllers.settings import HOSTING, NAMESPACE, Settings
 from fairway.hub import Hub
 from fairway.kube import Client, KubeError
 from fairway.kube.kubeconfig import load

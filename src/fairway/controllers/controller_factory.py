@@ -1,0 +1,214 @@
+"""Create the controllers of one process, with what each of them needs: recorders, limits, policies.
+
+A controller that needs kinds which the hub does not serve is not created.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, Self
+
+from fairway.controllers.acceptance import AcceptanceController
+from fairway.controllers.addons import AddOnController
+from fairway.controllers.availability import AvailabilityController
+from fairway.controllers.bridge import BridgeController
+from fairway.controllers.clustersets import ClusterSetController
+from fairway.controllers.hosting import HostingController
+from fairway.controllers.placement import PlacementController
+from fairway.controllers.placement.queue import BACKOFF
+from fairway.controllers.placement.shadow import Shadow
+from fairway.controllers.placement.write_limiter import EventLane, WriteLimiter
+from fairway.controllers.reconciler import Controller
+from fairway.controllers.recovery import RecoveryController
+from fairway.controllers.scores import ScoreController
+from fairway.controllers.settings import (
+    ACCEPTANCE,
+    ADD_ONS,
+    AVAILABILITY,
+    BRIDGE,
+    CLUSTER_SETS,
+    HOSTING,
+    PLACEMENT,
+    RECOVERY,
+    SCORES,
+    Settings,
+)
+from fairway.engine.queue import Backoff
+from fairway.fleet.instant import SECOND
+from fairway.kube import (
+    ADD_ON_DEPLOYMENT_CONFIGS,
+    ADD_ON_TEMPLATES,
+    CLUSTER_MANAGEMENT_ADD_ONS,
+    HOSTED_CLUSTER_REQUESTS,
+    HOSTING_POLICIES,
+    MANAGED_CLUSTER_ADD_ONS,
+    MANAGED_CLUSTER_SCORES,
+    MANIFEST_WORKS,
+    Client,
+    Clock,
+    HubEvents,
+    NotFound,
+    Recorder,
+    Resource,
+)
+from fairway.kube.events import Api, Sink
+from fairway.observe.meters import Meters
+
+log: Final = logging.getLogger(__name__)
+
+NEEDED: Final[Mapping[str, tuple[Resource[Any], ...]]] = {
+    ADD_ONS: (
+        ADD_ON_DEPLOYMENT_CONFIGS,
+        ADD_ON_TEMPLATES,
+        CLUSTER_MANAGEMENT_ADD_ONS,
+        MANAGED_CLUSTER_ADD_ONS,
+        MANIFEST_WORKS,
+    ),
+    BRIDGE: (MANAGED_CLUSTER_SCORES,),
+    HOSTING: (HOSTED_CLUSTER_REQUESTS, HOSTING_POLICIES, MANIFEST_WORKS),
+}
+"""Kinds that not every hub serves, and that a controller needs."""
+
+EVENTS_KEPT: Final = 5000
+REPORTER: Final = "placement-controller"
+"""The name that OCM's controller uses in events, which users search for."""
+SCORES_REPORTER: Final = "fairway-scores"
+HOSTING_REPORTER: Final = "fairway-hosting"
+
+WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
+NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
+
+
+class ControllerFactory:
+    """Use it in ``async with``: its recorders write Events in the block."""
+
+    def __init__(self, settings: Settings, *, client: Client, meters: Meters, clock: Clock) -> None:
+        self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
+        self._limiter = WriteLimiter()
+        self._calculators = False
+        events = HubEvents(client)
+        self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
+        """Of the placement controller, and of faults in objects that all controllers read."""
+        self._of_scores = self._recorder(events, SCORES_REPORTER)
+        self._of_hosting = self._recorder(events, HOSTING_REPORTER)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        for recorder in (self.recorder, self._of_scores, self._of_hosting):
+            await self._stack.enter_async_context(recorder)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def create(self) -> dict[str, Controller]:
+        """Create the controllers of the settings for which the hub serves the necessary kinds."""
+        enabled = self._settings.controllers
+        # Without these controllers, the permission to check is not needed.
+        readers = enabled & {PLACEMENT, SCORES}
+        self._calculators = bool(readers) and await self._serves(MANAGED_CLUSTER_SCORES)
+        if PLACEMENT in enabled and not self._calculators:
+            log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
+        wanted = {name for name in enabled if await self._has_work(name)}
+        return {name: make() for name, make in self._makers().items() if name in wanted}
+
+    def _makers(self) -> dict[str, Callable[[], Controller]]:
+        if self._settings.shadow:
+            return {PLACEMENT: self._shadow}
+        settings, client, meters, clock = self._settings, self._client, self._meters, self._clock
+        return {
+            PLACEMENT: self._placement,
+            CLUSTER_SETS: lambda: ClusterSetController(
+                client, meters=meters, default_label=settings.default_label, clock=clock
+            ),
+            AVAILABILITY: lambda: AvailabilityController(
+                client, meters=meters, grace=settings.grace, clock=clock
+            ),
+            ACCEPTANCE: lambda: AcceptanceController(client, meters=meters, clock=clock),
+            ADD_ONS: lambda: AddOnController(
+                client, meters=meters, ocm_namespace=settings.ocm_namespace, clock=clock
+            ),
+            SCORES: lambda: ScoreController(
+                client,
+                meters=meters,
+                recorder=self._of_scores,
+                policy=settings.scores,
+                calculators=self._calculators,
+                clock=clock,
+            ),
+            BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
+            HOSTING: lambda: HostingController(client, meters=meters, recorder=self._of_hosting, clock=clock),
+            RECOVERY: lambda: RecoveryController(
+                client, meters=meters, policy=settings.recovery, clock=clock
+            ),
+        }
+
+    def _placement(self) -> PlacementController:
+        settings = self._settings
+        return PlacementController(
+            self._client,
+            meters=self._meters,
+            recorder=self.recorder,
+            profile=settings.profile,
+            backoff=self._backoff(),
+            shard=settings.shard,
+            calculators=self._calculators,
+            workers=settings.workers,
+            resync=settings.resync,
+            limiter=self._limiter,
+            clock=self._clock,
+        )
+
+    def _shadow(self) -> Shadow:
+        settings = self._settings
+        return Shadow(
+            meters=self._meters,
+            profile=settings.profile,
+            backoff=self._backoff(),
+            shard=settings.shard,
+            calculators=self._calculators,
+            settle=settings.settle,
+            clock=self._clock,
+        )
+
+    def _backoff(self) -> Backoff:
+        """Return the back-off of Placements; that of the file, if it has one."""
+        scheduling = self._settings.scheduling
+        if scheduling is None or not scheduling.configuration.sets_backoff:
+            return BACKOFF
+        given = scheduling.configuration
+        return Backoff(
+            initial=given.initial_backoff_seconds * SECOND,
+            maximum=given.max_backoff_seconds * SECOND,
+            window=0,
+        )
+
+    def _recorder(self, sink: Sink, reporter: str) -> Recorder:
+        return Recorder(
+            sink,
+            component=reporter,
+            instance=f"{reporter}-{socket.gethostname()}",
+            api=Api.EVENTS,
+            capacity=EVENTS_KEPT,
+            update_every=self._settings.event_updates,
+            clock=self._clock,
+            observe=self._meters.event,
+        )
+
+    async def _has_work(self, controller: str) -> bool:
+        needed = NEEDED.get(controller, ())
+        if controller == RECOVERY and not self._settings.recovery.health.resource:
+            needed = (MANAGED_CLUSTER_SCORES,)
+        for resource in needed:
+            if not await self._serves(resource):
+                log.warning(NOTHING_TO_DO, resource, controller)
+                return False
+        return True
+
+    async def _serves(self, resource: Resource[Any]) -> bool:
+        try:
+            await self._client.newest(resource)
+        except NotFound:
+            return False
+        return True
