@@ -25,23 +25,15 @@ _SHARED = (
 class HypotheticalSnapshot(NodeSnapshot):
     """Changes affect only this object: it has its own copies of the columns that pods fill."""
 
-    __slots__ = ("_base", "_changed")
+    __slots__ = ("_base", "changed")
 
     def __init__(self, base: NodeSnapshot) -> None:
-        for name in (
-            "generation",
-            "hosts",
-            "journal",
-            "namespaces",
-            "budgets",
-            "_schema",
-            "_keep",
-            "_derived",
-        ):
+        for name in _SHARED:
             setattr(self, name, getattr(base, name))
         self._base = base
         self._columns: dict[Key, Column] = {}
-        self._changed: set[str] = set()
+        self.changed: set[str] = set()
+        """Nodes whose pods were changed."""
         self.pods = base.pods.fork()
 
     def remove_pod(self, node: str, key: PodKey) -> None:
@@ -53,8 +45,14 @@ class HypotheticalSnapshot(NodeSnapshot):
         self.pods.add(node, key, info)
         self._update(node, info)
 
+    def differences(self, node: str) -> tuple[list[PodInfo], list[PodInfo]]:
+        """Return the pods that a node has lost, and those that it has gained."""
+        before, after = self._base.pods.on(node).pods, self.pods.on(node).pods
+        gone = [info for key, info in before.items() if after.get(key) is not info]
+        return gone, [info for key, info in after.items() if before.get(key) is not info]
+
     def _update(self, node: str, info: PodInfo) -> None:
-        self._changed.add(node)
+        self.changed.add(node)
         row, amounts = self.hosts.row_of[node], info.template.amounts
         for key, column in self._columns.items():
             if key in amounts or key[0] == PODS_MATCHING:
@@ -68,6 +66,6 @@ class HypotheticalSnapshot(NodeSnapshot):
         if key[0] in ADDED or key[0] == PODS_MATCHING:
             column = self._columns[key] = column.fork()
             assert isinstance(column, CountColumn)
-            for node in self._changed:
+            for node in self.changed:
                 column.write(self.hosts.row_of[node], min(self.pods.cell(node, key), LARGEST))
         return column

@@ -22,6 +22,7 @@ from fairway.plugins.pods.node_unschedulable import NodeUnschedulable
 from fairway.plugins.pods.scheduling_gates import SchedulingGates
 from fairway.plugins.pods.taint_toleration import TaintToleration
 from fairway.plugins.pods.topology_spread import PodTopologySpread
+from fairway.plugins.pods.vm_scaling import MachineRoom, VirtualMachineAutoscaling
 from fairway.plugins.pods.volume_binding import VolumeBinding
 from fairway.plugins.pods.volume_zone import VolumeZone
 
@@ -85,11 +86,19 @@ WEIGHTS: Final[Mapping[str, int]] = {
 """The weights of kube-scheduler's default profile; 1 for the others."""
 
 
-def pod_registry(*, fleet: NodeFleet | None = None) -> Registry:
-    """Return all plugins. With a fleet, those that count pods on their nodes before they are bound are available."""
+def pod_registry(*, fleet: NodeFleet | None = None, room: MachineRoom | None = None) -> Registry:
+    """Return all plugins. With a fleet, those that count pods on their nodes before they are bound are available.
+
+    ``room`` is what VirtualMachineAutoscaling asks; without one there are no virtual machines, and it is skipped.
+    """
     registry = Registry()
     for each in POD_PLUGINS:
         registry.register(each.name, each)
+    registry.register(
+        VirtualMachineAutoscaling.name,
+        lambda **args: VirtualMachineAutoscaling(room=room, **args),
+        kind=VirtualMachineAutoscaling,
+    )
     if fleet is not None:
         registry.register(AssumePod.name, lambda: AssumePod(fleet=fleet), kind=AssumePod)
     return registry

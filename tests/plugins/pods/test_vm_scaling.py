@@ -1,0 +1,334 @@
+"""Pods get the room that the machines' ledger grants: permits and earmarks bind them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from msgspec import structs
+
+from fairway.api.pod import Pod
+from fairway.engine import cycle
+from fairway.engine.alike import AlikeMemory
+from fairway.engine.ledger import Earmark, InsufficientCapacity, Ledger, LedgerColumns
+from fairway.engine.outcome import Outcome
+from fairway.engine.points import CommitContext
+from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
+from fairway.engine.status import OK, Code
+from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
+from fairway.nodes import NodeFleet
+from fairway.nodes.hypothesis import HypotheticalSnapshot
+from fairway.nodes.pod_template import PodInfo, info_of
+from fairway.plugins.pods import pod_registry, pod_workload
+from fairway.plugins.pods.vm_scaling import (
+    ABOVE_WATERMARK,
+    BAD_SHARE,
+    BAD_WATERMARK,
+    INSUFFICIENT,
+    KEPT,
+    NAME,
+    UNKNOWN_SETTING,
+    UsageCurve,
+    VirtualMachineAutoscaling,
+)
+from nodes.builders import node, pod
+
+POINTS = ("PreFilter", "Filter", "PreScore", "Score")
+GIB = 1000 << 30
+"""In milli-units."""
+
+
+def size(units: int) -> ResourceList:
+    return {"cpu": units * 1000, "memory": units * GIB}
+
+
+def key(name: str) -> WorkloadKey:
+    return WorkloadKey("ns1", name, f"uid-{name}")
+
+
+def with_uid(given: Pod) -> Pod:
+    return structs.replace(given, metadata=structs.replace(given.metadata, uid=f"uid-{given.metadata.name}"))
+
+
+def new_pod(name: str = "new", units: int = 2) -> Pod:
+    return with_uid(pod(name, cpu=str(units), memory=f"{units}Gi"))
+
+
+def host(name: str) -> HostKey:
+    return HostKey(name, "")
+
+
+@dataclass
+class FakeRoom:
+    """The machines' state, reduced to a ledger."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    sizes: dict[str, ResourceList] = field(default_factory=dict)
+    """What the virtual machines in pods count, by name of the pod."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """The node that each target pod must not go to."""
+    assumed: dict[WorkloadKey, HostKey] = field(default_factory=dict)
+
+    def amounts_of(self, info: PodInfo, /) -> ResourceList:
+        return self.sizes.get(info.pod.metadata.name, info.template.requests)
+
+    def is_target(self, _namespace: str, name: str, /) -> bool:
+        return name in self.targets
+
+    def target_rejection(self, _namespace: str, name: str, host: HostKey, /) -> str | None:
+        return "source node" if self.targets.get(name) == host.name else None
+
+    def assume(self, who: WorkloadKey, host: HostKey, amounts: ResourceList, /) -> str | None:
+        try:
+            with self.ledger.transaction(epoch=0) as transaction:
+                transaction.reserve(host, who, amounts)
+        except InsufficientCapacity as refused:
+            return str(refused)
+        self.assumed[who] = host
+        return None
+
+    def forget(self, who: WorkloadKey, /) -> None:
+        if (host := self.assumed.pop(who, None)) is not None:
+            with self.ledger.transaction(epoch=0) as transaction:
+                transaction.release(host, who)
+
+
+class Scene:
+    def __init__(self, nodes: Mapping[str, int], **args: Any) -> None:
+        self.fleet, self.room = NodeFleet(), FakeRoom()
+        self.fleet.load(
+            [node(name, cpu=str(units), memory=f"{units}Gi", pods="110") for name, units in nodes.items()]
+        )
+        with self.room.ledger.transaction(epoch=0) as transaction:
+            for name, units in nodes.items():
+                transaction.set_capacity(host(name), size(units))
+        LedgerColumns(self.room.ledger, self.fleet)
+        self.profile = profile(self.room, **args)
+
+    def run(self, given: Pod) -> Outcome:
+        return cycle.run(self.fleet.snapshot(), pod_workload(given), self.profile, now=0)
+
+    def book(self, name: str, units: int, on: str) -> None:
+        """Book the permit of a virtual machine, whose pod requests nothing."""
+        self.fleet.upsert_pod(with_uid(pod(name, on=on)))
+        with self.room.ledger.transaction(epoch=0) as transaction:
+            transaction.observe(host(on), key(name), size(units))
+
+    def earmark(self, units: int, on: str, *, for_: str, id_: str = "m1/room/ns1/x") -> None:
+        with self.room.ledger.transaction(epoch=0) as transaction:
+            transaction.earmark(host(on), Earmark(id=id_, beneficiary=key(for_), amounts=size(units)))
+
+    def reasons(self, given: Pod, on: str) -> tuple[str, ...]:
+        outcome = self.run(given)
+        row = outcome.snapshot.hosts.row_of[on]
+        status = cycle.rejection(outcome.context, outcome.plugins, row)
+        return () if status is None else status.reasons
+
+    def scores(self, given: Pod) -> dict[str, int]:
+        outcome = self.run(given)
+        (scored,) = outcome.details.scored
+        names = outcome.snapshot.hosts.names
+        return {
+            str(names[row]): score
+            for row, score in zip(outcome.details.rows.tolist(), scored.scores.tolist(), strict=True)
+        }
+
+
+def profile(room: FakeRoom | None, **args: Any) -> Profile:
+    registry = pod_registry(room=room)
+    points = {
+        point: (Enabled(NAME, 1 if point == "Score" else 0),)
+        for point in ("PreFilter", "Filter", "PreScore", "Score")
+    }
+    return build_profile(ProfileSpec(name="machines", points=points, args={NAME: args}), registry)
+
+
+def test_plain_pod_cannot_take_earmarked_room_while_its_beneficiary_can() -> None:
+    scene = Scene({"n1": 4})
+    scene.book("vm-b", 2, "n1")
+    scene.earmark(2, "n1", for_="vm-a")
+    assert scene.run(new_pod("plain")).selected == []
+    kept = KEPT.format(resource="cpu", beneficiary="ns1/vm-a", migration="m1")
+    assert kept in scene.reasons(new_pod("plain"), "n1")
+    assert scene.run(new_pod("vm-a")).selected == ["n1"]
+
+
+def test_permit_counts_although_the_pod_requests_nothing() -> None:
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.book("vm", 3, "n1")
+    assert scene.run(new_pod()).selected == ["n2"]
+    assert scene.reasons(new_pod(), "n1") == tuple(
+        INSUFFICIENT.format(resource=each) for each in ("cpu", "memory")
+    )
+
+
+def test_pod_of_a_machine_counts_with_the_size_of_the_machine() -> None:
+    scene = Scene({"n1": 4, "n2": 8})
+    scene.room.sizes["runner"] = size(6)
+    assert scene.run(with_uid(pod("runner", cpu="100m"))).selected == ["n2"]
+
+
+def test_node_that_the_ledger_does_not_know_is_rejected() -> None:
+    scene = Scene({"n1": 4})
+    scene.fleet.upsert_node(node("new", cpu="64", memory="64Gi", pods="110"))
+    assert scene.run(new_pod()).selected == ["n1"]
+
+
+def test_target_of_a_migration_avoids_its_source_and_nodes_above_the_watermark() -> None:
+    scene = Scene({"n1": 10, "n2": 10, "n3": 10}, watermark=0.9)
+    scene.room.targets = {"target": "n1"}
+    scene.room.sizes["target"] = size(3)
+    scene.book("full", 7, "n2")
+    assert scene.run(new_pod("target")).selected == ["n3"]
+    assert scene.reasons(new_pod("target"), "n1") == ("source node",)
+    assert scene.reasons(new_pod("target"), "n2") == tuple(
+        ABOVE_WATERMARK.format(resource=each) for each in ("cpu", "memory")
+    )
+    assert scene.reasons(new_pod("other", 3), "n2") == ()
+
+
+def test_node_that_keeps_room_for_a_pod_scores_highest() -> None:
+    scene = Scene({"n1": 10, "n2": 10})
+    scene.book("vm", 7, "n2")
+    scene.earmark(3, "n2", for_="target")
+    assert scene.scores(new_pod("target", 3)) == {"n1": 68, "n2": 100}
+
+
+@pytest.mark.parametrize(
+    ("percent", "points"),
+    [(0, 50), (20, 62), (40, 75), (60, 87), (80, 100), (85, 75), (90, 50), (95, 25), (100, 0)],
+)
+def test_usage_curve_has_the_reference_points(percent: int, points: int) -> None:
+    curve = UsageCurve(low=0.5, high=0.0, peak=0.8)
+    assert int(curve.at(percent / 100) * 100) == points
+
+
+@pytest.mark.parametrize("peak", [0.0, 1.0])
+def test_usage_curve_may_have_its_peak_at_an_end(peak: float) -> None:
+    curve = UsageCurve(low=0.5, high=0.25, peak=peak)
+    assert curve.at(peak) == 1.0
+    assert (curve.at(0.0), curve.at(1.0)) == ((1.0, 0.25) if peak == 0 else (0.5, 1.0))
+
+
+def test_half_as_large_node_scores_half() -> None:
+    scene = Scene({"large": 20, "small": 10})
+    scene.book("a", 14, "large")
+    scene.book("b", 6, "small")
+    assert scene.scores(new_pod()) == {"large": 100, "small": 50}
+
+
+def test_reserve_books_the_pod_and_unreserve_gives_its_room_back() -> None:
+    scene = Scene({"n1": 4})
+    plugin = VirtualMachineAutoscaling(room=scene.room)
+    context = CommitContext(workload=pod_workload(new_pod("a", 3)), hosts=(host("n1"),), started=0)
+    assert plugin.reserve(context) is OK
+    assert scene.run(new_pod("b")).selected == []
+    second = CommitContext(workload=pod_workload(new_pod("b", 3)), hosts=(host("n1"),), started=0)
+    assert plugin.reserve(second).code is Code.UNSCHEDULABLE
+    for _ in range(2):
+        plugin.unreserve(context)
+        assert scene.run(new_pod("b")).selected == ["n1"]
+
+
+def test_what_if_counts_the_machines_of_removed_pods() -> None:
+    scene = Scene({"n1": 4})
+    scene.book("vm", 4, "n1")
+    snapshot = HypotheticalSnapshot(scene.fleet.snapshot())
+    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == []
+    snapshot.remove_pod("n1", ("ns1", "vm"))
+    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == ["n1"]
+    snapshot.add_pod("n1", ("ns1", "plain"), info_of(new_pod("plain", 3)))
+    assert cycle.run(snapshot, pod_workload(new_pod()), scene.profile, now=0).selected == []
+
+
+def test_plugin_without_machines_is_skipped() -> None:
+    fleet = NodeFleet()
+    fleet.load([node("n1", cpu="1", memory="1Gi", pods="110")])
+    outcome = cycle.run(fleet.snapshot(), pod_workload(new_pod("a", 9)), profile(None), now=0)
+    assert outcome.selected == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"watermark": 0}, BAD_WATERMARK.format(given=0)),
+        ({"watermark": True}, BAD_WATERMARK.format(given=True)),
+        ({"scoring": {"scorePeak": 1.5}}, BAD_SHARE.format(field="scoring.scorePeak", given=1.5)),
+        (
+            {"scoring": {"peak": 0.5}},
+            UNKNOWN_SETTING.format(given="peak", known="minUsageScore, maxUsageScore, scorePeak"),
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(args: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=r"must be|has no setting") as refused:
+        VirtualMachineAutoscaling(**args)
+    assert str(refused.value) == message
+
+
+NAMES = ("n0", "n1", "n2", "n3")
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    scene = Scene(
+        {name: draw(st.sampled_from([0, 2, 8, 20])) for name in NAMES},
+        watermark=draw(st.sampled_from([0.5, 0.9, 1])),
+        scoring={"scorePeak": draw(st.sampled_from([0, 0.5, 0.8, 1]))},
+    )
+    for at in range(draw(st.integers(0, 5))):
+        scene.book(f"vm{at}", draw(st.integers(0, 9)), draw(st.sampled_from(NAMES)))
+    for at in range(draw(st.integers(0, 3))):
+        on, units = draw(st.sampled_from(NAMES)), draw(st.integers(0, 4))
+        account = scene.room.ledger.account(host(on))
+        if account is not None and account.free().get("cpu", 0) >= units * 1000:
+            scene.earmark(units, on, for_=draw(st.sampled_from(["new", "other"])), id_=f"m{at}/room/ns1/x")
+    scene.room.targets = draw(st.sampled_from([{}, {"new": "n0"}]))
+    if draw(st.booleans()):
+        scene.room.sizes["new"] = size(draw(st.integers(0, 8)))
+    return scene
+
+
+def seen(outcome: Outcome) -> list[Any]:
+    return [
+        outcome.selected,
+        outcome.details.rows.tolist(),
+        [each.scores.tolist() for each in outcome.details.scored],
+    ]
+
+
+@given(scene=scenes(), units=st.integers(0, 6), removed=st.booleans())
+@settings(max_examples=60)
+def test_whole_fleet_form_agrees_with_per_node_form(scene: Scene, units: int, removed: bool) -> None:
+    snapshot = HypotheticalSnapshot(scene.fleet.snapshot())
+    if removed:
+        for name in NAMES[:2]:
+            for each in list(snapshot.pods.on(name).pods):
+                snapshot.remove_pod(name, each)
+    workload = pod_workload(new_pod("new", units))
+    fast = cycle.run(snapshot, workload, scene.profile, now=0)
+    slow = cycle.run(snapshot, workload, scene.profile, now=0, whole_fleet=False)
+    assert seen(fast) == seen(slow)
+    assert all(0 <= score <= 100 for each in fast.details.scored for score in each.scores.tolist())
+
+
+@given(scene=scenes(), data=st.data())
+@settings(max_examples=30)
+def test_alike_pods_are_placed_as_by_full_cycles_and_reserve_never_refuses(
+    scene: Scene, data: st.DataObject
+) -> None:
+    memory = AlikeMemory()
+    plugin = VirtualMachineAutoscaling(room=scene.room)
+    for at in range(6):
+        workload = pod_workload(new_pod(f"p{at}", data.draw(st.integers(0, 2))))
+        snapshot = scene.fleet.snapshot()
+        followed = memory.run(snapshot, workload, scene.profile, now=0)
+        full = cycle.run(snapshot, workload, scene.profile, now=0)
+        assert (followed.selected, followed.status) == (full.selected, full.status)
+        if full.selected:
+            context = CommitContext(workload=workload, hosts=(host(full.selected[0]),), started=0)
+            assert plugin.reserve(context) is OK
+            if data.draw(st.booleans()):
+                plugin.unreserve(context)
