@@ -32,7 +32,7 @@ from fairway.engine.commit.instructions import (
 )
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext, Reads
-from fairway.engine.profile import assemble
+from fairway.engine.profile import OnFault, assemble
 from fairway.engine.queue import SchedulingQueue, State
 from fairway.engine.state import CycleState
 from fairway.engine.status import OK, SKIPPED, Code, Status, failed, misconfigured, unschedulable
@@ -115,16 +115,23 @@ def machine(
     binds: tuple[Binder, ...] = (BINDER,),
     post: tuple[Binder, ...] = (),
     late_bind: int = LATE_BIND,
+    on_fault: OnFault = OnFault.FAIL,
 ) -> CommitMachine:
     plugins = CommitPlugins(
-        binds=binds, reserves=reserves, permits=permits, pre_binds=pre, post_binds=post, profile="test"
+        binds=binds,
+        reserves=reserves,
+        permits=permits,
+        pre_binds=pre,
+        post_binds=post,
+        profile="test",
+        on_fault=on_fault,
     )
     return CommitMachine(plugins, late_bind=late_bind)
 
 
-def context(state: CycleState | None = None) -> CommitContext:
+def context(state: CycleState | None = None, *, hosts: tuple[HostKey, ...] = (HOST,)) -> CommitContext:
     workload = Workload(key=KEY, spec=None)
-    return CommitContext(workload=workload, hosts=(HOST,), started=0, state=state or CycleState())
+    return CommitContext(workload=workload, hosts=hosts, started=0, state=state or CycleState())
 
 
 def waits(seconds: float) -> tuple[Status, timedelta]:
@@ -512,3 +519,106 @@ def test_queue_follows_the_instructions() -> None:
     explanation = queue.explain(KEY)
     assert explanation is not None
     assert (explanation.state, explanation.reasons) == (State.ERROR_BACKOFF, ("Binder: refused",))
+
+
+def test_profile_that_skips_faults_continues_without_the_faulty_plugins_at_every_point() -> None:
+    log: list[str] = []
+    broken = Books("R", log, ValueError("odd"))
+    commits = machine(broken, permits=(Gate("P", "yes"),), pre=(BINDER,), late_bind=0, on_fault=OnFault.SKIP)
+    out = commits.start(context(), now=0)
+    assert kinds(out) == [BeginBinding, RunPreBind]
+    out = commits.failed(KEY, token_of(out), RuntimeError("no volume"))
+    assert kinds(out) == [RunBind]
+    assert Bound(KEY, (HOST,)) in commits.finished(KEY, token_of(out), OK, now=1)
+    assert [each.plugin for each in commits.take_faults()] == ["R", "P", "Binder"]
+
+
+@pytest.mark.parametrize("reply", [TimeoutError("no reply"), None], ids=["raised", "nonsense"])
+def test_profile_that_skips_faults_asks_the_next_bind_plugin_if_the_hub_shows_nothing(
+    reply: Exception | None,
+) -> None:
+    commits = machine(binds=(Binder("A"), Binder("B")), late_bind=0, on_fault=OnFault.SKIP)
+    token = token_of(commits.start(context(), now=0))
+    if reply is None:
+        commits.finished(KEY, token, None, now=1)
+    else:
+        commits.failed(KEY, token, reply)
+    (run,) = commits.read_back(KEY, token + 1, None, now=2)
+    assert isinstance(run, RunBind)
+    assert run.plugin.name == "B"
+    commits.failed(KEY, run.token, TimeoutError())
+    assert error_of(commits.read_back(KEY, run.token + 1, None, now=3)).endswith("bound by B")
+
+
+def test_hosts_that_the_hub_shows_stay_reserved_if_bind_wrote_only_some() -> None:
+    log: list[tuple[str, tuple[HostKey, ...]]] = []
+
+    @dataclass
+    class Logs:
+        name: str = "R"
+
+        def reserve(self, context: CommitContext, /) -> Status:
+            log.append(("+", context.hosts))
+            return OK
+
+        def unreserve(self, context: CommitContext, /) -> None:
+            log.append(("-", context.hosts))
+
+    commits = CommitMachine(CommitPlugins(binds=(BINDER,), reserves=(Logs(),)), late_bind=0)
+    token = token_of(commits.start(context(hosts=(HOST, OTHER)), now=0))
+    commits.failed(KEY, token, TimeoutError())
+    out = commits.read_back(KEY, token + 1, (HOST,), now=1)
+    assert error_of(out) == "the hub does not show n2 as bound by Binder"
+    assert log == [("+", (HOST, OTHER)), ("-", (OTHER,))]
+
+
+def test_commit_that_takes_no_host_begins_with_bind() -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log), permits=(Gate("A", waits(5)),), pre=(BINDER,))
+    out = commits.start_binding(context(hosts=()), now=0)
+    assert kinds(out) == [BeginBinding, RunBind]
+    assert (kinds(commits.finished(KEY, token_of(out), OK, now=1)), log) == ([Done, Bound], [])
+
+
+def test_permit_plugins_that_wait_are_asked_again_until_their_deadline() -> None:
+    gate, other = Gate("A", waits(5)), Gate("Open", (OK, None))
+    commits = machine(permits=(gate, other))
+    commits.start(context(), now=0)
+    gate.result = (Status(Code.WAIT, ("needs a ticket",)), timedelta(hours=1))
+    other.result = ValueError("must not be called again")
+    assert commits.ask_again(KEY, now=1) == []
+    found = commits.find(KEY)
+    assert found is not None
+    assert (found.reasons, commits.next_deadline()) == ({"A": ("needs a ticket",)}, 5 * SECOND)
+    gate.result = (OK, None)
+    assert kinds(commits.ask_again(KEY, now=2)) == [BeginBinding, RunBind]
+    assert commits.ask_again(KEY, now=3) == []
+
+
+def test_permit_plugin_that_waits_may_deny_or_time_out_when_it_is_asked_again() -> None:
+    gate = Gate("A", waits(5))
+    commits = machine(permits=(gate,))
+    commits.start(context(), now=0)
+    gate.result = (unschedulable("no window", plugin="A"), None)
+    assert rejection_of(commits.ask_again(KEY, now=1)) == ("A", ("no window",))
+    gate.result = waits(5)
+    commits.start(context(), now=0)
+    gate.result = (OK, None)
+    assert rejection_of(commits.ask_again(KEY, now=5 * SECOND))[0] == "A"
+
+
+def test_hosts_that_are_bound_already_are_reserved_even_if_a_plugin_refuses() -> None:
+    log: list[str] = []
+    commits = machine(Books("A", log, unschedulable("full", plugin="A")), Books("B", log))
+    assert [each.message for each in commits.reserve(context())] == ["full"]
+    assert (log, len(commits)) == (["+A", "+B"], 0)
+    event = commits.unreserve(context()).event
+    assert (log[2:], event) == (["-B", "-A"], given_back(excluded=KEY))
+
+
+def test_end_of_a_term_gives_up_every_commit_that_is_not_bound() -> None:
+    log: list[str] = []
+    commits = machine(Books("R", log), permits=(Gate("A", waits(5)),))
+    commits.start(context(), now=0)
+    commits.clear()
+    assert (log, len(commits), commits.next_deadline()) == (["+R", "-R"], 0, None)

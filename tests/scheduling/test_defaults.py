@@ -117,7 +117,8 @@ def test_error_of_a_plugin_before_cluster_sets_is_reported() -> None:
     )
     objects = [cluster_set("default"), binding("default"), cluster("a"), placement()]
     verdict = World(objects, profile=found.placement).look(KEY, now=0)
-    assert (verdict.status.message, verdict.outcome.selected) == ("not ready", [])
+    message = "plugin First at PreFilter returned Error: not ready"
+    assert (verdict.status.message, verdict.frozen, verdict.outcome.selected) == (message, True, [])
 
 
 def test_placements_with_the_same_score_share_its_plugin() -> None:

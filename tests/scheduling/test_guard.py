@@ -1,5 +1,6 @@
 """Guards: faults of third-party plugins are charged to their names, and harm no other plugin."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 
 from fairway.clusters import Fleet
 from fairway.engine import cycle
+from fairway.engine.fault import FaultError
 from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
-from fairway.engine.points import Context, Raw, Reads, Weighted
+from fairway.engine.points import CommitContext, Context, Raw, Reads, Weighted
 from fairway.engine.profile import OnFault, Profile, assemble
-from fairway.engine.status import OK, Code, Status, unschedulable
-from fairway.engine.workload import Workload, WorkloadKey
+from fairway.engine.status import OK, Code, Status, failed, unschedulable
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet import bitmap
 from fairway.scheduling.guard import FaultReport, Guard, Supervisor, guarded_class
 from fairway.scheduling.quarantine import FAULTS, FIRST_SECONDS
@@ -350,3 +352,98 @@ def test_fault_in_an_explanation_changes_no_decision() -> None:
     context = Context(snapshot=bench.fleet.snapshot(), workload=workload, now=0)
     assert made.remark(context, 0) == ""
     assert made.knows(context, np.array([0, 1])).tolist() == [True, True]
+
+
+def commit_context() -> CommitContext:
+    workload = Workload(key=WorkloadKey("ns", "w"), spec={"labels": {"a": "b"}})
+    return CommitContext(workload=workload, hosts=(HostKey("a", "1"),), started=0)
+
+
+async def waits_for_ever(*_args: Any) -> Status:
+    await asyncio.Event().wait()
+    return OK
+
+
+async def loops_for_ever(*_args: Any) -> Status:
+    await asyncio.sleep(0)
+    while True:
+        pass
+
+
+async def raises_later(*_args: Any) -> Status:
+    await asyncio.sleep(0)
+    raise KeyError("zone")
+
+
+async def modifies_later(_self: Any, context: CommitContext) -> Status:
+    await asyncio.sleep(0)
+    context.workload.spec["labels"]["a"] = "c"
+    return OK
+
+
+async def returns(value: Any) -> Any:
+    return value
+
+
+COROUTINES: dict[str, tuple[Callable[..., Any], str]] = {
+    "raises": (raises_later, "raised KeyError: 'zone'"),
+    "raises before it waits": (raises, "raised KeyError: 'zone'"),
+    "nonsense": (lambda *_: returns(True), "returned True, not a Status"),
+    "no coroutine, but nonsense": (lambda *_: True, "returned True, not a Status"),
+    "modifies": (modifies_later, "modified its input: the spec of the workload"),
+    "error": (lambda *_: returns(failed("no disk", plugin="Foreign")), "returned Error: no disk"),
+    "loops": (loops_for_ever, "did not return within 0.05 seconds and was interrupted"),
+}
+
+
+@pytest.mark.parametrize("fault", COROUTINES)
+async def test_faulty_coroutine_is_charged_to_the_plugin(fault: str) -> None:
+    method, words = COROUTINES[fault]
+    bench = Bench(limit=0.05)
+    with pytest.raises(FaultError) as caught:
+        await bench.guarded(plugin(bind=method)).bind(commit_context())
+    assert str(caught.value.fault) == f"plugin Foreign at Bind {words}"
+    assert [each.fault for each in bench.reports] == [caught.value.fault]
+
+
+async def test_coroutine_that_waits_too_long_is_interrupted() -> None:
+    bench = Bench()
+    bench.supervisor.watch = Watchdog(coroutine_limit=0.01)
+    made = bench.guarded(plugin(post_bind=waits_for_ever))
+    with pytest.raises(FaultError, match=r"at PostBind did not return within 0\.01 seconds"):
+        await made.post_bind(commit_context())
+    with pytest.raises(FaultError, match="at PostBind is in quarantine"):
+        await made.post_bind(commit_context())
+    assert len(bench.reports) == 1
+
+
+async def test_healthy_coroutine_returns_its_result_and_is_cancelled_without_a_fault() -> None:
+    async def answers(_self: Any, _context: CommitContext) -> Status:
+        await asyncio.sleep(0)
+        return OK
+
+    bench = Bench(limit=5)
+    assert await bench.guarded(plugin(pre_bind=answers)).pre_bind(commit_context()) is OK
+    task = asyncio.ensure_future(bench.guarded(plugin(pre_bind=waits_for_ever)).pre_bind(commit_context()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not bench.reports
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"filter": lambda *_: failed("no list", plugin="Foreign")},
+        {"pre_filter": lambda *_: (failed("no list", plugin="Foreign"), None)},
+    ],
+    ids=["Filter", "PreFilter"],
+)
+def test_error_status_counts_as_a_fault(method: dict[str, Callable[..., Any]]) -> None:
+    bench = Bench()
+    found = bench.run(plugin(**method))
+    assert found.status.code is Code.ERROR
+    assert [each.reason for each in found.faults] == ["returned Error: no list"]
+    assert bench.run(plugin(**method), OnFault.SKIP).selected == ["d", "c"]
+    assert len(bench.reports) == 2

@@ -10,7 +10,7 @@ the workload was also concerned by the events of that change.
 """
 
 from collections.abc import Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from fairway.engine.points import Reads
@@ -66,6 +66,13 @@ class Dependencies:
             for key in each.cells | each.shared:
                 columns[key] = columns.get(key, Direction.NONE) | helps.get(key, Direction.ANY)
         return cls(columns=columns, anything=anything)
+
+    def joined(self, other: "Dependencies") -> "Dependencies":
+        """Return what either depends on; ``other`` must not depend on single hosts."""
+        columns = dict(self.columns)
+        for key, direction in other.columns.items():
+            columns[key] = columns.get(key, Direction.NONE) | direction
+        return replace(self, columns=columns, anything=self.anything or other.anything)
 
     @property
     def reads_any(self) -> bool:

@@ -62,9 +62,11 @@ class CommitContext:
 
     workload: Workload[Any]
     hosts: tuple[HostKey, ...]
-    """The selected hosts, best first."""
+    """The selected hosts, best first; of a workload whose hosts may change, those that it does not have yet."""
     started: Micros
     """When the commit began."""
+    removed: tuple[HostKey, ...] = ()
+    """Hosts that the workload gives up once this commit is bound."""
     state: CycleState = field(default_factory=CycleState)
 
 

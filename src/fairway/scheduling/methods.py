@@ -135,8 +135,21 @@ _POINTS: Final[Mapping[str, tuple[str, Callable[..., Any], Callable[..., Any] | 
 }
 """Point, check and fallback by name of the method. ``score`` and ``normalize`` depend on the plugin."""
 
-ASYNC_METHODS: Final = ("pre_bind", "bind", "post_bind")
-"""Awaited by the commit, which charges what they raise. They cannot be watched: they run piece by piece."""
+_COROUTINES: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
+    "pre_bind": ("PreBind", _status),
+    "bind": ("Bind", _status),
+    "post_bind": ("PostBind", _any),
+}
+"""Point and check by name of the coroutine."""
+
+
+def coroutines_of(kind: type[Any]) -> dict[str, Method]:
+    """Return the coroutines of a plugin class that the commit awaits."""
+    return {
+        name: Method(point=point, call=partial(_call, name), check=check)
+        for name, (point, check) in _COROUTINES.items()
+        if hasattr(kind, name)
+    }
 
 
 def methods_of(kind: type[Any]) -> dict[str, Method]:

@@ -9,17 +9,20 @@ The exception must not be raised outside the call. The watchdog sends it under a
 registered; the end of a call takes the same lock, and clears an exception that was sent but not raised yet.
 """
 
+import asyncio
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from fairway.scheduling.guard import Stalled
+from fairway.scheduling.guard import Stalled, Waited
 
 LIMIT_SECONDS: Final = 1.0
 """How long one call of a third-party plugin may take."""
+COROUTINE_SECONDS: Final = 30.0
+"""How long one coroutine of a third-party plugin may take, which usually waits for I/O."""
 REPEAT_SECONDS: Final = 0.1
 """How long a plugin that catches the exception runs until the next one."""
 
@@ -36,8 +39,8 @@ class _Call:
 class Watchdog:
     """Watches the calls of one process. The thread starts with the first call, and sleeps while there are none."""
 
-    def __init__(self, *, limit: float = LIMIT_SECONDS) -> None:
-        self.limit = limit
+    def __init__(self, *, limit: float = LIMIT_SECONDS, coroutine_limit: float = COROUTINE_SECONDS) -> None:
+        self.limit, self.coroutine_limit = limit, coroutine_limit
         self._lock = threading.Lock()
         self._calls: dict[int, _Call] = {}
         """The outermost watched call of each thread."""
@@ -63,6 +66,19 @@ class Watchdog:
         if watched.interrupted:  # the plugin caught it, or had just returned
             raise Stalled
         return result
+
+    async def watch_coroutine(self, coroutine: Coroutine[Any, Any, Any], /) -> Any:
+        """Return the result of the coroutine. Each of its steps, from one wait to the next, has the limit of a call.
+
+        Raises Waited if the coroutine was interrupted while it waited, Stalled if a step was.
+        """
+        try:
+            async with asyncio.timeout(self.coroutine_limit) as timer:
+                return await _WatchedSteps(coroutine, self)
+        except TimeoutError:
+            if timer.expired():
+                raise Waited from None
+            raise
 
     def _begin(self, call: _Call) -> None:
         self._calls[call.thread] = call
@@ -100,6 +116,26 @@ class Watchdog:
                 call.interrupted = True
                 call.due = now + REPEAT_SECONDS
                 _send(call.thread, Stalled)
+
+
+class _WatchedSteps:
+    __slots__ = ("_coroutine", "_watchdog")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], watchdog: Watchdog) -> None:
+        self._coroutine, self._watchdog = coroutine, watchdog
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step: Callable[..., Any] = self._coroutine.send
+        given: Any = None
+        while True:
+            try:
+                waits_for = self._watchdog.watch(step, given)
+            except StopIteration as end:
+                return end.value
+            try:
+                step, given = self._coroutine.send, (yield waits_for)
+            except BaseException as error:
+                step, given = self._coroutine.throw, error
 
 
 def _send(thread: int, error: type[BaseException] | None) -> None:

@@ -133,6 +133,20 @@ def test_rejector_that_declares_no_reads_wakes_on_every_event(event: Event) -> N
     assert len(queue.on_event(event, now=1)) == 1
 
 
+def test_workload_rejected_at_its_commit_also_wakes_by_what_its_decision_depends_on() -> None:
+    queue = queue_of(workload())
+    queue.pop(now=0)
+    decision = Dependencies(
+        columns={LABEL: Direction.ANY}, of_hosts={("score",): Direction.ANY}, hosts={"n1"}
+    )
+    queue.reject(key(), [FIT], now=0, dependencies=decision)
+    found = queue.explain(key())
+    assert found is not None
+    assert (found.state, found.reasons) == (State.UNSCHEDULABLE, ("Fit: not enough cpu",))
+    assert queue.on_event(LESS_ROOM, now=9 * SECOND) == []
+    assert queue.on_event(RELABELLED, now=9 * SECOND) != []
+
+
 def test_rejector_that_declares_empty_reads_is_never_requeued_by_events() -> None:
     queue = rejected(Rejection(plugin="Never", reads=Reads()))
     assert queue.on_event(ROOM, now=1) == []

@@ -20,9 +20,9 @@ from fairway.engine.points import (
     Releases,
     Reserve,
 )
-from fairway.engine.profile import Profile
+from fairway.engine.profile import OnFault, Profile
 from fairway.engine.queue import Rejection
-from fairway.engine.status import Code, Status, failed
+from fairway.engine.status import OK, Code, Status, failed
 from fairway.engine.workload import WorkloadKey
 from fairway.fleet.column import Key
 from fairway.fleet.direction import Direction
@@ -47,6 +47,7 @@ class CommitPlugins:
     pre_binds: tuple[PreBind, ...] = ()
     post_binds: tuple[PostBind, ...] = ()
     profile: str = ""
+    on_fault: OnFault = OnFault.FAIL
 
     def __post_init__(self) -> None:
         if not self.binds:
@@ -61,6 +62,7 @@ class CommitPlugins:
             pre_binds=profile.pre_binds,
             post_binds=profile.post_binds,
             profile=profile.name,
+            on_fault=profile.on_fault,
         )
 
 
@@ -74,9 +76,15 @@ class Calls:
         self._faults.clear()
         return faults
 
+    @property
+    def skips(self) -> bool:
+        """Whether a commit continues without a faulty plugin."""
+        return self._plugins.on_fault is OnFault.SKIP
+
     def charge(self, fault: Fault) -> Status:
+        """Record a fault. Return an error, or OK if the commit continues without the plugin."""
         self._faults.append(fault)
-        return failed(fault.reason, plugin=fault.plugin)
+        return OK if self.skips else failed(fault.reason, plugin=fault.plugin)
 
     def reserve(self, plugin: Reserve, context: CommitContext) -> Status:
         try:

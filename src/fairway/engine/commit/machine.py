@@ -1,6 +1,6 @@
 """The transitions of commits: events in, instructions out."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -36,6 +36,7 @@ LATE_BIND: Final[Micros] = 60 * SECOND
 
 TIMED_OUT: Final = "timed out after waiting {seconds} seconds"
 NOT_BOUND: Final = "the hub does not show the workload as bound by {plugin}"
+PARTLY_BOUND: Final = "the hub does not show {hosts} as bound by {plugin}"
 ALL_SKIPPED: Final = "every Bind plugin skipped the workload"
 ALREADY_STARTED: Final = "{key} is already being committed"
 
@@ -67,8 +68,12 @@ class Commit:
     token: int = 0
     waits: dict[str, Micros] = field(default_factory=dict)
     """Deadlines of the Permit plugins that have not approved yet, in the order of the profile."""
+    reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What these plugins wait for."""
     plugin: str = ""
     """The plugin that runs."""
+    faulty: bool = False
+    """Whether the Bind plugin that ran last raised or returned nonsense."""
     certain: bool = False
     """Whether a Bind request whose reply was lost can no longer take effect."""
 
@@ -114,10 +119,7 @@ class CommitMachine:
 
     def start(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
         """Assume the workload on its hosts, reserve, and ask for permits."""
-        commit = Commit(context, since=now)
-        if commit.key in self._commits:
-            raise ValueError(ALREADY_STARTED.format(key=commit.key))
-        self._commits[commit.key] = commit
+        commit = self._add(context, now)
         for reserver in self._plugins.reserves:
             status = self._calls.reserve(reserver, context)
             if status.code not in _CONTINUES:
@@ -127,6 +129,7 @@ class CommitMachine:
             if status.code is Code.WAIT:
                 longest = LONGEST_WAIT if wait is None else max(0, int(wait.total_seconds() * SECOND))
                 commit.waits[permitter.name] = now + min(longest, LONGEST_WAIT)
+                commit.reasons[permitter.name] = status.reasons
             elif status.code not in _CONTINUES:
                 return self._refused(commit, permitter, status)
         if commit.waits:
@@ -134,17 +137,60 @@ class CommitMachine:
             return self._activations(commit)
         return [*self._activations(commit), *self._begin_binding(commit, now)]
 
+    def start_binding(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
+        """Commit a change that takes no host: there is nothing to reserve, to permit or to prepare."""
+        commit = self._add(context, now)
+        return [BeginBinding(commit.key), *self._next_bind(commit, 0)]
+
     def adopt(self, context: CommitContext, *, now: Micros) -> list[Instruction]:
         """Take over a commit of an earlier leader, whose reservation was persisted and whose Bind may be under way.
 
         The workload is read back as after a Bind with an unknown result.
         """
-        commit = Commit(context, since=now)
-        if commit.key in self._commits:
-            raise ValueError(ALREADY_STARTED.format(key=commit.key))
-        self._commits[commit.key] = commit
+        commit = self._add(context, now)
         commit.plugin = self._plugins.binds[0].name
         return [BeginBinding(commit.key), *self._read_back(commit)]
+
+    def reserve(self, context: CommitContext) -> list[Status]:
+        """Call Reserve for hosts that the hub shows as bound already, as after a crash. Return refusals: they undo
+        nothing."""
+        found = (self._calls.reserve(each, context) for each in self._plugins.reserves)
+        return [status for status in found if status.code not in _CONTINUES]
+
+    def unreserve(self, context: CommitContext) -> Broadcast:
+        """Give back hosts of a workload that is bound."""
+        self._calls.unreserve_all(context)
+        return Broadcast(self._calls.released(context, excluded=context.workload.key))
+
+    def clear(self) -> None:
+        """Give up all commits at the end of a term. What is bound stays reserved."""
+        for commit in self._commits.values():
+            if commit.phase is not Phase.POST_BIND:
+                self._calls.unreserve_all(commit.context)
+        self._commits.clear()
+        self._deadlines = Heap()
+
+    def ask_again(self, key: WorkloadKey, *, now: Micros) -> list[Instruction]:
+        """Call the Permit plugins that have not approved yet again. Their deadlines stay."""
+        commit = self._waiting(key)
+        if commit is None:
+            return []
+        if min(commit.waits.values()) <= now:
+            return self._timed_out(commit)
+        for permitter in self._plugins.permits:
+            if permitter.name not in commit.waits:
+                continue
+            status, _ = self._calls.permit(permitter, commit.context)
+            if status.code is Code.WAIT:
+                commit.reasons[permitter.name] = status.reasons
+            elif status.code in _CONTINUES:
+                del commit.waits[permitter.name]
+            else:
+                return self._refused(commit, permitter, status)
+        if not commit.waits:
+            return self._begin_binding(commit, now)
+        self._deadlines.push(key, (min(commit.waits.values()),))
+        return []
 
     def allow(self, key: WorkloadKey, plugin: str, *, now: Micros) -> list[Instruction]:
         """Approve on behalf of a Permit plugin; the last approval starts binding."""
@@ -215,12 +261,13 @@ class CommitMachine:
         if commit.phase is Phase.PRE_BIND:
             if status.code in (*_CONTINUES, Code.SKIP):
                 return self._next_pre_bind(commit, commit.step + 1)
+        elif not isinstance(result, Status):
+            commit.faulty = True
+            return self._read_back(commit)  # nonsense says nothing about what happened on the hub
         elif status.code in _CONTINUES:
             return self._bound(commit, now)
         elif status.code is Code.SKIP:
             return self._next_bind(commit, commit.step + 1)
-        elif not isinstance(result, Status):
-            return self._read_back(commit)  # nonsense says nothing about what happened on the hub
         return self._unwind(commit, Fail(key, f"{plugin.name}: {status.message}"))
 
     def failed(self, key: WorkloadKey, token: int, error: Exception) -> list[Instruction]:
@@ -233,7 +280,10 @@ class CommitMachine:
         if commit.phase is Phase.POST_BIND:
             return self._next_post_bind(commit, commit.step + 1)
         if commit.phase is Phase.BIND:
+            commit.faulty = True
             return self._read_back(commit)
+        if self._calls.skips:
+            return self._next_pre_bind(commit, commit.step + 1)
         return self._unwind(commit, Fail(key, f"{plugin.name}: {status.message}"))
 
     def observed(self, key: WorkloadKey, hosts: tuple[HostKey, ...], *, now: Micros) -> list[Instruction]:
@@ -254,7 +304,7 @@ class CommitMachine:
     def read_back(
         self, key: WorkloadKey, token: int, hosts: tuple[HostKey, ...] | None, *, now: Micros
     ) -> list[Instruction]:
-        """Report what was read back under this token; None if the workload is not bound.
+        """Report what was read back under this token; None if the workload is not bound, not even to some of its hosts.
 
         Only this ends a Bind with an unknown result: a cache may show the workload as it was before. The place of a
         workload that is not bound is kept until the request can no longer take effect, and it is then read back again.
@@ -262,13 +312,27 @@ class CommitMachine:
         commit = self._running(key, token)
         if commit is None:
             return []
-        if hosts is not None:
+        missing = () if hosts is None else tuple(each for each in commit.context.hosts if each not in hosts)
+        if hosts is not None and len(missing) in (0, len(commit.context.hosts)):
             return self.observed(key, hosts, now=now)
         if self._late_bind and not commit.certain:
             self._enter(commit, Phase.IN_DOUBT, commit.step, commit.plugin)
             self._deadlines.push(key, (now + self._late_bind,))
             return []
+        if commit.faulty and self._calls.skips and commit.step + 1 < len(self._plugins.binds):
+            return self._next_bind(commit, commit.step + 1)
+        if missing:
+            commit.context = replace(commit.context, hosts=missing)  # the others stay reserved
+            names = ", ".join(each.name for each in missing)
+            return self._unwind(commit, Fail(key, PARTLY_BOUND.format(hosts=names, plugin=commit.plugin)))
         return self._unwind(commit, Fail(key, NOT_BOUND.format(plugin=commit.plugin)))
+
+    def _add(self, context: CommitContext, now: Micros) -> Commit:
+        commit = Commit(context, since=now)
+        if commit.key in self._commits:
+            raise ValueError(ALREADY_STARTED.format(key=commit.key))
+        self._commits[commit.key] = commit
+        return commit
 
     def _waiting(self, key: WorkloadKey) -> Commit | None:
         commit = self._commits.get(key)
@@ -343,6 +407,7 @@ class CommitMachine:
         if step == len(self._plugins.binds):
             return self._unwind(commit, Fail(commit.key, ALL_SKIPPED))
         plugin = self._plugins.binds[step]
+        commit.faulty = False
         token = self._enter(commit, Phase.BIND, step, plugin.name)
         return [RunBind(commit.key, token, plugin, commit.context)]
 

@@ -241,8 +241,16 @@ class SchedulingQueue:
         if returned is not None:
             self._wake(returned[0], ABANDONED, at_once=True)
 
-    def reject(self, key: WorkloadKey, rejections: Iterable[Rejection], *, now: Micros) -> None:
-        """Return a workload that plugins turned away. It waits for an event that one of them may approve of."""
+    def reject(
+        self,
+        key: WorkloadKey,
+        rejections: Iterable[Rejection],
+        *,
+        now: Micros,
+        dependencies: Dependencies | None = None,
+    ) -> None:
+        """Return a workload that plugins turned away. It waits for an event that one of them may approve of, or that
+        concerns its ``dependencies``: those of a decision which plugins rejected only at the commit."""
         given = tuple(rejections)
         if not given:
             self.fail(key, REJECTED, now=now)  # no plugin can say what to wait for
@@ -252,7 +260,8 @@ class SchedulingQueue:
             return
         entry, missed = returned
         entry.rejections, entry.error = given, ""
-        self._depend(entry, Dependencies.of(each.reads for each in given))
+        blamed = Dependencies.of(each.reads for each in given)
+        self._depend(entry, blamed if dependencies is None else dependencies.joined(blamed))
         entry.rejected += 1
         entry.errors = 0
         entry.backoff_end = self._backoff_policy.end(self._now, entry.rejected)
