@@ -15,9 +15,9 @@ from fairway.plugins.taints import (
     KEY_NEEDED,
     NAME,
     VALUE_UNWANTED,
-    PlacementTolerations,
     TaintToleration,
     matches,
+    placement_tolerations,
 )
 from fairway.testing.builders import cluster, decision
 from plugins.scene import KEY, hub, look, refusal
@@ -319,7 +319,7 @@ def test_unused_taint_combinations_are_removed_from_cache() -> None:
         assert cycle.run(world.fleet.snapshot(), workload, default_profile(), now=NOW_MICROS).selected == [
             "c1"
         ]
-    assert len(workload.derive(PlacementTolerations).verdicts) < 100
+    assert len(workload.derive(placement_tolerations).verdicts) < 100
 
 
 def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:
@@ -336,3 +336,19 @@ def test_distinct_taint_per_cluster_creates_no_bitmaps() -> None:
         [*(f"c{at:03d}" for at in range(0, 60, 3)), "c002", "c005"]
     )
     assert found.outcome.snapshot.codes(cells.TAINTS).kept == 0
+
+
+def test_placements_with_equal_tolerations_share_verdicts() -> None:
+    first, second = (hub(spec=tolerating(tolerate("a"))).workload(KEY) for _ in range(2))
+    assert first.derive(placement_tolerations) is second.derive(placement_tolerations)
+
+
+def test_shared_verdicts_are_those_of_each_fleet() -> None:
+    """The same code stands for other taints in another fleet, and in the same fleet later."""
+    spec = tolerating(tolerate("a"))
+    tolerated = hub(cluster("c1", taints=[taint("a")]), spec=spec)
+    rejected = hub(cluster("c1", taints=[taint("b")]), spec=spec)
+    for world, expected in ((tolerated, ["c1"]), (rejected, []), (tolerated, ["c1"])):
+        assert world.look(KEY, now=NOW_MICROS).outcome.selected == expected
+    tolerated.put(cluster("c1", taints=[taint("b")]))
+    assert tolerated.look(KEY, now=NOW_MICROS).outcome.selected == []

@@ -4,7 +4,7 @@ A selector in the wire form may be invalid in ways that only compiling finds. Er
 because they are written to the status of placements, where users and tools compare them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final
@@ -117,8 +117,10 @@ def compile_selector(selector: LabelSelector | None) -> Selector:
     )
 
 
-def compile_requirements(requirements: Iterable[LabelSelectorRequirement]) -> Selector:
+def compile_requirements(requirements: Sequence[LabelSelectorRequirement]) -> Selector:
     """As for a selector without ``matchLabels``, which is what a claim selector is."""
+    if not requirements:
+        return SELECT_EVERYTHING
     return compile_selector(LabelSelector(matchExpressions=tuple(requirements)))
 
 

@@ -20,6 +20,8 @@ class HostSet:
     name: str
     selector: Selector
     error: str | None = None
+    exclusive: bool = False
+    """Whether the value of one label, which all such sets share, names the set of a host."""
 
 
 def host_set(source: ManagedClusterSet) -> HostSet:
@@ -32,7 +34,7 @@ def host_set(source: ManagedClusterSet) -> HostSet:
     kind = how.selectorType
     if kind in ("", EXCLUSIVE):
         labelled = Requirement(key=CLUSTER_SET_LABEL, operator=IN, values=frozenset({name}))
-        return HostSet(name=name, selector=Selector(requirements=(labelled,)))
+        return HostSet(name=name, selector=Selector(requirements=(labelled,)), exclusive=True)
     if kind != BY_LABEL_SELECTOR:
         return HostSet(name=name, selector=SELECT_NOTHING, error=WRONG_SELECTOR_TYPE.format(type=kind))
     if how.labelSelector is None:

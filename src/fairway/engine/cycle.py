@@ -23,6 +23,7 @@ from fairway.engine.points import (
     Raw,
     Score,
     Scores,
+    Waker,
 )
 from fairway.engine.profile import OnFault, Profile, without
 from fairway.engine.rejections import Rejections
@@ -116,13 +117,13 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
     for filtering in plugins.filters:
         before = survivors
         status, survivors = filter_rows(context, filtering, before, whole_fleet=whole_fleet)
-        if status.aborts:
+        if status is not OK and status.aborts:
             return ended(status)
         if filtering.warner is not None:
             status = filtering.warner.warning(
                 context, rejected_with_warning(context, filtering.warner, before, survivors)
             )
-        if status.code is Code.WARNING:
+        if status is not OK and status.code is Code.WARNING:
             final = status
         stages.append(Stage(filtering.plugin.name, survivors))
     relief = None
@@ -141,10 +142,11 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
     scored: list[Scored] = []
     for scorer in plugins.scores:
         status, scores = score_rows(context, scorer, rows, whole_fleet=whole_fleet)
-        if status.aborts:
-            return ended(status)
-        if status.code is Code.WARNING:
-            final = status
+        if status is not OK:
+            if status.aborts:
+                return ended(status)
+            if status.code is Code.WARNING:
+                final = status
         scored.append(scores)
         totals += scores.scores if scorer.weight == 1 else scores.scores * scorer.weight
     chooser, selected = choose(context, profile, rows, totals)
@@ -158,19 +160,23 @@ def _run(context: Context, profile: Profile, *, whole_fleet: bool) -> Outcome:
         ),
         selected=selected,
         chooser=chooser,
-        wake=wake_of(context, plugins),
+        wake=wake_of(context, wakers_of(plugins)),
         until=until_of(context, plugins, rows),
         relief=relief,
     )
 
 
-def wake_of(context: Context, plugins: CyclePlugins) -> Micros | None:
-    moments = [
-        moment
-        for each in plugins.filters
-        if each.waker is not None and (moment := each.waker.wake(context)) is not None
-    ]
-    return min(moments, default=None)
+def wakers_of(plugins: CyclePlugins) -> tuple[Waker, ...]:
+    return tuple([each.waker for each in plugins.filters if each.waker is not None])
+
+
+def wake_of(context: Context, wakers: tuple[Waker, ...]) -> Micros | None:
+    soonest: Micros | None = None
+    for each in wakers:
+        moment = each.wake(context)
+        if moment is not None and (soonest is None or moment < soonest):
+            soonest = moment
+    return soonest
 
 
 def until_of(context: Context, plugins: CyclePlugins, rows: Rows) -> Micros:
@@ -178,8 +184,10 @@ def until_of(context: Context, plugins: CyclePlugins, rows: Rows) -> Micros:
 
     Rejected rows do not matter: time only expires tolerations and scores.
     """
-    moments = (reader.until(context, rows) for reader in plugins.readers if reader is not None)
-    return min(moments, default=NEVER_CHANGES)
+    soonest = NEVER_CHANGES
+    for each in plugins.timed:
+        soonest = min(soonest, each.until(context, rows))
+    return soonest
 
 
 def pre_filter(context: Context, profile: Profile) -> tuple[Status, Bits, CyclePlugins]:
@@ -331,10 +339,12 @@ def score_rows(
     plugin, name = scorer.plugin, scorer.plugin.name
     status = OK
     if scorer.prepare is not None:
-        status = _allowed(scorer.prepare.pre_score(context, rows), "PreScore", name)
-    if status.aborts or status.code is Code.SKIP:
-        zeros = np.zeros(len(rows), dtype=np.int64)
-        return status, Scored(name, scorer.weight, zeros, skipped=status.code is Code.SKIP)
+        status = scorer.prepare.pre_score(context, rows)
+        if status is not OK:
+            status = _allowed(status, "PreScore", name)
+            if status.aborts or status.code is Code.SKIP:
+                zeros = np.zeros(len(rows), dtype=np.int64)
+                return status, Scored(name, scorer.weight, zeros, skipped=status.code is Code.SKIP)
     if whole_fleet and scorer.fleet is not None:
         raw = scorer.fleet.score_fleet(context, rows)
     else:

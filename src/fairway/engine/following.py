@@ -63,6 +63,9 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     best = memo.front.take()
     if best is None or (not best and memo.profile.post_filters):
         return None
+    if best is not memo.best:
+        memo.best = best
+        memo.selected = np.array(best, dtype=np.int64)
     memo.generation = snapshot.generation
     memo.since = now
     profile = memo.profile
@@ -73,8 +76,8 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         chooser=memo.chooser,
         status=_status(memo, context),
         details=lambda: _details(snapshot, workload, profile, now=now),
-        selected=np.array(best, dtype=np.int64),
-        wake=cycle.wake_of(context, memo.plugins),
+        selected=memo.selected,
+        wake=cycle.wake_of(context, memo.wakers),
         until=memo.until,
     )
 
@@ -115,7 +118,7 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
             _record_warning(memo, scored, row, bool(len(scorer.warner.warned_rows(context, alone))))
         elif prepares is not None and prepares.pre_score(context, alone).code is not Code.SUCCESS:
             return False
-    for reader in memo.readers:
+    for reader in memo.timed:
         until = min(until, reader.until(context, alone))
     if abs(total) >= ranking.TOTAL_BOUND:
         return False

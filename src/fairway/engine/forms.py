@@ -4,8 +4,7 @@
 The cycle then calls typed fields: ``calls.fleet.filter_fleet(...)`` if ``calls.fleet`` is not None.
 """
 
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from fairway.engine.choice import BestHosts
 from fairway.engine.points import (
@@ -30,6 +29,7 @@ from fairway.engine.points import (
     Signer,
     Waker,
     Weighted,
+    is_timeless,
 )
 from fairway.engine.remedies import ChoiceRemedies, FilterRemedies, ScoreRemedies
 from fairway.engine.status import Status
@@ -85,26 +85,27 @@ def _methods(form: type[Any]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterCalls:
+class PreFilterCalls(NamedTuple):
     plugin: PreFilter
     by_row: RowPreFilter | None
     reader: Reader | None
+    timed: Reader | None
+    """The reader, if its results change by time."""
     remedies: FilterRemedies | None
 
 
-@dataclass(frozen=True, slots=True)
-class FilterCalls:
+class FilterCalls(NamedTuple):
     plugin: Filter
     fleet: FleetFilter | None
     warner: FilterWarnings | None
     waker: Waker | None
     reader: Reader | None
+    timed: Reader | None
+    """The reader, if its results change by time."""
     remedies: FilterRemedies | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreCalls:
+class ScoreCalls(NamedTuple):
     plugin: Score
     weight: int
     missing: int
@@ -115,11 +116,11 @@ class ScoreCalls:
     warner: HostWarnings | None
     remarks: Remarks | None
     reader: Reader | None
+    timed: Reader | None
     remedies: ScoreRemedies | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseCalls:
+class ChooseCalls(NamedTuple):
     plugin: Choose
     explainer: ChoiceExplainer | None
     remedies: ChoiceRemedies | None
@@ -132,6 +133,7 @@ def pre_filter_calls(plugin: PreFilter) -> PreFilterCalls:
         plugin=plugin,
         by_row=find_form(plugin, RowPreFilter),
         reader=find_form(plugin, Reader),
+        timed=None if is_timeless(plugin) else find_form(plugin, Reader),
         remedies=find_form(plugin, FilterRemedies),
     )
 
@@ -143,25 +145,27 @@ def filter_calls(plugin: Filter) -> FilterCalls:
         warner=find_form(plugin, FilterWarnings),
         waker=find_form(plugin, Waker),
         reader=find_form(plugin, Reader),
+        timed=None if is_timeless(plugin) else find_form(plugin, Reader),
         remedies=find_form(plugin, FilterRemedies),
     )
 
 
 def score_calls(weighted: Weighted, *, prepares: bool = True) -> ScoreCalls:
     """``prepares`` is whether the plugin's PreScore is enabled."""
-    plugin = weighted.plugin
-    prepare = find_form(plugin, PreScore) if prepares else None
+    plugin: Any = weighted.plugin
+    forms = forms_of(type(plugin))
     return ScoreCalls(
         plugin=plugin,
         weight=weighted.weight,
         missing=weighted.missing,
-        prepare=prepare,
-        fleet=find_form(plugin, FleetScore),
-        normalizer=find_form(plugin, NormalizeScore),
-        warner=None if prepare is None else find_form(plugin, HostWarnings),
-        remarks=find_form(plugin, Remarks),
-        reader=find_form(plugin, Reader),
-        remedies=find_form(plugin, ScoreRemedies),
+        prepare=plugin if prepares and PreScore in forms else None,
+        fleet=plugin if FleetScore in forms else None,
+        normalizer=plugin if NormalizeScore in forms else None,
+        warner=plugin if prepares and HostWarnings in forms else None,
+        remarks=plugin if Remarks in forms else None,
+        reader=plugin if Reader in forms else None,
+        timed=plugin if Reader in forms and not is_timeless(plugin) else None,
+        remedies=plugin if ScoreRemedies in forms else None,
     )
 
 
@@ -174,8 +178,7 @@ def choose_calls(plugin: Choose) -> ChooseCalls:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CyclePlugins:
+class CyclePlugins(NamedTuple):
     """The plugins of a profile that apply to one workload."""
 
     pre_filters: tuple[PreFilterCalls, ...]
@@ -185,6 +188,14 @@ class CyclePlugins:
     scores: tuple[ScoreCalls, ...]
     refusal: Status | None = None
     """Why the workload cannot be scored."""
+
+    @property
+    def timed(self) -> tuple[Reader, ...]:
+        """Return the plugins whose results change by time."""
+        found = [each.timed for each in self.pre_filters]
+        found += [each.timed for each in self.filters]
+        found += [each.timed for each in self.scores]
+        return tuple([each for each in found if each is not None])
 
     @property
     def readers(self) -> tuple[Reader | None, ...]:

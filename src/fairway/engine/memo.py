@@ -1,14 +1,15 @@
 """The memo of a cycle, from which the next cycle of the same workload can continue."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from fairway.engine import cycle, ranking
+from fairway.engine.cycle import wakers_of
 from fairway.engine.forms import ChooseCalls, CyclePlugins, ScoreCalls
-from fairway.engine.outcome import Outcome, Scored
+from fairway.engine.outcome import NOBODY, Outcome, Scored
 from fairway.engine.points import (
     Context,
     CycleWorkload,
@@ -18,6 +19,7 @@ from fairway.engine.points import (
     NormalizeScore,
     PreScore,
     Reader,
+    Waker,
 )
 from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT, Front
@@ -80,7 +82,9 @@ class Memo:
     plugins: CyclePlugins
     scores: tuple[ScoreCalls, ...]
     """The prioritizers of ``plugins`` that apply: PreScore left out the others."""
-    readers: tuple[Reader, ...]
+    timed: tuple[Reader, ...]
+    """Plugins whose results change by time."""
+    wakers: tuple[Waker, ...]
     chooser: ChooseCalls
     state: CycleState
     generation: int
@@ -103,13 +107,21 @@ class Memo:
     """The last plugin that warns, and the rows."""
     stale: bool = True
     """Whether the warnings changed since the last cycle."""
+    fixed_size: int = 0
+    """Size of the arrays in bytes."""
     counted: int = 0
     """Its size when it was last measured."""
+    best: list[int] | None = None
+    """The last selected rows, and as an array."""
+    selected: Rows = field(default_factory=lambda: NOBODY)
+
+    def __post_init__(self) -> None:
+        ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)
+        self.fixed_size = self.keys.nbytes + ranges
 
     @property
     def size(self) -> int:
-        ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)
-        return self.keys.nbytes + ranges + self.front.size
+        return self.fixed_size + self.front.size
 
 
 def remember(outcome: Outcome) -> Memo | None:
@@ -161,7 +173,8 @@ def remember(outcome: Outcome) -> Memo | None:
         workload=context.workload,
         plugins=plugins,
         scores=scores,
-        readers=readers,
+        timed=plugins.timed,
+        wakers=wakers_of(plugins),
         chooser=chooser,
         state=context.state,
         generation=snapshot.generation,

@@ -74,8 +74,9 @@ class Memory:
             self._drop((namespace, name))
 
     def _count(self, memo: Memo) -> None:
-        self.size += memo.size - memo.counted
-        memo.counted = memo.size
+        size = memo.size
+        self.size += size - memo.counted
+        memo.counted = size
         while self.size > self._limit:
             self._drop(next(iter(self._memos)))
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,16 +21,14 @@ REASON_LENGTH = 1000
 NOBODY: Rows = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """The rows that passed a filter."""
 
     plugin: str
     survivors: Bits
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """Final scores of a prioritizer, in the order of the rows of the details."""
 
     plugin: str
@@ -95,6 +92,7 @@ class Outcome:
         self.faults = faults
         """Faults of third-party plugins, which ended the cycle or were skipped."""
         self._details = details
+        self._selected: list[str] | None = None
 
     @property
     def snapshot(self) -> Snapshot[Any]:
@@ -116,11 +114,13 @@ class Outcome:
         """Whether any host passed every filter and was scored."""
         return bool(len(self.selected_rows)) or bool(len(self.details.rows))
 
-    @cached_property
+    @property
     def selected(self) -> list[str]:
         """Best first."""
-        names = self.snapshot.hosts.names
-        return [names[row] for row in self.selected_rows.tolist()]
+        if self._selected is None:
+            names = self.snapshot.hosts.names
+            self._selected = [names[row] for row in self.selected_rows.tolist()]
+        return self._selected
 
     @property
     def unscheduled(self) -> int:

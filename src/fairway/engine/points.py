@@ -130,6 +130,11 @@ class Timeless:
         return NEVER_CHANGES
 
 
+def is_timeless(plugin: object) -> bool:
+    """Return whether the plugin inherits ``until`` of Timeless."""
+    return getattr(type(plugin), "until", None) is Timeless.until
+
+
 @runtime_checkable
 class Signer(Plugin, Protocol):
     """A plugin that says what its results depend on of a workload, so that alike workloads share them."""
@@ -289,8 +294,7 @@ class NormalizeScore(Plugin, Protocol):
     def normalize_fleet(self, raw: Amounts, extent: Extent, /) -> Scores: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(NamedTuple):
     """A Score plugin and its weight."""
 
     plugin: Score

@@ -64,7 +64,7 @@ class Front:
     many, or all rows.
     """
 
-    __slots__ = ("_entries", "_limit", "_size", "wanted")
+    __slots__ = ("_best", "_entries", "_limit", "_size", "wanted")
 
     SLACK = 64
     ENTRY = 128
@@ -84,6 +84,7 @@ class Front:
         self._entries: list[tuple[int, int]] = list(
             zip(keys[order].tolist(), rows[order].tolist(), strict=True)
         )
+        self._best: list[int] | None = None
 
     @property
     def size(self) -> int:
@@ -91,10 +92,12 @@ class Front:
         return len(self._entries) * self.ENTRY
 
     def take(self) -> list[int] | None:
-        """Return the best rows, best first; None if too many have left."""
-        if len(self._entries) < min(self.wanted, self._size):
-            return None
-        return [row for _, row in self._entries[: self.wanted]]
+        """Return the best rows, best first; None if too many have left. The same list until a row among them moves."""
+        if self._best is None:
+            if len(self._entries) < min(self.wanted, self._size):
+                return None
+            self._best = [row for _, row in self._entries[: self.wanted]]
+        return self._best
 
     def move(self, row: int, old: int, new: int) -> None:
         """Update the key of a row; ABSENT means infeasible."""
@@ -103,5 +106,7 @@ class Front:
         self._size += (new != ABSENT) - (old != ABSENT)
         if old <= self._limit:
             del self._entries[bisect_left(self._entries, (old, row))]
+            self._best = None
         if new <= self._limit:
             insort(self._entries, (new, row))
+            self._best = None

@@ -158,6 +158,8 @@ class AddOnScore(Timeless):
         if len(rows) == 1:  # of an incremental cycle, where numpy costs more than it saves
             only = column.expires.item(rows.item(0))
             return only + 1 if context.now <= only != NEVER else NEVER_CHANGES
+        if column.earliest() == NEVER:
+            return NEVER_CHANGES
         expires = column.expires[rows]
         ahead = expires[(expires >= context.now) & (expires != NEVER)]
         return int(ahead.min()) + 1 if len(ahead) else NEVER_CHANGES

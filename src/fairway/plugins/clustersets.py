@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from fairway.api.cluster import CLUSTER_SET_LABEL
 from fairway.clusters import cells
 from fairway.clusters.hostset import HostSet
 from fairway.clusters.snapshot import ClusterSnapshot, clusters_of
@@ -38,6 +39,7 @@ BEING_DELETED = "is being deleted"
 MOST_SETS = 12
 """Maximum number of sets that a remedy names."""
 _CLUSTER_SETS = ("spec", "clusterSets")
+_SET_LABEL = cells.label(CLUSTER_SET_LABEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +67,28 @@ class ClusterSets(Timeless):
         snapshot = clusters_of(context.snapshot)
         found = _found(context)
         context.state.write(NAME, found)
-        members = snapshot.none()
+        labelled = snapshot.codes(_SET_LABEL)
+        exclusive: list[int] = []
+        selected: list[Bits] = []
         for name in found.eligible:
             each = snapshot.sets[name]
             if each.error is not None:
-                return _failure(each), members
-            members |= selection.select(snapshot, each.selector, kind=cells.LABEL, among=snapshot.live)
+                return _failure(each), None
+            if not each.exclusive:
+                selected.append(
+                    selection.select(snapshot, each.selector, kind=cells.LABEL, among=snapshot.live)
+                )
+            elif (code := labelled.code(name)) is not None:
+                exclusive.append(code)
+        members = labelled.bitmap_of(exclusive)
+        for bits in selected:
+            members = members | bits
         return OK, members & snapshot.codes(cells.DELETING).bitmap(0)
 
     def admits(self, context: Context, row: int, /) -> Status:
         snapshot = clusters_of(context.snapshot)
         cluster = snapshot.cluster(row)
-        eligible = _found(context).eligible
+        eligible = sets_of(context).eligible
         if not eligible:
             return unschedulable(_unusable(context), plugin=NAME)
         for name in eligible:

@@ -424,3 +424,6 @@ def _reads(programs: Sequence[Program]) -> frozenset[Key] | None:
         keys.update((cells.PATH, *path) for path in paths if path != _NAME)
         keys.update((cells.SCORES, name) for name in program.score_reads)
     return None if len(keys) > MOST_PATHS else frozenset(keys)
+
+
+NO_EXPRESSIONS = Expressions(())

@@ -18,6 +18,7 @@ from fairway.plugins import trust
 from fairway.plugins.expression_remedies import satisfy_expressions
 from fairway.plugins.expressions import (
     NO_ANSWERS,
+    NO_EXPRESSIONS,
     NO_ROWS,
     ExpressionError,
     Expressions,
@@ -100,8 +101,10 @@ class PlacementPredicates:
         self._compiled: list[Compiled] = []
         self._compile_work = 0
         self._refusal: Status | None = None
-        expressions = sum(len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates)
-        for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, expressions)):
+        self.expressions = sum(
+            len(each.requiredClusterSelector.celSelector.celExpressions) for each in predicates
+        )
+        for path, count in (("predicates", len(predicates)), (_EXPRESSIONS, self.expressions)):
             if count > MOST:
                 self.refuse(TOO_MANY.format(path=path, count=count, most=MOST))
                 return
@@ -160,7 +163,9 @@ class PlacementPredicates:
             if work > PLACEMENT_COMPILE_WORK:
                 raise TooCostly(ALL_TOO_COSTLY.format(limit=PLACEMENT_COMPILE_WORK, text=shortened(text)))
         self._compile_work = work
-        return Compiled(labels=labels, claims=claims, expressions=Expressions(texts))
+        return Compiled(
+            labels=labels, claims=claims, expressions=Expressions(texts) if texts else NO_EXPRESSIONS
+        )
 
 
 class Predicate(Timeless):
@@ -191,7 +196,9 @@ class Predicate(Timeless):
         found = asked.compiled
         if not found:
             return OK, candidates
-        budget = asked.budget or WorkBudget(bitmap.count(candidates), asked.pace)
+        budget = asked.budget
+        if budget is None:
+            budget = WorkBudget(bitmap.count(candidates) if asked.expressions else 0, asked.pace)
         now, snapshot = asked.hiding(context.now), clusters_of(context.snapshot)
         try:
             passed = found[0].select(snapshot, candidates, budget, now=now)

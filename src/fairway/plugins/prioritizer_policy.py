@@ -6,12 +6,12 @@ enables count as well, unless the policy gives them another weight.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from fairway.api.meta import unreadable_within
 from fairway.api.placement import ADDITIVE, BUILT_IN, EXACT, Placement, PrioritizerConfig, ScoreCoordinate
+from fairway.api.placement import PrioritizerPolicy as Policy
 from fairway.engine.points import Context, Prioritization, Scorers, Weighted
 from fairway.engine.status import Status, misconfigured
 from fairway.plugins.addon_score import AddOnScore
@@ -19,9 +19,10 @@ from fairway.plugins.allocatable import RESOURCES
 from fairway.plugins.balance import NAME as BALANCE
 from fairway.plugins.calculator import FIELD, Calculator
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
+from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.steady import NAME as STEADY
 from fairway.plugins.taint_preference import NAME as TAINT_PREFERENCE
-from fairway.plugins.trust import Missing, Trust
+from fairway.plugins.trust import MISSING_SCORE, Missing, Trust
 
 NAME: Final = "PrioritizerPolicy"
 
@@ -33,6 +34,10 @@ TOO_MANY: Final = (
     "write at most {most}"
 )
 MOST_PRIORITIZERS: Final = 1000
+SHARED_POLICIES: Final = 256
+"""Maximum number of policies whose plugins are kept for other placements."""
+SHARED_ENTRIES: Final = 16
+"""Maximum number of entries of such a policy."""
 UNREADABLE: Final = "{field} cannot be read: {reason}"
 
 DEFAULTS: Final = (BALANCE, STEADY)
@@ -48,21 +53,38 @@ def built_in_named_like(calculator: str | None) -> str | None:
 
 
 class PrioritizerPolicy:
-    """Placements that use the same published score share the plugin that reads it, as long as one of them exists."""
+    """Placements with equal policies share the plugins and their prepared calls, because fleets have few policies.
+    Placements that use the same published score share the plugin that reads it, as long as one of them exists."""
 
     name = NAME
 
     def __init__(self) -> None:
         self._addons: WeakValueDictionary[tuple[str, str, Missing, bool], AddOnScore] = WeakValueDictionary()
         self._calculators: WeakValueDictionary[tuple[str, Missing], Calculator] = WeakValueDictionary()
+        self._shared: dict[tuple[Policy | None, str | None, str | None], Prioritization] = {}
+        """By policy and annotations, least recently added first."""
 
     def prioritize(self, context: Context, scorers: Scorers, /) -> Prioritization:
         workload = placement_of(context)
         known = workload.derive(_prioritizations)
         found = known.get(self)
         if found is None:
-            found = known[self] = self._resolve(workload, scorers)
+            found = known[self] = self._share(workload, scorers)
         context.state.write(NAME, found)
+        return found
+
+    def _share(self, workload: PlacementWorkload, scorers: Scorers) -> Prioritization:
+        meta, policy = workload.placement.metadata, workload.placement.spec.prioritizerPolicy
+        if policy is not None and len(policy.configurations) > SHARED_ENTRIES:
+            return self._resolve(workload, scorers)
+        if unreadable_within(workload.placement, "spec") is not None:
+            return self._resolve(workload, scorers)
+        key = (policy, meta.annotations.get(MISSING_SCORE), meta.annotations.get(SCORE_DEBITS))
+        found = self._shared.get(key)
+        if found is None:
+            if len(self._shared) >= SHARED_POLICIES:
+                del self._shared[next(iter(self._shared))]
+            found = self._shared[key] = self._resolve(workload, scorers)
         return found
 
     def _resolve(self, workload: PlacementWorkload, scorers: Scorers) -> Prioritization:
@@ -121,8 +143,7 @@ def _prioritizations(_workload: PlacementWorkload) -> dict[PrioritizerPolicy, Pr
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """An entry of a prioritizer policy. Entries with equal identity replace one another."""
 
     identity: object

@@ -1,15 +1,16 @@
 """TaintToleration: rejects clusters with taints that the placement does not tolerate.
 
 Whether a set of taints is tolerated depends on their keys, values and effects, of which fleets have few
-combinations, so it is decided once per combination. The time of a taint matters only for tolerations that expire, and
-membership in the decision only for the effect NoSelectIfNew.
+combinations, so it is decided once per combination, for all placements with equal tolerations. The time of a taint
+matters only for tolerations that expire, and membership in the decision only for the effect NoSelectIfNew.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import product
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from fairway.engine.remedies import RemoveTaint, Tolerate
 from fairway.engine.status import OK, Status, misconfigured, unschedulable
 from fairway.fleet import bitmap
 from fairway.fleet.bitmap import Bits, Rows
+from fairway.fleet.column import CodeColumn
 from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
 from fairway.plugins.placement_workload import PlacementWorkload, placement_of
 
@@ -35,6 +37,10 @@ VALUE_UNWANTED = "If the operator is Exists, the value should be empty."
 UNTOLERATED = "has taint {taint}, which the placement does not tolerate"
 RUN_OUT = "has taint {taint}, tolerated for {seconds} s until {end}"
 
+FEW_TOLERATIONS = 16
+"""Maximum number of tolerations of placements that share verdicts."""
+FEW_SHAPES = 64
+"""Maximum number of taint shapes of a fleet whose codes are cached."""
 SPARE_VERDICTS = 64
 """Maximum number of cached verdicts on shapes that no cluster has any more, because shapes may return."""
 
@@ -58,26 +64,52 @@ _VERDICTS = {
 }
 
 
-class PlacementTolerations:
-    """The tolerations of one placement, and its verdicts on taint shapes."""
+class _Codes(NamedTuple):
+    """The verdicts on all taint shapes of a column, by code."""
 
-    def __init__(self, workload: PlacementWorkload) -> None:
-        self.owner = workload.owner
-        self.tolerations = workload.placement.spec.tolerations
-        self.refusal = _refusal(self.tolerations)
-        self.timed = any(each.tolerationSeconds is not None for each in self.tolerations)
+    tolerated: list[int]
+    """Without those in ``timed``."""
+    untolerated: list[int]
+    timed: list[int]
+    """Tolerated, unless the toleration has expired."""
+    if_new: bool
+
+
+class PlacementTolerations:
+    """The tolerations of placements, and the verdicts on taint shapes."""
+
+    def __init__(self, tolerations: tuple[Toleration, ...]) -> None:
+        self.tolerations = tolerations
+        self.refusal = _refusal(tolerations)
+        self.timed = any(each.tolerationSeconds is not None for each in tolerations)
         self.verdicts: dict[Shape, _Verdict] = {}
+        self._codes: tuple[object, int, _Codes] | None = None
+        """The last result of ``judge_all``, with the values of the column and its epoch."""
+
+    def judge_all(self, column: CodeColumn) -> _Codes:
+        """Return the verdicts on all shapes, cached for the last column while no host gets a new shape."""
+        known = self._codes
+        if known is not None and known[0] is column.values and known[1] == column.epoch:
+            return known[2]
+        shapes = column.items()
+        if len(self.verdicts) > 2 * len(shapes) + SPARE_VERDICTS:
+            self.verdicts.clear()
+        found = _Codes([], [], [], False)
+        if_new = False
+        for value, code in shapes:
+            verdict = self.judge(cast("Shape", value))
+            if_new = if_new or verdict.if_new
+            kind = found.timed if verdict.timed else found.tolerated
+            (kind if verdict.tolerated else found.untolerated).append(code)
+        found = found._replace(if_new=if_new)
+        self._codes = (column.values, column.epoch, found) if len(column.values) <= FEW_SHAPES else None
+        return found
 
     def judge(self, shape: Shape) -> _Verdict:
         verdict = self.verdicts.get(shape)
         if verdict is None:
             verdict = self.verdicts[shape] = self._judge(shape)
         return verdict
-
-    def forget_unused(self, shapes: int) -> None:
-        """Limit the cached verdicts, where clusters have so many shapes."""
-        if len(self.verdicts) > 2 * shapes + SPARE_VERDICTS:
-            self.verdicts.clear()
 
     def _judge(self, shape: Shape) -> _Verdict:
         tolerated, timed, if_new = True, False, False
@@ -137,11 +169,23 @@ class PlacementTolerations:
         return deadlines
 
 
+def placement_tolerations(workload: PlacementWorkload) -> PlacementTolerations:
+    tolerations = workload.placement.spec.tolerations
+    few = len(tolerations) <= FEW_TOLERATIONS
+    return _shared(tolerations) if few else PlacementTolerations(tolerations)
+
+
+@lru_cache(maxsize=256)
+def _shared(tolerations: tuple[Toleration, ...]) -> PlacementTolerations:
+    return PlacementTolerations(tolerations)
+
+
 class TaintToleration(Timeless):
     name = NAME
 
     def filter(self, context: Context, row: int, /) -> Status:
-        asked = placement_of(context).derive(PlacementTolerations)
+        workload = placement_of(context)
+        asked = workload.derive(placement_tolerations)
         if asked.refusal is not None:
             return asked.refusal
         snapshot = clusters_of(context.snapshot)
@@ -149,7 +193,7 @@ class TaintToleration(Timeless):
         taints = cluster.spec.taints
         if not taints:
             return OK
-        decided = cluster.metadata.name in snapshot.decisions.counted(asked.owner)
+        decided = cluster.metadata.name in snapshot.decisions.counted(workload.owner)
         for taint in taints:
             reason = asked.objection(taint, decided=decided, now=context.now)
             if reason is not None:
@@ -158,10 +202,11 @@ class TaintToleration(Timeless):
 
     def filter_remedies(self, context: Context, row: int, /) -> Iterator[Tolerate | RemoveTaint]:
         """Propose to tolerate or remove the first taint that is not tolerated."""
-        asked = placement_of(context).derive(PlacementTolerations)
+        workload = placement_of(context)
+        asked = workload.derive(placement_tolerations)
         snapshot = clusters_of(context.snapshot)
         cluster = snapshot.cluster(row)
-        decided = cluster.metadata.name in snapshot.decisions.counted(asked.owner)
+        decided = cluster.metadata.name in snapshot.decisions.counted(workload.owner)
         for taint in cluster.spec.taints:
             if asked.objection(taint, decided=decided, now=context.now) is not None:
                 yield Tolerate(taint.key, taint.value, taint.effect)
@@ -171,42 +216,37 @@ class TaintToleration(Timeless):
     def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
         if not candidates.any():
             return OK, candidates
-        asked = placement_of(context).derive(PlacementTolerations)
+        workload = placement_of(context)
+        asked = workload.derive(placement_tolerations)
         if asked.refusal is not None:
             return asked.refusal, candidates
         snapshot = clusters_of(context.snapshot)
         column = snapshot.codes(cells.TAINTS)
-        shapes = column.items()
-        asked.forget_unused(len(shapes))
-        untolerated: list[int] = []
-        timed: list[int] = []
-        if_new = False
-        for value, code in shapes:
-            verdict = asked.judge(cast("Shape", value))
-            if_new = if_new or verdict.if_new
-            if not verdict.tolerated:
-                untolerated.append(code)
-            elif verdict.timed:
-                timed.append(code)
+        tolerated, untolerated, timed, if_new = asked.judge_all(column)
         passed = candidates
         if untolerated:
-            passed = passed & ~column.bitmap_of(untolerated)
+            # Every host has a shape, so the rows of the shorter list give the other ones, too.
+            if len(tolerated) + len(timed) < len(untolerated):
+                passed = passed & column.bitmap_of(tolerated + timed)
+            else:
+                passed = passed & ~column.bitmap_of(untolerated)
         if timed:
             passed = passed & ~_late(context, asked, candidates & column.bitmap_of(timed))
         if if_new and passed is not candidates:
-            for row in snapshot.held(asked.owner).tolist():
+            for row in snapshot.held(workload.owner).tolist():
                 if bitmap.test(candidates, row) and not bitmap.test(passed, row):
                     bitmap.put(passed, row, not self.filter(context, row).rejects)
         return OK, passed
 
     def wake(self, context: Context, /) -> Micros | None:
         """Return when the first toleration that keeps a cluster in the decision expires."""
-        asked = placement_of(context).derive(PlacementTolerations)
+        workload = placement_of(context)
+        asked = workload.derive(placement_tolerations)
         if not asked.timed:
             return None
         soonest: Micros | None = None
         snapshot = clusters_of(context.snapshot)
-        for row in snapshot.held(asked.owner).tolist():
+        for row in snapshot.held(workload.owner).tolist():
             deadlines = asked.deadlines(snapshot.cluster(row), decided=True, now=context.now)
             if deadlines:
                 soonest = min(deadlines) if soonest is None else min(soonest, *deadlines)
@@ -217,7 +257,8 @@ class TaintToleration(Timeless):
         return Reads(cells=frozenset({cells.TAINTS}), shared=frozenset({(cells.OWN_DECISIONS, *owner)}))
 
     def until(self, context: Context, rows: Rows, /) -> Micros:
-        asked = placement_of(context).derive(PlacementTolerations)
+        workload = placement_of(context)
+        asked = workload.derive(placement_tolerations)
         if not asked.timed or asked.refusal is not None:
             return NEVER_CHANGES
         snapshot = clusters_of(context.snapshot)
@@ -225,7 +266,7 @@ class TaintToleration(Timeless):
             snapshot.codes(cells.TAINTS).codes[rows] != (snapshot.codes(cells.TAINTS).code(()) or 0)
         ]
         soonest = NEVER_CHANGES
-        held = snapshot.decisions.counted(asked.owner)
+        held = snapshot.decisions.counted(workload.owner)
         for row in tainted.tolist():
             cluster = snapshot.cluster(row)
             deadlines = asked.deadlines(cluster, decided=cluster.metadata.name in held, now=context.now)
