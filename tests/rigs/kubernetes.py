@@ -1,4 +1,4 @@
-"""The real thing: kube-apiserver on etcd, kube-controller-manager and kwok, for tests and benchmarks.
+"""The real thing: kube-apiserver on etcd, kube-controller-manager, kube-scheduler and kwok, for tests and benchmarks.
 
 What Fairway says about Kubernetes is compared with Kubernetes itself: the same test runs against the embedded hub and
 against this one. kube-controller-manager and kwok can be pointed at any hub, which is how the embedded one shows that
@@ -37,11 +37,13 @@ __all__ = [
     "KWOK",
     "Ran",
     "RealHub",
+    "SCHEDULER",
     "StartFailed",
     "Tools",
     "ToolsMissing",
     "background",
     "controller_manager",
+    "kube_scheduler",
     "kubectl",
     "kwok",
     "real_hub",
@@ -52,6 +54,7 @@ API_SERVER = "kube-apiserver"
 ETCD = "etcd"
 KUBECTL = "kubectl"
 CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER = "kube-scheduler"
 KWOK = "kwok"
 HUB = (API_SERVER, ETCD)
 """What a hub needs at least."""
@@ -238,14 +241,54 @@ async def controller_manager(
             command.append(f"--service-account-private-key-file={service_account_key}")
         process = Process([*command, *extra_args], log=folder / "kube-controller-manager.log")
         try:
-            # Its certificate is one it made for itself a moment ago; all that is asked for is a sign of life.
-            tls = ssl.create_default_context()
-            tls.check_hostname = False
-            tls.verify_mode = ssl.CERT_NONE
-            await ready(f"https://{LOOPBACK}:{port}/healthz", process, deadline=deadline, tls=tls)
+            await _sign_of_life(port, process, deadline=deadline)
             yield process
         finally:
             await process.stop()
+
+
+@asynccontextmanager
+async def kube_scheduler(
+    tools: Tools,
+    *,
+    kubeconfig: Path,
+    folder: Path,
+    configuration: Mapping[str, object] | None = None,
+    deadline: float = 180,
+) -> AsyncIterator[Process]:
+    """kube-scheduler on any hub, not elected. Fields of ``configuration`` replace those of its KubeSchedulerConfiguration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "kube-scheduler.yaml"
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 5000},
+        "leaderElection": {"leaderElect": False},
+        **(configuration or {}),
+    }
+    file.write_text(json.dumps(document), encoding="utf-8")
+    with Port() as port:
+        command = [
+            str(tools.path(SCHEDULER)),
+            f"--config={file}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={port}",
+            f"--cert-dir={folder / 'kube-scheduler'}",
+        ]
+        process = Process(command, log=folder / "kube-scheduler.log")
+        try:
+            await _sign_of_life(port, process, deadline=deadline)
+            yield process
+        finally:
+            await process.stop()
+
+
+async def _sign_of_life(port: Port, process: Process, *, deadline: float) -> None:
+    """Wait for a program whose certificate is one that it made for itself a moment ago."""
+    tls = ssl.create_default_context()
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    await ready(f"https://{LOOPBACK}:{port}/healthz", process, deadline=deadline, tls=tls)
 
 
 @asynccontextmanager

@@ -1,4 +1,5 @@
-"""The programs that tests of the tier `kube` start: kube-apiserver, etcd, kubectl, kube-controller-manager and kwok.
+"""The programs that tests of the tier `kube` start: kube-apiserver, etcd, kubectl, kube-controller-manager, kwok and
+kube-scheduler.
 
 They are built from source by the Go modules next to this file, because a module proxy is all that a test machine
 needs for that, and every byte of the source is pinned by go.sum. Finished programs lie outside the checkout, in a
@@ -95,6 +96,14 @@ PROGRAMS = (
     ),
     Program("kwok", f"{KWOK}/cmd/kwok", "kwok", KWOK),
 )
+# Added to a finished folder where it is missing: the stamp does not cover it, so that the others are not built again.
+SCHEDULER = Program(
+    "kube-scheduler",
+    f"{KUBERNETES}/cmd/kube-scheduler",
+    "kubernetes",
+    KUBERNETES,
+    "k8s.io/component-base/version",
+)
 # kwok does nothing without stages. The last lets a deleted pod go, for which a kubelet's word is needed elsewhere.
 EXTRAS = tuple(
     Extra("kwok", KWOK, f"kustomize/stage/{path}.yaml")
@@ -175,7 +184,8 @@ class Go:
 def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> Path:
     """The folder of the finished programs, built if need be."""
     root, name = cache(environ), stamp(modules=modules)
-    if found := built(modules=modules, environ=environ):
+    found = built(modules=modules, environ=environ)
+    if found is not None and (found / SCHEDULER.name).exists():
         point(root, name)
         return found
     path = shutil.which("go", path=environ.get("PATH"))
@@ -184,22 +194,20 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
     go = Go(path, modules, environ)
     root.mkdir(parents=True, exist_ok=True)
     with locked(root / f"{name}.lock"):
-        if found := built(modules=modules, environ=environ):
-            return found
         for left in root.glob(f"{name}.*{UNFINISHED}"):
             shutil.rmtree(left, ignore_errors=True)
+        if found := built(modules=modules, environ=environ):
+            add_scheduler(go, found)
+            point(root, name)
+            return found
         # Of a name of its own: the compiler of a killed build may still be writing into another.
         unfinished = Path(tempfile.mkdtemp(dir=root, prefix=f"{name}.", suffix=UNFINISHED))
         unfinished.chmod(0o755)
         (unfinished / "bin").mkdir()
-        say(f"building {len(PROGRAMS)} programs into {root / name} (once; some minutes)")
+        say(f"building {len(PROGRAMS) + 1} programs into {root / name} (once; some minutes)")
         start = time.monotonic()
-        for program in PROGRAMS:
-            begun = time.monotonic()
-            target = str(unfinished / "bin" / program.name)
-            arguments = program.arguments(modules=modules)
-            go.run("build", "-o", target, *arguments, folder=program.folder, why=program.name)
-            say(f"{program.name} {program.version(modules=modules)} ({spent(begun)})")
+        for program in (*PROGRAMS, SCHEDULER):
+            compile_program(go, program, unfinished / "bin")
         for extra in EXTRAS:
             source = go.run("list", "-m", "-f", "{{.Dir}}", extra.module, folder=extra.folder, why=extra.path)
             shutil.copyfile(Path(source) / extra.path, unfinished / "bin" / Path(extra.path).name)
@@ -207,6 +215,24 @@ def build(*, modules: Path = HERE, environ: Mapping[str, str] = os.environ) -> P
         point(root, name)
         say(f"built in {spent(start)}")
     return root / name / "bin"
+
+
+def compile_program(go: Go, program: Program, folder: Path) -> None:
+    begun = time.monotonic()
+    arguments = program.arguments(modules=go.modules)
+    go.run("build", "-o", str(folder / program.name), *arguments, folder=program.folder, why=program.name)
+    say(f"{program.name} {program.version(modules=go.modules)} ({spent(begun)})")
+
+
+def add_scheduler(go: Go, folder: Path) -> None:
+    """Add kube-scheduler to a folder of programs, by one rename, unless another build did."""
+    if (folder / SCHEDULER.name).exists():
+        return
+    unfinished = folder.parent.with_name(f"{folder.parent.name}.{os.getpid()}{UNFINISHED}")
+    unfinished.mkdir()
+    compile_program(go, SCHEDULER, unfinished)
+    (unfinished / SCHEDULER.name).replace(folder / SCHEDULER.name)
+    unfinished.rmdir()
 
 
 def point(root: Path, name: str) -> None:
