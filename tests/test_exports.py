@@ -74,7 +74,11 @@ EXPORTS = {
     "providers.hosted": ["HostedClusters", "NAME", "RESOURCE", "RULES", "owned_rules"],
     "providers.usage": ["RULES", "ResourceUsage", "UsageOptions", "resource_usage"],
     "scheduling": [
+        "PLACEMENT_BESIDE_PODS",
         "PLACEMENT_DEFAULTS",
+        "POD_DEFAULTS",
+        "POD_PROFILE",
+        "Base",
         "ConfigurationError",
         "FaultReport",
         "Scheduling",

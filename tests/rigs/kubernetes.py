@@ -35,9 +35,9 @@ __all__ = [
     "HUB",
     "KUBECTL",
     "KWOK",
+    "SCHEDULER",
     "Ran",
     "RealHub",
-    "SCHEDULER",
     "StartFailed",
     "Tools",
     "ToolsMissing",
@@ -256,7 +256,7 @@ async def kube_scheduler(
     configuration: Mapping[str, object] | None = None,
     deadline: float = 180,
 ) -> AsyncIterator[Process]:
-    """kube-scheduler on any hub, not elected. Fields of ``configuration`` replace those of its KubeSchedulerConfiguration."""
+    """kube-scheduler on any hub, not elected. ``configuration`` replaces fields of its KubeSchedulerConfiguration."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "kube-scheduler.yaml"
     document = {

@@ -201,9 +201,9 @@ class TestProblems:
         ]
 
     def test_document_of_another_kind_is_refused(self) -> None:
-        text = "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        text = "apiVersion: kubescheduler.example.com/v1\n"
         assert problems(text) == [
-            "scheduler.yaml:1: apiVersion: must be fairway.dev/v1alpha1; got 'kubescheduler.config.k8s.io/v1'; "
+            "scheduler.yaml:1: apiVersion: must be fairway.dev/v1alpha1; got 'kubescheduler.example.com/v1'; "
             "write apiVersion: fairway.dev/v1alpha1",
             "scheduler.yaml:1: kind: is required; write kind: SchedulerConfiguration",
         ]

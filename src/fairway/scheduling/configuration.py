@@ -171,7 +171,7 @@ class SchedulerConfiguration:
 
 def decode(value: object) -> tuple[SchedulerConfiguration, tuple[Problem, ...]]:
     """Decode a document. The configuration is usable if there are no problems."""
-    decoder = _Decoder()
+    decoder = Decoder()
     return decoder.configuration(value), tuple(decoder.problems)
 
 
@@ -183,9 +183,20 @@ def format_path(path: Steps) -> str:
     return text
 
 
-class _Decoder:
+class Decoder:
+    """Decodes a document. The configuration is usable if there are no problems."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    default_profile: str = PLACEMENT_PROFILE
+    """The name of the only profile, if the file gives none."""
+    fields: tuple[str, ...] = _TOP
+    profile_fields: tuple[str, ...] = ("schedulerName", "plugins", "pluginConfig", "onPluginFault")
+
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+        """What has no effect."""
 
     def _report(self, path: Steps, message: str, remedy: str = "") -> None:
         self.problems.append(Problem(path=path, message=message, remedy=remedy))
@@ -247,11 +258,11 @@ class _Decoder:
     # Parts of the document
 
     def configuration(self, value: object) -> SchedulerConfiguration:
-        given = self._mapping(value, (), _TOP)
+        given = self._mapping(value, (), self.fields)
         if not isinstance(value, dict):
             return SchedulerConfiguration()
-        self._exactly(given, "apiVersion", API_VERSION)
-        self._exactly(given, "kind", KIND)
+        self._exactly(given, "apiVersion", self.api_version)
+        self._exactly(given, "kind", self.kind)
         initial, longest = self._backoff(given)
         files = self._items(given.get("pluginFiles", []), ("pluginFiles",))
         return SchedulerConfiguration(
@@ -281,7 +292,7 @@ class _Decoder:
 
     def _profiles(self, given: dict[str, Any]) -> tuple[ProfileConfiguration, ...]:
         if "profiles" not in given:
-            return (ProfileConfiguration(),)
+            return (ProfileConfiguration(name=self.default_profile),)
         values = self._items(given["profiles"], ("profiles",))
         if not values and isinstance(given["profiles"], list):
             self._report(("profiles",), NO_PROFILE, NO_PROFILE_REMEDY)
@@ -298,12 +309,12 @@ class _Decoder:
         return tuple(profiles)
 
     def _profile(self, value: object, path: Steps, *, only: bool) -> ProfileConfiguration:
-        given = self._mapping(value, path, ("schedulerName", "plugins", "pluginConfig", "onPluginFault"))
-        name = PLACEMENT_PROFILE if only else ""
+        given = self._mapping(value, path, self.profile_fields)
+        name = self.default_profile if only else ""
         if "schedulerName" in given:
             name = self._text(given["schedulerName"], (*path, "schedulerName"))
         elif not only and isinstance(value, dict):
-            example = WRITE.format(example=f"schedulerName: {PLACEMENT_PROFILE}")
+            example = WRITE.format(example=f"schedulerName: {self.default_profile}")
             self._report((*path, "schedulerName"), UNNAMED_PROFILE, example)
         on_fault = given.get("onPluginFault", FAIL)
         if on_fault not in (FAIL, SKIP):
@@ -335,7 +346,7 @@ class _Decoder:
 
     def _enabled(self, value: object, path: Steps, *, field: str) -> Enabled:
         name = self._name(value, path, ("name", "weight"))
-        weight = value.get("weight") if isinstance(value, dict) else None
+        weight = self._weight(value)
         where = (*path, "weight")
         if weight is None:
             return Enabled(name=name, path=path)
@@ -348,6 +359,9 @@ class _Decoder:
         else:
             return Enabled(name=name, weight=weight, path=path)
         return Enabled(name=name, path=path)
+
+    def _weight(self, value: object) -> object:
+        return value.get("weight") if isinstance(value, dict) else None
 
     def _name(self, value: object, path: Steps, known: tuple[str, ...]) -> str:
         given = self._mapping(value, path, known)

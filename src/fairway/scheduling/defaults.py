@@ -1,5 +1,6 @@
 """What configurations of Placements start from: the built-in plugins, and the default profile."""
 
+from dataclasses import replace
 from typing import Final
 
 from fairway.placement.profile import ENABLED, placement_registry
@@ -14,3 +15,6 @@ PLACEMENT_DEFAULTS: Final = Base(
     profiles=(PLACEMENT_PROFILE,),
     uncalled=dict.fromkeys(("reserve", "permit", "preBind", "bind", "postBind"), NOT_COMMITTED),
 )
+
+PLACEMENT_BESIDE_PODS: Final = replace(PLACEMENT_DEFAULTS, skips=lambda name: name != PLACEMENT_PROFILE)
+"""For files that also have profiles of pods."""

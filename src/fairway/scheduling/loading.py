@@ -1,4 +1,4 @@
-"""Load a SchedulerConfiguration: read the file, find plugins, and resolve and build the profiles.
+"""Load a SchedulerConfiguration or a KubeSchedulerConfiguration: read the file, find plugins, resolve the profiles.
 
 All problems of a file are raised at once, each with file, line, field, reason and remedy.
 """
@@ -6,13 +6,14 @@ All problems of a file are raised at once, each with file, line, field, reason a
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from fairway.documents import parser, positions, reader, scalars
 from fairway.engine.errors import PluginArgsError
 from fairway.engine.forms import points_of
-from fairway.engine.points import EXTENSION_POINTS
+from fairway.engine.points import EXTENSION_POINTS, Plugin
 from fairway.engine.profile import Enabled, OnFault, Profile, ProfileSpec, build_profile
 from fairway.engine.registry import Registry
 from fairway.scheduling.configuration import (
@@ -22,12 +23,13 @@ from fairway.scheduling.configuration import (
     NEAR,
     PLACEMENT_PROFILE,
     POINT_FIELDS,
+    Decoder,
+    PluginArgs,
     PluginSet,
     Problem,
     ProfileConfiguration,
     SchedulerConfiguration,
     Steps,
-    decode,
     format_path,
 )
 from fairway.scheduling.discovery import (
@@ -39,7 +41,14 @@ from fairway.scheduling.discovery import (
     installed,
 )
 from fairway.scheduling.guard import Supervisor, guarded_class, guarded_factory
-from fairway.scheduling.resolution import ResolvedProfile, nearest_set, resolve
+from fairway.scheduling.kube_configuration import (
+    DEFAULT_SCHEDULER,
+    KubeDecoder,
+    adapt,
+    is_kube_configuration,
+)
+from fairway.scheduling.pod_args import DecodedArgs
+from fairway.scheduling.resolution import Points, ResolvedProfile, nearest_set, resolve
 
 LARGEST: Final = 1 << 20
 """Maximum size of a configuration in bytes."""
@@ -52,7 +61,9 @@ EMPTY: Final = "is empty"
 EMPTY_REMEDY: Final = f"write at least apiVersion: {API_VERSION} and kind: {KIND}"
 NOT_YAML: Final = "is not valid YAML: {why}"
 UNUSED_PROFILE: Final = "no workload uses profile {name!r}"
-USED_PROFILES: Final = "write one of {names}"
+USED_PROFILES: Final = "write one of {names}; the controller machines uses others, for pods"
+CONFIGURES_PODS: Final = "a KubeSchedulerConfiguration configures pods, and no pods are scheduled"
+RUN_MACHINES: Final = f"run the controller machines, or write kind: {KIND} for Placements"
 UNCALLED: Final = "plugin {name!r} would not be called at {point}: {why}"
 UNCALLED_REMEDY: Final = "list it under {field}.disabled, or enable it at its other points only"
 REPAIR: Final = "repair or remove the package, or do not name the plugin here"
@@ -100,6 +111,20 @@ class Base:
     """The profiles that something uses, each with its default where a file does not have it. Empty for any."""
     uncalled: Mapping[str, str] = field(default_factory=dict)
     """The fields of extension points at which no plugin is called, with the reason."""
+    default_profile: str = ""
+    """The name of the profile if a file has none that is used here."""
+    skips: Callable[[str], bool] = lambda _name: False
+    """Whether a profile of a file is for workloads of another kind."""
+    other_profiles: tuple[str, ...] = ()
+    """Names of such profiles: a similar name is probably misspelt."""
+    required: tuple[str, ...] = ()
+    """The fields of extension points at which some plugin must be enabled."""
+    provided: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Plugins that the caller registers, with their extension points. They are not in ``Scheduling.profiles``."""
+    for_pods: bool = False
+    """Whether the workloads are pods, which a KubeSchedulerConfiguration can configure."""
+    decode_args: Callable[[PluginArgs], DecodedArgs] | None = None
+    """Checks and renames the arguments of built-in plugins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +139,19 @@ class Scheduling:
     broken: tuple[BrokenPlugin, ...]
     supervisor: Supervisor
     """Of the guards around third-party plugins."""
+    specs: Mapping[str, ProfileSpec]
+    """The profiles as data, for callers that provide plugins."""
+    notes: tuple[FileProblem, ...] = ()
+    """What in the file has no effect, or differs from kube-scheduler."""
+    is_kube: bool = False
+    """Whether the file is a KubeSchedulerConfiguration."""
+
+    def add_third_party(self, registry: Registry) -> None:
+        """Register the plugins that are not built in with a registry of the caller."""
+        for each in self.plugins:
+            if each.origin != BUILT_IN:
+                factory = partial(_build_registered, self.registry, each.name)
+                registry.register(each.name, factory, kind=self.registry.kind(each.name))
 
     @property
     def placement(self) -> Profile:
@@ -133,7 +171,7 @@ class Scheduling:
 def load(path: Path | None, *, base: Base, supervisor: Supervisor) -> Scheduling:
     """Load a file; None for the default configuration with installed plugins. Raises ConfigurationError."""
     if path is None:
-        return _Loader(None, supervisor=supervisor, base=base).load(SchedulerConfiguration(), ())
+        return _Loader(None, supervisor=supervisor, base=base).load(SchedulerConfiguration(), (), ())
     data = _read(path)
     return parse(data, path=path, base=base, supervisor=supervisor)
 
@@ -141,8 +179,23 @@ def load(path: Path | None, *, base: Base, supervisor: Supervisor) -> Scheduling
 def parse(data: bytes, *, path: Path, base: Base, supervisor: Supervisor) -> Scheduling:
     """Load a configuration from text; files of plugins are relative to ``path``. Raises ConfigurationError."""
     source = _Source.parse(data, path)
-    configuration, problems = decode(source.value)
-    return _Loader(source, supervisor=supervisor, base=base).load(configuration, problems)
+    loader = _Loader(source, supervisor=supervisor, base=base)
+    if not is_kube_configuration(source.value):
+        return loader.load(*_decoded(Decoder(), source))
+    if base.for_pods:
+        return loader.load(*_decoded(KubeDecoder(), source), adapts=True)
+    problems = (Problem(path=("kind",), message=CONFIGURES_PODS, remedy=RUN_MACHINES),)
+    return loader.load(SchedulerConfiguration(), () if base.skips(DEFAULT_SCHEDULER) else problems, ())
+
+
+def _decoded(
+    decoder: Decoder, source: "_Source"
+) -> tuple[SchedulerConfiguration, list[Problem], list[Problem]]:
+    return decoder.configuration(source.value), decoder.problems, decoder.notes
+
+
+def _build_registered(registry: Registry, name: str, **args: Any) -> Plugin:
+    return registry.build(name, args)
 
 
 def _read(path: Path) -> bytes:
@@ -208,42 +261,61 @@ class _Loader:
         self._base = base
         self._supervisor = supervisor
         self._problems: list[Problem] = []
+        self._notes: list[Problem] = []
         self._broken: list[BrokenPlugin] = []
         self._registry = base.registry()
         self._origins: dict[str, str] = {}
 
-    def load(self, configuration: SchedulerConfiguration, problems: Iterable[Problem]) -> Scheduling:
+    def load(
+        self,
+        configuration: SchedulerConfiguration,
+        problems: Iterable[Problem],
+        notes: Iterable[Problem],
+        *,
+        adapts: bool = False,
+    ) -> Scheduling:
+        """``adapts`` is whether the configuration is one of kube-scheduler."""
         self._problems += problems
+        self._notes += notes
         configuration = self._with_defaults(configuration)
         self._register(configuration)
-        points = {
+        points: dict[str, frozenset[str]] = {
             name: points_of(self._registry.kind(name)) & EXTENSION_POINTS.keys()
             for name in self._registry.names()
         }
+        points |= self._base.provided
+        profiles = [self._prepare(each, points, adapts=adapts) for each in configuration.profiles]
+        configuration = replace(configuration, profiles=tuple(profiles))
         resolved: list[ResolvedProfile] = []
-        for profile in configuration.profiles:
-            found, wrong = resolve(profile, defaults=self._base.sets, points=points)
+        for profile in profiles:
+            found, wrong = resolve(
+                profile, defaults=self._base.sets, points=points, required=self._base.required
+            )
             resolved.append(found)
             self._problems += map(self._explain_broken, wrong)
             self._problems += self._uncalled(profile, found)
         self._raise_problems()
-        profiles = {
-            found.name: self._build(profile, found)
-            for profile, found in zip(configuration.profiles, resolved, strict=True)
+        specs = {each.name: _spec_of(each) for each in resolved}
+        built = {
+            profile.name: self._build(profile, specs[profile.name], found)
+            for profile, found in zip(profiles, resolved, strict=True)
         }
         self._raise_problems()
         return Scheduling(
             configuration=configuration,
             resolved=tuple(resolved),
-            profiles={name: each for name, each in profiles.items() if each is not None},
+            profiles={name: each for name, each in built.items() if each is not None},
+            specs=specs,
+            is_kube=adapts,
+            notes=() if self._source is None else tuple(self._source.problems(_once(self._notes))),
             registry=self._registry,
             plugins=tuple(
                 PluginInfo(
                     name=name,
-                    origin=self._origins[name],
+                    origin=self._origins.get(name, BUILT_IN),
                     points=tuple(point for point in EXTENSION_POINTS if point in points[name]),
                 )
-                for name in sorted(self._origins)
+                for name in sorted({*self._origins, *self._base.provided})
             ),
             broken=tuple(self._broken),
             supervisor=self._supervisor,
@@ -251,10 +323,14 @@ class _Loader:
 
     def _with_defaults(self, configuration: SchedulerConfiguration) -> SchedulerConfiguration:
         """Check the names of the profiles, and add those that the file leaves out."""
+        used = tuple(each for each in configuration.profiles if not self._base.skips(each.name))
+        if not used and self._base.default_profile:
+            used = (ProfileConfiguration(name=self._base.default_profile),)
+        configuration = replace(configuration, profiles=used)
         known = self._base.profiles
-        for each in configuration.profiles if known else ():
-            if each.name and each.name not in known:
-                near = get_close_matches(each.name, known, n=1)
+        for each in configuration.profiles:
+            near = get_close_matches(each.name, known or self._base.other_profiles, n=1)
+            if each.name and each.name not in known and (known or near):
                 remedy = NEAR.format(near=near[0]) if near else USED_PROFILES.format(names=", ".join(known))
                 problem = Problem(
                     path=(*each.path, "schedulerName"),
@@ -265,6 +341,25 @@ class _Loader:
         given = {each.name for each in configuration.profiles}
         missing = tuple(ProfileConfiguration(name=name) for name in known if name not in given)
         return replace(configuration, profiles=(*configuration.profiles, *missing))
+
+    def _prepare(
+        self, profile: ProfileConfiguration, points: Points, *, adapts: bool
+    ) -> ProfileConfiguration:
+        """Decode the arguments of a profile; if it is one of kube-scheduler, leave out what has no effect here."""
+        if adapts:
+            adapted = adapt(profile, points)
+            self._problems += adapted.problems
+            self._notes += adapted.notes
+            profile = adapted.profile
+        if self._base.decode_args is None:
+            return profile
+        plugin_config = []
+        for each in profile.plugin_config:
+            decoded = self._base.decode_args(each)
+            self._problems += decoded.problems
+            self._notes += decoded.notes
+            plugin_config.append(replace(each, args=decoded.args))
+        return replace(profile, plugin_config=tuple(plugin_config))
 
     def _uncalled(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Iterable[Problem]:
         for field_name, reason in self._base.uncalled.items():
@@ -317,19 +412,18 @@ class _Loader:
                 return Problem(path=problem.path, message=str(each), remedy=REPAIR)
         return problem
 
-    def _build(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Profile | None:
-        spec = ProfileSpec(
-            name=found.name,
-            points={
-                point: tuple(Enabled(each.name, each.weight) for each in plugins)
-                for point, plugins in found.points.items()
-            },
-            args=found.args,
-            on_fault=OnFault(found.on_plugin_fault),
-        )
+    def _build(
+        self, profile: ProfileConfiguration, spec: ProfileSpec, found: ResolvedProfile
+    ) -> Profile | None:
+        provided = self._base.provided
+        points = {
+            point: tuple(each for each in plugins if each.plugin not in provided)
+            for point, plugins in spec.points.items()
+        }
         try:
             broken = {each.name: str(each) for each in self._broken if each.name not in self._origins}
-            return build_profile(spec, self._registry, broken=broken)
+            args = {name: each for name, each in spec.args.items() if name not in provided}
+            return build_profile(replace(spec, points=points, args=args), self._registry, broken=broken)
         except PluginArgsError:
             self._problems += self._wrong_args(profile, found)
             return None
@@ -337,6 +431,8 @@ class _Loader:
     def _wrong_args(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Iterable[Problem]:
         given = {each.name: each.path for each in profile.plugin_config}
         for name in found.plugins():
+            if name in self._base.provided:
+                continue
             try:
                 self._registry.build(name, found.args.get(name))
             except PluginArgsError as error:
@@ -351,3 +447,20 @@ class _Loader:
                 if each.name == name:
                     return each.path
         return profile.path
+
+
+def _once(notes: Iterable[Problem]) -> Iterable[Problem]:
+    """Return the notes, those that several profiles share only once."""
+    return {(each.message, each.remedy): each for each in reversed(list(notes))}.values()
+
+
+def _spec_of(found: ResolvedProfile) -> ProfileSpec:
+    return ProfileSpec(
+        name=found.name,
+        points={
+            point: tuple(Enabled(each.name, each.weight) for each in plugins)
+            for point, plugins in found.points.items()
+        },
+        args=found.args,
+        on_fault=OnFault(found.on_plugin_fault),
+    )

@@ -32,6 +32,7 @@ DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 NO_GROUP = "pod group {group} does not exist"
 TOO_FEW_PODS = "pod group {group} has {known} of {needed} pods"
 WAITS = "{placed} of {needed} pods of group {group} have a node"
+BAD_WAIT = "permitWaitingTimeSeconds must be at least 1; got {given!r}"
 GAVE_UP = "pod {pod} of group {group} gave its node back"
 
 
@@ -50,7 +51,12 @@ class _Group:
 class Coscheduling:
     name = NAME
 
-    def __init__(self) -> None:
+    def __init__(self, *, permit_waiting_time_seconds: int | None = None) -> None:
+        """``permit_waiting_time_seconds`` is the timeout of groups that have none."""
+        seconds = permit_waiting_time_seconds
+        if seconds is not None and seconds < 1:
+            raise ValueError(BAD_WAIT.format(given=seconds))
+        self._timeout = DEFAULT_TIMEOUT if seconds is None else timedelta(seconds=seconds)
         self._groups: dict[PodKey, _Group] = {}
         self._decisions: deque[tuple[WorkloadKey, str]] = deque()
         """Workloads to allow, or with a reason to deny."""
@@ -58,10 +64,10 @@ class Coscheduling:
     # What exists. The results are the columns that changed, for an event
 
     def upsert_group(
-        self, namespace: str, name: str, *, min_member: int, timeout: timedelta = DEFAULT_TIMEOUT
+        self, namespace: str, name: str, *, min_member: int, timeout: timedelta | None = None
     ) -> Mapping[Key, Direction]:
         group = self._group((namespace, name))
-        group.needed, group.timeout = min_member, timeout
+        group.needed, group.timeout = min_member, timeout or self._timeout
         self._release(group)
         return {group_key(namespace, name): Direction.ANY}
 

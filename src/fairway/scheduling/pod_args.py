@@ -1,0 +1,216 @@
+"""Arguments of the plugins for pods, in the form of kube-scheduler's configuration, such as NodeResourcesFitArgs."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+
+from fairway.api.pod_affinity import NodeAffinity, TopologySpreadConstraint
+from fairway.scheduling.configuration import (
+    KNOWN,
+    NEAR,
+    UNKNOWN_FIELD,
+    WRITE,
+    WRONG_WORD,
+    PluginArgs,
+    Problem,
+    Steps,
+)
+from fairway.scheduling.kube_configuration import API_VERSION
+
+IGNORED: Final = "has no effect: {reason}"
+NO_CLAIMS_BOUND: Final = "Fairway schedules pods whose claims are bound, and binds no claim"
+GROUPS_NOT_DELAYED: Final = "the pods of a group that gave up have the back-off of every pod"
+DEFAULT_CONSTRAINTS: Final = "default constraints are not supported: only those of the pod count"
+DEFAULT_CONSTRAINTS_REMEDY: Final = (
+    "write topologySpreadConstraints into the pods, and defaultConstraints: []"
+)
+WITH_SYSTEM: Final = "must be empty because defaultingType is System"
+WITH_SYSTEM_REMEDY: Final = "write defaultingType: List"
+WEIGHT_OF_BALANCE: Final = "must be 1; got {given}"
+
+
+class _Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    api_version: str = API_VERSION
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    name: str
+    weight: int = 1
+
+
+class _Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    utilization: int = 0
+    score: int = 0
+
+
+class _Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    shape: tuple[_Point, ...] = ()
+
+
+class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    type: str = "LeastAllocated"
+    resources: tuple[_Resource, ...] = ()
+    requested_to_capacity_ratio: _Ratio = _Ratio()
+
+
+class _FitArgs(_Args, frozen=True):
+    scoring_strategy: _Strategy = _Strategy()
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+
+
+class _BalancedArgs(_Args, frozen=True):
+    resources: tuple[_Resource, ...] = ()
+
+
+class _SpreadArgs(_Args, frozen=True):
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: str = "System"
+
+
+class _InterPodAffinityArgs(_Args, frozen=True):
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class _NodeAffinityArgs(_Args, frozen=True):
+    added_affinity: NodeAffinity = NodeAffinity()
+
+
+class _PreemptionArgs(_Args, frozen=True):
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class _VolumeBindingArgs(_Args, frozen=True):
+    bind_timeout_seconds: int = 600
+    shape: tuple[_Point, ...] = ()
+
+
+class _CoschedulingArgs(_Args, frozen=True):
+    permit_waiting_time_seconds: int = 300
+    pod_group_backoff_seconds: int = 0
+
+
+_KINDS: Final[Mapping[str, type[_Args]]] = {
+    "NodeResourcesFit": _FitArgs,
+    "NodeResourcesBalancedAllocation": _BalancedArgs,
+    "PodTopologySpread": _SpreadArgs,
+    "InterPodAffinity": _InterPodAffinityArgs,
+    "NodeAffinity": _NodeAffinityArgs,
+    "DefaultPreemption": _PreemptionArgs,
+    "VolumeBinding": _VolumeBindingArgs,
+    "Coscheduling": _CoschedulingArgs,
+}
+_IGNORED: Final[Mapping[str, Mapping[str, str]]] = {
+    "VolumeBinding": dict.fromkeys(("bindTimeoutSeconds", "shape"), NO_CLAIMS_BOUND),
+    "Coscheduling": {"podGroupBackoffSeconds": GROUPS_NOT_DELAYED},
+}
+_NOT_PASSED: Final = frozenset({"api_version", "kind", "default_constraints", "defaulting_type"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedArgs:
+    args: Mapping[str, Any]
+    """Keyword arguments of the plugin."""
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+
+def decode_args(given: PluginArgs) -> DecodedArgs:
+    """Check the arguments of a built-in plugin, and rename them to its keyword arguments. Others are not changed."""
+    kind = _KINDS.get(given.name)
+    if kind is None:
+        return DecodedArgs(args=given.args)
+    path = (*given.path, "args")
+    args = _without_nulls(given.args)
+    try:
+        decoded = msgspec.convert(args, kind)
+    except msgspec.ValidationError as error:
+        return DecodedArgs(args={}, problems=(_explain(error, path, kind),))
+    expected = f"{given.name}Args"
+    if decoded.kind not in ("", expected):
+        message = WRONG_WORD.format(choices=expected, given=decoded.kind)
+        remedy = WRITE.format(example=f"kind: {expected}")
+        return DecodedArgs(args={}, problems=(Problem(path=(*path, "kind"), message=message, remedy=remedy),))
+    ignored = _IGNORED.get(given.name, {})
+    check = _CHECKS.get(given.name)
+    return DecodedArgs(
+        args={
+            each.name: args[each.encode_name]
+            for each in msgspec.structs.fields(kind)
+            if each.encode_name in args and each.encode_name not in ignored and each.name not in _NOT_PASSED
+        },
+        problems=() if check is None else tuple(check(decoded, path)),
+        notes=tuple(
+            Problem(path=(*path, name), message=IGNORED.format(reason=ignored[name]))
+            for name in args
+            if name in ignored
+        ),
+    )
+
+
+def _check_spread(args: Any, path: Steps) -> list[Problem]:
+    if args.defaulting_type not in ("System", "List"):
+        message = WRONG_WORD.format(choices="System or List", given=args.defaulting_type)
+        return [Problem(path=(*path, "defaultingType"), message=message)]
+    if not args.default_constraints:
+        return []
+    where = (*path, "defaultConstraints")
+    if args.defaulting_type == "System":
+        return [Problem(path=where, message=WITH_SYSTEM, remedy=WITH_SYSTEM_REMEDY)]
+    return [Problem(path=where, message=DEFAULT_CONSTRAINTS, remedy=DEFAULT_CONSTRAINTS_REMEDY)]
+
+
+def _check_balanced(args: Any, path: Steps) -> list[Problem]:
+    return [
+        Problem(path=(*path, "resources", at, "weight"), message=WEIGHT_OF_BALANCE.format(given=each.weight))
+        for at, each in enumerate(args.resources)
+        if each.weight != 1
+    ]
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, Steps], list[Problem]]]] = {
+    "PodTopologySpread": _check_spread,
+    "NodeResourcesBalancedAllocation": _check_balanced,
+}
+
+_AT: Final = re.compile(r"^(?P<message>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<field>.*)`")
+
+
+def _explain(error: msgspec.ValidationError, path: Steps, kind: type[_Args]) -> Problem:
+    found = _AT.match(str(error))
+    message, where = (found["message"], found["path"] or "") if found else (str(error), "")
+    steps = tuple(int(index) if index else name for name, index in _STEP.findall(where))
+    unknown = _UNKNOWN.match(message)
+    if unknown is None:
+        return Problem(path=(*path, *steps), message=message[0].lower() + message[1:].replace("`", ""))
+    names = sorted(_names_of(kind))
+    near = get_close_matches(unknown["field"], names, n=1)
+    remedy = NEAR.format(near=near[0]) if near else KNOWN.format(known=", ".join(names))
+    return Problem(path=(*path, *steps, unknown["field"]), message=UNKNOWN_FIELD, remedy=remedy)
+
+
+def _names_of(kind: type[Any]) -> set[str]:
+    """Return the names of all fields, also of nested objects."""
+    found: set[str] = set()
+    for each in msgspec.structs.fields(kind):
+        found.add(each.encode_name)
+        args = (each.type, *getattr(each.type, "__args__", ()))
+        for nested in args:
+            if isinstance(nested, type) and issubclass(nested, msgspec.Struct):
+                found |= _names_of(nested)
+    return found
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
