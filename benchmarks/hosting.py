@@ -33,11 +33,11 @@ from benchmarks.measure import Note, machine, percentile, table, teller, write_j
 from fairway.api import crds
 from fairway.api.cluster import CONDITION_AVAILABLE
 from fairway.api.hosted_request import BOUND, HostedClusterRequest
+from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.api.meta import format_time
 from fairway.controllers.settings import HOSTING
 from fairway.fleet.instant import SECOND
 from fairway.hosting.demand import SIZES, SMALL
-from fairway.hosting.policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.hosting.resources import CPU, MEMORY
 from fairway.hosting.telemetry import HOSTING_CLAIM
 from fairway.kube import (

@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 
 from fairway.clusters import Fleet
-from fairway.placement.debits import RECENT, rebuild_debits
+from fairway.clusters.promises import RECENT
+from fairway.placement.debits import rebuild_debits
 from fairway.testing.builders import cluster, decision, score
 from strategies import NOW, NOW_MICROS
 

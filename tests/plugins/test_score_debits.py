@@ -9,9 +9,10 @@ import msgspec
 import pytest
 import yaml
 
+from fairway.api.hosted_request import HostedClusterRequest
+from fairway.api.hosting_policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.api.placement import Placement, PlacementSpec
 from fairway.engine.trace import Trace
-from fairway.hosting.policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.hosting.telemetry import FULL_CLAIM
 from fairway.plugins.score_debits import SCORE_DEBITS
 from fairway.plugins.trust import MISSING_SCORE, trust_of
@@ -211,6 +212,71 @@ def test_documented_recipe_by_count_evens_out_hosts_and_herds_without_debits() -
     assert hosted(loads, document, placements=100) == dict.fromkeys(loads, 22)
     del document["metadata"]["annotations"][SCORE_DEBITS]
     assert hosted(loads, document, placements=100) == {**loads, "host-0": 100}
+
+
+def reserved(name: str, on: str) -> HostedClusterRequest:
+    """A HostedClusterRequest with a place that the published load does not include."""
+    body = {
+        "metadata": {"name": name, "namespace": "team-a"},
+        "status": {"phase": "Reserved", "hostingCluster": {"name": on, "uid": ""}},
+    }
+    return msgspec.convert(body, HostedClusterRequest)
+
+
+def test_requests_and_placements_see_each_others_hosted_clusters() -> None:
+    document = recipe()
+    burst = [
+        msgspec.convert({**document, "metadata": {**document["metadata"], "name": f"p{at}"}}, Placement)
+        for at in range(4)
+    ]
+    namespace = burst[0].metadata.namespace
+    hosts = ("a", "b", "c")
+    world = World(
+        [
+            cluster_set("default"),
+            binding("default", namespace=namespace),
+            *(cluster(name, claims={FULL_CLAIM: "false"}) for name in hosts),
+            *(score(name, {COUNT_SCORE: 3}, name=SCORE_RESOURCE) for name in hosts),
+            *(reserved(f"r{at}", "a") for at in range(2)),
+            reserved("s", "b"),
+            *burst,
+        ]
+    )
+    chosen = [world.place((namespace, f"p{at}"), now=NOW_MICROS).outcome.selected for at in range(4)]
+    assert chosen == [["c"], ["b"], ["c"], ["a"]]
+    seen = Trace(world.look((namespace, "p0"), now=NOW_MICROS).outcome)
+    assert seen.host("a").contributions[0].note == (
+        "published 3; 1 decision and HostedClusterRequests team-a/r0, team-a/r1 since then, expected to change it by +3"
+    )
+    assert seen.host("b").contributions[0].note == (
+        "published 3; 1 decision and HostedClusterRequest team-a/s since then, expected to change it by +2"
+    )
+
+
+def test_request_changes_another_hosting_score_like_a_decision_of_the_placement() -> None:
+    spec = PlacementSpec(
+        numberOfClusters=1,
+        prioritizerPolicy=policy(addon("hcpHeadroom", resource=SCORE_RESOURCE), mode="Exact"),
+    )
+    debits = {SCORE_DEBITS: f"{SCORE_RESOURCE}/hcpHeadroom=-4"}
+    world = World(
+        [
+            cluster_set("default"),
+            binding("default"),
+            cluster("a"),
+            score("a", {"hcpHeadroom": 50}, name=SCORE_RESOURCE),
+            *(reserved(f"r{at}", "a") for at in range(5)),
+            placement("p", spec=spec, annotations=debits),
+            placement("as-ocm", spec=spec),
+        ]
+    )
+    assert totals(world, "p") == {"a": 30}
+    assert totals(world, "as-ocm") == {"a": 50}
+    outcome = world.look(("ns1", "p"), now=NOW_MICROS).outcome
+    (scorer,) = outcome.plugins.scores
+    assert scorer.plugin.score(outcome.context, 0) == 30, "the form for one host is that for the fleet"
+    note = Trace(outcome).host("a").contributions[0].note
+    assert "HostedClusterRequests team-a/r0, team-a/r1, team-a/r2 and 2 more since then" in note
 
 
 def test_score_edit_of_a_counterfactual_keeps_debits() -> None:

@@ -29,6 +29,10 @@ BOUND: Final = "Bound"
 CONFIRMED: Final = "Confirmed"
 RELEASING: Final = "Releasing"
 PHASES: Final = (PENDING, UNSCHEDULABLE, RESERVED, BOUND, CONFIRMED, RELEASING)
+PLACED: Final = (RESERVED, BOUND, CONFIRMED, RELEASING)
+"""Phases in which a request holds room on its hosting cluster."""
+COUNTED: Final = "Counted"
+"""Condition: the published load of the hosting cluster includes the hosted cluster."""
 
 OBJECT_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 VERSION: Final = r"^v?[1-9][0-9]*\.[0-9]+(\.[0-9]+)?$"

@@ -23,6 +23,10 @@ NONE: Final = "None"
 PREFERRED: Final = "Preferred"
 REQUIRED: Final = "Required"
 
+SCORE_RESOURCE: Final = "hosted-clusters-score"
+COUNT_SCORE: Final = "hostedClustersCount"
+"""Where the hypershift add-on publishes the number of hosted clusters."""
+
 DEFAULT_MAX_PER_HOST: Final = 80
 """The maximum of the hypershift add-on."""
 
@@ -68,12 +72,10 @@ class HostingScoreReference(Struct, frozen=True, kw_only=True, gc=False, omit_de
         str,
         Field(
             "Name of the AddOnPlacementScore in the namespace of each hosting cluster.",
-            default="hosted-clusters-score",
+            default=SCORE_RESOURCE,
         ),
     ] = ""
-    scoreName: Annotated[
-        str, Field("Score with the number of hosted clusters.", default="hostedClustersCount")
-    ] = ""
+    scoreName: Annotated[str, Field("Score with the number of hosted clusters.", default=COUNT_SCORE)] = ""
 
 
 class HostingCapacity(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

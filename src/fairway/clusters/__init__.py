@@ -5,7 +5,8 @@ previous version, and writes the changed cells. ``Fleet.snapshot()`` returns a `
 a snapshot of any kind of host, call ``clusters_of`` for sets, bindings, decisions and scores.
 
 ``cells`` names the columns; ``scores`` and ``decisions`` index AddOnPlacementScores and PlacementDecisions by row;
-``objects`` loads objects of the hub.
+``objects`` loads objects of the hub. ``promises`` has the rule by which a decision or a HostedClusterRequest counts
+before the published scores include it; ``debits`` has its effect on scores.
 """
 
 from fairway.clusters.fleet import Fleet

@@ -35,6 +35,8 @@ CALCULATOR = "calculator"
 """``("calculator", calculator)``, from ManagedClusterScore."""
 DEBIT = "debit"
 """``("debit", resource name, score name)``: expected change of a score by decisions since it was published."""
+PROMISED: Key = ("promised",)
+"""Number of HostedClusterRequests on the host that its published load does not include yet."""
 DECISIONS: Key = ("decisions",)
 """Number of decisions that name the host."""
 
@@ -98,7 +100,7 @@ def new_column(key: Key, *, capacity: int, stamp: int) -> Column:
         return NumberColumn(capacity=capacity, stamp=stamp)
     if kind in (SCORE, SCORE_OBJECT, CALCULATOR):
         return ScoreColumn(capacity=capacity, stamp=stamp)
-    if key == DECISIONS or kind == DEBIT:
+    if key in (DECISIONS, PROMISED) or kind == DEBIT:
         return CountColumn(capacity=capacity, stamp=stamp)
     return CodeColumn(capacity=capacity, stamp=stamp)
 

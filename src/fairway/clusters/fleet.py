@@ -7,12 +7,14 @@ from typing import TypeVar
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
+from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.placement import PLACEMENT_LABEL
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.clusters import cells
 from fairway.clusters.debits import Debits, Deltas
 from fairway.clusters.decisions import Decisions, Holding, Owner
 from fairway.clusters.hostset import HostSet, host_set
+from fairway.clusters.promises import promised_place
 from fairway.clusters.scores import (
     CalculatorTable,
     ScoreTable,
@@ -39,6 +41,10 @@ class Fleet(Table[ManagedCluster]):
         self._bindings: dict[str, frozenset[str]] = {}
         self._decisions = Decisions()
         self._debits = Debits()
+        self._requests: dict[str, tuple[str, ...]] = {}
+        self._promised: dict[str, dict[Owner, str]] = {}
+        """Uid of the cluster that each request names, by cluster and (namespace, name) of the request."""
+        self._place_of: dict[Owner, str] = {}
         self._scores: dict[str, ScoreTable] = {}
         self._calculators: dict[str, CalculatorTable] = {}
         self._stamps: dict[tuple[str, str], int] = {}
@@ -65,9 +71,15 @@ class Fleet(Table[ManagedCluster]):
         for name in [name for name in decisions.outsiders if name in hosts.row_of]:
             counts.values[hosts.row_of[name]] = decisions.outsiders.pop(name)
         self._columns[cells.DECISIONS] = counts
+        for name in self._promised:
+            self._count_requests(name)
 
     def upsert_cluster(self, cluster: ManagedCluster) -> Change:
-        return self._put(cluster.metadata.name, cluster)
+        name = cluster.metadata.name
+        change = self._put(name, cluster)
+        if name in self._promised:
+            self._count_requests(name)
+        return change
 
     def delete_cluster(self, name: str) -> Change:
         self._clear_debits(name)
@@ -310,6 +322,47 @@ class Fleet(Table[ManagedCluster]):
             if row is not None and key in self._columns:
                 self._own_column(key).write(row, self._debits.total(cluster, resource, score))
         return changed
+
+    # Requests
+
+    def upsert_request(self, request: HostedClusterRequest) -> Change:
+        """Count a request on its hosting cluster, until the published load includes it."""
+        meta, place = request.metadata, promised_place(request)
+        return self._promise((meta.namespace, meta.name), None if place is None else (place.name, place.uid))
+
+    def delete_request(self, namespace: str, name: str) -> Change:
+        return self._promise((namespace, name), None)
+
+    def _promise(self, request: Owner, place: tuple[str, str] | None) -> Change:
+        """``place``: name and uid of the hosting cluster."""
+        old = self._place_of.pop(request, None)
+        change = NOTHING
+        if old is not None:
+            del self._promised[old][request]
+            if not self._promised[old]:
+                del self._promised[old]
+            if place is None or place[0] != old:
+                change = self._count_requests(old)
+        if place is not None:
+            self._place_of[request] = place[0]
+            self._promised.setdefault(place[0], {})[request] = place[1]
+            change = self._count_requests(place[0])
+        return change
+
+    def _count_requests(self, cluster: str) -> Change:
+        """Requests of a deleted cluster do not count on a new one of the same name."""
+        row = self._hosts.row_of.get(cluster)
+        host = None if row is None else self._hosts.objects[row]
+        found = self._promised.get(cluster, {})
+        names = tuple(
+            sorted("/".join(each) for each, uid in found.items() if host is None or uid == host.metadata.uid)
+        )
+        if names == self._requests.get(cluster, ()):
+            return NOTHING
+        self._requests = {**self._requests, cluster: names}
+        if not names:
+            del self._requests[cluster]
+        return self.set_amounts(cluster, {cells.PROMISED: len(names)})
 
     # Copy on write
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
 from fairway.api.decision import PlacementDecision
+from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
 from fairway.clusters.fleet import Fleet
 from fairway.clusters.scores import calculator_of
@@ -25,6 +26,8 @@ def upsert(fleet: Fleet, obj: object) -> Change:
             return fleet.upsert_cluster(obj)
         case PlacementDecision():
             return fleet.upsert_decision(obj)
+        case HostedClusterRequest():
+            return fleet.upsert_request(obj)
         case ManagedClusterSet():
             return fleet.upsert_set(obj)
         case ManagedClusterSetBinding():
@@ -52,6 +55,8 @@ def delete(fleet: Fleet, obj: object) -> Change:
             )
         case PlacementDecision():
             return fleet.delete_decision(obj.metadata.namespace, obj.metadata.name)
+        case HostedClusterRequest():
+            return fleet.delete_request(obj.metadata.namespace, obj.metadata.name)
         case _:
             return NOTHING
 

@@ -25,7 +25,7 @@ NOT_CLUSTERS = (
 
 
 class ClusterSnapshot(Snapshot[ManagedCluster]):
-    __slots__ = ("_held", "bindings", "calculators", "debits", "decisions", "scores", "sets")
+    __slots__ = ("_held", "bindings", "calculators", "debits", "decisions", "requests", "scores", "sets")
 
     def __init__(self, fleet: "Fleet") -> None:
         super().__init__(fleet)
@@ -34,6 +34,8 @@ class ClusterSnapshot(Snapshot[ManagedCluster]):
         """Names of the bindings by namespace."""
         self.decisions: Decisions = fleet._decisions
         self.debits: Debits = fleet._debits
+        self.requests: Mapping[str, tuple[str, ...]] = fleet._requests
+        """HostedClusterRequests that the published load does not include yet, by cluster."""
         self.scores: Mapping[str, ScoreTable] = fleet._scores
         self.calculators: Mapping[str, CalculatorTable] = fleet._calculators
         self._held: tuple[Owner, Rows] | None = None
@@ -54,6 +56,8 @@ class ClusterSnapshot(Snapshot[ManagedCluster]):
     def _fill(self, column: Any, key: Key) -> None:
         if isinstance(column, ScoreColumn):
             column.fill(self._published(key))
+        elif key == cells.PROMISED:
+            return  # the fleet writes it with the first request
         elif key[0] == cells.DEBIT:
             for cluster in self.debits.clusters():
                 if (row := self.hosts.row_of.get(cluster)) is not None:

@@ -47,6 +47,7 @@ from fairway.kube import (
     MANIFEST_WORKS,
     Client,
     Clock,
+    Forbidden,
     HubEvents,
     NotFound,
     Recorder,
@@ -77,6 +78,7 @@ SCORES_REPORTER: Final = "fairway-scores"
 HOSTING_REPORTER: Final = "fairway-hosting"
 
 WITHOUT_CALCULATORS: Final = "the hub does not serve %s: prioritizers that use it find no score"
+NOT_WATCHED: Final = "score debits do not include %s, which cannot be listed: %s"
 NOTHING_TO_DO: Final = "the hub does not serve %s: controller %s is not started"
 
 
@@ -87,6 +89,7 @@ class ControllerFactory:
         self._settings, self._client, self._meters, self._clock = settings, client, meters, clock
         self._limiter = WriteLimiter()
         self._calculators = False
+        self._requests = False
         events = HubEvents(client)
         self.recorder = self._recorder(EventLane(events, self._limiter), REPORTER)
         """Of the placement controller, and of faults in objects that all controllers read."""
@@ -110,6 +113,7 @@ class ControllerFactory:
         self._calculators = bool(readers) and await self._serves(MANAGED_CLUSTER_SCORES)
         if PLACEMENT in enabled and not self._calculators:
             log.info(WITHOUT_CALCULATORS, MANAGED_CLUSTER_SCORES)
+        self._requests = PLACEMENT in enabled and await self._may_list(HOSTED_CLUSTER_REQUESTS)
         wanted = {name for name in enabled if await self._has_work(name)}
         return {name: make() for name, make in self._makers().items() if name in wanted}
 
@@ -154,6 +158,7 @@ class ControllerFactory:
             backoff=self._backoff(),
             shard=settings.shard,
             calculators=self._calculators,
+            requests=self._requests,
             workers=settings.workers,
             resync=settings.resync,
             limiter=self._limiter,
@@ -168,6 +173,7 @@ class ControllerFactory:
             backoff=self._backoff(),
             shard=settings.shard,
             calculators=self._calculators,
+            requests=self._requests,
             settle=settings.settle,
             clock=self._clock,
         )
@@ -205,6 +211,14 @@ class ControllerFactory:
                 log.warning(NOTHING_TO_DO, resource, controller)
                 return False
         return True
+
+    async def _may_list(self, resource: Resource[Any]) -> bool:
+        """Return whether the hub serves a kind, and permits to list it; those of an earlier version may not."""
+        try:
+            return await self._serves(resource)
+        except Forbidden as error:
+            log.warning(NOT_WATCHED, resource, error)
+            return False
 
     async def _serves(self, resource: Resource[Any]) -> bool:
         try:

@@ -2,11 +2,12 @@
 
 from typing import Final
 
+from fairway.api.hosted_request import COUNTED as COUNTED
+
 SCHEDULED: Final = "Scheduled"
 BOUND_CONDITION: Final = "Bound"
 CONFIRMED_CONDITION: Final = "Confirmed"
 AVAILABLE: Final = "Available"
-COUNTED: Final = "Counted"
 MOVED: Final = "Moved"
 VALID: Final = "Valid"
 

@@ -8,8 +8,10 @@ from typing import Final
 from fairway.api.hosted_request import DEFAULT_POLICY
 from fairway.api.hosting_policy import (
     AUTO,
+    COUNT_SCORE,
     DEFAULT_MAX_PER_HOST,
     NONE,
+    SCORE_RESOURCE,
     SPREAD,
     WEEKDAYS,
     HostedClusterSize,
@@ -18,9 +20,6 @@ from fairway.api.hosting_policy import (
     QuietHours,
 )
 from fairway.fleet.instant import SECOND, Micros, from_micros, to_micros
-
-SCORE_RESOURCE: Final = "hosted-clusters-score"
-COUNT_SCORE: Final = "hostedClustersCount"
 
 NO_POLICY: Final = "spec.policy: there is no HostingPolicy {name!r}; create it, or name one of {known}"
 CONFLICT: Final = (

@@ -10,6 +10,7 @@ from fairway.api.hosted_request import (
     BOUND,
     CONFIRMED,
     PENDING,
+    PLACED,
     RELEASING,
     RESERVED,
     UNSCHEDULABLE,
@@ -32,7 +33,6 @@ from fairway.hosting.policy import policy_of
 from fairway.hosting.resources import HOSTED, MILLI, SLOTS, as_quantities
 from fairway.hosting.state import HostingState
 from fairway.hosting.work import is_control_plane_available, is_reported, refusals, work_name
-from fairway.hosting.workload import PLACED
 
 ON_HOST: Final = "{host}, ranked first with {total} points"
 WAITS_FOR_WORK: Final = "the ManifestWork is written next"

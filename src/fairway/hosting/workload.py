@@ -5,20 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from fairway.api.hosted_request import (
-    BOUND,
-    CONFIRMED,
-    DEFAULT_NAMESPACE,
-    RELEASING,
-    RESERVED,
-    HostedClusterRequest,
-)
+from fairway.api.hosted_request import DEFAULT_NAMESPACE, HostedClusterRequest
 from fairway.api.meta import TRUE, ObjectMeta, find_condition, unreadable_within
 from fairway.api.placement import ClusterPredicate, Placement, PlacementSpec
 from fairway.api.quantity import QuantityError
+from fairway.clusters.promises import is_counted, place_of
 from fairway.engine.workload import HostKey, ResourceList, Workload, WorkloadKey, checked_resources
 from fairway.fleet.instant import Micros, to_micros
-from fairway.hosting.conditions import AVAILABLE, CONFIRMED_CONDITION, COUNTED
+from fairway.hosting.conditions import AVAILABLE, CONFIRMED_CONDITION
 from fairway.hosting.demand import Demand, DemandError, demand_of
 from fairway.hosting.policy import Policy, PolicyError, find_policy
 from fairway.hosting.resources import HOSTED, MILLI, SLOTS, from_quantities
@@ -28,9 +22,6 @@ NO_PLACEMENT: Final = (
     "spec.constraints.placement: there is no Placement {namespace}/{name}; create it, or remove the field"
 )
 UNREADABLE: Final = "{field} cannot be read: {reason}"
-
-PLACED: Final = (RESERVED, BOUND, CONFIRMED, RELEASING)
-"""Phases in which a request holds room on its hosting cluster."""
 
 Placements = Mapping[tuple[str, str], Placement]
 
@@ -169,7 +160,8 @@ def workload_of(spec: HostingSpec) -> Workload[HostingSpec]:
 def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]) -> Resident | None:
     """Return the place that a request has; None if it has none."""
     status = request.status
-    if status.hostingCluster is None or status.phase not in PLACED:
+    place = place_of(request)
+    if place is None:
         return None
     demand: Demand | None = None
     with suppress(PolicyError, DemandError):
@@ -183,15 +175,14 @@ def resident_of(request: HostedClusterRequest, *, policies: Mapping[str, Policy]
                 amounts[resource] = max(amounts.get(resource, 0), amount)
         if status.reservation.deadline is not None:
             deadline = to_micros(status.reservation.deadline)
-    counted = find_condition(status.conditions, COUNTED)
     return Resident(
         key=key_of(request),
-        host=HostKey(status.hostingCluster.name, status.hostingCluster.uid),
+        host=HostKey(place.name, place.uid),
         tenant=tenant_of(request),
         amounts=checked_resources({HOSTED: MILLI, SLOTS: 1, **amounts}),
         demand=demand,
         phase=status.phase,
-        counted=counted is not None and counted.status == TRUE,
+        counted=is_counted(request),
         confirmed=_since(request, CONFIRMED_CONDITION),
         available=_since(request, AVAILABLE),
         deadline=deadline,

@@ -4,8 +4,8 @@ There are two degrees. Columns that a filter reads, and columns shared by all cl
 change may make another cluster feasible. Columns that only a prioritizer reads concern it if the changed cluster is
 feasible.
 
-Balance reads how often other placements selected a cluster, and debits count their decisions, but that requeues no
-placement, as in OCM: each decision would requeue all others, endlessly.
+Balance reads how often other placements selected a cluster, and debits count their decisions and HostedClusterRequests,
+but that requeues no placement, as in OCM: each decision would requeue all others, endlessly.
 """
 
 from collections.abc import Container, Hashable, Iterator
@@ -47,7 +47,9 @@ def dependencies_of(outcome: Outcome, placement: Placement, *, feasible: Contain
             if_feasible |= reads.cells
             always |= reads.shared
             anything = anything or reads.anything
-    if_feasible = {key for key in if_feasible if key != cells.DECISIONS and key[0] != cells.DEBIT}
+    if_feasible = {
+        key for key in if_feasible if key not in (cells.DECISIONS, cells.PROMISED) and key[0] != cells.DEBIT
+    }
     return Dependencies(
         columns=dict.fromkeys(always, Direction.ANY),
         of_hosts=dict.fromkeys(if_feasible - always, Direction.ANY),

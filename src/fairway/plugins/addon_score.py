@@ -3,8 +3,8 @@
 A missing or expired score counts 0, unless the placement's annotation says that it counts as the worst. A warning
 names expired scores.
 
-With debits, a valid score counts with the expected effect of decisions since it was published, on clusters that the
-placement has not selected: debits never move a placement.
+With debits, a valid score counts with the expected effect of decisions and HostedClusterRequests since it was
+published, on clusters that the placement has not selected: debits never move a placement.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from fairway.clusters import cells
+from fairway.clusters.promises import change_by_request
 from fairway.clusters.snapshot import clusters_of
 from fairway.engine.points import NEVER_CHANGES, Context, Raw, Reads, Scores, Timeless
 from fairway.engine.remedies import MoveNumber
@@ -32,17 +33,18 @@ STAND_IN: Final = "{why}, so its values are not those of its provider"
 
 class AddOnScore(Timeless):
     """With ``missing`` WORST, clusters without a valid score have none, and the profile's default counts. Otherwise
-    they count 0. ``debits``: whether debits of other placements count."""
+    they count 0. ``debit``: the change by one decision of the placement; None if debits do not count."""
 
     def __init__(
-        self, *, resource: str, score: str, missing: Missing = Missing.ZERO, debits: bool = False
+        self, *, resource: str, score: str, missing: Missing = Missing.ZERO, debit: int | None = None
     ) -> None:
         self.name = f"AddOn/{resource}/{score}"
         self.resource, self.score_name = resource, score
         self._column = (cells.SCORE, resource, score)
         self.missing = missing
         self._worst = missing is Missing.WORST
-        self._debit_column = (cells.DEBIT, resource, score) if debits else None
+        self._debit_column = None if debit is None else (cells.DEBIT, resource, score)
+        self._by_request = 0 if debit is None else change_by_request(resource, score, debit=debit)
 
     def pre_score(self, context: Context, rows: Rows, /) -> Status:
         return self.warning(context, self.warned_rows(context, rows))
@@ -92,15 +94,19 @@ class AddOnScore(Timeless):
         if self._debit_column is None:
             return 0
         snapshot, workload = clusters_of(context.snapshot), context.workload
-        held = snapshot.decisions.counted((workload.namespace, workload.name))
-        return (
-            0 if snapshot.hosts.names[row] in held else int(snapshot.counts(self._debit_column).values[row])
-        )
+        if snapshot.hosts.names[row] in snapshot.decisions.counted((workload.namespace, workload.name)):
+            return 0
+        debit = int(snapshot.counts(self._debit_column).values[row])
+        if self._by_request:
+            debit += self._by_request * int(snapshot.counts(cells.PROMISED).values[row])
+        return debit
 
     def _debits(self, context: Context, rows: Rows) -> Scores:
         assert self._debit_column is not None
         snapshot, workload = clusters_of(context.snapshot), context.workload
         debits: Scores = snapshot.counts(self._debit_column).values[rows]
+        if self._by_request:
+            debits += self._by_request * snapshot.counts(cells.PROMISED).values[rows]
         held = snapshot.held((workload.namespace, workload.name))
         if len(held) and len(rows):
             at = np.minimum(np.searchsorted(rows, held), len(rows) - 1)
@@ -120,10 +126,12 @@ class AddOnScore(Timeless):
         if not (delta := self._debit(context, row)):
             return ""
         snapshot = clusters_of(context.snapshot)
-        debits = snapshot.debits.of(snapshot.hosts.names[row]).values()
+        name = snapshot.hosts.names[row]
+        debits = snapshot.debits.of(name).values()
+        requests = snapshot.requests.get(name, ()) if self._by_request else ()
         count = sum((self.resource, self.score_name) in each for each in debits)
         value = int(snapshot.score_column(self._column).values[row])
-        return describe_debit(value=value, delta=delta, count=count)
+        return describe_debit(value=value, delta=delta, count=count, requests=requests)
 
     def knows(self, context: Context, rows: Rows, /) -> Mask:
         column = context.snapshot.score_column(self._column)
@@ -149,7 +157,7 @@ class AddOnScore(Timeless):
             return Reads(cells=frozenset(columns))
         workload = context.workload
         return Reads(
-            cells=frozenset({*columns, self._debit_column}),
+            cells=frozenset({*columns, self._debit_column, *((cells.PROMISED,) if self._by_request else ())}),
             shared=frozenset({(cells.OWN_DECISIONS, workload.namespace, workload.name)}),
         )
 

@@ -59,7 +59,9 @@ class PrioritizerPolicy:
     name = NAME
 
     def __init__(self) -> None:
-        self._addons: WeakValueDictionary[tuple[str, str, Missing, bool], AddOnScore] = WeakValueDictionary()
+        self._addons: WeakValueDictionary[tuple[str, str, Missing, int | None], AddOnScore] = (
+            WeakValueDictionary()
+        )
         self._calculators: WeakValueDictionary[tuple[str, Missing], Calculator] = WeakValueDictionary()
         self._shared: dict[tuple[Policy | None, str | None, str | None], Prioritization] = {}
         """By policy and annotations, least recently added first."""
@@ -122,11 +124,11 @@ class PrioritizerPolicy:
                 yield Weighted(calculator, entry.weight, calculator.missing.points(entry.weight))
 
     def _addon(self, resource: str, score: str, trust: Trust) -> AddOnScore:
-        missing, debits = trust.addon(resource, score), (resource, score) in trust.debits
-        key = (resource, score, missing, debits)
+        missing, debit = trust.addon(resource, score), trust.debits.get((resource, score))
+        key = (resource, score, missing, debit)
         found = self._addons.get(key)
         if found is None:
-            found = AddOnScore(resource=resource, score=score, missing=missing, debits=debits)
+            found = AddOnScore(resource=resource, score=score, missing=missing, debit=debit)
             self._addons[key] = found
         return found
 

@@ -5,6 +5,7 @@ Placements selects the same cluster. A debit is the expected effect of a decisio
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 SCORE_DEBITS: Final = "fairway.dev/score-debits"
@@ -16,7 +17,8 @@ WRONG_DEBIT: Final = (
 )
 TOO_LARGE: Final = "{text!r} is out of range: a change must be between -100 and +100"
 REPEATED: Final = "{text!r} repeats a score"
-DEBITED: Final = "published {value}; {decisions} since then, expected to change it by {delta:+d}"
+DEBITED: Final = "published {value}; {promises} since then, expected to change it by {delta:+d}"
+REQUESTS_SHOWN: Final = 3
 
 _DEBIT: Final = re.compile(r"([^/=\s]+)/([^/=\s]+)\s*=\s*([+-][0-9]{1,9}|0)")
 
@@ -38,6 +40,14 @@ def parse_debits(text: str) -> tuple[dict[tuple[str, str], int], list[str]]:
     return changes, faults
 
 
-def describe_debit(*, value: int, delta: int, count: int) -> str:
-    decisions = "1 decision" if count == 1 else f"{count:,} decisions"
-    return DEBITED.format(value=value, decisions=decisions, delta=delta)
+def describe_debit(*, value: int, delta: int, count: int, requests: Sequence[str] = ()) -> str:
+    """``count``: number of decisions. ``requests``: names of HostedClusterRequests."""
+    promises: list[str] = []
+    if count:
+        promises.append("1 decision" if count == 1 else f"{count:,} decisions")
+    if requests:
+        kind = "HostedClusterRequest" if len(requests) == 1 else "HostedClusterRequests"
+        promises.append(f"{kind} {', '.join(requests[:REQUESTS_SHOWN])}")
+        if (more := len(requests) - REQUESTS_SHOWN) > 0:
+            promises.append(f"{more:,} more")
+    return DEBITED.format(value=value, promises=" and ".join(promises), delta=delta)

@@ -24,12 +24,14 @@ from fairway.kube import (
     PLACEMENTS,
     Client,
     Expired,
+    Forbidden,
     NotFound,
     Resource,
 )
 from fairway.kube.codec import Unreadable, codec_of
 from fairway.kube.resource import KubeStruct
 from fairway.kube.rest import PAGE
+from fairway.plugins.score_debits import SCORE_DEBITS
 
 PLACING: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTERS,
@@ -39,6 +41,7 @@ PLACING: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTER_SCORES,
     PLACEMENTS,
     PLACEMENT_DECISIONS,
+    HOSTED_CLUSTER_REQUESTS,
 )
 """All kinds that placements depend on."""
 HOSTING: Final[tuple[Resource[Any], ...]] = (
@@ -47,14 +50,16 @@ HOSTING: Final[tuple[Resource[Any], ...]] = (
     MANAGED_CLUSTER_SET_BINDINGS,
     ADD_ON_PLACEMENT_SCORES,
     PLACEMENTS,
+    PLACEMENT_DECISIONS,
     HOSTED_CLUSTER_REQUESTS,
     HOSTING_POLICIES,
 )
 """All kinds that HostedClusterRequests depend on."""
-OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural})
+OPTIONAL: Final = frozenset({MANAGED_CLUSTER_SCORES.plural, HOSTED_CLUSTER_REQUESTS.plural})
 """Kinds that hubs with Open Cluster Management do not serve."""
 
 UNREADABLE: Final = "fairway: {kind} {name}: cannot decode, ignored: {reason}"
+NOT_COUNTED: Final = "fairway: {kind}s cannot be listed, so that score debits do not include them: {reason}"
 READING: Final = "reading the hub"
 _MAX_REPORTS: Final = 5
 _LARGE: Final = 2_000  # objects; fewer need no progress bar
@@ -75,8 +80,17 @@ class _Count(Struct, frozen=True):
 async def read_hub(client: Client, resources: Sequence[Resource[Any]] = PLACING) -> LoadedObjects:
     """Read all objects of these kinds. Their origin has line 0, because they are not from a file."""
     origin = Origin(client.connection.server, 0, 0)
+    refused: list[str] = []
     with await _shown(client, resources) as advance:
-        kinds = await together(listed(client, each, advance=advance) for each in resources)
+        kinds = await together(
+            _listed_requests(client, advance, refused)
+            if each is HOSTED_CLUSTER_REQUESTS and resources is PLACING
+            else listed(client, each, advance=advance)
+            for each in resources
+        )
+    if any(SCORE_DEBITS in each.metadata.annotations for kind in kinds for each in kind):
+        for text in refused:
+            say(text, stream=sys.stderr)
     objects = [LoadedObject(each, origin) for kind in kinds for each in kind]
     return LoadedObjects(objects=tuple(objects), ignored={})
 
@@ -130,6 +144,15 @@ async def listed(
     return items
 
 
+async def _listed_requests(client: Client, advance: Advance, refused: list[str]) -> list[Any]:
+    """List HostedClusterRequests for a command about placements, which works without them. Add why they are missing."""
+    try:
+        return await listed(client, HOSTED_CLUSTER_REQUESTS, advance=advance)
+    except Forbidden as error:
+        refused.append(NOT_COUNTED.format(kind=HOSTED_CLUSTER_REQUESTS.kind, reason=error))
+        return []
+
+
 def report_unreadable(resource: Resource[Any], unreadable: Sequence[Unreadable]) -> None:
     for each in unreadable[:_MAX_REPORTS]:
         text = UNREADABLE.format(kind=resource.kind, name=each.name, reason=each.reason)
@@ -149,7 +172,7 @@ async def _shown(client: Client, resources: Sequence[Resource[Any]]) -> Abstract
 async def _count(client: Client, resource: Resource[Any]) -> int:
     try:
         answer = await client.request("GET", resource.path(), query=[("limit", "1")])
-    except NotFound:
+    except (Forbidden, NotFound):
         return 0
     found = msgspec.json.decode(answer.body, type=_Count)
     return len(found.items or ()) + found.metadata.remaining

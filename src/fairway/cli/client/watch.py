@@ -13,9 +13,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairway.cli.client.objects import OPTIONAL
+from fairway.cli.client.objects import NOT_COUNTED, OPTIONAL
 from fairway.cli.output import say
-from fairway.kube import Batch, Client, Informer, NotFound, Resource
+from fairway.kube import HOSTED_CLUSTER_REQUESTS, Batch, Client, Forbidden, Informer, NotFound, Resource
 from fairway.kube.change import Change
 
 UNREACHABLE: Final = "fairway: hub {server} unreachable, reconnecting"
@@ -107,6 +107,11 @@ async def _is_served(client: Client, feed: Feed) -> bool:
     except NotFound:
         if feed.resource.plural not in OPTIONAL:
             raise
+        return False
+    except Forbidden as error:
+        if feed.resource is not HOSTED_CLUSTER_REQUESTS:
+            raise
+        say(NOT_COUNTED.format(kind=feed.resource.kind, reason=error), stream=sys.stderr)
         return False
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fairway.api.event import NORMAL
 from fairway.api.hosted_request import HostedClusterRequest
+from fairway.clusters.promises import place_of
 from fairway.controllers.hosting.hub_access import HubAccess
 from fairway.controllers.leadership import Leadership
 from fairway.engine.points import CommitContext
@@ -18,7 +19,7 @@ from fairway.hosting import Decision, HostingState
 from fairway.hosting import conditions as reasons
 from fairway.hosting.status import ON_HOST, refused, reserved
 from fairway.hosting.work import WorkError
-from fairway.hosting.workload import PLACED, HostingSpec, key_of
+from fairway.hosting.workload import HostingSpec, key_of
 from fairway.kube import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 
 SCHEDULED: Final = "Scheduled"
@@ -31,10 +32,8 @@ CERTAIN: Final = (AlreadyExists, Conflict, Forbidden, Invalid, NotFound)
 
 def host_of(request: HostedClusterRequest) -> HostKey | None:
     """Return the host on which a request has a place."""
-    cluster = request.status.hostingCluster
-    if cluster is None or request.status.phase not in PLACED:
-        return None
-    return HostKey(cluster.name, cluster.uid)
+    place = place_of(request)
+    return None if place is None else HostKey(place.name, place.uid)
 
 
 class SecretsExist:

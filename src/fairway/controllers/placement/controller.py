@@ -68,14 +68,15 @@ class PlacementController(Controller):
         backoff: Backoff = BACKOFF,
         shard: Shard | None = None,
         calculators: bool = True,
+        requests: bool = False,
         workers: int = WORKERS,
         resync: float = RESYNC_SECONDS,
         limiter: WriteLimiter | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """``calculators``: whether the hub serves ManagedClusterScores. ``workers``: the number of placements whose
-        decisions are written concurrently. ``resync`` is in seconds; 0 for never. ``limiter`` is shared with the writes
-        of ``recorder``."""
+        """``calculators``: whether the hub serves ManagedClusterScores; ``requests``: HostedClusterRequests.
+        ``workers``: the number of placements whose decisions are written concurrently. ``resync`` is in seconds; 0 for
+        never. ``limiter`` is shared with the writes of ``recorder``."""
         self.meters, self.clock = meters, clock
         profile = profile or default_profile()
         self.queue = PlacementQueue(
@@ -83,7 +84,8 @@ class PlacementController(Controller):
         )
         self.queue.changed_in_flight = self._hurry
         self.state = PlacementState(self.queue, meters=meters, profile=profile, shard=shard, lost=self._lost)
-        self._calculators, self._workers, self._resync = calculators, workers, resync
+        self._calculators, self._requests = calculators, requests
+        self._workers, self._resync = workers, resync
         self._term: Micros | None = None
         """Start of this process's term."""
         self._writer = DecisionWriter(client, recorder=recorder, meters=meters, limiter=limiter)
@@ -95,7 +97,7 @@ class PlacementController(Controller):
         self._in_flight = 0
 
     def watch(self, informers: InformerFactory) -> None:
-        self.state.follow(informers, calculators=self._calculators)
+        self.state.follow(informers, calculators=self._calculators, requests=self._requests)
 
     async def run(self, leadership: Leadership) -> None:
         self._term = self.queue.now()

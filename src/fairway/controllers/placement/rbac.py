@@ -3,7 +3,7 @@
 from typing import Final
 
 from fairway.controllers.placement.ocm_detection import LEASE
-from fairway.kube import MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
+from fairway.kube import HOSTED_CLUSTER_REQUESTS, MANAGED_CLUSTER_SCORES, MANAGED_CLUSTERS
 from fairway.kube.rbac import Rule
 
 _READ: Final = ("list", "watch")
@@ -19,6 +19,7 @@ _KINDS: Final = (
 SHADOW: Final = (
     Rule(groups=(MANAGED_CLUSTERS.group,), resources=_KINDS, verbs=_READ),
     Rule(groups=(MANAGED_CLUSTER_SCORES.group,), resources=(MANAGED_CLUSTER_SCORES.plural,), verbs=_READ),
+    Rule(groups=(HOSTED_CLUSTER_REQUESTS.group,), resources=(HOSTED_CLUSTER_REQUESTS.plural,), verbs=_READ),
 )
 
 RULES: Final = (

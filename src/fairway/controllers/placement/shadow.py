@@ -61,6 +61,7 @@ class Shadow(Controller):
         backoff: Backoff = BACKOFF,
         shard: Shard | None = None,
         calculators: bool = True,
+        requests: bool = False,
         settle: float = SETTLE_SECONDS,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -74,11 +75,11 @@ class Shadow(Controller):
         """Differences that lasted, by placement."""
         self.compared = 0
         """Placements that were compared, and have not changed for long enough."""
-        self._calculators, self._settle = calculators, settle
+        self._calculators, self._requests, self._settle = calculators, requests, settle
         self._since: dict[Owner, float] = {}
 
     def watch(self, informers: InformerFactory) -> None:
-        self.state.follow(informers, calculators=self._calculators)
+        self.state.follow(informers, calculators=self._calculators, requests=self._requests)
 
     def _lost(self, owner: Owner) -> None:
         """Forget the differences of a deleted placement."""

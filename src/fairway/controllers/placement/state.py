@@ -37,6 +37,7 @@ from fairway.fleet.instant import to_micros
 from fairway.fleet.journal import NOTHING, Change
 from fairway.kube import (
     ADD_ON_PLACEMENT_SCORES,
+    HOSTED_CLUSTER_REQUESTS,
     MANAGED_CLUSTER_SCORES,
     MANAGED_CLUSTER_SET_BINDINGS,
     MANAGED_CLUSTER_SETS,
@@ -64,8 +65,8 @@ NOT_DIGESTED: Final = "cannot process object, keeping the last valid version  ki
 
 CHANGED: Final = "{kind} {name} changed"
 """What wakes placements, in explanations."""
-_OF_DECISIONS: Final = frozenset({cells.DECISIONS[0], cells.OWN_DECISIONS, cells.DEBIT})
-"""Kinds of columns that decisions change."""
+_OF_DECISIONS: Final = frozenset({cells.DECISIONS[0], cells.OWN_DECISIONS, cells.DEBIT, cells.PROMISED[0]})
+"""Kinds of columns that decisions and HostedClusterRequests change."""
 BULK_SCORES: Final = 1000
 """Scores of one list from which they are loaded at once."""
 
@@ -99,15 +100,19 @@ class PlacementState:
         self._epochs: dict[str, tuple[int, str]] = {}
         """By kind, with the version of the list that began the epoch."""
 
-    def follow(self, informers: InformerFactory, *, calculators: bool) -> None:
-        """``calculators``: whether the hub serves ManagedClusterScores."""
+    def follow(self, informers: InformerFactory, *, calculators: bool, requests: bool = False) -> None:
+        """``calculators``: whether the hub serves ManagedClusterScores; ``requests``: HostedClusterRequests."""
         kinds = (
             MANAGED_CLUSTER_SETS,
             MANAGED_CLUSTER_SET_BINDINGS,
             MANAGED_CLUSTERS,
             ADD_ON_PLACEMENT_SCORES,
         )
-        for resource in (*kinds, *((MANAGED_CLUSTER_SCORES,) if calculators else ())):
+        optional = (
+            *((MANAGED_CLUSTER_SCORES,) if calculators else ()),
+            *((HOSTED_CLUSTER_REQUESTS,) if requests else ()),
+        )
+        for resource in (*kinds, *optional):
             informer: Informer[Any] = informers.of(cast("Resource[Any]", resource))
             informer.subscribe(_guarded(partial(self.objects_changed, resource.kind)))
         decisions, placements = informers.of(PLACEMENT_DECISIONS), informers.of(PLACEMENTS)

@@ -22,12 +22,20 @@ from fairway.api.clusterset import (
 from fairway.api.hosted_request import (
     BOUND,
     CONFIRMED,
+    COUNTED,
     HostedClusterRequest,
     HostedClusterRequestSpec,
     HostedClusterRequestStatus,
     HostingClusterReference,
 )
-from fairway.api.hosting_policy import PACK, SPREAD, HostingPolicy, HostingPolicySpec
+from fairway.api.hosting_policy import (
+    COUNT_SCORE,
+    PACK,
+    SCORE_RESOURCE,
+    SPREAD,
+    HostingPolicy,
+    HostingPolicySpec,
+)
 from fairway.api.meta import TRUE, Condition, ObjectMeta
 from fairway.api.placement import (
     ADD_ON,
@@ -46,9 +54,8 @@ from fairway.api.score import AddOnPlacementScore, AddOnPlacementScoreItem, AddO
 from fairway.api.selector import IN, LabelSelector, LabelSelectorRequirement
 from fairway.engine.workload import ResourceList
 from fairway.fleet.instant import SECOND, Micros, from_micros
-from fairway.hosting.conditions import CONFIRMED_CONDITION, COUNTED
+from fairway.hosting.conditions import CONFIRMED_CONDITION
 from fairway.hosting.placing import place
-from fairway.hosting.policy import COUNT_SCORE, SCORE_RESOURCE
 from fairway.hosting.resources import CPU, MEMORY, as_quantity
 from fairway.hosting.state import HostingState
 from fairway.hosting.telemetry import FREE_CLAIMS, FULL_CLAIM, HOSTING_CLAIM
