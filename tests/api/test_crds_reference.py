@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from fairway.api import crds
+from fairway.api.crd import machine_crds
 
 REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY.parent / "shared" / "reference" / "crds"
@@ -108,3 +109,47 @@ def test_every_published_crd_is_compared_with_ocm(reference: dict[str, Any]) -> 
 )
 def test_crd_comparison_sees_small_differences(ours: Any, theirs: Any) -> None:
     assert list(differences(ours, theirs, ""))
+
+
+NEON_ALLOWED = {
+    "spec.guest.cpus.max: form": "a quantity; NeonVM's type accepts the same, and declares an integer",
+    "spec.guest.cpus.min: form": "the same",
+    "spec.guest.cpus.use: form": "the same",
+    "status.cpus: form": "a quantity, too",
+}
+
+
+def form_of(schema: dict[str, Any]) -> Any:
+    return "quantity" if "anyOf" in schema else schema.get("type")
+
+
+def neon_differences(ours: dict[str, Any], theirs: dict[str, Any], path: str) -> Iterator[str]:
+    """Compare what Fairway declares: it has fewer fields."""
+    if form_of(ours) != form_of(theirs):
+        yield f"{path}: form"
+        return
+    if ours.get("default") != theirs.get("default") and "default" in ours:
+        yield f"{path}: default"
+    if set(ours.get("required", ())) - set(theirs.get("required", ())):
+        yield f"{path}.required: more in ours"
+    for name, child in ours.get("properties", {}).items():
+        if name not in theirs.get("properties", {}):
+            yield f"{path}.{name}: only in ours"
+        else:
+            yield from neon_differences(child, theirs["properties"][name], f"{path}.{name}")
+    if "items" in ours:
+        yield from neon_differences(ours["items"], theirs["items"], f"{path}[]")
+
+
+@pytest.mark.usefixtures("reference")
+def test_definitions_of_virtual_machines_accept_what_neonvm_declares() -> None:
+    found: set[str] = set()
+    for ours in machine_crds():
+        (path,) = REFERENCE.glob(f"vm.neon.tech_{ours['spec']['names']['plural']}.yaml")
+        theirs = yaml.safe_load(path.read_text())
+        schemas = [each["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for each in (ours, theirs)]
+        assert ours["spec"]["names"]["kind"] == theirs["spec"]["names"]["kind"]
+        for part in ("spec", "status"):
+            mine, other = (each["properties"][part] for each in schemas)
+            found.update(neon_differences(mine, other, part))
+    assert found == set(NEON_ALLOWED)

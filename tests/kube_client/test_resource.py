@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairway.api.crd import RESOURCES
+from fairway.api.crd import MACHINE_RESOURCES, RESOURCES
 from fairway.api.meta import ObjectMeta
 from fairway.api.placement import Placement
 from fairway.kube import resource as resources
@@ -15,7 +15,7 @@ NAMESPACES: Resource[Placement] = Resource(
 
 def test_every_kind_of_the_api_has_a_resource() -> None:
     made = {each.kind for each in vars(resources).values() if isinstance(each, Resource) and each.group}
-    assert made == {each.kind for each in RESOURCES}
+    assert made == {each.kind for each in (*RESOURCES, *MACHINE_RESOURCES)}
 
 
 def test_path_of_a_resource() -> None:

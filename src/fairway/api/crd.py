@@ -18,6 +18,7 @@ from fairway.api.placement import Placement
 from fairway.api.placement_v1alpha1 import PlacementV1Alpha1
 from fairway.api.schema import object_schema
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.virtual_machine import NEON_GROUP, VirtualMachine, VirtualMachineMigration
 from fairway.api.work import WORK_GROUP, AppliedManifestWork, ManifestWork
 
 GROUP: Final = "cluster.open-cluster-management.io"
@@ -53,6 +54,8 @@ class Resource:
     group: str = GROUP
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    is_partial: bool = False
+    """Whether the Struct has only some fields of the kind, so that the others are stored unchecked."""
 
     @property
     def singular(self) -> str:
@@ -238,9 +241,51 @@ RESOURCES: Final = (
     ),
 )
 
+MACHINE_RESOURCES: Final = (
+    Resource(
+        kind="VirtualMachine",
+        plural="virtualmachines",
+        group=NEON_GROUP,
+        namespaced=True,
+        short_names=("vm", "vms", "neonvm", "neonvms"),
+        versions=(Version(name="v1", struct=VirtualMachine),),
+        is_partial=True,
+        columns=(
+            Column(name="Cpus", type="string", path=".status.cpus"),
+            Column(name="Memory", type="string", path=".status.memorySize"),
+            Column(name="Pod", type="string", path=".status.podName"),
+            Column(name="Status", type="string", path=".status.phase"),
+            _AGE,
+            Column(name="Node", type="string", path=".status.node", priority=1),
+        ),
+    ),
+    Resource(
+        kind="VirtualMachineMigration",
+        plural="virtualmachinemigrations",
+        group=NEON_GROUP,
+        namespaced=True,
+        short_names=("vmm", "vmms", "neonvmm", "neonvmms"),
+        versions=(Version(name="v1", struct=VirtualMachineMigration),),
+        is_partial=True,
+        columns=(
+            Column(name="VM", type="string", path=".spec.vmName"),
+            Column(name="Source", type="string", path=".status.sourcePodName"),
+            Column(name="Target", type="string", path=".status.targetPodName"),
+            Column(name="Status", type="string", path=".status.phase"),
+            _AGE,
+        ),
+    ),
+)
+"""NeonVM's kinds, for hubs without NeonVM: its own definitions have more fields."""
+
 
 def crds() -> tuple[dict[str, Any], ...]:
     return tuple(crd(resource) for resource in RESOURCES)
+
+
+def machine_crds() -> tuple[dict[str, Any], ...]:
+    """Return definitions of NeonVM's kinds that accept its objects, for synthetic machines and for tests."""
+    return tuple(crd(resource) for resource in MACHINE_RESOURCES)
 
 
 def crd(resource: Resource) -> dict[str, Any]:
@@ -273,6 +318,9 @@ def _version(resource: Resource, version: Version) -> dict[str, Any]:
         "storage": version.storage,
         "schema": {"openAPIV3Schema": object_schema(version.struct)},
     }
+    if resource.is_partial:
+        for part in ("spec", "status"):
+            _keep_unknown_fields(entry["schema"]["openAPIV3Schema"]["properties"][part])
     if "status" in version.struct.__struct_fields__:
         entry["subresources"] = {"status": {}}
     if resource.columns:
@@ -286,3 +334,10 @@ def _version(resource: Resource, version: Version) -> dict[str, Any]:
 def _column(column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
     return {**entry, "priority": column.priority} if column.priority else entry
+
+
+def _keep_unknown_fields(schema: dict[str, Any]) -> None:
+    if "properties" in schema:
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+        for each in schema["properties"].values():
+            _keep_unknown_fields(each)

@@ -3,11 +3,11 @@
 Other fields are dropped while decoding. Write these objects as patches only, never as a whole.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 from msgspec import Struct, field
 
-from fairway.api.annotation import Int32, Int64, QuantityText
+from fairway.api.annotation import Field, Int32, Int64, QuantityText
 from fairway.api.meta import Condition, ObjectMeta
 
 NEON_GROUP: Final = "vm.neon.tech"
@@ -37,23 +37,26 @@ REQUESTED: Final = "internal.autoscaling.neon.tech/resources-requested"
 APPROVED: Final = "internal.autoscaling.neon.tech/resources-approved"
 
 
+_NEEDED: Final = Field(required=True)
+
+
 class ScalableAmount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    min: QuantityText = 0
-    max: QuantityText = 0
-    use: QuantityText = 0
+    min: Annotated[QuantityText, _NEEDED] = 0
+    max: Annotated[QuantityText, _NEEDED] = 0
+    use: Annotated[QuantityText, _NEEDED] = 0
 
 
 class ScalableCount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    min: Int32 = 0
-    max: Int32 = 0
-    use: Int32 = 0
+    min: Annotated[Int32, _NEEDED] = 0
+    max: Annotated[Int32, _NEEDED] = 0
+    use: Annotated[Int32, _NEEDED] = 0
 
 
 class Guest(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     cpus: ScalableAmount = ScalableAmount()
     """CPUs, such as 2 or 250m."""
     memorySlots: ScalableCount = ScalableCount()
-    memorySlotSize: QuantityText = "1Gi"
+    memorySlotSize: Annotated[QuantityText, Field(default="1Gi")] = "1Gi"
 
 
 class Overcommit(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -64,7 +67,7 @@ class Overcommit(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
 
 class VirtualMachineSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    guest: Guest = Guest()
+    guest: Annotated[Guest, _NEEDED] = Guest()
     schedulerName: str = ""
     overcommit: Overcommit | None = None
 
@@ -87,13 +90,13 @@ class VirtualMachine(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 
 class VirtualMachineMigrationSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    vmName: str = field(default_factory=str)
-    preventMigrationToSameHost: bool = True
-    incremental: bool = True
-    autoConverge: bool = True
-    allowPostCopy: bool = False
-    completionTimeout: Int32 = 3600
-    maxBandwidth: QuantityText = "1Gi"
+    vmName: Annotated[str, Field(required=True, min_length=1)] = field(default_factory=str)
+    preventMigrationToSameHost: Annotated[bool, Field(default=True)] = True
+    incremental: Annotated[bool, Field(default=True)] = True
+    autoConverge: Annotated[bool, Field(default=True)] = True
+    allowPostCopy: Annotated[bool, Field(default=False)] = False
+    completionTimeout: Annotated[Int32, Field(default=3600)] = 3600
+    maxBandwidth: Annotated[QuantityText, Field(default="1Gi")] = "1Gi"
     nodeSelector: dict[str, str] = field(default_factory=dict)
 
 

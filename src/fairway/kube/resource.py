@@ -11,7 +11,7 @@ from fairway.api.addon_template import AddOnTemplate
 from fairway.api.claim import ClusterClaim
 from fairway.api.cluster import ManagedCluster
 from fairway.api.clusterset import ManagedClusterSet, ManagedClusterSetBinding
-from fairway.api.crd import RESOURCES
+from fairway.api.crd import MACHINE_RESOURCES, RESOURCES
 from fairway.api.decision import PlacementDecision
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
@@ -20,6 +20,7 @@ from fairway.api.node import Node
 from fairway.api.placement import Placement
 from fairway.api.pod import Pod
 from fairway.api.score import AddOnPlacementScore, ManagedClusterScore
+from fairway.api.virtual_machine import VirtualMachine, VirtualMachineMigration
 from fairway.api.work import AppliedManifestWork, ManifestWork
 
 BAD_SEGMENT: Final = (
@@ -100,7 +101,7 @@ def _segment(what: str, given: str) -> str:
 
 
 def _served(struct: type[T]) -> Resource[T]:
-    for resource in RESOURCES:
+    for resource in (*RESOURCES, *MACHINE_RESOURCES):
         for version in resource.versions:
             served: type[object] = version.struct
             if served is struct:
@@ -131,6 +132,8 @@ ADD_ON_DEPLOYMENT_CONFIGS: Final = _served(AddOnDeploymentConfig)
 ADD_ON_TEMPLATES: Final = _served(AddOnTemplate)
 HOSTED_CLUSTER_REQUESTS: Final = _served(HostedClusterRequest)
 HOSTING_POLICIES: Final = _served(HostingPolicy)
+VIRTUAL_MACHINES: Final = _served(VirtualMachine)
+VIRTUAL_MACHINE_MIGRATIONS: Final = _served(VirtualMachineMigration)
 
 NODES: Final = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=Node)
 PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Pod)

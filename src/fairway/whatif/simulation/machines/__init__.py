@@ -1,0 +1,11 @@
+"""Synthetic nodes and virtual machines on a hub: what a cluster with NeonVM does, without hypervisors.
+
+Each part is a client of the hub, and uses objects only:
+
+- ``kubelet`` lets bound pods run, and removes pods that terminate.
+- ``neonvm`` takes the place of NeonVM's controller: runner pods for VirtualMachines, and their migrations.
+
+Everything is level-triggered: a part that restarts continues from the objects.
+"""
+
+__all__ = ["kubelet", "neonvm"]
