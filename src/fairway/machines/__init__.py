@@ -12,6 +12,7 @@ Data flow: the caller reports nodes, pods, requests of agents, and the progress 
 - ``migration`` is the record of a migration, ``migrations`` takes its steps, ``migrator`` describes who performs them;
   ``neonvm`` and ``kubevirt`` do that with the objects of NeonVM and KubeVirt.
 - ``policy`` has the settings.
+- ``report`` describes nodes and machines for readers, ``migration_story`` the steps of a migration.
 
 A *machine* is the pod in which a VirtualMachine runs. Its *demand* is the size that its agent requests; the part beyond
 the *permit* is denied, and waits for room. A *migration* moves a machine from its source pod to a target pod on another

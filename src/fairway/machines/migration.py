@@ -13,6 +13,8 @@ from fairway.engine.workload import HostKey, ResourceList, WorkloadKey
 from fairway.fleet.instant import Micros
 
 LONGEST_NAME: Final = 200
+MOST_STEPS: Final = 16
+"""A migration takes fewer, but one that is cancelled and continued could repeat some."""
 
 UNREADABLE: Final = "the record of migration {id} is unreadable: {reason}"
 FORBIDDEN_STEP: Final = "migration {id} cannot go from {old} to {new}"
@@ -88,6 +90,8 @@ class Migration:
     reason: Reason
     phase: Phase = Phase.PLANNED
     claims: tuple[Claim, ...] = ()
+    purpose: tuple[Claim, ...] = ()
+    """The claims that it was started with."""
     started: Micros
     since: Micros
     """When the phase began."""
@@ -99,11 +103,14 @@ class Migration:
     message: str = ""
     revision: int = 0
     """Counts the writes of this record."""
+    steps: tuple[tuple[Phase, Micros], ...] = ()
+    """The phases since Planned, each with the time at which it began."""
 
     def step(self, phase: Phase, *, now: Micros, **changes: Any) -> "Migration":
         if phase not in _NEXT.get(self.phase, ()):
             raise RecordError(FORBIDDEN_STEP.format(id=self.id, old=self.phase, new=phase))
-        return replace(self, phase=phase, since=now, **changes)
+        steps = (*self.steps[: MOST_STEPS - 1], (phase, now))
+        return replace(self, phase=phase, since=now, steps=steps, **changes)
 
     @property
     def active(self) -> bool:

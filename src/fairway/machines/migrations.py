@@ -149,6 +149,7 @@ class Migrations:
             amounts=dict(amounts),
             reason=reason,
             claims=claims,
+            purpose=claims,
             started=turn.now,
             since=turn.now,
             deadline=turn.now + self._policy.copy_timeout,

@@ -1,0 +1,158 @@
+"""The story of a migration: its steps with their times, from its record or from the event at its end.
+
+The object of a migration goes when it ends. What happened stays readable in an Event about the VirtualMachine, whose
+message ``describe`` writes and ``parse`` reads.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairway.api.pod_requests import MEMORY
+from fairway.engine.workload import WorkloadKey
+from fairway.fleet.instant import SECOND, Micros
+from fairway.machines.machine import Machine
+from fairway.machines.migration import ENDED, Claim, Migration, Phase
+from fairway.machines.size import ONE, added, describe
+
+REASONS: Final[Mapping[Phase, str]] = {
+    Phase.PLANNED: "MigrationPlanned",
+    Phase.CUTOVER: "MigrationCutover",
+    Phase.CLEANED: "MigrationCompleted",
+    Phase.CANCELLED: "MigrationCancelled",
+    Phase.FAILED: "MigrationFailed",
+}
+"""Reasons of events about a VirtualMachine, by the phase that its migration has reached."""
+PHASES: Final[Mapping[str, Phase]] = {reason: phase for phase, reason in REASONS.items()}
+
+STORY: Final = "Migration {id} from {source} to {target} ({reason}): {steps}{purpose}{message}"
+PURPOSE: Final = "; makes room for {beneficiaries}"
+MESSAGE: Final = "; {message}"
+
+_STORY: Final = re.compile(
+    r"Migration (?P<id>\S+) from (?P<source>\S+) to (?P<target>\S+) \((?P<reason>\w+)\): (?P<steps>[^;]*)"
+    r"(?:; makes room for (?P<purpose>[^;]*))?(?:; (?P<message>.*))?\Z",
+    re.DOTALL,
+)
+_STEP: Final = re.compile(r"(?P<phase>\w+)(?: \+(?P<seconds>\d+(?:\.\d+)?) s)?\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    phase: Phase
+    seconds: float
+    """Since the migration was planned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    id: str
+    namespace: str
+    vm: str
+    source: str
+    target: str
+    """Names of nodes."""
+    reason: str
+    started: Micros
+    steps: tuple[Step, ...]
+    beneficiaries: tuple[str, ...] = ()
+    """Machines or pods that it makes room for, with amounts."""
+    message: str = ""
+    size: int | None = None
+    """Bytes of memory to copy; None if unknown."""
+    copied: int | None = None
+
+    @property
+    def phase(self) -> Phase:
+        return self.steps[-1].phase
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ENDED
+
+    @property
+    def ended_at(self) -> Micros:
+        return self.started + round(self.steps[-1].seconds * SECOND)
+
+
+def describe_migration(migration: Migration, machines: Mapping[WorkloadKey, Machine] | None = None) -> str:
+    """Return the message of an event about a migration. Beneficiaries in ``machines`` have their machine's name."""
+    found = story_of(migration, machines=machines)
+    steps = ", ".join(
+        each.phase if not at else f"{each.phase} +{each.seconds:.1f} s" for at, each in enumerate(found.steps)
+    )
+    return STORY.format(
+        id=found.id,
+        source=found.source,
+        target=found.target,
+        reason=found.reason,
+        steps=steps,
+        purpose=PURPOSE.format(beneficiaries=", ".join(found.beneficiaries)) if found.beneficiaries else "",
+        message=MESSAGE.format(message=found.message) if found.message else "",
+    )
+
+
+def parse_story(text: str, *, namespace: str, vm: str, at: Micros) -> Story | None:
+    """Return the story in the message of an event that was recorded at a time; None for another text."""
+    found = _STORY.match(text)
+    if found is None:
+        return None
+    steps: list[Step] = []
+    for each in found["steps"].split(", "):
+        step = _STEP.match(each)
+        if step is None or step["phase"] not in set(Phase):
+            return None
+        steps.append(Step(phase=Phase(step["phase"]), seconds=float(step["seconds"] or 0)))
+    return Story(
+        id=found["id"],
+        namespace=namespace,
+        vm=vm,
+        source=found["source"],
+        target=found["target"],
+        reason=found["reason"],
+        started=at - round(steps[-1].seconds * SECOND),
+        steps=tuple(steps),
+        beneficiaries=tuple(_BENEFICIARIES.split(found["purpose"])) if found["purpose"] else (),
+        message=found["message"] or "",
+    )
+
+
+_BENEFICIARIES: Final = re.compile(r"(?<=\)), ")
+
+
+def story_of(
+    migration: Migration,
+    *,
+    machines: Mapping[WorkloadKey, Machine] | None = None,
+    copied: int | None = None,
+) -> Story:
+    """Return the story of a record. ``copied`` are the bytes that the hypervisor reports."""
+    steps = [Step(phase=Phase.PLANNED, seconds=0.0)]
+    steps += (
+        Step(phase=phase, seconds=max(0, at - migration.started) / SECOND) for phase, at in migration.steps
+    )
+    return Story(
+        id=migration.id,
+        namespace=migration.source.namespace,
+        vm=migration.vm,
+        source=migration.source_host.name,
+        target=migration.target_host.name,
+        reason=migration.reason,
+        started=migration.started,
+        steps=tuple(steps),
+        beneficiaries=_beneficiaries(migration.purpose or migration.claims, machines or {}),
+        message=migration.message,
+        size=migration.amounts.get(MEMORY, 0) // ONE,
+        copied=copied,
+    )
+
+
+def _beneficiaries(claims: Sequence[Claim], machines: Mapping[WorkloadKey, Machine]) -> tuple[str, ...]:
+    amounts: dict[str, dict[str, int]] = {}
+    for claim in claims:
+        key = claim.beneficiary
+        machine = machines.get(key)
+        name = f"{key.namespace}/{machine.vm if machine is not None and machine.vm else key.name}"
+        amounts[name] = added(amounts.get(name, {}), claim.amounts)
+    return tuple(f"{name} ({describe(total)})" for name, total in amounts.items())

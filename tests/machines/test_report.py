@@ -1,0 +1,135 @@
+"""What readers see of the story: nodes, machines, and the steps of a migration."""
+
+from fairway.fleet.instant import SECOND
+from fairway.machines import instructions
+from fairway.machines.migration import Claim, Migration, Phase, Reason
+from fairway.machines.migration_story import describe_migration, parse_story, story_of
+from fairway.machines.report import MachineReport, NodeReport, machine_reports, node_reports
+from machines.world import N1, N2, World, cu, fixture, key
+
+
+def asked() -> World:
+    world = fixture()
+    world.ask("a", 6)
+    return world
+
+
+def node(world: World, name: str) -> NodeReport:
+    return next(each for each in node_reports(world.state) if each.node == name)
+
+
+def machine(world: World, vm: str) -> MachineReport:
+    return next(each for each in machine_reports(world.state) if each.vm == vm)
+
+
+def test_full_node_reports_denied_demand_and_promised_room() -> None:
+    world = asked()
+    world.run(until=instructions.Prepare)
+    found = node(world, "n1")
+    assert (found.capacity, found.reserved, found.committed) == (cu(10), cu(10), cu(10))
+    assert (found.denied, found.promised, found.kept, found.earmarked) == (cu(2), cu(2), {}, cu(2))
+    assert (found.watermark, found.above, found.pressure) == (cu(9), cu(1), cu(3))
+    assert (found.leaving, found.arriving, found.machines, found.pods) == (1, 0, 2, 1)
+    assert found.share("cpu") == 1
+    assert node(world, "n2").kept == cu(3), "room for the target"
+
+
+def test_overcommitted_machine_commits_more_than_it_reserves() -> None:
+    world = World()
+    world.add("a", 3, factors={"cpu": 1500})
+    found = node(world, "n1")
+    assert (found.reserved["cpu"], found.committed["cpu"]) == (2, 3)
+
+
+def test_node_without_capacity_has_no_share() -> None:
+    world = World()
+    world.add("a", 1)
+    world.hosts[N2] = {}
+    world.resize(N2, 0)
+    assert node(world, "n2").share("cpu") is None
+
+
+def test_denied_machines_come_first_with_the_migrations_that_help_them() -> None:
+    world = asked()
+    world.run()
+    reports = machine_reports(world.state)
+    assert [each.vm for each in reports] == ["vm-a", "vm-b"]
+    first, second = reports
+    assert (first.using, first.permit, first.demand, first.denied) == (cu(4), cu(4), cu(6), cu(2))
+    assert first.waits_for == (second.moving,) != ("",)
+    assert (second.moving_to, second.phase, second.node) == ("n2", "Copying", "n1")
+
+
+def test_moved_machine_is_reported_on_its_target_node() -> None:
+    world = asked()
+    world.run()
+    world.complete(world.migration.id)
+    world.run()
+    assert (machine(world, "vm-b").node, machine(world, "vm-b").moving) == ("n2", "")
+    assert machine(world, "vm-a").permit == cu(6)
+
+
+def test_story_has_every_step_with_its_time() -> None:
+    world = asked()
+    world.run()
+    world.now += 7 * SECOND
+    id_ = world.migration.id
+    world.complete(id_)
+    world.run()
+    records = [
+        each for each in world.of(instructions.WriteRecord) if isinstance(each, instructions.WriteRecord)
+    ]
+    last = records[-1].migration
+    story = story_of(last)
+    assert [each.phase for each in story.steps] == [
+        *(Phase.PLANNED, Phase.TARGET_PENDING, Phase.TARGET_BOUND, Phase.COPYING),
+        *(Phase.CUTOVER, Phase.SWAP_COMMITTED, Phase.CLEANED),
+    ]
+    assert [each.seconds for each in story.steps] == [0, 0, 0, 0, 7, 7, 7]
+    assert story.ended
+    assert [each.partition(" ")[0] for each in story.beneficiaries] == ["ns/a"]
+
+
+def cancelled(message: str) -> Migration:
+    planned = Migration(
+        id="vm-b-1",
+        vm="vm-b",
+        source=key("b"),
+        source_host=N1,
+        target=key("c"),
+        target_host=N2,
+        amounts={"cpu": 3000, "memory": (3 << 30) * 1000},
+        reason=Reason.DEMAND,
+        purpose=(
+            Claim(beneficiary=key("a"), amounts={"cpu": 500}),
+            Claim(beneficiary=key("d"), amounts={"cpu": 250, "memory": (1 << 30) * 1000}),
+        ),
+        started=100 * SECOND,
+        since=100 * SECOND,
+        deadline=200 * SECOND,
+    )
+    cancelling = planned.step(Phase.CANCELLING, now=102 * SECOND, outcome=Phase.CANCELLED, message=message)
+    return cancelling.step(Phase.CANCELLED, now=103 * SECOND)
+
+
+def test_event_of_a_migration_names_nodes_steps_beneficiaries_and_message() -> None:
+    assert describe_migration(cancelled("room appeared; not needed")) == (
+        "Migration vm-b-1 from n1 to n2 (DeniedDemand): Planned, Cancelling +2.0 s, Cancelled +3.0 s; "
+        "makes room for ns/a (0.5 cpu), ns/d (0.25 cpu, 1 GiB memory); room appeared; not needed"
+    )
+
+
+def test_story_is_read_back_from_its_event() -> None:
+    for message in ("", "room appeared; not needed"):
+        migration = cancelled(message)
+        text = describe_migration(migration)
+        found = parse_story(text, namespace="ns", vm="vm-b", at=103 * SECOND)
+        expected = story_of(migration)
+        assert found is not None
+        assert (found.steps, found.started, found.message) == (expected.steps, expected.started, message)
+        assert found.beneficiaries == expected.beneficiaries
+
+
+def test_other_events_have_no_story() -> None:
+    for text in ("", "Machine moved", "Migration a from b to c (d): Nothing"):
+        assert parse_story(text, namespace="ns", vm="vm-b", at=0) is None
