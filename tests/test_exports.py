@@ -21,6 +21,7 @@ EXPORTS = {
     "controllers.bridge": ["BridgeController", "BridgeOptions", "BridgeOptionsError", "RULES", "Range"],
     "controllers.clustersets": ["ClusterSetController", "RULES"],
     "controllers.hosting": ["HostingController", "RULES"],
+    "controllers.machines": ["MachinesController", "RULES"],
     "controllers.placement": ["PlacementController"],
     "controllers.recovery": [
         *("Budget", "HealthSource", "RULES", "RecoveryController", "RecoveryPolicy"),

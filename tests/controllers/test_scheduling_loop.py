@@ -13,7 +13,7 @@ from engine.test_scheduler import Relief, host_key, workload
 from engine.toys import Refuse, fleet_of
 from fairway.controllers.leadership import ALONE, Leadership
 from fairway.controllers.scheduling_loop import SchedulingLoop
-from fairway.engine.commit.instructions import Nominate
+from fairway.engine.commit.instructions import Nominate, Returned
 from fairway.engine.dependencies import Event
 from fairway.engine.points import CommitContext
 from fairway.engine.profile import assemble
@@ -69,7 +69,7 @@ async def running(
     leadership: Leadership = ALONE,
     read_back: ReadBack | None = None,
     on_nominated: Callable[[Nominate], None] = lambda _: None,
-    on_returned: Callable[[WorkloadKey, tuple[str, ...]], None] = lambda _key, _reasons: None,
+    on_returned: Callable[[Returned], None] = lambda _: None,
 ) -> AsyncIterator[SchedulingLoop]:
     fleet = fleet_of("a", "b")
     filters = () if refuse is None else (refuse,)
@@ -157,7 +157,7 @@ async def test_waiting_workload_is_given_back_when_its_wait_times_out() -> None:
     hub = Hub()
     returned: list[tuple[str, tuple[str, ...]]] = []
     async with running(
-        hub, Approval(), on_returned=lambda key, reasons: returned.append((key.name, reasons))
+        hub, Approval(), on_returned=lambda each: returned.append((each.key.name, each.reasons))
     ) as loop:
         loop.put(workload("w"))
         await asyncio.sleep(61)

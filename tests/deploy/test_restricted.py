@@ -21,7 +21,6 @@ FORBIDDEN = (
     ("GET", "/api/v1/secrets"),
     ("GET", "/api/v1/namespaces/fairway-system/secrets"),
     ("GET", "/api/v1/configmaps"),
-    ("GET", "/api/v1/pods"),
     ("POST", "/api/v1/namespaces/fairway-system/pods"),
     ("POST", "/api/v1/namespaces/fairway-system/serviceaccounts/default/token"),
     ("DELETE", f"{OWN}/anything"),
@@ -56,6 +55,13 @@ async def test_rights_of_all_controllers_do_not_allow(
             await client.request(
                 method, path, body=None if method == "GET" else {"metadata": {"name": "any"}}
             )
+
+
+async def test_pods_are_visible_to_the_controller_that_schedules_them_only(administrator: Connection) -> None:
+    connection = await restricted(administrator, controllers=EVERYTHING - {"machines"})
+    async with Client(connection) as client:
+        with pytest.raises(Forbidden):
+            await client.request("GET", "/api/v1/pods")
 
 
 async def test_rights_of_agents_are_granted_for_acceptance_only(administrator: Connection) -> None:

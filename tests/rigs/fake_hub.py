@@ -145,11 +145,18 @@ class FakeClient:
         return await self._send(Call(verb="get", resource=resource, namespace=namespace or "", name=name))
 
     async def create(
-        self, resource: Resource[Any], body: Any, *, namespace: str | None = None, **_: Any
+        self,
+        resource: Resource[Any],
+        body: Any,
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        **_: Any,
     ) -> Any:
         document = as_document(body)
         name = document["metadata"]["name"]
         call = Call(verb="create", resource=resource, namespace=namespace or "", name=name, body=document)
+        call.subresource = subresource or ""
         return await self._send(call)
 
     async def patch(
@@ -170,15 +177,22 @@ class FakeClient:
         return await self._send(call)
 
     async def delete(
-        self, resource: Resource[Any], name: str, *, namespace: str | None, uid: str, resource_version: str
+        self,
+        resource: Resource[Any],
+        name: str,
+        *,
+        namespace: str | None,
+        uid: str,
+        resource_version: str | None = None,
     ) -> None:
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
         await self._send(
             Call(
                 verb="delete",
                 resource=resource,
                 namespace=namespace or "",
                 name=name,
-                preconditions={"uid": uid, "resourceVersion": resource_version},
+                preconditions={key: value for key, value in preconditions.items() if value is not None},
             )
         )
 

@@ -101,6 +101,7 @@ class PodCondition(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
 
 
 class ClaimedAmount(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

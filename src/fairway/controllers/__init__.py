@@ -3,8 +3,8 @@
     informers (informer_factory) ──▶ a controller's queue ──▶ reconcile(key) ──▶ fenced_writer ──▶ hub
 
 One package per controller: ``placement``, ``clustersets``, ``acceptance``, ``availability``, ``addons``, ``recovery``,
-``bridge``, ``scores``, ``hosting``. Each has ``controller`` (watches and writes), ``rbac`` (the rights it needs), and
-modules without I/O that decide. Controllers do not import each other; what several need is in this package:
+``bridge``, ``scores``, ``hosting``, ``machines``. Each has ``controller`` (watches and writes), ``rbac`` (the rights it
+needs), and modules without I/O that decide. Controllers do not import each other; what several need is in this package:
 ``settings`` (their names and settings), ``controller_factory`` (creates them), ``manager`` (runs them), ``reconciler``
 (queue, workers, retries), ``leadership`` and ``fenced_writer`` (write only while leading), ``csr_approval``,
 ``cluster_names``, ``kinds``. ``serving`` has the health, metrics and debug endpoints.

@@ -15,6 +15,7 @@ from fairway.controllers.availability import AvailabilityController
 from fairway.controllers.bridge import BridgeController
 from fairway.controllers.clustersets import ClusterSetController
 from fairway.controllers.hosting import HostingController
+from fairway.controllers.machines import MachinesController
 from fairway.controllers.placement import PlacementController
 from fairway.controllers.placement.queue import BACKOFF
 from fairway.controllers.placement.shadow import Shadow
@@ -29,6 +30,7 @@ from fairway.controllers.settings import (
     BRIDGE,
     CLUSTER_SETS,
     HOSTING,
+    MACHINES,
     PLACEMENT,
     RECOVERY,
     SCORES,
@@ -55,6 +57,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import Api, Sink
 from fairway.observe.meters import Meters
+from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, load
 
 log: Final = logging.getLogger(__name__)
 
@@ -95,10 +98,14 @@ class ControllerFactory:
         """Of the placement controller, and of faults in objects that all controllers read."""
         self._of_scores = self._recorder(events, SCORES_REPORTER)
         self._of_hosting = self._recorder(events, HOSTING_REPORTER)
+        self._pods = self._pod_scheduling() if MACHINES in settings.controllers else None
+        names = () if self._pods is None else self._pods.specs
+        self._of_pods = {name: self._recorder(events, name) for name in names}
+        """By profile: as of kube-scheduler, the reporter is the scheduler's name."""
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        for recorder in (self.recorder, self._of_scores, self._of_hosting):
+        for recorder in (self.recorder, self._of_scores, self._of_hosting, *self._of_pods.values()):
             await self._stack.enter_async_context(recorder)
         return self
 
@@ -143,6 +150,7 @@ class ControllerFactory:
             ),
             BRIDGE: lambda: BridgeController(client, meters=meters, options=settings.bridge, clock=clock),
             HOSTING: lambda: HostingController(client, meters=meters, recorder=self._of_hosting, clock=clock),
+            MACHINES: self._machines,
             RECOVERY: lambda: RecoveryController(
                 client, meters=meters, policy=settings.recovery, clock=clock
             ),
@@ -175,6 +183,22 @@ class ControllerFactory:
             calculators=self._calculators,
             requests=self._requests,
             settle=settings.settle,
+            clock=self._clock,
+        )
+
+    def _pod_scheduling(self) -> Scheduling:
+        """Return the profiles of pods; the default one, if the settings have none."""
+        if self._settings.pod_scheduling is not None:
+            return self._settings.pod_scheduling
+        return load(None, base=POD_DEFAULTS, supervisor=Supervisor(clock=self._clock.monotonic))
+
+    def _machines(self) -> MachinesController:
+        assert self._pods is not None
+        return MachinesController(
+            self._client,
+            meters=self._meters,
+            scheduling=self._pods,
+            recorders=self._of_pods,
             clock=self._clock,
         )
 

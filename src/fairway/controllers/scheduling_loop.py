@@ -50,7 +50,7 @@ class SchedulingLoop:
     """``read_back`` reads from the hub on which hosts a workload is bound; None if on none.
 
     ``on_outcome`` gets the outcome of each cycle, ``on_bound`` each bound workload, ``on_returned`` each workload that
-    a commit gave back, with the reasons, and ``on_nominated`` what a PostFilter plugin plans.
+    a commit or a failed cycle gave back, with the reasons, and ``on_nominated`` what a PostFilter plugin plans.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SchedulingLoop:
         read_back: Callable[[WorkloadKey], Awaitable[tuple[HostKey, ...] | None]],
         on_outcome: Callable[[Outcome], None] = lambda _: None,
         on_bound: Callable[[WorkloadKey, tuple[HostKey, ...]], None] = lambda _key, _hosts: None,
-        on_returned: Callable[[WorkloadKey, tuple[str, ...]], None] = lambda _key, _reasons: None,
+        on_returned: Callable[[Returned], None] = lambda _: None,
         on_nominated: Callable[[Nominate], None] = lambda _: None,
         clock: Clock = SYSTEM_CLOCK,
         at_once: int = AT_ONCE,
@@ -172,8 +172,8 @@ class SchedulingLoop:
                     task.cancel()
             case Bound(key, hosts):
                 self._on_bound(key, hosts)
-            case Returned(key, reasons):
-                self._on_returned(key, reasons)
+            case Returned():
+                self._on_returned(instruction)
             case Nominate():
                 self._on_nominated(instruction)
             case ReadBack(key, token):

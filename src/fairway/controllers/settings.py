@@ -24,11 +24,12 @@ SCORES: Final = "scores"
 BRIDGE: Final = "bridge"
 RECOVERY: Final = "recovery"
 HOSTING: Final = "hosting"
+MACHINES: Final = "machines"
 DEFAULT: Final = frozenset({PLACEMENT, CLUSTER_SETS, AVAILABILITY, ACCEPTANCE, ADD_ONS, SCORES})
 """Controllers that run by default. Those that taint clusters or write scores must be enabled explicitly."""
-ALL: Final = DEFAULT | {BRIDGE, RECOVERY, HOSTING}
+ALL: Final = DEFAULT | {BRIDGE, RECOVERY, HOSTING, MACHINES}
 
-EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY, HOSTING})
+EVENTFUL: Final = frozenset({PLACEMENT, SCORES, RECOVERY, HOSTING, MACHINES})
 """Controllers whose permissions include Events."""
 
 NAMESPACE: Final = "fairway-system"
@@ -68,6 +69,8 @@ class Settings:
     scores: ScoresPolicy = field(default_factory=ScoresPolicy)
     scheduling: Scheduling | None = None
     """Profiles and plugins; None for the default profile without third-party plugins."""
+    pod_scheduling: Scheduling | None = None
+    """Profiles and plugins of pods; None for the default profile."""
 
     @property
     def profile(self) -> Profile:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from fairway.engine import cycle
 from fairway.engine.alike import AlikeMemory
 from fairway.engine.commit import LATE_BIND, CommitMachine, CommitPlugins, Phase, perform
-from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, Nominate
+from fairway.engine.commit.instructions import Bound, ForCaller, Instruction, Nominate, Returned
 from fairway.engine.dependencies import Event
 from fairway.engine.fault import Fault, raised
 from fairway.engine.outcome import Outcome
@@ -154,7 +154,7 @@ class Scheduler:
             fault = raised(profile.name, "cycle", error)
             self._faults.append(fault)
             self.queue.fail(key, str(fault), now=now)
-            return None, []
+            return None, [Returned(key, error=str(fault))]
         if len(outcome.selected_rows) and not outcome.unscheduled and not outcome.status.aborts:
             return outcome, self._start(profile, workload, outcome, now=now)
         if rejections := rejections_of(outcome):

@@ -57,6 +57,10 @@ class NodeFleet(Table[Node]):
     def upsert_node(self, node: Node) -> Change:
         return self._put(node.metadata.name, node)
 
+    def find_node(self, name: str) -> Node | None:
+        row = self._hosts.row_of.get(name)
+        return None if row is None else self._hosts.objects[row]
+
     def delete_node(self, name: str) -> Change:
         """Delete a node. Its pods are kept until they are deleted, too: the node may come back."""
         return self._drop(name)

@@ -8,14 +8,14 @@ import click
 
 from fairway.cli.client.session import HubChoice, hub_options
 from fairway.cli.options.logs import log_options
-from fairway.cli.options.scheduler import load_scheduling, scheduler_option
+from fairway.cli.options.scheduler import load_pod_scheduling, load_scheduling, scheduler_option
 from fairway.cli.options.serving import Listening, serving_options
 from fairway.cli.run.config import configured
 from fairway.cli.run.options import config_option, controllers_option
 from fairway.cli.run.process import serve
 from fairway.controllers.placement import ocm_detection
 from fairway.controllers.placement.shard import Shard
-from fairway.controllers.settings import PLACEMENT, Settings
+from fairway.controllers.settings import MACHINES, PLACEMENT, Settings
 from fairway.kube import Timing
 from fairway.kube.leader import unique_identity
 from fairway.observe import logs
@@ -49,6 +49,7 @@ Examples:
   fairway run --controllers=-acceptance,-availability
   fairway run --controllers=+recovery --config recovery.yaml
   fairway run --scheduler-config scheduler.yaml   decide placements with other profiles and plugins
+  fairway run --controllers machines              schedule pods with schedulerName: fairway
   fairway run --shadow --metrics-address :8080    only compare with the decisions of OCM's controller
   fairway run --shard 0/3 --controllers placement one of three processes that share the placements
   fairway run --log-format json --health-address :8081
@@ -150,6 +151,7 @@ def run(
         raise click.UsageError(SHADOW_OF_NOTHING)
     if identity is not None and not leader_elect:
         raise click.UsageError(IDENTITY_OF_NOBODY)
+    machines = MACHINES in controllers
     settings = Settings(
         controllers=controllers,
         election=Timing() if leader_elect else None,
@@ -162,7 +164,8 @@ def run(
         workers=workers,
         grace=grace,
         default_label=default_set,
-        scheduling=load_scheduling(scheduler_config),
+        scheduling=load_scheduling(scheduler_config, beside_pods=machines),
+        pod_scheduling=load_pod_scheduling(scheduler_config) if machines else None,
     )
     logs.configure(format=log_format, level=log_level)
     if config is not None:

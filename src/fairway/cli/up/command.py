@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from fairway.cli.hub.command import hub
-from fairway.cli.options.scheduler import load_scheduling, scheduler_option
+from fairway.cli.options.scheduler import load_pod_scheduling, load_scheduling, scheduler_option
 from fairway.cli.output import OutputFormat, output_option
 from fairway.cli.run.options import config_option, controllers_with_hub_option
 from fairway.cli.up.tour import EXAMPLE
@@ -100,16 +100,19 @@ def up(
     from fairway.cli.hub import process
     from fairway.cli.run.config import configured
     from fairway.cli.up import services
+    from fairway.controllers.settings import MACHINES
     from fairway.controllers.settings import Settings as Controllers
     from fairway.hub import Settings
     from fairway.whatif.simulation.creation import SimulationOptions
 
     settings = Settings(folder=data, host=host, port=port, names=names, definitions=tuple(crds()))
     options = SimulationOptions(clusters=clusters, seed=seed, period=period)
+    machines = MACHINES in controllers
     running = Controllers(
         controllers=controllers,
         identity=services.IDENTITY,
-        scheduling=load_scheduling(scheduler_config),
+        scheduling=load_scheduling(scheduler_config, beside_pods=machines),
+        pod_scheduling=load_pod_scheduling(scheduler_config) if machines else None,
     )
     if config is not None:
         running = configured(running, config)

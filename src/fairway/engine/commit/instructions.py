@@ -69,10 +69,17 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A commit gave the workload back to the queue, for these reasons."""
+    """A commit or a cycle gave the workload back to the queue, because of these rejections or an error."""
 
     key: WorkloadKey
-    reasons: tuple[str, ...]
+    rejections: tuple[Rejection, ...] = ()
+    error: str = ""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        if self.error:
+            return (self.error,)
+        return tuple(f"{each.plugin}: {', '.join(each.reasons)}" for each in self.rejections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +145,10 @@ def perform(queue: SchedulingQueue, instructions: list[Instruction], *, now: Mic
                 queue.activate(sorted(keys), now=now)
             case Reject(key, rejections):
                 queue.reject(key, rejections, now=now)
-                reasons = tuple(f"{one.plugin}: {', '.join(one.reasons)}" for one in rejections)
-                rest.append(Returned(key, reasons))
+                rest.append(Returned(key, rejections))
             case Fail(key, error):
                 queue.fail(key, error, now=now)
-                rest.append(Returned(key, (error,)))
+                rest.append(Returned(key, error=error))
             case Release(key):
                 queue.release(key, now=now)
             case Done(key):

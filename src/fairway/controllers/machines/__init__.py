@@ -1,0 +1,13 @@
+"""Schedule pods on nodes, as kube-scheduler does, for pods whose ``schedulerName`` is one of our profiles.
+
+Data flow: informers (``controller``) feed a ``NodeFleet`` and the queue of a ``SchedulingLoop`` (``pod_scheduling``). A
+decision is bound by one request (``binding``). What users see of it are events and the condition PodScheduled
+(``pod_status``, worded by ``diagnosis``). ``hub_access`` has all requests to the hub, ``kinds`` the watched kinds.
+
+The hub has all state: a binding is atomic, and a new leader begins with the pods and nodes that the hub shows.
+"""
+
+from fairway.controllers.machines.controller import MachinesController
+from fairway.controllers.machines.rbac import RULES
+
+__all__ = ["RULES", "MachinesController"]

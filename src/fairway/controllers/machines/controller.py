@@ -1,0 +1,198 @@
+"""Schedule the pods that name one of our profiles: watch, decide, bind.
+
+One term serves one leadership: its fleet and its queue begin with what the hub shows.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from fairway.api.node import Node
+from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from fairway.api.pod import Pod
+from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.controllers.informer_factory import InformerFactory
+from fairway.controllers.kinds import NAMESPACES, Namespace
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.controllers.machines.pod_scheduling import PodScheduling
+from fairway.controllers.machines.pod_status import PodReporter
+from fairway.controllers.reconciler import Key, Reconciler
+from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
+from fairway.kube.fence import Lost
+from fairway.kube.resource import NODES, PODS
+from fairway.observe.meters import Meters
+from fairway.scheduling import Scheduling
+
+WORKERS: Final = 8
+"""Concurrent writes of conditions."""
+
+
+@dataclass(kw_only=True)
+class Term:
+    """What a leader knows. The next one begins with what the hub shows."""
+
+    pods: PodScheduling
+    reporter: PodReporter
+
+
+class MachinesController(Reconciler):
+    """``scheduling`` has the profiles, ``recorders`` one recorder for each of them."""
+
+    name: ClassVar[str] = "machines"
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        meters: Meters,
+        scheduling: Scheduling,
+        recorders: Mapping[str, Recorder],
+        workers: int = WORKERS,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(client, meters=meters, workers=workers, clock=clock)
+        self._scheduling, self._recorders = scheduling, recorders
+        self._nodes: Informer[Node]
+        self._pods: Informer[Pod]
+        self._namespaces: Informer[Namespace]
+        self._claims: Informer[PersistentVolumeClaim]
+        self._volumes: Informer[PersistentVolume]
+        self._budgets: Informer[PodDisruptionBudget]
+        self._term: Term | None = None
+
+    def watch(self, informers: InformerFactory) -> None:
+        self._nodes = informers.of(NODES)
+        self._pods = informers.of(PODS)
+        self._namespaces = informers.of(NAMESPACES)
+        self._claims = informers.of(CLAIMS)
+        self._volumes = informers.of(VOLUMES)
+        self._budgets = informers.of(BUDGETS)
+        self._nodes.subscribe(self._nodes_changed)
+        self._pods.subscribe(self._pods_changed)
+        self._namespaces.subscribe(self._namespaces_changed)
+        self._claims.subscribe(self._claims_changed)
+        self._volumes.subscribe(self._volumes_changed)
+        self._budgets.subscribe(self._budgets_changed)
+
+    def keys(self) -> Iterable[Key]:
+        return ()
+
+    async def run(self, leadership: Leadership) -> None:
+        term = self._term = self._begin(leadership)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(term.pods.run(leadership))
+                group.create_task(super().run(leadership))
+        except* Lost as lost:
+            raise Lost(str(lost.exceptions[0])) from None
+        finally:
+            self._term = None
+
+    async def quiet(self) -> None:
+        while True:
+            await self.queue.join()
+            if self._term is None:
+                return
+            await self._term.pods.loop.quiet()
+            if not self.queue.busy:
+                return
+
+    async def reconcile(self, key: Key, leadership: Leadership) -> None:
+        """Write the condition of a pod."""
+        if self._term is not None:
+            async with leadership.batch():
+                await self._term.reporter.write(key)
+
+    def _begin(self, leadership: Leadership) -> Term:
+        hub = PodAccess(self.client, leadership=leadership, meters=self.meters)
+        reporter = PodReporter(
+            pods=self._pods, recorders=self._recorders, hub=hub, wake=self.queue.add, clock=self.clock
+        )
+        pods = PodScheduling(scheduling=self._scheduling, hub=hub, reporter=reporter, clock=self.clock)
+        for namespace in self._namespaces.store.values():
+            pods.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
+        for claim in self._claims.store.values():
+            pods.fleet.upsert_claim(claim)
+        for volume in self._volumes.store.values():
+            pods.fleet.upsert_volume(volume)
+        for budget in self._budgets.store.values():
+            pods.fleet.upsert_budget(budget)
+        pods.load(self._nodes.store.values(), self._pods.store.values())
+        return Term(pods=pods, reporter=reporter)
+
+    # Observations
+
+    def _nodes_changed(self, batch: Batch[Node]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    pods.upsert_node(new)
+                case Deleted(old):
+                    pods.delete_node(old)
+
+    def _pods_changed(self, batch: Batch[Pod]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Updated(old, new) if old.spec.nodeName and not new.spec.nodeName:
+                    pods.reset_pod(new)
+                case Added(new) | Updated(_, new):
+                    pods.upsert_pod(new)
+                case Deleted(old):
+                    pods.delete_pod(old)
+
+    def _namespaces_changed(self, batch: Batch[Namespace]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    name, labels = new.metadata.name, new.metadata.labels
+                    pods.changed(pods.fleet.upsert_namespace(name, labels), "namespace updated")
+                case Deleted(old):
+                    pods.changed(pods.fleet.delete_namespace(old.metadata.name), "namespace deleted")
+
+    def _claims_changed(self, batch: Batch[PersistentVolumeClaim]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    pods.changed(pods.fleet.upsert_claim(new), "PersistentVolumeClaim updated")
+                case Deleted(old):
+                    meta = old.metadata
+                    pods.changed(
+                        pods.fleet.delete_claim(meta.namespace, meta.name), "PersistentVolumeClaim deleted"
+                    )
+
+    def _volumes_changed(self, batch: Batch[PersistentVolume]) -> None:
+        if self._term is None:
+            return
+        pods = self._term.pods
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    pods.changed(pods.fleet.upsert_volume(new), "PersistentVolume updated")
+                case Deleted(old):
+                    pods.changed(pods.fleet.delete_volume(old.metadata.name), "PersistentVolume deleted")
+
+    def _budgets_changed(self, batch: Batch[PodDisruptionBudget]) -> None:
+        if self._term is None:
+            return
+        fleet = self._term.pods.fleet
+        for change in batch.changes:
+            match change:
+                case Added(new) | Updated(_, new):
+                    fleet.upsert_budget(new)
+                case Deleted(old):
+                    fleet.delete_budget(old.metadata.namespace, old.metadata.name)

@@ -1,0 +1,50 @@
+"""Why a pod was not scheduled, in the words of kube-scheduler: ``0/5 nodes are available: 3 Insufficient cpu, …``."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from fairway.engine.outcome import Outcome
+from fairway.engine.status import Code
+from fairway.fleet import bitmap
+
+NO_NODES: Final = "no nodes available to schedule pods"
+AVAILABLE: Final = "0/{nodes} nodes are available"
+FILTERED_OUT: Final = "node is filtered out by the prefilter result"
+
+
+def fit_error(outcome: Outcome) -> str:
+    """Return the message of a cycle that found no node."""
+    nodes = bitmap.count(outcome.snapshot.live)
+    if not nodes:
+        return NO_NODES
+    message = AVAILABLE.format(nodes=nodes)
+    if outcome.status.rejects:
+        message += f": {outcome.status.message}."
+    elif reasons := _histogram(outcome):
+        counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        message += f": {', '.join(counted)}."
+    relief = outcome.relief
+    if relief is not None and relief.code is not Code.SUCCESS and relief.message:
+        message += f" {relief.message}"
+    return message
+
+
+def commit_error(reasons: Iterable[str]) -> str:
+    """Return the message of a pod that Reserve or Permit rejected on its node."""
+    return f"{AVAILABLE.format(nodes=1)}: {', '.join(f'1 {reason}' for reason in reasons)}."
+
+
+def _histogram(outcome: Outcome) -> Counter[str]:
+    """Count the nodes by the reasons of the first plugin that rejects each."""
+    details, context = outcome.details, outcome.context
+    found: Counter[str] = Counter()
+    excluded = bitmap.count(outcome.snapshot.live) - bitmap.count(details.eligible)
+    if excluded:
+        found[FILTERED_OUT] += excluded
+    before = details.eligible
+    for stage, calls in zip(details.stages, outcome.plugins.filters, strict=True):
+        for row in bitmap.rows_of(before & ~stage.survivors).tolist():
+            found.update(calls.plugin.filter(context, row).reasons)
+        before = stage.survivors
+    return found

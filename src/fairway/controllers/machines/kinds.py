@@ -1,0 +1,32 @@
+"""Kinds beside Nodes and Pods that decide where pods run."""
+
+from typing import Final
+
+from fairway.api.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from fairway.api.pod_disruption_budget import PodDisruptionBudget
+from fairway.kube import Resource
+
+CLAIMS: Final = Resource(
+    group="",
+    version="v1",
+    plural="persistentvolumeclaims",
+    kind="PersistentVolumeClaim",
+    namespaced=True,
+    type=PersistentVolumeClaim,
+)
+VOLUMES: Final = Resource(
+    group="",
+    version="v1",
+    plural="persistentvolumes",
+    kind="PersistentVolume",
+    namespaced=False,
+    type=PersistentVolume,
+)
+BUDGETS: Final = Resource(
+    group="policy",
+    version="v1",
+    plural="poddisruptionbudgets",
+    kind="PodDisruptionBudget",
+    namespaced=True,
+    type=PodDisruptionBudget,
+)

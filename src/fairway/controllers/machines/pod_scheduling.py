@@ -1,0 +1,212 @@
+"""The pods of one leadership term: the nodes with their pods, the queue, and the commits.
+
+Informers feed the fleet and the queue. A pod counts on its node from the moment a node is chosen (AssumePod) until the
+hub shows it there, deletes it, or the commit gives the place back.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from msgspec import structs
+
+from fairway.api.node import Node
+from fairway.api.pod import Pod, PodStatus
+from fairway.controllers.leadership import Leadership
+from fairway.controllers.machines.binding import DefaultBinder
+from fairway.controllers.machines.diagnosis import commit_error, fit_error
+from fairway.controllers.machines.hub_access import PodAccess
+from fairway.controllers.machines.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, PodReporter
+from fairway.controllers.scheduling_loop import SchedulingLoop
+from fairway.engine.commit.instructions import Returned
+from fairway.engine.dependencies import event_of
+from fairway.engine.outcome import Outcome
+from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
+from fairway.engine.queue import Backoff
+from fairway.engine.registry import Registry
+from fairway.engine.scheduler import Scheduler
+from fairway.engine.workload import HostKey, Workload, WorkloadKey
+from fairway.fleet.instant import SECOND
+from fairway.fleet.journal import Change
+from fairway.kube import Clock
+from fairway.nodes import NodeFleet
+from fairway.nodes.pod_template import PodInfo
+from fairway.plugins.pods import pod_registry, pod_workload
+from fairway.plugins.pods.assume_pod import AssumePod
+from fairway.plugins.pods.vm_scaling import MachineRoom
+from fairway.scheduling import Scheduling
+
+RESERVE: Final = "Reserve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """What virtual machines add to the profiles of pods."""
+
+    room: MachineRoom | None = None
+    register: Callable[[Registry], None] = lambda _: None
+    """Registers more plugins."""
+    points: Mapping[str, tuple[Enabled, ...]] = field(default_factory=dict)
+    """Plugins that every profile has, after its own, by extension point."""
+
+
+class PodScheduling:
+    """``fleet`` has the nodes and pods, ``loop`` runs the ``scheduler``."""
+
+    def __init__(
+        self,
+        *,
+        scheduling: Scheduling,
+        hub: PodAccess,
+        reporter: PodReporter,
+        clock: Clock,
+        fleet: NodeFleet | None = None,
+        extension: Extension | None = None,
+    ) -> None:
+        self.fleet = fleet or NodeFleet()
+        self._hub, self._reporter = hub, reporter
+        self._assume = AssumePod(fleet=self.fleet)
+        profiles = self._profiles(scheduling, extension or Extension())
+        self._names = frozenset(profile.name for profile in profiles)
+        configuration = scheduling.configuration
+        self.scheduler = Scheduler(
+            profiles=profiles,
+            profile_name=lambda workload: workload.spec.pod.spec.schedulerName,
+            host_key=host_key,
+            backoff=Backoff(
+                initial=configuration.initial_backoff_seconds * SECOND,
+                maximum=configuration.max_backoff_seconds * SECOND,
+            ),
+        )
+        self.loop = SchedulingLoop(
+            self.scheduler,
+            snapshot=self.fleet.snapshot,
+            read_back=self._read_back,
+            on_outcome=self._decided,
+            on_bound=self._bound,
+            on_returned=self._returned,
+            clock=clock,
+        )
+
+    def _profiles(self, scheduling: Scheduling, extension: Extension) -> list[Profile]:
+        """Build the profiles. Each has its own plugins, except those that keep what is shared."""
+        registry = pod_registry(room=extension.room)
+        registry.register(AssumePod.name, lambda: self._assume, kind=AssumePod)
+        registry.register(DefaultBinder.name, lambda: DefaultBinder(self._hub), kind=DefaultBinder)
+        extension.register(registry)
+        scheduling.add_third_party(registry)
+        return [
+            build_profile(extended(spec, extension.points), registry) for spec in scheduling.specs.values()
+        ]
+
+    # Observations
+
+    def load(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        """Begin with what the hub shows."""
+        self.fleet.load(nodes)
+        for pod in pods:
+            self.upsert_pod(pod)
+
+    def upsert_node(self, node: Node) -> None:
+        self._changed(self.fleet.upsert_node(node), "node updated")
+
+    def delete_node(self, node: Node) -> None:
+        """Delete a node. One that is recreated under the same name has another uid."""
+        change = self.fleet.delete_node(node.metadata.name)
+        self.loop.remove_host(host_key(node))
+        self._changed(change, "node deleted")
+
+    def upsert_pod(self, pod: Pod) -> None:
+        node = pod.spec.nodeName
+        ours = pod.spec.schedulerName in self._names
+        if node:
+            # First the fleet: from here on the place is the observed one, whatever becomes of the commit.
+            change = self.fleet.upsert_pod(pod)
+            if ours:
+                key = key_of(pod)
+                self._assume.observed(key)
+                self.loop.observed(key, (self._host_named(node),))
+            self._changed(change, "pod updated")
+        elif ours:
+            if pod.terminating or pod.finished:
+                self._forget(key_of(pod))
+            else:
+                self.loop.put(queued_pod(pod))
+
+    def delete_pod(self, pod: Pod) -> None:
+        if pod.spec.schedulerName in self._names:
+            self._forget(key_of(pod))
+        self._changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
+
+    def reset_pod(self, pod: Pod) -> None:
+        """Take a pod back that has lost its node, which only a restored backup of the hub does."""
+        self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name)
+        self.upsert_pod(pod)
+
+    def changed(self, change: Change, label: str) -> None:
+        """Wake the pods that a change of the fleet concerns."""
+        self._changed(change, label)
+
+    def _changed(self, change: Change, label: str) -> None:
+        if change.columns or change.added:
+            self.loop.on_event(event_of(change, label=label))
+
+    def _forget(self, key: WorkloadKey) -> None:
+        self.loop.delete(key)
+        self._assume.observed(key)
+        self._reporter.forget(key)
+
+    def _host_named(self, node: str) -> HostKey:
+        found = self.fleet.find_node(node)
+        return HostKey(node, "") if found is None else host_key(found)
+
+    # Results
+
+    def _decided(self, outcome: Outcome) -> None:
+        if not len(outcome.selected_rows):
+            workload: Any = outcome.context.workload
+            if outcome.status.aborts:
+                self._reporter.failed(workload.key, SCHEDULER_ERROR, outcome.status.message)
+            else:
+                self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome))
+
+    def _bound(self, key: WorkloadKey, hosts: tuple[HostKey, ...]) -> None:
+        self._reporter.bound(key, hosts[0].name)
+
+    def _returned(self, returned: Returned) -> None:
+        if returned.error:
+            self._reporter.failed(returned.key, SCHEDULER_ERROR, returned.error)
+        else:
+            reasons = [reason for each in returned.rejections for reason in each.reasons]
+            self._reporter.failed(returned.key, UNSCHEDULABLE, commit_error(reasons))
+
+    async def _read_back(self, key: WorkloadKey) -> tuple[HostKey, ...] | None:
+        pod = await self._hub.read(key)
+        return None if pod is None or not pod.spec.nodeName else (self._host_named(pod.spec.nodeName),)
+
+    async def run(self, leadership: Leadership) -> None:
+        await self.loop.run(leadership)
+
+
+def host_key(node: Node) -> HostKey:
+    return HostKey(node.metadata.name, node.metadata.uid)
+
+
+def key_of(pod: Pod) -> WorkloadKey:
+    meta = pod.metadata
+    return WorkloadKey(meta.namespace, meta.name, meta.uid)
+
+
+def queued_pod(pod: Pod) -> Workload[PodInfo]:
+    """Return a pod without a node as a workload. Two versions that are scheduled alike are equal: a condition that
+    this scheduler writes must not wake the pod."""
+    meta = structs.replace(pod.metadata, resourceVersion="", generation=0, finalizers=(), ownerReferences=())
+    return pod_workload(structs.replace(pod, metadata=meta, status=PodStatus()))
+
+
+def extended(spec: ProfileSpec, points: Mapping[str, tuple[Enabled, ...]]) -> ProfileSpec:
+    """Return a profile with AssumePod as its first Reserve plugin, and with more plugins at its end."""
+    own = {point: (*spec.points.get(point, ()), *more) for point, more in points.items()}
+    merged = {**spec.points, **own}
+    merged[RESERVE] = (Enabled(AssumePod.name), *merged.get(RESERVE, ()))
+    return replace(spec, points=merged)

@@ -1,0 +1,288 @@
+"""A fake hub with nodes and pods, and the machines controller, in virtual time.
+
+Bindings, status patches and deletions follow the rules of kube-apiserver. ``kubelets`` starts bound pods and ends
+deleted ones. A controller can be killed at a write, or run beside another scheduler.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from clocks import START, LoopClock
+from fairway.api.meta import format_time
+from fairway.api.pod import Pod
+from fairway.controllers.kinds import NAMESPACES
+from fairway.controllers.leadership import ALONE, Leadership
+from fairway.controllers.machines import MachinesController
+from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
+from fairway.kube import Conflict, NotFound, Patch, Recorder
+from fairway.kube.resource import NODES, PODS
+from fairway.observe.meters import Meters
+from fairway.scheduling import POD_DEFAULTS, Scheduling, Supervisor, Watchdog, load
+from fairway.scheduling.loading import parse
+from rigs.fake_hub import Call, Document, FakeHub, Key, check_identity, refused
+
+NAMESPACE = "default"
+GRACE = 30.0
+
+
+def now() -> str:
+    return format_time(START + timedelta(seconds=asyncio.get_running_loop().time()))
+
+
+def profiles(text: str = "") -> Scheduling:
+    """Load the profiles of pods: the default one, or those of a file."""
+    supervisor = Supervisor(clock=time.monotonic, watch=Watchdog())
+    if not text:
+        return load(None, base=POD_DEFAULTS, supervisor=supervisor)
+    return parse(text.encode(), path=Path("scheduler.yaml"), base=POD_DEFAULTS, supervisor=supervisor)
+
+
+@dataclass
+class Events:
+    """Takes the place of a recorder."""
+
+    hub: FakeHub
+    reporter: str
+    recorded: list[tuple[str, str, str]] = field(default_factory=list)
+    """(pod, reason, note)"""
+    actions: list[tuple[str, str, str]] = field(default_factory=list)
+    """(type, reason, action)"""
+
+    def event(
+        self, about: Any, *, reason: str, message: str, type_: str = "Normal", action: str = "", **_: Any
+    ) -> bool:
+        self.recorded.append((about.metadata.name, reason, message))
+        self.actions.append((type_, reason, action))
+        self.hub.notify()
+        return True
+
+    def notes(self, pod: str, reason: str) -> list[str]:
+        return [note for name, each, note in self.recorded if (name, each) == (pod, reason)]
+
+
+class PodHub(FakeHub):
+    def __init__(self, *, live: bool = True) -> None:
+        super().__init__(live=live)
+        self.kill_at: tuple[int, bool] | None = None
+        """The write at which the controller dies, counted from 1, and whether the hub still carries it out."""
+        self.lose_reply_at: int | None = None
+        """The write whose reply is lost, counted from 1."""
+        self.dead = False
+        self.sent = 0
+        self.instant_deletion = True
+        """Whether pods on a node end at once when they are deleted, as if without grace period."""
+        self.put(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+
+    # Rules of kube-apiserver
+
+    def answer(self, call: Call, *, author: str = "") -> Any:
+        if call.resource.plural != PODS.plural or call.verb == "get":
+            return super().answer(call, author=author)
+        old = self.documents.get(call.key)
+        if call.subresource == "binding" and call.verb == "create":
+            return self._bind(call, old)
+        if old is None:
+            raise refused(NotFound, 404, "NotFound")
+        if call.verb == "delete":
+            check_identity(old, call.preconditions)
+            self.end(call.name, namespace=call.namespace)
+            return None
+        if call.verb == "patch" and call.kind is Patch.STRATEGIC:
+            check_identity(old, call.body.get("metadata", {}))
+            self.store(call.key, {**old, "status": _merged(old.get("status", {}), call.body["status"])})
+            return self.read(call.resource, call.namespace, call.name)
+        return super().answer(call, author=author)
+
+    def _bind(self, call: Call, old: Document | None) -> Pod:
+        if old is None:
+            raise refused(NotFound, 404, "NotFound")
+        check_identity(old, {"uid": call.body["metadata"]["uid"]})
+        spec = old["spec"]
+        if old["metadata"].get("deletionTimestamp") or spec.get("nodeName") or spec.get("schedulingGates"):
+            raise refused(Conflict, 409, "Conflict")
+        condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now()}
+        status = _merged(old.get("status", {}), {"conditions": [condition]})
+        status["conditions"] = [
+            condition if each["type"] == "PodScheduled" else each for each in status["conditions"]
+        ]
+        status.pop("nominatedNodeName", None)
+        node = call.body["target"]["name"]
+        self.store(call.key, {**old, "spec": {**spec, "nodeName": node}, "status": status})
+        return msgspec.convert(call.body, Pod)
+
+    def end(self, name: str, *, namespace: str = NAMESPACE) -> None:
+        """Delete a pod; one on a node may only be marked."""
+        key = (PODS.plural, namespace, name)
+        old = self.documents[key]
+        if self.instant_deletion or not old["spec"].get("nodeName"):
+            self.erase(key)
+        elif not old["metadata"].get("deletionTimestamp"):
+            self.store(key, {**old, "metadata": {**old["metadata"], "deletionTimestamp": now()}})
+
+    async def _send(self, call: Call) -> Any:
+        await asyncio.sleep(0)
+        if self.dead:
+            await asyncio.Future()
+        if call.verb != "get":
+            self.sent += 1
+            if self.kill_at is not None and self.sent == self.kill_at[0]:
+                self.dead = True
+                if self.kill_at[1]:
+                    with suppress(Exception):
+                        self.answer(call)
+                self.notify()
+                await asyncio.Future()
+            if self.sent == self.lose_reply_at:
+                await super()._send(call)
+                raise ConnectionResetError("the reply was lost")
+        return await super()._send(call)
+
+    def revive(self) -> None:
+        """Forget the killed controller."""
+        self.dead, self.kill_at = False, None
+        self.disconnect()
+
+    # Users and kubelets
+
+    def node(
+        self,
+        name: str,
+        *,
+        cpu: str = "4",
+        memory: str = "8Gi",
+        pods: int = 110,
+        labels: Mapping[str, str] | None = None,
+        taints: tuple[Mapping[str, str], ...] = (),
+        unschedulable: bool = False,
+    ) -> None:
+        document = {
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "spec": {"taints": list(taints), "unschedulable": unschedulable},
+            "status": {
+                "allocatable": {"cpu": cpu, "memory": memory, "pods": str(pods)},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        self.put(NODES, document)
+
+    def pod(
+        self,
+        name: str,
+        *,
+        cpu: str = "1",
+        node: str = "",
+        scheduler: str = "fairway",
+        namespace: str = NAMESPACE,
+        priority: int = 0,
+        labels: Mapping[str, str] | None = None,
+        status: Mapping[str, Any] | None = None,
+        **spec: Any,
+    ) -> None:
+        document = {
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": dict(labels or {}), "creationTimestamp": now()},
+            "spec": {
+                "schedulerName": scheduler,
+                "priority": priority,
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}],
+                **({"nodeName": node} if node else {}),
+                **spec,
+            },
+            "status": {"phase": "Pending", **(status or {})},
+        }
+        self.put(PODS, document, namespace=namespace)
+
+    def edit(self, name: str, *, namespace: str = NAMESPACE, **spec: Any) -> None:
+        key: Key = (PODS.plural, namespace, name)
+        old = self.documents[key]
+        self.store(key, {**old, "spec": {**old["spec"], **spec}})
+
+    def budget(self, name: str, *, labels: Mapping[str, str], allowed: int) -> None:
+        document = {
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": dict(labels)}},
+            "status": {"disruptionsAllowed": allowed},
+        }
+        self.put(BUDGETS, document, namespace=NAMESPACE)
+
+    def has(self, name: str, *, namespace: str = NAMESPACE) -> bool:
+        return (PODS.plural, namespace, name) in self.documents
+
+    def find(self, name: str, *, namespace: str = NAMESPACE) -> Pod:
+        return cast("Pod", self.read(PODS, namespace, name))
+
+    def place(self, name: str, *, namespace: str = NAMESPACE) -> str:
+        return (
+            self.find(name, namespace=namespace).spec.nodeName if self.has(name, namespace=namespace) else ""
+        )
+
+    def condition(self, name: str, type_: str = "PodScheduled") -> tuple[str, str, str]:
+        """Return status, reason and message."""
+        found = [each for each in self.find(name).status.conditions if each.type == type_]
+        return (found[0].status, found[0].reason, found[0].message) if found else ("", "", "")
+
+    def placed(self) -> dict[str, str]:
+        """Return the node of each pod that has one."""
+        pods: Mapping[Any, Pod] = self.all(PODS)
+        return {name: pod.spec.nodeName for (_, name), pod in pods.items() if pod.spec.nodeName}
+
+    def load(self) -> Counter[str]:
+        """Return the CPUs that are requested on each node."""
+        found: Counter[str] = Counter()
+        for pod in self.all(PODS).values():
+            if pod.spec.nodeName and not pod.finished:
+                (container,) = pod.spec.containers
+                found[pod.spec.nodeName] += int(container.resources.requests["cpu"])
+        return found
+
+
+def _merged(old: Document, patch: Document) -> Document:
+    """Merge a status strategically: conditions by their type, other fields as in a merge patch."""
+    new = {key: value for key, value in {**old, **patch}.items() if value is not None}
+    if "conditions" in patch:
+        conditions = {each["type"]: each for each in old.get("conditions", [])}
+        for each in patch["conditions"]:
+            conditions[each["type"]] = {**conditions.get(each["type"], {}), **each}
+        new["conditions"] = list(conditions.values())
+    return new
+
+
+@asynccontextmanager
+async def scheduling(
+    hub: PodHub,
+    *,
+    config: str = "",
+    meters: Meters | None = None,
+    leadership: Leadership = ALONE,
+) -> AsyncIterator[Events]:
+    """Run the controller, until the block ends or it is killed."""
+    found = profiles(config)
+    events = Events(hub, "fairway")
+    controller = MachinesController(
+        hub.client,
+        meters=meters or Meters(),
+        scheduling=found,
+        recorders=dict.fromkeys(found.specs, cast("Recorder", events)),
+        clock=LoopClock(),
+    )
+    for resource in (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES, BUDGETS):
+        hub.of(resource)
+    controller.watch(hub.informers)
+    work = asyncio.create_task(controller.run(leadership))
+    try:
+        await asyncio.sleep(0)
+        yield events
+    finally:
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
