@@ -2,9 +2,10 @@
 
 Data flow: ``HostingState`` takes objects of the hub. It derives the capacity of each hosting cluster from what the
 cluster publishes (``telemetry``, ``capacity``) and from the HostingPolicies (``policy``), and keeps the ledger in step
-with the statuses of HostedClusterRequests, which record all reservations. A request becomes a workload with its demand
-(``workload``, ``demand``); the profile ``hosting`` (``profile``, ``plugins``) filters and scores; ``decision`` puts the
-outcome into words, ``fit`` finds what would make a refused request fit, and ``work`` writes the ManifestWork.
+with the statuses of HostedClusterRequests, which record all reservations, and with decisions of Placements that use
+the same hosts (``placement_promises``). A request becomes a workload with its demand (``workload``, ``demand``); the
+profile ``hosting`` (``profile``, ``plugins``) filters and scores; ``decision`` puts the outcome into words, ``fit``
+finds what would make a refused request fit, and ``work`` writes the ManifestWork.
 
 ``place`` does the same for many requests at once, without writing anything. ``Evacuation`` answers whether all that a
 host carries fits elsewhere. ``drain`` and ``rebalance`` plan moves of hosted clusters between hosts.

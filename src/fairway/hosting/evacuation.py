@@ -2,7 +2,7 @@
 
 Hosted clusters are packed first-fit, the largest first. With several sizes a tight packing may be missed: then room is
 kept that is not needed, never the reverse. Constraints of single requests are not considered. A hosted cluster of
-another owner counts as a small one.
+another owner, such as a decision of a Placement, counts as a small one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class Evacuation:
             if is_available(cluster) and state.covers(policy, cluster):
                 carried = _carried(
                     [_demand_of(each.demand, each.amounts) for each in state.on(facts.key)],
-                    others=capacity.others.get(HOSTED, 0) // MILLI,
+                    others=capacity.others.get(HOSTED, 0) // MILLI + len(facts.promised),
                 )
                 hosts[name] = _Host(name, capacity, state.free(facts.key), carried)
         return cls(hosts)

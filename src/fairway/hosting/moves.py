@@ -21,6 +21,7 @@ from fairway.hosting.capacity import Capacity
 from fairway.hosting.decision import REASONS_SHOWN, Decision, decision_of
 from fairway.hosting.demand import CUSTOM
 from fairway.hosting.evacuation import Evacuation
+from fairway.hosting.placement_promises import describe_promises
 from fairway.hosting.plugins.capacity_known import NOT_READ
 from fairway.hosting.profile import hosting_profile
 from fairway.hosting.resources import HOSTED, MILLI, SLOTS, shown
@@ -42,6 +43,7 @@ NO_SPARE: Final = "{count} of its hosted clusters would not fit elsewhere if it 
 NO_OTHER: Final = "there is no other hosting cluster"
 NO_REQUEST: Final = "its HostedClusterRequest no longer exists"
 FOREIGN: Final = "{count} hosted clusters were not created by a HostedClusterRequest, and are not moved"
+NOT_MOVED: Final = "{promised} and not moved"
 MOST_TRIALS: Final = 600
 """Combinations of moves that are tried before the search continues with one move at a time."""
 MOST_CANDIDATES: Final = 24
@@ -148,11 +150,13 @@ def drain(
         else:
             stuck.append(result)
     facts = state.facts.get(host.name)
-    others = 0
+    notes: list[str] = []
     if facts is not None and isinstance(facts.capacity, Capacity):
-        others = facts.capacity.others.get(HOSTED, 0) // MILLI
-    notes = (FOREIGN.format(count=others),) if others else ()
-    return MovePlan(moves=tuple(moves), stuck=tuple(stuck), after=violations(trial.state), notes=notes)
+        if others := facts.capacity.others.get(HOSTED, 0) // MILLI:
+            notes.append(FOREIGN.format(count=others))
+        if facts.promised:
+            notes.append(NOT_MOVED.format(promised=describe_promises(facts.promised)))
+    return MovePlan(moves=tuple(moves), stuck=tuple(stuck), after=violations(trial.state), notes=tuple(notes))
 
 
 def rebalance(state: HostingState, requests: Iterable[HostedClusterRequest], *, now: Micros) -> MovePlan:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fairway.engine.workload import WorkloadKey
 from fairway.hosting.capacity import Capacity
 from fairway.hosting.demand import SIZES, Demand, size_demand
 from fairway.hosting.policy import Policy
@@ -21,7 +22,9 @@ class HostReport:
     hosted: int | None = None
     """Hosted clusters that the host publishes, of all owners; None if unknown."""
     reserved: int = 0
-    """Requests with a place here that the published number does not include yet."""
+    """Requests with a place here, and decisions of Placements, that the published number does not include yet."""
+    promised: tuple[WorkloadKey, ...] = ()
+    """The Placements among them."""
     slots: Mapping[str, int]
     """How many more hosted clusters of each size fit, if all are of that size."""
     headroom: int | None = None
@@ -44,11 +47,15 @@ def reports(state: HostingState) -> Iterator[HostReport]:
 def report_of(state: HostingState, facts: HostFacts, *, available: bool) -> HostReport:
     name = facts.key.name
     sizes = _sizes(state, facts)
-    reserved = sum(not each.counted for each in state.on(facts.key))
+    reserved = sum(not each.counted for each in state.on(facts.key)) + len(facts.promised)
     capacity = facts.capacity
     if not isinstance(capacity, Capacity):
         return HostReport(
-            host=name, reserved=reserved, slots=dict.fromkeys(sizes, 0), problem=capacity.reason
+            host=name,
+            reserved=reserved,
+            promised=facts.promised,
+            slots=dict.fromkeys(sizes, 0),
+            problem=capacity.reason,
         )
     free = state.free(facts.key)
     shares = {each: free[each] / total for each, total in capacity.total.items() if total}
@@ -60,6 +67,7 @@ def report_of(state: HostingState, facts: HostFacts, *, available: bool) -> Host
         model=capacity.model,
         hosted=None if isinstance(facts.telemetry, Unknown) else facts.telemetry.count,
         reserved=reserved,
+        promised=facts.promised,
         slots=slots,
         headroom=max(0, int(100 * shares[fullest])) if fullest else None,
         limited_by=fullest,

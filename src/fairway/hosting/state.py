@@ -1,8 +1,9 @@
 """The hosting clusters, their capacity and their residents: what a decision is made from.
 
 ``HostingState`` takes objects of the hub (``upsert``, ``delete``) and keeps the ledger in step with them: capacity
-from telemetry and policies, use from the statuses of requests, which are the record of all reservations. So a new
-leader has the ledger as soon as it has listed the objects. It does no I/O; the time is an argument.
+from telemetry and policies, use from the statuses of requests, which are the record of all reservations, and from
+decisions of Placements that the telemetry does not include yet. So a new leader has the ledger as soon as it has listed
+the objects. It does no I/O; the time is an argument.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairway.api.cluster import CONDITION_AVAILABLE, ManagedCluster
+from fairway.api.decision import PlacementDecision
 from fairway.api.hosted_request import DEFAULT_POLICY, HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
 from fairway.api.meta import TRUE, find_condition
@@ -23,6 +25,8 @@ from fairway.fleet.direction import ANY
 from fairway.fleet.instant import SECOND, Micros
 from fairway.fleet.resources import grantable
 from fairway.hosting.capacity import Capacity, capacity_of
+from fairway.hosting.demand import SMALL, DemandError, size_demand
+from fairway.hosting.placement_promises import PlacementPromises, promise_key
 from fairway.hosting.policy import Limits, Policy, conflict_of, policy_of, strictest
 from fairway.hosting.resources import DIMENSIONS, HOSTED
 from fairway.hosting.telemetry import HOSTING_CLAIM, Telemetry, Unknown, telemetry_of
@@ -55,10 +59,16 @@ class HostFacts:
     capacity: Capacity | Unknown
     conflict: str = ""
     """Why the policies that cover it conflict."""
+    promised: tuple[WorkloadKey, ...] = ()
+    """Placements that selected it, which the telemetry does not include yet."""
+    promised_until: Micros | None = None
+    """When the first of these no longer counts."""
 
     @property
     def until(self) -> Micros | None:
-        return self.telemetry.until if isinstance(self.telemetry, Telemetry) else None
+        """When it changes without an observation."""
+        ends = [self.promised_until, self.telemetry.until if isinstance(self.telemetry, Telemetry) else None]
+        return min((each for each in ends if each is not None), default=None)
 
 
 def host_key(cluster: ManagedCluster) -> HostKey:
@@ -82,6 +92,7 @@ class HostingState:
         self.ledger: Ledger | Speculation = Ledger(epoch=epoch)
         self.policies: dict[str, Policy] = {}
         self.placements: dict[tuple[str, str], Placement] = {}
+        self.promises = PlacementPromises()
         self.facts: dict[str, HostFacts] = {}
         """By cluster; only those with the hosting claim."""
         self.residents: dict[HostKey, dict[WorkloadKey, Resident]] = {}
@@ -94,7 +105,7 @@ class HostingState:
         """Return a copy for what-if questions, whose reservations do not reach this one. It must not be updated."""
         copy = HostingState.__new__(HostingState)
         copy.fleet, copy.policies, copy.placements = self.fleet, self.policies, self.placements
-        copy.facts = dict(self.facts)
+        copy.promises, copy.facts = self.promises, dict(self.facts)
         copy.residents = {host: dict(each) for host, each in self.residents.items()}
         copy._hosts_of, copy._seen = dict(self._hosts_of), self._seen
         copy._tracks_age, copy._view = self._tracks_age, None
@@ -113,17 +124,24 @@ class HostingState:
         """Fill an empty state at once: policies and clusters first, so that each host is computed once."""
         everything = list(found)
         requests: list[HostedClusterRequest] = []
+        others: list[object] = []
         for each in everything:
             match each:
                 case HostingPolicy():
                     self.policies[each.metadata.name] = policy_of(each)
                 case Placement():
                     self.placements[each.metadata.namespace, each.metadata.name] = each
+                    self.promises.put_placement(each)
+                case PlacementDecision():
+                    self.promises.put_decision(each)
                 case HostedClusterRequest():
                     requests.append(each)
                 case AddOnPlacementScore():
                     self._seen[each.metadata.namespace, each.metadata.name] = now
-        objects.load(self.fleet, everything)
+                    others.append(each)
+                case _:
+                    others.append(each)
+        objects.load(self.fleet, others)
         for request in requests:
             self._settle(request)
         self._refresh_all(now)
@@ -139,7 +157,9 @@ class HostingState:
                 return self._refresh_all(now)
             case Placement():
                 self.placements[obj.metadata.namespace, obj.metadata.name] = obj
-                return []
+                return self._refresh_promised(self.promises.put_placement(obj), now)
+            case PlacementDecision():
+                return self._refresh_promised(self.promises.put_decision(obj, observed=now), now)
             case HostedClusterRequest():
                 return self._refresh_hosts(self._settle(obj), now)
         change = objects.upsert(self.fleet, obj)
@@ -160,8 +180,11 @@ class HostingState:
                 self.policies.pop(obj.metadata.name, None)
                 return self._refresh_all(now)
             case Placement():
-                self.placements.pop((obj.metadata.namespace, obj.metadata.name), None)
-                return []
+                meta = obj.metadata
+                self.placements.pop((meta.namespace, meta.name), None)
+                return self._refresh_promised(self.promises.delete_placement(meta.namespace, meta.name), now)
+            case PlacementDecision():
+                return self._refresh_promised(self.promises.delete_decision(obj), now)
             case HostedClusterRequest():
                 hosts = self._leave(key_of(obj)) | self._release_all(key_of(obj))
                 return self._refresh_hosts(hosts, now)
@@ -178,7 +201,7 @@ class HostingState:
         return events + self._refresh_all(now)
 
     def advance(self, *, now: Micros) -> list[Event]:
-        """Treat telemetry whose time is over as unknown."""
+        """Treat telemetry whose time is over as unknown, and old decisions as measured."""
         due = [name for name, each in self.facts.items() if each.until is not None and each.until <= now]
         return [event for name in due for event in self._refresh(name, now)]
 
@@ -330,6 +353,9 @@ class HostingState:
     def _refresh_hosts(self, hosts: set[HostKey], now: Micros) -> list[Event]:
         return [event for host in sorted(hosts) for event in self._refresh(host.name, now, changed=True)]
 
+    def _refresh_promised(self, clusters: set[str], now: Micros) -> list[Event]:
+        return [event for name in sorted(clusters & self.facts.keys()) for event in self._refresh(name, now)]
+
     def _refresh_all(self, now: Micros) -> list[Event]:
         snapshot = self.snapshot()
         names = {*snapshot.hosts.row_of, *self.facts}
@@ -344,19 +370,26 @@ class HostingState:
         if cluster is None or not is_hosting(cluster):
             if old is not None:
                 del self.facts[name]
-                self._write(lambda view: view.set_capacity(old.key, None))
+                self._close(old)
             return []
         facts = self._facts(cluster, snapshot, now)
         if facts == old and not changed:
             return []
         if old is not None and old.key != facts.key:
             # The cluster was recreated: nothing can be placed on the old one.
-            self._write(lambda view: view.set_capacity(old.key, None))
+            self._close(old)
+            old = None
         self.facts[name] = facts
         capacity = facts.capacity
         before = self.free(facts.key)
+        room = self._room_of_promise(facts)
 
         def write(view: Transaction | Speculation) -> None:
+            for key in () if old is None else old.promised:
+                if key not in facts.promised:
+                    view.observe(facts.key, key, None)
+            for key in facts.promised:
+                view.observe(facts.key, key, room)
             if isinstance(capacity, Capacity):
                 view.set_capacity(facts.key, capacity.amounts)
                 view.observe_unattributed(facts.key, capacity.others)
@@ -369,6 +402,27 @@ class HostingState:
         columns = {grantable(each): ANY for each in DIMENSIONS}
         return [Event(label=f"capacity of {name} changed", hosts=frozenset({name}), columns=columns)]
 
+    def _close(self, facts: HostFacts) -> None:
+        """Grant nothing more on a host that is gone."""
+
+        def write(view: Transaction | Speculation) -> None:
+            view.set_capacity(facts.key, None)
+            for key in facts.promised:
+                view.observe(facts.key, key, None)
+
+        self._write(write)
+
+    def _room_of_promise(self, facts: HostFacts) -> ResourceList:
+        """Return what a hosted cluster takes whose size is unknown: the room of a small one."""
+        if not facts.promised:
+            return {}
+        own = [size for name in facts.policies for size in self.policies[name].sizes]
+        try:
+            small = size_demand(SMALL, sizes=own)
+        except DemandError:
+            small = size_demand(SMALL)
+        return facts.capacity.amounts_for(small) if isinstance(facts.capacity, Capacity) else small.amounts
+
     def _facts(self, cluster: ManagedCluster, snapshot: ClusterSnapshot, now: Micros) -> HostFacts:
         key = host_key(cluster)
         covering = [each for each in self.policies.values() if self.covers(each, cluster)]
@@ -376,6 +430,7 @@ class HostingState:
         score = snapshot.score_object(key.name, limits.resource)
         seen = self._seen.get((key.name, limits.resource)) if self._tracks_age else None
         telemetry = telemetry_of(cluster, score, limits, now=now, seen=seen)
+        pending = self.promises.pending(key.name, score, resource=limits.resource, now=now)
         counted = [each.amounts for each in self.on(key) if each.counted]
         capacity = (
             telemetry if isinstance(telemetry, Unknown) else capacity_of(telemetry, limits, counted=counted)
@@ -387,6 +442,8 @@ class HostingState:
             telemetry=telemetry,
             capacity=capacity,
             conflict=_conflict(covering, key.name),
+            promised=tuple(sorted(map(promise_key, pending))),
+            promised_until=min((each.until + 1 for each in pending.values()), default=None),
         )
 
 

@@ -261,13 +261,13 @@ def policy_status(policy: HostingPolicy, state: HostingState, *, now: datetime) 
             continue
         hosts += 1
         residents = list(state.on(facts.key))
-        pending += sum(each.confirmed is None for each in residents)
+        pending += sum(each.confirmed is None for each in residents) + len(facts.promised)
         capacity = facts.capacity
         if not isinstance(capacity, Capacity):
             unknown += 1
-            hosted += len(residents)
+            hosted += len(residents) + len(facts.promised)
             continue
-        hosted += len(residents) + capacity.others.get(HOSTED, 0) // MILLI
+        hosted += len(residents) + len(facts.promised) + capacity.others.get(HOSTED, 0) // MILLI
         left, asked = state.free(facts.key), capacity.amounts_for(small)
         free += min(max(0, left.get(each, 0)) // amount for each, amount in asked.items() if amount)
     conflict = state.conflict_of(applied.name)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fairway.cli.hosting.command import FITS, NEEDS_HUB, NO_HOSTS, NO_REQUESTS, STUCK, WITHIN_POLICY
 from fairway.cli.main import run
@@ -56,6 +57,52 @@ def test_capacity_as_json_has_slots_by_size(capsys: Capture) -> None:
     first = json.loads(capsys.readouterr().out)[0]
     assert first["slots"] == {"small": 1, "medium": 1, "large": 1}
     assert (first["headroomPercent"], first["limitedBy"]) == (20, "hostedclusters")
+
+
+def shared_with_placement(folder: Path) -> tuple[Path]:
+    """The hosts, as a hub shows them, and a Placement that has just selected host-1."""
+    documents = list(yaml.safe_load_all((EXAMPLE / "hosts.yaml").read_text(encoding="utf-8")))
+    for each in documents:
+        if each["kind"] == "AddOnPlacementScore":
+            each["metadata"]["resourceVersion"] = "10"
+    cluster = "cluster.open-cluster-management.io"
+    annotations = {"fairway.dev/score-debits": "hosted-clusters-score/hostedClustersCount=+1"}
+    documents.append(
+        {
+            "apiVersion": f"{cluster}/v1beta1",
+            "kind": "Placement",
+            "metadata": {"name": "web", "namespace": "clusters", "annotations": annotations},
+            "spec": {},
+        }
+    )
+    documents.append(
+        {
+            "apiVersion": f"{cluster}/v1beta1",
+            "kind": "PlacementDecision",
+            "metadata": {
+                "name": "web-decision-1",
+                "namespace": "clusters",
+                "labels": {f"{cluster}/placement": "web"},
+                "resourceVersion": "20",
+                "creationTimestamp": "2026-03-02T11:59:00Z",
+            },
+            "status": {"decisions": [{"clusterName": "host-1", "reason": ""}]},
+        }
+    )
+    file = folder / "hub.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return (file,)
+
+
+def test_capacity_names_the_placements_that_reserve_room(tmp_path: Path, capsys: Capture) -> None:
+    files = shared_with_placement(tmp_path)
+    assert hosting("capacity", files=files) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:5] == ["host-1", "Count", "4", "1", "0"]
+    assert lines[4:] == ["host-1: 1 reserved by placement clusters/web"]
+    assert hosting("capacity", "-o", "json", files=files) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert (first["reserved"], first["placements"]) == (1, ["clusters/web"])
 
 
 def test_place_shows_hosts_and_what_would_fit(capsys: Capture) -> None:

@@ -97,8 +97,9 @@ Examples:
   fairway hosting capacity -f fleet.yaml -o json
 
 \b
-HOSTED is the published number of hosted clusters, RESERVED those that it does not include yet. SMALL, MEDIUM and LARGE
-are how many more of that size fit, if all are of that size. HEADROOM is the free share of LIMITED BY, the fullest
+HOSTED is the published number of hosted clusters, RESERVED those that it does not include yet: requests, and decisions
+of Placements with score debits, which are named below the table. SMALL, MEDIUM and LARGE are how many more of that size
+fit, if all are of that size. HEADROOM is the free share of LIMITED BY, the fullest
 dimension.
 """,
 )
@@ -108,6 +109,7 @@ dimension.
 def capacity(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
     """Show how many more hosted clusters fit on each hosting cluster, and what limits it."""
     from fairway.hosting import reports
+    from fairway.hosting.placement_promises import describe_promises
 
     loaded = _load(now, **inputs)
     rows = [
@@ -137,6 +139,10 @@ def capacity(output: OutputFormat, now: datetime | None, **inputs: Any) -> int:
     }
     document = [_plain(each) for each in reports(loaded.state)]
     emit(rows, columns=columns, output=output, document=None if output == "table" else document)
+    if output == "table":
+        for each in reports(loaded.state):
+            if each.promised:
+                say(f"{each.host}: {describe_promises(each.promised)}")
     return EXIT_OK
 
 
@@ -146,6 +152,7 @@ def _plain(report: "HostReport") -> dict[str, Any]:
         "model": report.model,
         "hosted": report.hosted,
         "reserved": report.reserved,
+        "placements": [_name(each) for each in report.promised],
         "slots": dict(report.slots),
         "headroomPercent": report.headroom,
         "limitedBy": report.limited_by,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from fairway.api.decision import PlacementDecision
 from fairway.api.event import WARNING
 from fairway.api.hosted_request import HostedClusterRequest
 from fairway.api.hosting_policy import HostingPolicy
@@ -48,6 +49,7 @@ from fairway.kube import (
     MANAGED_CLUSTER_SETS,
     MANAGED_CLUSTERS,
     MANIFEST_WORKS,
+    PLACEMENT_DECISIONS,
     PLACEMENTS,
     SYSTEM_CLOCK,
     Added,
@@ -80,6 +82,7 @@ _PLAIN: Final = (
     MANAGED_CLUSTER_SET_BINDINGS,
     HOSTING_POLICIES,
     PLACEMENTS,
+    PLACEMENT_DECISIONS,
 )
 """Kinds that only decisions read."""
 
@@ -206,7 +209,7 @@ class HostingController(Reconciler):
                         self._count(term, new.metadata.namespace, now)
                 case Deleted(old):
                     self._react(term, term.state.delete(old, now=now))
-            again = again or not isinstance(_object(change), AddOnPlacementScore)
+            again = again or not isinstance(_object(change), AddOnPlacementScore | PlacementDecision)
         if again:
             self._offer_again(term)
             self._check_hosts(batch)

@@ -18,6 +18,7 @@ RULES: Final = (
             "managedclusters",
             "managedclustersetbindings",
             "managedclustersets",
+            "placementdecisions",
             "placements",
         ),
         verbs=("list", "watch"),

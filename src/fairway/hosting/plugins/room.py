@@ -6,6 +6,7 @@ from fairway.engine.points import Context, Reads, Timeless
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet.direction import Direction
 from fairway.fleet.resources import grantable
+from fairway.hosting.placement_promises import describe_promises
 from fairway.hosting.plugins.row import cluster_at, workload_in
 from fairway.hosting.resources import DIMENSIONS, HOSTED, MILLI, SLOTS, UNLIMITED, shown
 from fairway.hosting.state import HostingState, host_key
@@ -25,7 +26,12 @@ class Room(Timeless):
 
     def filter(self, context: Context, row: int, /) -> Status:
         short = self.shortages(context, row)
-        return Status(Code.UNSCHEDULABLE, tuple(short.values()), plugin=NAME) if short else OK
+        if not short:
+            return OK
+        facts = self._state.facts.get(cluster_at(context, row).metadata.name)
+        promised = describe_promises(facts.promised) if facts is not None else ""
+        reasons = (*short.values(), promised) if promised else tuple(short.values())
+        return Status(Code.UNSCHEDULABLE, reasons, plugin=NAME)
 
     def shortages(self, context: Context, row: int) -> dict[str, str]:
         """Return what is short, in words, by dimension."""
