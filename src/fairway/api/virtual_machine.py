@@ -3,7 +3,7 @@
 Other fields are dropped while decoding. Write these objects as patches only, never as a whole.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Struct, field
 
@@ -70,6 +70,8 @@ class VirtualMachineSpec(Struct, frozen=True, kw_only=True, gc=False, omit_defau
     guest: Annotated[Guest, _NEEDED] = Guest()
     schedulerName: str = ""
     overcommit: Overcommit | None = None
+    nodeSelector: dict[str, str] = field(default_factory=dict)
+    affinity: dict[str, Any] = field(default_factory=dict)
 
 
 class VirtualMachineStatus(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairway.api.pod import Pod
-from fairway.api.virtual_machine import AUTO_MIGRATION_LABEL, VirtualMachine, VirtualMachineMigration
+from fairway.api.virtual_machine import (
+    AUTO_MIGRATION_LABEL,
+    AUTOSCALING_LABEL,
+    VirtualMachine,
+    VirtualMachineMigration,
+)
 from fairway.kube import Client, Informer, NotFound, Patch
 from fairway.kube.kubeconfig import load
 from fairway.kube.resource import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES, Resource, T
@@ -54,8 +59,9 @@ class MachineHub:
                 each()
 
     async def create_vm(self, name: str, **guest: Any) -> None:
+        labels = {AUTO_MIGRATION_LABEL: "true", AUTOSCALING_LABEL: "true"}
         body = {
-            "metadata": {"name": name, "labels": {AUTO_MIGRATION_LABEL: "true"}},
+            "metadata": {"name": name, "labels": labels},
             "spec": {
                 "guest": {
                     "cpus": {"min": "250m", "use": 1, "max": 4},
@@ -86,6 +92,10 @@ class MachineHub:
         await self.until(lambda: self.pod(self.vm(name).status.podName))
         await self.bind(self.vm(name).status.podName, node)
         await self.until(lambda: self.vm(name).status.phase == "Running")
+
+    async def annotate(self, name: str, **annotations: str) -> None:
+        body = {"metadata": {"annotations": annotations}}
+        await self.client.patch(VIRTUAL_MACHINES, name, body, kind=Patch.MERGE, namespace=NAMESPACE)
 
     async def resize(self, name: str, *, cpus: int, slots: int) -> None:
         body = {"spec": {"guest": {"cpus": {"use": cpus}, "memorySlots": {"use": slots}}}}

@@ -1,29 +1,10 @@
 """The stand-in for NeonVM's controller: runner pods, sizes, and every way that a migration ends."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-
 import pytest
 
-from fairway.api import crds
-from fairway.api.crd import machine_crds
 from fairway.kube.resource import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
-from fairway.testing.hub import HubAddress, hub_in_thread
 from fairway.whatif.simulation.machines.neonvm import Step
-from whatif.simulation.machines.machine_hub import MachineHub, machine_hub
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubAddress]:
-    folder: Path = tmp_path_factory.mktemp("hub")
-    with hub_in_thread(folder=folder, definitions=(*crds(), *machine_crds())) as found:
-        yield found
-
-
-@pytest.fixture
-async def hub(address: HubAddress) -> AsyncIterator[MachineHub]:
-    async with machine_hub(address) as found:
-        yield found
+from whatif.simulation.machines.machine_hub import MachineHub
 
 
 async def test_virtual_machine_gets_a_runner_pod_that_names_the_scheduler(hub: MachineHub) -> None:

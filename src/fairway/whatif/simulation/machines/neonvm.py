@@ -428,9 +428,14 @@ def runner_pod(
         "containers": [{"name": RUNNER, "image": RUNNER}],
     }
     labels = {VM_NAME_LABEL: vm.metadata.name}
+    if vm.spec.nodeSelector:
+        spec["nodeSelector"] = vm.spec.nodeSelector
+    affinity = dict(vm.spec.affinity)
     if avoid_source:
         term = {"labelSelector": {"matchLabels": labels}, "topologyKey": HOSTNAME}
-        spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    if affinity:
+        spec["affinity"] = affinity
     return {
         "metadata": {
             "name": name,

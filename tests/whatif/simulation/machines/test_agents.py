@@ -1,0 +1,124 @@
+"""Synthetic agents: they ask before a machine grows, and shrink it before they tell."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from fairway.api.virtual_machine import APPROVED
+from fairway.machines.permit_protocol import Permit, PermitRequest, decode_request, encode_size_text
+from fairway.whatif.simulation.machines.agents import (
+    DEMAND,
+    ScalingAgents,
+    encode_permit_request,
+    scaled,
+)
+from fairway.whatif.simulation.machines.creation import MachineOptions, machines, nodes
+from fairway.whatif.simulation.machines.neonvm import Step
+from whatif.simulation.machines.machine_hub import MachineHub
+
+
+@dataclass
+class Scheduler:
+    """Permits at most so many compute units."""
+
+    most: int = 100
+    asked: list[PermitRequest] = field(default_factory=list)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self, request: PermitRequest) -> Permit:
+        self.asked.append(request)
+        self.heard.set()
+        limit = scaled(self.most)
+        return Permit(
+            resources={name: min(amount, limit[name]) for name, amount in request.resources.items()}
+        )
+
+
+@asynccontextmanager
+async def agents(hub: MachineHub, scheduler: Scheduler) -> AsyncIterator[None]:
+    async with ScalingAgents(hub.client, scheduler.ask).running():
+        yield
+
+
+async def test_machine_grows_to_what_is_permitted(hub: MachineHub) -> None:
+    scheduler = Scheduler(most=6)
+    async with agents(hub, scheduler):
+        await hub.run_vm("grow", "n1")
+        await hub.annotate("grow", **{DEMAND: "2"})
+        await hub.until(lambda: hub.vm("grow").status.memorySize == "6Gi")
+    assert hub.vm("grow").status.cpus == "1500m"
+    assert scheduler.asked[-1].resources == scaled(8)
+
+
+async def test_agent_asks_again_when_its_permit_grew(hub: MachineHub) -> None:
+    scheduler = Scheduler(most=4)
+    async with agents(hub, scheduler):
+        await hub.run_vm("wait", "n1")
+        await hub.annotate("wait", **{DEMAND: "2"})
+        while not any(each.resources == scaled(8) for each in scheduler.asked):
+            scheduler.heard.clear()
+            await scheduler.heard.wait()
+        scheduler.most = 8
+        await hub.annotate("wait", **{APPROVED: encode_size_text(scaled(8))})
+        await hub.until(lambda: hub.vm("wait").status.memorySize == "8Gi")
+
+
+async def test_agent_shrinks_the_machine_before_it_reports(hub: MachineHub) -> None:
+    scheduler = Scheduler()
+    async with agents(hub, scheduler):
+        await hub.run_vm("less", "n1")
+        await hub.annotate("less", **{DEMAND: "0.5"})
+        await hub.until(lambda: hub.vm("less").status.memorySize == "2Gi")
+        while not any(each.resources == scaled(2) for each in scheduler.asked):
+            scheduler.heard.clear()
+            await scheduler.heard.wait()
+
+
+async def test_agent_leaves_a_migrating_machine_alone(hub: MachineHub) -> None:
+    scheduler = Scheduler()
+    hub.neonvm.hold(Step.COMPLETE)
+    await hub.run_vm("busy", "n1")
+    await hub.migrate("busy-1", "busy")
+    await hub.until(lambda: hub.migration("busy-1").status.info.status == "setup")
+    target = hub.migration("busy-1").status.targetPodName
+    await hub.bind(target, "n2")
+    await hub.until(lambda: hub.vm("busy").status.phase == "Migrating")
+    await hub.annotate("busy", **{DEMAND: "2"})
+    async with agents(hub, scheduler):
+        assert all(each.name != hub.vm("busy").status.podName for each in scheduler.asked)
+        hub.neonvm.release()
+        await hub.until(lambda: hub.vm("busy").status.memorySize == "8Gi")
+    assert {each.name for each in scheduler.asked if each.name.startswith("busy")} == {target}
+
+
+def test_request_is_encoded_as_the_server_decodes_it() -> None:
+    request = PermitRequest(
+        namespace="ns", name="a", unit=scaled(1), resources=scaled(7), last_permit=scaled(3), load=0.5
+    )
+    assert decode_request(msgspec.json.encode(encode_permit_request(request))) == request
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_same_seed_creates_the_same_machines(count: int) -> None:
+    options = MachineOptions(nodes=3, machines=count, seed=5)
+    found = list(machines(options))
+    assert found == list(machines(options))
+    assert [each["metadata"]["name"] for each in found] == [f"vm-{at}" for at in range(1, count + 1)]
+
+
+def test_four_machines_for_each_node_leave_room_to_grow() -> None:
+    options = MachineOptions(nodes=5)
+    units = [each["spec"]["guest"]["memorySlots"]["use"] for each in machines(options)]
+    assert len(units) == 20
+    assert 0.5 < sum(units) / (5 * 40) < 0.95
+
+
+def test_synthetic_nodes_are_ready_and_spread_over_zones() -> None:
+    found = list(nodes(4, now="2026-01-01T00:00:00Z"))
+    assert [body["metadata"]["name"] for body, _ in found] == ["node-1", "node-2", "node-3", "node-4"]
+    assert len({body["metadata"]["labels"]["topology.kubernetes.io/zone"] for body, _ in found}) == 3
+    assert all(status["conditions"][0]["status"] == "True" for _, status in found)
