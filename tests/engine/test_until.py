@@ -73,9 +73,11 @@ def test_memory_returns_feasible_hosts() -> None:
     made, memory, workload = fleet(), Memory(), by_score(1)
     made.upsert_cluster(make.cluster("elsewhere", member_of="other"))
     row_of = made.snapshot().hosts.row_of
-    assert memory.considers("ns1", "p1", [row_of["elsewhere"]]), "nothing is known before the first cycle"
+    feasible = memory.feasible("ns1", "p1")
+    assert row_of["elsewhere"] in feasible, "nothing is known before the first cycle"
     memory.run(made.snapshot(), workload, default_profile(), now=to_micros(NOW))
-    assert memory.considers("ns1", "p1", [row_of["c2"]])
-    assert not memory.considers("ns1", "p1", [row_of["elsewhere"]])
-    assert memory.considers("ns1", "p1", [row_of["elsewhere"], row_of["c2"]])
-    assert memory.considers("ns1", "p1", [10_000]), "a row beyond what was there"
+    assert row_of["c2"] in feasible
+    assert row_of["elsewhere"] not in feasible
+    assert 10_000 in feasible, "a row beyond what was there"
+    assert feasible == memory.feasible("ns1", "p1")
+    assert feasible != memory.feasible("ns1", "p2")

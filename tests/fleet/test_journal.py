@@ -51,3 +51,24 @@ def test_forgotten_journal_cannot_be_followed() -> None:
 
 def test_empty_change_concerns_no_rows() -> None:
     assert Change(rows=(), columns={}) == NOTHING
+
+
+def test_journal_returns_rows_by_column() -> None:
+    journal = Journal(limit=4)
+    for row, key in enumerate("abacb"):
+        journal.append(Change(rows=(row,), columns={("label", key): Direction.ANY}))
+    assert not journal.reaches(0)
+    assert journal.reaches(1)
+    a, b, c, d = (("label", key) for key in "abcd")
+    assert journal.rows_since([a], 1) == [2]
+    assert sorted(journal.rows_since([b, c, d], 1)) == [1, 3, 4]
+    assert journal.rows_since([a, c], 4) == []
+    assert journal.has_changed([d, b], 4)
+    assert not journal.has_changed([a, c, d], 4)
+
+
+def test_columns_of_forgotten_changes_are_dropped() -> None:
+    journal = journal_of(9, limit=2)
+    assert [journal.has_changed([("label", str(at))], 0) for at in range(9)] == [False] * 7 + [True] * 2
+    journal.forget()
+    assert not journal.has_changed([("label", "8")], 0)

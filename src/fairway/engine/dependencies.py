@@ -97,7 +97,7 @@ class DependencyIndex(Generic[OwnerT]):
 
     def __init__(self) -> None:
         self._readers: dict[Key, dict[OwnerT, Direction]] = {}
-        self._readers_of_hosts: dict[Key, dict[OwnerT, Dependencies]] = {}
+        self._readers_of_hosts: dict[Key, dict[OwnerT, tuple[Direction, Container[Hashable]]]] = {}
         self._anything: dict[OwnerT, None] = {}
         self._dependencies: dict[OwnerT, Dependencies] = {}
 
@@ -112,8 +112,8 @@ class DependencyIndex(Generic[OwnerT]):
         self._dependencies[owner] = dependencies
         for key, direction in dependencies.columns.items():
             self._readers.setdefault(key, {})[owner] = direction
-        for key in dependencies.of_hosts:
-            self._readers_of_hosts.setdefault(key, {})[owner] = dependencies
+        for key, direction in dependencies.of_hosts.items():
+            self._readers_of_hosts.setdefault(key, {})[owner] = (direction, dependencies.hosts)
         if dependencies.anything:
             self._anything[owner] = None
 
@@ -138,14 +138,12 @@ class DependencyIndex(Generic[OwnerT]):
             for owner, helps in self._readers.get(key, _NOBODY).items():
                 if owner not in found and (helps is direction or helps & direction):
                     found[owner] = None
-            for owner, each in self._readers_of_hosts.get(key, _NOBODY).items():
-                helps = each.of_hosts[key]
-                if owner not in found and (helps is direction or helps & direction):
-                    hosts = each.hosts
-                    for host in event.hosts:
-                        if host in hosts:
-                            found[owner] = None
-                            break
+            readers = self._readers_of_hosts.get(key, _NOBODY)
+            for host in event.hosts:
+                # Most readers of a score are not concerned: the host is infeasible for them.
+                for owner, (helps, hosts) in readers.items():
+                    if host in hosts and helps & direction:
+                        found[owner] = None
         return list(found)
 
 

@@ -14,8 +14,8 @@ from fairway.engine.profile import Profile
 from fairway.engine.ranking import ABSENT
 from fairway.engine.status import OK, Code, Status
 from fairway.fleet import bitmap
-from fairway.fleet.column import Key
 from fairway.fleet.instant import Micros
+from fairway.fleet.journal import Journal
 from fairway.fleet.snapshot import Snapshot
 
 GONE = Status(code=Code.UNRESOLVABLE, reasons=("is gone",))
@@ -35,30 +35,19 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
         or workload.wanted != memo.front.wanted
     ):
         return None
-    changes = snapshot.journal.since(memo.generation)
-    if changes is None:
+    rows = _changed_rows(memo, snapshot.journal)
+    if rows is None:
         return None
-    rows: set[int] = set()
-    columns: set[Key] = set()
-    keys, sources = memo.keys, memo.sources
-    for change in changes:
-        if not sources.shared.isdisjoint(change.columns):
-            return None
-        if sources.anything or not sources.cells.isdisjoint(change.columns):
-            if sources.anything or not sources.gates.isdisjoint(change.columns):
-                rows.update(change.rows)
-            else:
-                # Changed scores cannot make an infeasible row feasible.
-                rows.update([row for row in change.rows if keys.item(row) != ABSENT])
-            columns.update(change.columns)
-            if len(rows) > FEW:
-                return None
     context = Context(snapshot=snapshot, workload=workload, now=now, state=memo.state)
-    for reader, cells, basis in sources.based:
-        if not cells.isdisjoint(columns) and reader.basis(context) != basis:
+    for reader, cells, basis in memo.sources.based:
+        if snapshot.journal.has_changed(cells, memo.generation) and reader.basis(context) != basis:
             return None
-    for row in rows:
+    gated, ranked = rows
+    for row in gated:
         if not _ask(memo, context, row):
+            return None
+    for row in ranked:
+        if row not in gated and not _rank(memo, context, row):
             return None
     best = memo.front.take()
     if best is None or (not best and memo.profile.post_filters):
@@ -82,6 +71,24 @@ def follow(memo: Memo, snapshot: Snapshot[Any], workload: CycleWorkload, *, now:
     )
 
 
+def _changed_rows(memo: Memo, journal: Journal) -> tuple[set[int], set[int]] | None:
+    """Return the rows that changed since the last cycle: those that may have become feasible or infeasible, and
+    feasible ones whose scores changed. None if a full cycle is needed.
+    """
+    since, sources = memo.generation, memo.sources
+    if not journal.reaches(since) or journal.has_changed(sources.shared, since):
+        return None
+    if sources.anything:
+        gated = {row for change in journal.since(since) or () for row in change.rows}
+        return (gated, set()) if len(gated) <= FEW else None
+    gated = set(journal.rows_since(sources.gates, since))
+    ranked = journal.rows_since(sources.ranking, since)
+    # Changed scores cannot make an infeasible row feasible.
+    key_of = memo.keys.item
+    scored = {row for row in ranked if key_of(row) != ABSENT} if ranked else set()
+    return (gated, scored) if len(gated) + len(scored) <= FEW else None
+
+
 def _details(snapshot: Snapshot[Any], workload: CycleWorkload, profile: Profile, *, now: Micros) -> Details:
     """Return the details of a full cycle, which are those of this one, unless a plugin fails now."""
     outcome = cycle.run(snapshot, workload, profile, now=now)
@@ -101,6 +108,11 @@ def _ask(memo: Memo, context: Context, row: int) -> bool:
         _record_warning(memo, warned, row, warns)
     if status.rejects:
         return _leave(memo, row)
+    return _rank(memo, context, row)
+
+
+def _rank(memo: Memo, context: Context, row: int) -> bool:
+    """Replace the scores of a feasible row; return False if the change affects other rows."""
     total = 0
     alone = np.array([row], dtype=np.int64)
     until = memo.until

@@ -63,9 +63,10 @@ class _Range:
 class Sources:
     """The inputs of the plugins' results."""
 
-    cells: frozenset[Key]
     gates: frozenset[Key]
     """The cells that decide whether a row is feasible."""
+    ranking: frozenset[Key]
+    """The other cells."""
     anything: bool
     """Whether results depend on more than the cells of a row."""
     shared: frozenset[Key]
@@ -107,6 +108,8 @@ class Memo:
     """The last plugin that warns, and the rows."""
     stale: bool = True
     """Whether the warnings changed since the last cycle."""
+    capacity: int = 0
+    """Number of rows."""
     fixed_size: int = 0
     """Size of the arrays in bytes."""
     counted: int = 0
@@ -118,6 +121,7 @@ class Memo:
     def __post_init__(self) -> None:
         ranges = sum(each.raw.nbytes for each in self.ranges if each is not None)
         self.fixed_size = self.keys.nbytes + ranges
+        self.capacity = len(self.keys)
 
     @property
     def size(self) -> int:
@@ -209,8 +213,8 @@ def _sources(readers: Sequence[Reader], context: Context, *, admitting: int) -> 
         if basis is not None:
             based.append((reader, reads.cells, basis))
     return Sources(
-        cells=frozenset(cells),
         gates=frozenset(gates),
+        ranking=frozenset(cells - gates),
         anything=anything,
         shared=frozenset(shared),
         based=tuple(based),

@@ -6,7 +6,7 @@ equality is not certain: after a change of shared state, of a normalising priori
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from fairway.engine import cycle
@@ -57,16 +57,9 @@ class Memory:
             self._count(memo)
         return outcome
 
-    def considers(self, namespace: str, name: str, rows: Iterable[int]) -> bool:
-        """Return whether one of these rows was feasible in the workload's last cycle; True if unknown."""
-        memo = self._memos.get((namespace, name))
-        if memo is None:
-            return True
-        keys, size = memo.keys, len(memo.keys)
-        for row in rows:  # noqa: SIM110 asked of every placement for every score that changes, and any() takes longer
-            if row >= size or keys.item(row) != ABSENT:
-                return True
-        return False
+    def feasible(self, namespace: str, name: str) -> "FeasibleRows":
+        """Return the rows that are feasible for a workload at the time of asking."""
+        return FeasibleRows(self._memos, (namespace, name))
 
     def forget(self, namespace: str, name: str) -> None:
         """Forget a deleted workload."""
@@ -82,6 +75,26 @@ class Memory:
 
     def _drop(self, key: tuple[str, str]) -> None:
         self.size -= self._memos.pop(key).counted
+
+
+class FeasibleRows:
+    """The rows that were feasible in the last cycle of a workload; all, if that is unknown."""
+
+    __slots__ = ("_key", "_memos")
+
+    def __init__(self, memos: Mapping[tuple[str, str], Memo], key: tuple[str, str]) -> None:
+        self._memos, self._key = memos, key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FeasibleRows) and self._key == other._key and self._memos is other._memos
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __contains__(self, row: Any) -> bool:
+        # Asked of every workload that reads a score, for every score that changes.
+        memo = self._memos.get(self._key)
+        return memo is None or row >= memo.capacity or memo.keys.item(row) != ABSENT
 
 
 def follow_memo(

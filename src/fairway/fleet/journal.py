@@ -27,23 +27,68 @@ NOTHING = Change(rows=(), columns={})
 
 
 class Journal:
-    """Keeps the newest ``limit`` changes; the n-th change is generation n."""
+    """Keeps the newest ``limit`` changes; the n-th change is generation n.
 
-    __slots__ = ("_changes", "generation", "limit")
+    Changes are also listed by column, because a reader of few columns need not look at the changes of all.
+    """
+
+    __slots__ = ("_changes", "_of_column", "generation", "limit")
 
     def __init__(self, *, limit: int = 4096) -> None:
         self.limit = limit
         self.generation = 0
-        self._changes: deque[Change] = deque(maxlen=limit)
+        self._changes: deque[Change] = deque()
+        self._of_column: dict[Key, deque[tuple[int, tuple[int, ...]]]] = {}
+        """Generations and rows of the kept changes of each column, oldest first."""
 
     def append(self, change: Change) -> None:
         self.generation += 1
         self._changes.append(change)
+        known = self._of_column
+        entry = (self.generation, change.rows)
+        for key in change.columns:
+            found = known.get(key)
+            if found is None:
+                found = known[key] = deque()
+            found.append(entry)
+        if len(self._changes) > self.limit:
+            for key in self._changes.popleft().columns:
+                of_column = known[key]
+                of_column.popleft()
+                if not of_column:
+                    del known[key]
 
     def forget(self) -> None:
         """Record that too much changed at once to list."""
         self.generation += 1
         self._changes.clear()
+        self._of_column.clear()
+
+    def reaches(self, generation: int) -> bool:
+        """Return whether the journal has all changes after a generation."""
+        return self.generation - generation <= len(self._changes)
+
+    def has_changed(self, keys: Iterable[Key], generation: int) -> bool:
+        """Return whether one of the columns changed after a generation that the journal reaches."""
+        known = self._of_column
+        for key in keys:
+            found = known.get(key)
+            if found is not None and found[-1][0] > generation:
+                return True
+        return False
+
+    def rows_since(self, keys: Iterable[Key], generation: int) -> list[int]:
+        """Return the rows in which one of the columns changed after a generation that the journal reaches."""
+        rows: list[int] = []
+        known = self._of_column
+        for key in keys:
+            found = known.get(key)
+            if found is not None and found[-1][0] > generation:
+                for at, changed in reversed(found):
+                    if at <= generation:
+                        break
+                    rows += changed
+        return rows
 
     def since(self, generation: int) -> Iterable[Change] | None:
         """Return the changes after a generation, oldest first; None if the journal no longer has them all."""

@@ -86,13 +86,31 @@ def _attributes(given: Mapping[str, object]) -> dict[str, Value]:
     }
 
 
+class _ApiTracer:
+    """The tracer of the API. Until the program configures a provider, spans do nothing: the API's own spans do nothing
+    either, but at some cost."""
+
+    __slots__ = ("_api", "_tracer")
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+        self._tracer = cast("Tracer", api.get_tracer(SERVICE, __version__))
+
+    def start_as_current_span(
+        self, name: str, *, attributes: Mapping[str, Value]
+    ) -> AbstractContextManager[Span]:
+        if isinstance(self._api.get_tracer_provider(), self._api.ProxyTracerProvider):
+            return _NOTHING
+        return self._tracer.start_as_current_span(name, attributes=attributes)
+
+
 def _found() -> Tracer | None:
     """Return the tracer of the API, if installed; it passes spans to the provider as soon as there is one."""
     try:
         api = importlib.import_module(API)
     except ImportError:
         return None
-    return cast("Tracer", api.get_tracer(SERVICE, __version__))
+    return _ApiTracer(api)
 
 
 @dataclass(slots=True)

@@ -311,7 +311,7 @@ class PlacementState:
         on = self._memory.followed != followed
         self._meters.cycle(seconds=time.perf_counter() - began, followed=on)
         if not on:
-            feasible = Feasible(self._memory, owner)
+            feasible = self._memory.feasible(*owner)
             record.dependencies = dependencies_of(outcome, placement, feasible=feasible)
         last = record.last_recorded
         due = due_of(placement, last=last, now=now)
@@ -405,24 +405,6 @@ class PlacementState:
         record = self.records.get(owner)
         if record is not None:
             record.answer(sign)
-
-
-class Feasible:
-    """The rows of the clusters that were feasible in the last cycle of a placement; all, if that is unknown."""
-
-    __slots__ = ("_considers", "_owner")
-
-    def __init__(self, memory: Memory, owner: Owner) -> None:
-        self._considers, self._owner = memory.considers, owner
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Feasible) and self._owner == other._owner
-
-    def __hash__(self) -> int:
-        return hash(self._owner)
-
-    def __contains__(self, row: object) -> bool:
-        return not isinstance(row, int) or self._considers(*self._owner, (row,))
 
 
 def _guarded(handler: Callable[[Batch[Any]], None]) -> Callable[[Batch[Any]], None]:
