@@ -135,14 +135,24 @@ def test_profile_that_no_workload_uses_is_refused() -> None:
     ]
 
 
-def test_plugin_at_a_point_that_is_not_called_is_refused() -> None:
+def test_plugin_is_enabled_at_all_of_its_points_from_reserve_on() -> None:
     text = "pluginFiles: [plugins.py]\nprofiles:\n- plugins:\n    multiPoint: {enabled: [{name: Ledger}]}\n"
+    assert [each.name for each in loaded(text).placement.reserves] == ["Ledger"]
+    assert not loaded(text + "    reserve: {disabled: [{name: Ledger}]}\n").placement.reserves
+
+
+def test_two_queue_sort_plugins_are_refused() -> None:
+    Path("sorts.py").write_text(
+        "class A:\n    name = 'A'\n    def sort_key(self, workload, queued):\n        return ()\n\n\n"
+        "class B(A):\n    name = 'B'\n"
+    )
+    text = (
+        "pluginFiles: [sorts.py]\nprofiles:\n- plugins:\n    queueSort: {enabled: [{name: A}, {name: B}]}\n"
+    )
     assert problems(text) == [
-        "scheduler.yaml:6: profiles[0].plugins.multiPoint: plugin 'Ledger' would not be called at Reserve: a Placement "
-        "has no Reserve, Permit or Bind; its decision is written at once; list it under reserve.disabled, or enable it "
-        "at its other points only"
+        "scheduler.yaml:6: profiles[0].plugins.queueSort: only one QueueSort plugin may be enabled; got 'A' and 'B'; "
+        "list the others under queueSort.disabled"
     ]
-    loaded(text + "    reserve: {disabled: [{name: Ledger}]}\n")
 
 
 def test_two_prioritize_plugins_are_refused() -> None:

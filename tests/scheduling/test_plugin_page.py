@@ -25,7 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
     yield tmp_path
-    sys.modules.pop("cheapest", None)
+    for name in ("approval", "cheapest"):
+        sys.modules.pop(name, None)
 
 
 def test_page_of_plugins_shows_what_happens(
@@ -53,9 +54,14 @@ def test_page_of_plugins_shows_what_happens(
             assert run(shlex.split(command_line.removeprefix("$ "))[1:]) == 0
             assert capsys.readouterr().out.rstrip() == output.rstrip()
             commands += 1
-    assert commands == 4
+    assert commands == 5
 
 
 def test_template_and_page_register_the_same_entry_point() -> None:
     (shown,) = (each["text"] for each in BLOCK.finditer(PAGE.read_text()) if each["kind"] == "toml")
     assert shown in (ROOT / "examples" / "plugin" / "pyproject.toml").read_text()
+
+
+def test_template_and_page_have_the_same_plugins_that_commit() -> None:
+    (shown,) = (each["text"] for each in BLOCK.finditer(PAGE.read_text()) if each["name"] == "approval.py")
+    assert shown == (ROOT / "examples" / "plugin" / "approval.py").read_text()

@@ -194,7 +194,7 @@ class SchedulingLoop:
         """Run a plugin and report its result."""
         async with self._slots:
             try:
-                result = await _within(run, leadership)
+                result = await call_plugin(run, leadership)
             except Lost:
                 raise
             except Exception as error:
@@ -221,7 +221,7 @@ class SchedulingLoop:
         return to_micros(self._clock.wall())
 
 
-async def _within(run: RunPlugin, leadership: Leadership) -> Status | None:
+async def call_plugin(run: RunPlugin, leadership: Leadership) -> Status | None:
     """Call the plugin while this process leads. If the hub cannot confirm that, nothing was sent."""
     entered = False
     try:

@@ -23,7 +23,9 @@ REFUSED = "Misconfigured"
 CONDITIONS: Final = {
     ("Placement", SATISFIED): {
         ALL_SCHEDULED: "All requested clusters are selected.",
-        NOT_ALL_SCHEDULED: "Fewer clusters are selected than requested, or computing the decision failed.",
+        NOT_ALL_SCHEDULED: (
+            "Fewer clusters are selected than requested, computing the decision failed, or a plugin does not permit it."
+        ),
         NONE_MATCHED: "No cluster passed the filters.",
         SETS_EMPTY: "The bound cluster sets have no members.",
         NO_INTERSECTION: "None of the sets in spec.clusterSets is bound to the namespace.",

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from fairway.engine.status import Code
+from fairway.placement import commits
+from fairway.placement.commits import Failed, Rejected, Waiting
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step
 
@@ -11,6 +13,12 @@ WARNING = "Warning"
 PLUGIN_FAULT = "PluginFault"
 KEPT = "{fault}; the last decision is kept"
 SKIPPED = "{fault}; the decision was made without the plugin"
+WRITTEN = "{fault}; the decision is written"
+WAITING_FOR_PERMIT = "WaitingForPermit"
+COMMIT_REJECTED = "CommitRejected"
+COMMIT_FAILED = "CommitFailed"
+_AFTERWARDS = ("PostBind", "Unreserve")
+"""Points after which the decision is written already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +51,27 @@ def fault_events(plan: ReconcilePlan) -> tuple[Event, ...]:
     """Return the events about faults of third-party plugins."""
     effect = KEPT if plan.pages is None else SKIPPED
     return tuple(
-        Event(WARNING, PLUGIN_FAULT, "Schedule", effect.format(fault=fault)) for fault in plan.faults
+        Event(
+            WARNING,
+            PLUGIN_FAULT,
+            "Schedule",
+            (WRITTEN if fault.point in _AFTERWARDS else effect).format(fault=fault),
+        )
+        for fault in plan.faults
     )
+
+
+def commit_event(step: commits.Step | None) -> Event | None:
+    """Return the event about a commit that does not proceed."""
+    match step:
+        case Waiting(new=True):
+            return Event(NORMAL, WAITING_FOR_PERMIT, "Commit", step.message)
+        case Rejected():
+            return Event(WARNING, COMMIT_REJECTED, "Commit", step.message)
+        case Failed():
+            return Event(WARNING, COMMIT_FAILED, "Commit", step.message)
+        case _:
+            return None
 
 
 def _update_event(plan: ReconcilePlan, page: str) -> Event:

@@ -19,6 +19,7 @@ from fairway.engine.status import OK, Code, Status
 from fairway.fleet.instant import Micros, to_micros
 from fairway.placement import conditions, steps
 from fairway.placement.pages import Page
+from fairway.placement.selection import Selection
 from fairway.placement.steps import Fill, Step
 from fairway.placement.unscored import UNSCORED, unscored_condition
 from fairway.placement.verdict import Verdict
@@ -63,6 +64,8 @@ class ReconcilePlan:
     """The time of the scores that the steps record; None if they record none."""
     faults: tuple[Fault, ...] = ()
     """Faults of third-party plugins that were not reported before."""
+    selection: Selection | None = None
+    """What plugins commit before it is written; None if the profile has none, or if nothing was decided."""
 
     @property
     def empty(self) -> bool:
@@ -185,6 +188,13 @@ def make_plan(
         until=until,
         recorded=recorded,
     )
+
+
+def withhold(plan: ReconcilePlan, message: str, *, now: datetime) -> ReconcilePlan:
+    """Return a plan that keeps the earlier decision, and reports why."""
+    placement, why = plan.placement, Status(Code.ERROR, (message,))
+    status = _changed(placement, _with(placement.status, (_stuck(why),), now=now))
+    return ReconcilePlan(placement=placement, pages=None, status=status, until=plan.until)
 
 
 def _with_conditions(placement: Placement, verdict: Verdict, *, now: datetime) -> PlacementStatus:

@@ -7,13 +7,10 @@ from fairway.placement.profile import ENABLED, placement_registry
 from fairway.scheduling.configuration import MULTI_POINT, PLACEMENT_PROFILE, Enabled, PluginSet
 from fairway.scheduling.loading import Base
 
-NOT_COMMITTED: Final = "a Placement has no Reserve, Permit or Bind; its decision is written at once"
-
 PLACEMENT_DEFAULTS: Final = Base(
     registry=placement_registry,
     sets={MULTI_POINT: PluginSet(enabled=tuple(Enabled(name=name) for name in ENABLED))},
     profiles=(PLACEMENT_PROFILE,),
-    uncalled=dict.fromkeys(("reserve", "permit", "preBind", "bind", "postBind"), NOT_COMMITTED),
 )
 
 PLACEMENT_BESIDE_PODS: Final = replace(PLACEMENT_DEFAULTS, skips=lambda name: name != PLACEMENT_PROFILE)

@@ -22,7 +22,6 @@ from fairway.scheduling.configuration import (
     MULTI_POINT,
     NEAR,
     PLACEMENT_PROFILE,
-    POINT_FIELDS,
     Decoder,
     PluginArgs,
     PluginSet,
@@ -48,7 +47,7 @@ from fairway.scheduling.kube_configuration import (
     is_kube_configuration,
 )
 from fairway.scheduling.pod_args import DecodedArgs
-from fairway.scheduling.resolution import Points, ResolvedProfile, nearest_set, resolve
+from fairway.scheduling.resolution import Points, ResolvedProfile, resolve
 
 LARGEST: Final = 1 << 20
 """Maximum size of a configuration in bytes."""
@@ -64,8 +63,6 @@ UNUSED_PROFILE: Final = "no workload uses profile {name!r}"
 USED_PROFILES: Final = "write one of {names}; the controller machines uses others, for pods"
 CONFIGURES_PODS: Final = "a KubeSchedulerConfiguration configures pods, and no pods are scheduled"
 RUN_MACHINES: Final = f"run the controller machines, or write kind: {KIND} for Placements"
-UNCALLED: Final = "plugin {name!r} would not be called at {point}: {why}"
-UNCALLED_REMEDY: Final = "list it under {field}.disabled, or enable it at its other points only"
 REPAIR: Final = "repair or remove the package, or do not name the plugin here"
 BUILT_IN: Final = "fairway"
 """Origin of built-in plugins."""
@@ -109,8 +106,6 @@ class Base:
     sets: Mapping[str, PluginSet]
     profiles: tuple[str, ...] = ()
     """The profiles that something uses, each with its default where a file does not have it. Empty for any."""
-    uncalled: Mapping[str, str] = field(default_factory=dict)
-    """The fields of extension points at which no plugin is called, with the reason."""
     default_profile: str = ""
     """The name of the profile if a file has none that is used here."""
     skips: Callable[[str], bool] = lambda _name: False
@@ -293,7 +288,6 @@ class _Loader:
             )
             resolved.append(found)
             self._problems += map(self._explain_broken, wrong)
-            self._problems += self._uncalled(profile, found)
         self._raise_problems()
         specs = {each.name: _spec_of(each) for each in resolved}
         built = {
@@ -360,16 +354,6 @@ class _Loader:
             self._notes += decoded.notes
             plugin_config.append(replace(each, args=decoded.args))
         return replace(profile, plugin_config=tuple(plugin_config))
-
-    def _uncalled(self, profile: ProfileConfiguration, found: ResolvedProfile) -> Iterable[Problem]:
-        for field_name, reason in self._base.uncalled.items():
-            plugins = found.points[POINT_FIELDS[field_name]]
-            if plugins:
-                yield Problem(
-                    path=nearest_set(profile, field_name),
-                    message=UNCALLED.format(name=plugins[0].name, point=POINT_FIELDS[field_name], why=reason),
-                    remedy=UNCALLED_REMEDY.format(field=field_name),
-                )
 
     def _raise_problems(self) -> None:
         if self._problems and self._source is not None:

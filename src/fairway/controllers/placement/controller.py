@@ -8,6 +8,7 @@ statuses. A decision with expensive CEL expressions continues in ``slow_lane``.
 import asyncio
 import logging
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Final
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Final
 from fairway.api.placement import Placement
 from fairway.controllers.informer_factory import InformerFactory
 from fairway.controllers.leadership import Leadership
+from fairway.controllers.placement.committer import CommitFailed, Committer
 from fairway.controllers.placement.queue import BACKOFF, NEW_TERM, Owner, PlacementQueue
 from fairway.controllers.placement.session import WriteSession
 from fairway.controllers.placement.shard import Shard
@@ -34,8 +36,9 @@ from fairway.kube.fence import Lost, Unconfirmed
 from fairway.kube.log_throttle import retry_level
 from fairway.kube.queue_metrics import QueueMetrics
 from fairway.observe.meters import Meters
-from fairway.observe.traces import span
+from fairway.observe.traces import Span, span
 from fairway.placement import default_profile
+from fairway.placement.commits import Run, Step, is_committed
 from fairway.placement.reconcile_plan import ReconcilePlan
 from fairway.plugins.work_budget import Paused
 
@@ -50,6 +53,8 @@ SLICE_SECONDS: Final = 0.005
 """Decisions are computed for so long at a time before others get the event loop."""
 RESYNC_SECONDS: Final = 600.0
 """OCM's controller reconciles every placement as often, even without changes."""
+PLUGIN_FAULTS: Final = "fairway.plugin_faults"
+"""Attribute of spans."""
 _TICK: Final = timedelta(milliseconds=1)
 """Timers use another clock than expiry times; a margin so that none fires too early."""
 
@@ -89,6 +94,18 @@ class PlacementController(Controller):
         self._term: Micros | None = None
         """Start of this process's term."""
         self._writer = DecisionWriter(client, recorder=recorder, meters=meters, limiter=limiter)
+        self._committer: Committer | None = None
+        if is_committed(profile):
+            self._committer = Committer(
+                client,
+                profile=profile,
+                state=self.state,
+                queue=self.queue,
+                writer=self._writer,
+                carry_out=self._carry_out,
+                meters=meters,
+                clock=clock,
+            )
         self._allowance = Allowance(clock)
         self._slow = SlowLane(advance=self._advance, done=self.queue.release, clock=clock)
         self._room = asyncio.Event()
@@ -102,6 +119,8 @@ class PlacementController(Controller):
     async def run(self, leadership: Leadership) -> None:
         self._term = self.queue.now()
         self.state.rebuild_debits(now=self.clock.wall())
+        if self._committer is not None:
+            self._committer.begin()
         self.queue.wake(self.state.records, trigger=NEW_TERM)
         try:
             async with asyncio.TaskGroup() as group:
@@ -111,6 +130,8 @@ class PlacementController(Controller):
             raise Lost(str(lost.exceptions[0])) from None
         finally:
             self._term = None
+            if self._committer is not None:
+                self._committer.end()
             for owner in self._slow.drain():
                 self.queue.release(owner)
 
@@ -138,6 +159,8 @@ class PlacementController(Controller):
         self._writer.hurry(owner)
 
     def _lost(self, owner: Owner) -> None:
+        if self._committer is not None:
+            self._committer.forget(owner)
         if owner in self._slow:
             self._slow.discard(owner)
             self.queue.release(owner)
@@ -157,13 +180,20 @@ class PlacementController(Controller):
         written now, and the placement is back in the queue or in the slow lane."""
         now = self.clock.wall()
         try:
-            with span("placement", namespace=owner[0], name=owner[1]):
+            with span("placement", namespace=owner[0], name=owner[1]) as trace:
                 plan = self._look(owner, now=now)
                 if plan is None:
+                    if self._committer is not None:
+                        self._committer.suspend(owner)
                     self.queue.settle(owner, Dependencies(), after=None)
                     return None
-                self._writer.report_faults(plan)
+                step: Step | None = None
+                if self._committer is not None:
+                    plan, step = self._committer.review(plan, now=now)
+                if plan.faults:
+                    self._report_faults(plan, trace)
                 session = self.state.session(plan)
+                session.commit = step
         except Paused:
             self._slow.add(owner)
             return None
@@ -171,10 +201,10 @@ class PlacementController(Controller):
             log.exception(BROKE, self.name, "/".join(owner))
             self.queue.fail(owner, str(error) or type(error).__name__)
             return None
-        if plan.empty:
+        if plan.empty and not isinstance(step, Run):
             with session:
                 session.wrote_pages()
-            self.queue.settle(owner, session.dependencies, after=self._delay(plan, now))
+            self._settle(session, now)
             return None
         self.queue.bind(owner, session.dependencies)
         return session
@@ -185,8 +215,11 @@ class PlacementController(Controller):
         woken = self.queue.woken(owner)
         self._in_flight += 1
         try:
-            with session, span("placement write", namespace=owner[0], name=owner[1]):
-                await self._carry_out(session, leadership)
+            with session, span("placement write", namespace=owner[0], name=owner[1]) as trace:
+                if self._committer is None or session.commit is None:
+                    await self._carry_out(session, leadership)
+                elif faults := await self._committer.run(session, leadership):
+                    self._report_faults(replace(plan, faults=faults), trace)
                 if woken is not None and self._term is not None and woken >= self._term and plan.steps:
                     self.meters.reaction((self.queue.now() - woken) / SECOND)
                 await self._report(session, leadership)
@@ -201,6 +234,9 @@ class PlacementController(Controller):
                 error,
             )
             self.queue.fail(owner, str(error))
+        except CommitFailed as error:
+            if self._committer is not None:
+                await self._committer.report_failure(session, error, leadership)
         except Exception as error:
             if isinstance(error, Lost):
                 self.queue.release(owner)
@@ -211,10 +247,22 @@ class PlacementController(Controller):
             self.queue.release(owner)
             raise
         else:
-            self.queue.settle(owner, session.dependencies, after=self._delay(plan, self.clock.wall()))
+            self._settle(session, self.clock.wall())
         finally:
             self._in_flight -= 1
             self._room.set()
+
+    def _settle(self, session: WriteSession, now: datetime) -> None:
+        """Return a placement to the queue, as its commit ended."""
+        after = self._delay(session.plan, now)
+        if self._committer is None:
+            self.queue.settle(session.owner, session.dependencies, after=after)
+        else:
+            self._committer.settle(session, after=after)
+
+    def _report_faults(self, plan: ReconcilePlan, trace: Span) -> None:
+        trace.set_attribute(PLUGIN_FAULTS, [str(fault) for fault in plan.faults])
+        self._writer.report_faults(plan)
 
     async def _carry_out(self, session: WriteSession, leadership: Leadership) -> None:
         steps = session.plan.steps
@@ -259,4 +307,7 @@ class PlacementController(Controller):
     def describe_queue(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return why a placement waits, and what would wake it."""
         found = self.queue.describe((namespace, name))
-        return None if found is None else {**found, "leading": self._term is not None}
+        if found is None:
+            return None
+        waits = {} if self._committer is None else self._committer.describe((namespace, name))
+        return {**found, **waits, "leading": self._term is not None}

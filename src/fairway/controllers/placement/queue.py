@@ -15,7 +15,7 @@ from fairway.api.placement import Placement
 from fairway.clusters import cells
 from fairway.engine.dependencies import Dependencies, Event
 from fairway.engine.profile import Profile
-from fairway.engine.queue import Backoff, Explanation, RetryLimit, SchedulingQueue
+from fairway.engine.queue import Backoff, Explanation, Rejection, RetryLimit, SchedulingQueue
 from fairway.engine.workload import Workload, WorkloadKey
 from fairway.fleet.instant import SECOND, Micros, to_micros
 from fairway.kube import Clock
@@ -158,6 +158,12 @@ class PlacementQueue:
         now = self.now()
         deadline = None if after is None else now + int(after * SECOND)
         self._queue.settle(_key(owner), dependencies, now=now, deadline=deadline)
+        self._returned(owner)
+
+    def reject(self, owner: Owner, rejections: tuple[Rejection, ...], dependencies: Dependencies) -> None:
+        """Return a placement whose decision was rejected by plugins at its commit, until something changes that they
+        read, or that the decision depends on."""
+        self._queue.reject(_key(owner), rejections, now=self.now(), dependencies=dependencies)
         self._returned(owner)
 
     def fail(self, owner: Owner, error: str) -> None:

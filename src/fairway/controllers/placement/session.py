@@ -9,6 +9,7 @@ of the block the hub's state counts again, whatever became of the writes. Only a
 settles the placement: the hub has all of the plan.
 """
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from fairway.api.placement import Placement
 from fairway.clusters.decisions import Holding
 from fairway.controllers.placement.record import InflightWrite, PlacementRecord
 from fairway.engine.dependencies import Dependencies
+from fairway.placement.commits import Step as CommitStep
 from fairway.placement.reconcile_plan import ReconcilePlan
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ class WriteSession:
 
     def __init__(self, state: "PlacementState", record: PlacementRecord, plan: ReconcilePlan) -> None:
         self.plan = plan
+        self.commit: CommitStep | None = None
+        """The next step of the plugins that commit the plan; None if none does."""
         self._state, self._record = state, record
         meta = plan.placement.metadata
         self.owner = (meta.namespace, meta.name)
@@ -76,6 +80,13 @@ class WriteSession:
     def removed(self, decision: PlacementDecision) -> None:
         """The hub has deleted it on our request."""
         self._state.removed(decision)
+
+    def adopt(self, decisions: Iterable[PlacementDecision]) -> None:
+        """A plugin wrote these pages on our behalf, perhaps in several steps."""
+        for each in decisions:
+            self.wrote(each)
+        self._writing.answered |= self._writing.observed
+        self.wrote_pages()
 
     def wrote_pages(self) -> None:
         """The hub has all pages of the plan; only the status is left."""

@@ -33,6 +33,7 @@ from fairway.engine.memory import Memory
 from fairway.engine.outcome import Outcome
 from fairway.engine.points import NEVER_CHANGES
 from fairway.engine.profile import Profile
+from fairway.engine.workload import HostKey
 from fairway.fleet.instant import to_micros
 from fairway.fleet.journal import NOTHING, Change
 from fairway.kube import (
@@ -53,9 +54,11 @@ from fairway.kube import (
 )
 from fairway.observe.meters import Meters
 from fairway.placement import default_profile, verdict
+from fairway.placement.commits import is_committed
 from fairway.placement.debits import rebuild_debits
 from fairway.placement.dependencies import dependencies_of
 from fairway.placement.reconcile_plan import ReconcilePlan, due_of, make_plan, stamp_due_of
+from fairway.placement.selection import host_key, selection_of
 from fairway.plugins.placement_workload import PlacementWorkload
 from fairway.plugins.work_budget import Paused
 
@@ -90,6 +93,7 @@ class PlacementState:
         self.profile = profile or default_profile()
         self.records: dict[Owner, PlacementRecord] = {}
         self._queue, self._lost_one = queue, lost
+        self._commits = is_committed(self.profile)
         self._meters = meters
         self._shard = shard or Shard()
         self._memory = Memory()
@@ -284,6 +288,15 @@ class PlacementState:
                     self.fleet, owner, debits, self._decisions.own(owner).values(), now=to_micros(now)
                 )
 
+    def placed(self) -> dict[PlacementWorkload, tuple[HostKey, ...]]:
+        """Return the clusters of all placements as the hub shows them."""
+        snapshot = self.fleet.snapshot()
+        keys = {name: host_key(snapshot.cluster(row)) for name, row in snapshot.hosts.row_of.items()}
+        return {
+            record.workload: tuple(keys.get(name, HostKey(name, "")) for name in sorted(self.shown(owner)))
+            for owner, record in self.records.items()
+        }
+
     # Decisions
 
     def look(self, owner: Owner, *, now: datetime, work: int | None = None) -> ReconcilePlan | None:
@@ -317,7 +330,13 @@ class PlacementState:
         due = due_of(placement, last=last, now=now)
         refresh = due is None
         until = min(outcome.until, NEVER_CHANGES if due is None else due)
-        if on and not refresh and not outcome.status.aborts and _as_before(record, outcome):
+        if (
+            on
+            and not refresh
+            and not self._commits
+            and not outcome.status.aborts
+            and _as_before(record, outcome)
+        ):
             stamp_due = stamp_due_of(placement, last=last, now=now)
             if stamp_due is not None or last == placement.status.lastScoreUpdateTime:
                 until = until if stamp_due is None else min(until, stamp_due)
@@ -335,6 +354,8 @@ class PlacementState:
             now=now,
             until=until,
         )
+        if self._commits and plan.pages is not None:
+            plan = replace(plan, selection=selection_of(outcome, workload, pages=plan.pages))
         return replace(plan, faults=faults) if (faults := record.report_faults(outcome.faults)) else plan
 
     def work_of(self, owner: Owner) -> int:
@@ -367,6 +388,10 @@ class PlacementState:
     def own(self, owner: Owner) -> Mapping[str, PlacementDecision]:
         """Return the decisions of a placement by name, as the hub has them. Read-only."""
         return self._decisions.own(owner)
+
+    def shown(self, owner: Owner) -> set[str]:
+        """Return the clusters of a placement as the hub shows them."""
+        return {each.clusterName for page in self.own(owner).values() for each in page.status.decisions}
 
     def decision(self, namespace: str, name: str) -> PlacementDecision | None:
         return self._decisions.get(namespace, name)

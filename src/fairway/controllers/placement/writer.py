@@ -30,7 +30,7 @@ from fairway.kube import (
 )
 from fairway.kube.events import reference_to
 from fairway.observe.meters import Meters
-from fairway.placement.events import events_of, fault_events
+from fairway.placement.events import Event, events_of, fault_events
 from fairway.placement.reconcile_plan import ReconcilePlan, decision_of, owner_of
 from fairway.placement.steps import Create, Delete, Fill, Relabel, Step, labelled, owned, owners_of
 
@@ -215,13 +215,16 @@ class DecisionWriter:
     def report_faults(self, plan: ReconcilePlan) -> None:
         """Record events about faults of plugins."""
         for event in fault_events(plan):
-            self._recorder.event(
-                _reference(plan.placement),
-                reason=event.reason,
-                message=event.message,
-                type_=event.type,
-                action=event.action,
-            )
+            self.report_event(plan.placement, event)
+
+    def report_event(self, placement: Placement, event: Event) -> None:
+        self._recorder.event(
+            _reference(placement),
+            reason=event.reason,
+            message=event.message,
+            type_=event.type,
+            action=event.action,
+        )
 
     def _counted(self, resource: Resource[Any], verb: str) -> "_Counted":
         return _Counted(self._meters, resource.plural, verb)

@@ -118,15 +118,13 @@ class Calls:
     def rejection(self, plugin: Plugin, context: CommitContext, status: Status) -> Rejection:
         return Rejection(
             plugin=plugin.name,
-            reads=self._reads(plugin, context, status),
+            reads=Reads() if status.code is Code.MISCONFIGURED else self.reads(plugin, context),
             reasons=status.reasons,
             pending=status.code is Code.PENDING,
         )
 
-    def _reads(self, plugin: Plugin, context: CommitContext, status: Status) -> Reads:
+    def reads(self, plugin: Plugin, context: CommitContext) -> Reads:
         """Return what a rejection depends on; everything if the plugin does not say, or fails to."""
-        if status.code is Code.MISCONFIGURED:
-            return Reads()  # only a change of the workload helps
         if not isinstance(plugin, CommitReader):
             return EVERYTHING
         return self._contained(plugin, Reads, lambda: plugin.commit_reads(context)) or EVERYTHING

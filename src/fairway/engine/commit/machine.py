@@ -22,8 +22,9 @@ from fairway.engine.commit.instructions import (
     RunPostBind,
     RunPreBind,
 )
+from fairway.engine.dependencies import Dependencies
 from fairway.engine.fault import Fault, raised
-from fairway.engine.points import CommitContext, Plugin
+from fairway.engine.points import CommitContext, CommitReader, Plugin
 from fairway.engine.queue.heap import Heap
 from fairway.engine.status import Code, Status, unschedulable
 from fairway.engine.workload import HostKey, WorkloadKey
@@ -163,12 +164,27 @@ class CommitMachine:
         return Broadcast(self._calls.released(context, excluded=context.workload.key))
 
     def clear(self) -> None:
-        """Give up all commits at the end of a term. What is bound stays reserved."""
-        for commit in self._commits.values():
-            if commit.phase is not Phase.POST_BIND:
-                self._calls.unreserve_all(commit.context)
-        self._commits.clear()
-        self._deadlines = Heap()
+        """Give up all commits at the end of a term."""
+        for key in tuple(self._commits):
+            self.give_up(key)
+
+    def give_up(self, key: WorkloadKey) -> None:
+        """Forget a commit, whatever runs. Its hosts are unreserved, unless they are bound."""
+        commit = self._commits.pop(key, None)
+        self._deadlines.discard(key)
+        if commit is not None and commit.phase is not Phase.POST_BIND:
+            self._calls.unreserve_all(commit.context)
+
+    def waits_for(self, key: WorkloadKey) -> Dependencies:
+        """Return the changes after which the Permit plugins that wait are to be asked again, as far as they declare
+        them."""
+        commit = self._waiting(key)
+        permits = () if commit is None else self._plugins.permits
+        return Dependencies.of(
+            self._calls.reads(each, commit.context)
+            for each in permits
+            if commit is not None and each.name in commit.waits and isinstance(each, CommitReader)
+        )
 
     def ask_again(self, key: WorkloadKey, *, now: Micros) -> list[Instruction]:
         """Call the Permit plugins that have not approved yet again. Their deadlines stay."""
@@ -369,7 +385,8 @@ class CommitMachine:
         """The shortest wait decides; among equal ones, the first in the profile."""
         name = min(commit.waits, key=commit.waits.__getitem__)
         seconds = (commit.waits[name] - commit.since) // SECOND
-        return self._denied(commit, name, TIMED_OUT.format(seconds=seconds))
+        reasons = (TIMED_OUT.format(seconds=seconds), *commit.reasons.get(name, ()))
+        return self._denied(commit, name, ": ".join(reasons))
 
     def _unwind(self, commit: Commit, outcome: ForQueue) -> list[Instruction]:
         """Give back everything, wake others, and return the workload to the queue."""

@@ -1,0 +1,446 @@
+"""Third-party plugins from Reserve on in the placement controller."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.clocks import NOON, Stopped
+from controllers.conftest import ALONE, Start
+from controllers.world import World
+from fairway.api.placement import PlacementSpec
+from fairway.controllers.manager import Manager
+from fairway.controllers.placement import PlacementController
+from fairway.engine.profile import plugins_of
+from fairway.kube import PLACEMENT_DECISIONS, PLACEMENTS, Client, Clock, Patch
+from fairway.observe.meters import values
+from fairway.placement.events import (
+    COMMIT_FAILED,
+    COMMIT_REJECTED,
+    KEPT,
+    PLUGIN_FAULT,
+    SKIPPED,
+    WAITING_FOR_PERMIT,
+    WRITTEN,
+)
+from fairway.placement.reconcile_plan import decision_of
+from fairway.placement.selection import PAGES
+from fairway.scheduling import PLACEMENT_DEFAULTS, Scheduling, Supervisor, Watchdog, load
+
+pytestmark = pytest.mark.embedded
+
+ROOT = Path(__file__).parents[3]
+
+PLUGINS = """
+import asyncio
+from datetime import timedelta
+
+from fairway.engine.status import OK, SKIPPED, Code, Status, failed, unschedulable
+
+APPROVED = "example.com/approved"
+
+
+class Recorder:
+    def __init__(self):
+        self.log = []
+
+    def note(self, sign, context):
+        names = ",".join(sorted(each.name.partition("-")[2] for each in context.hosts))
+        self.log.append(f"{sign}{names}")
+
+
+class Books(Recorder):
+    name = "Books"
+
+    def reserve(self, context):
+        self.note("+", context)
+        full = context.workload.spec.metadata.annotations.get("full") == "yes"
+        return unschedulable("no room", plugin=self.name) if full else OK
+
+    def unreserve(self, context):
+        self.note("-", context)
+
+
+class Approval:
+    name = "Approval"
+
+    def permit(self, context):
+        word = context.workload.spec.metadata.annotations.get(APPROVED)
+        if word == "yes":
+            return OK, None
+        if word == "no":
+            return unschedulable("was denied", plugin=self.name), None
+        return Status(Code.WAIT, (f"set the annotation {APPROVED}",)), timedelta(minutes=10)
+
+
+class Prepare:
+    name = "Prepare"
+
+    async def pre_bind(self, context):
+        await asyncio.sleep(0)
+        word = context.workload.spec.metadata.annotations.get("prepare")
+        if word == "raises":
+            raise ValueError("no volume")
+        if word == "nonsense":
+            return "yes"
+        if word == "stalls":
+            await asyncio.Event().wait()
+        if word == "fails":
+            return unschedulable("volume is busy", plugin=self.name)
+        return OK
+
+
+class Notify(Recorder):
+    name = "Notify"
+
+    async def post_bind(self, context):
+        self.note(f"{context.workload.name} ", context)
+        if context.workload.spec.metadata.annotations.get("notify") == "raises":
+            raise ConnectionError("no mail server")
+
+
+class Writes:
+    name = "Writes"
+    write = None
+
+    async def bind(self, context):
+        if self.write is None:
+            return SKIPPED
+        await self.write(context)
+        return OK
+"""
+
+Run = Callable[..., AbstractAsyncContextManager[Manager]]
+
+
+def configured(folder: Path, *points: str, on_fault: str, limit: float) -> Scheduling:
+    (folder / "plugins.py").write_text(PLUGINS)
+    lines = [
+        *("apiVersion: fairway.dev/v1alpha1", "kind: SchedulerConfiguration", "pluginFiles: [plugins.py]"),
+        *("profiles:", f"- onPluginFault: {on_fault}", "  plugins:"),
+        *(f"    {point}: {{enabled: [{{name: {name}}}]}}" for point, name in map(str.split, points)),
+    ]
+    (folder / "scheduler.yaml").write_text("\n".join(lines))
+    supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=30, coroutine_limit=limit))
+    return load(folder / "scheduler.yaml", base=PLACEMENT_DEFAULTS, supervisor=supervisor)
+
+
+@pytest.fixture
+def scheduling() -> list[Scheduling]:
+    return []
+
+
+@pytest.fixture
+async def run(start: Start, tmp_path: Path, scheduling: list[Scheduling]) -> AsyncIterator[Run]:
+    """Run the placement controller with plugins, such as ``"permit Approval"``."""
+
+    def running(*points: str, on_fault: str = "Fail", limit: float = 30, **options: Clock) -> Any:
+        scheduling[:] = [configured(tmp_path, *points, on_fault=on_fault, limit=limit)]
+        return start(replace(ALONE, scheduling=scheduling[0]), **options)
+
+    yield running
+    for name in [name for name in sys.modules if name.startswith("fairway_plugin")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def plugin(scheduling: list[Scheduling]) -> Callable[[str], Any]:
+    """Return the plugin of a name, without its guard."""
+
+    def found(name: str) -> Any:
+        guarded: Any = next(each for each in plugins_of(scheduling[0].placement) if each.name == name)
+        return guarded._guard.plugin
+
+    return found
+
+
+Plugin = Callable[[str], Any]
+
+
+async def annotate(world: World, name: str = "p", **annotations: str | None) -> None:
+    values = {f"example.com/{key}" if key == "approved" else key: text for key, text in annotations.items()}
+    await world.edit(PLACEMENTS, name, {"metadata": {"annotations": values}}, namespace=world.namespace)
+
+
+def queue_of(manager: Manager, world: World) -> dict[str, Any]:
+    controller = manager.placement
+    assert isinstance(controller, PlacementController)
+    found = controller.describe_queue(world.namespace, "p")
+    assert found is not None
+    return found
+
+
+async def test_reserve_follows_the_clusters_of_the_decision(run: Run, plugin: Plugin, world: World) -> None:
+    async with run("reserve Books", "postBind Notify") as manager:
+        await world.clusters("a")
+        await world.place()
+        await world.chooses("p", "a")
+        await world.clusters("b")
+        await world.chooses("p", "a", "b")
+        await world.change_cluster("a", member_of="")
+        await world.chooses("p", "b")
+        await manager.quiet()
+        assert plugin("Books").log == ["+a", "+b", "-a"]
+        assert plugin("Notify").log == ["p a", "p b", "p "]
+        await world.delete(PLACEMENTS, "p")
+        assert plugin("Books").log[3:] == ["-b"]
+
+
+async def test_new_leader_reserves_what_the_hub_has_and_gives_it_back_when_it_stops(
+    run: Run, plugin: Plugin, world: World
+) -> None:
+    async with run("reserve Books"):
+        await world.clusters("a", "b")
+        await world.place()
+        await world.chooses("p", "a", "b")
+    async with run("reserve Books", "permit Approval", "postBind Notify") as manager:
+        await manager.quiet()
+        assert (plugin("Books").log, plugin("Notify").log) == (["+a,b"], [])
+        assert world.reason("p") == "AllDecisionsScheduled"
+    assert plugin("Books").log == ["+a,b", "-a,b"]
+
+
+async def test_placement_keeps_its_decision_while_a_permit_waits(
+    run: Run, plugin: Plugin, world: World
+) -> None:
+    clock = Stopped(NOON)
+    async with run("reserve Books", "permit Approval", "postBind Notify", clock=clock) as manager:
+        await world.clusters("a")
+        await world.place(annotations={"example.com/approved": "yes"})
+        await world.chooses("p", "a")
+        await annotate(world, approved=None)
+        await world.clusters("b")
+        message = (
+            "waiting until 2031-05-05T12:10:00Z for the permit of plugin Approval for "
+            f"{world.full('b')}: set the annotation example.com/approved"
+        )
+        await world.eventually(lambda: world.condition("p") == ("False", "NotAllDecisionsScheduled", message))
+        await world.eventually(lambda: bool(world.events(WAITING_FOR_PERMIT)))
+        await manager.quiet()
+        (event,) = world.events(WAITING_FOR_PERMIT)
+        assert (event.type, event.note) == ("Normal", message)
+        assert (world.chosen("p"), world.status("p").numberOfSelectedClusters) == (["a"], 1)
+        queue = queue_of(manager, world)
+        assert (queue["state"], queue["reasons"]) == ("waiting for permits", [message])
+        await annotate(world, approved="yes")
+        await world.chooses("p", "a", "b")
+        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        await manager.quiet()
+        assert queue_of(manager, world)["state"] == "settled"
+        assert plugin("Books").log == ["+a", "+b", "-b", "+b"]
+        assert plugin("Notify").log == ["p a", "p b"]
+
+
+async def test_plugins_of_the_template_wait_for_an_approval_and_notify(
+    start: Start, tmp_path: Path, world: World
+) -> None:
+    news: list[Any] = []
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        news.append(json.loads(await reader.readexactly(int(length.split(b":")[1]))))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        world.news.set()
+
+    server = await asyncio.start_server(receive, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(TEMPLATE.format(file=ROOT / "examples" / "plugin" / "approval.py", url=url))
+    supervisor = Supervisor(clock=lambda: 0.0, watch=Watchdog(limit=30))
+    scheduling = load(file, base=PLACEMENT_DEFAULTS, supervisor=supervisor)
+    async with server, start(replace(ALONE, scheduling=scheduling)):
+        await world.clusters("a")
+        await world.place()
+        await world.eventually(lambda: "set the annotation example.com/approved" in world.condition("p")[2])
+        assert not news
+        await annotate(world, approved="yes")
+        await world.chooses("p", "a")
+        await world.eventually(lambda: bool(news))
+    assert news == [{"placement": f"{world.namespace}/p", "added": [world.full("a")], "removed": []}]
+
+
+TEMPLATE = """\
+apiVersion: fairway.dev/v1alpha1
+kind: SchedulerConfiguration
+pluginFiles: ["{file}"]
+profiles:
+- plugins:
+    permit: {{enabled: [{{name: Approval}}]}}
+    postBind: {{enabled: [{{name: Notify}}]}}
+  pluginConfig:
+  - name: Notify
+    args: {{url: "{url}"}}
+"""
+
+
+async def test_waiting_placement_takes_another_cluster_if_the_first_is_no_longer_selected(
+    run: Run, plugin: Plugin, world: World
+) -> None:
+    async with run("reserve Books", "permit Approval") as manager:
+        await world.clusters("a", "b")
+        await world.place(spec=PlacementSpec(numberOfClusters=1))
+        await world.eventually(lambda: world.full("a") in world.condition("p")[2])
+        await world.change_cluster("a", member_of="")
+        await world.eventually(lambda: world.full("b") in world.condition("p")[2])
+        await manager.quiet()
+        assert (plugin("Books").log, world.decisions("p")) == (["+a", "-a", "+b"], [])
+
+
+@pytest.mark.parametrize(
+    ("point", "denied", "words"),
+    [
+        ("permit Approval", {"example.com/approved": "no"}, "Approval rejects {a}: was denied"),
+        ("reserve Books", {"full": "yes"}, "Books rejects {a}: no room"),
+    ],
+    ids=["Permit", "Reserve"],
+)
+async def test_rejected_placement_says_which_plugin_rejects_it(
+    run: Run, world: World, point: str, denied: dict[str, str], words: str
+) -> None:
+    async with run(point) as manager:
+        await world.clusters("a")
+        await world.place(annotations=denied)
+        message = f"plugin {words.format(a=world.full('a'))}; the last decision is kept"
+        await world.eventually(lambda: world.condition("p") == ("False", "NotAllDecisionsScheduled", message))
+        await world.eventually(lambda: bool(world.events(COMMIT_REJECTED)))
+        await manager.quiet()
+        assert world.events(COMMIT_REJECTED)[0].note == message
+        queue = queue_of(manager, world)
+        assert queue["state"] == "unschedulable"
+        assert [each.partition(" ")[0] for each in queue["reasons"]] == [f"{point.split()[1]}:"]
+        assert not world.decisions("p")
+        await annotate(world, approved="yes", full="no")
+        await world.chooses("p", "a")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raises", "raised ValueError: no volume"),
+        ("nonsense", "returned 'yes', not a Status"),
+        ("stalls", "did not return within 0.05 seconds and was interrupted"),
+    ],
+)
+async def test_faulty_coroutine_keeps_the_decision_and_is_reported(
+    run: Run, plugin: Plugin, world: World, fault: str, words: str
+) -> None:
+    async with run("reserve Books", "preBind Prepare", limit=0.05 if fault == "stalls" else 30) as manager:
+        await world.clusters("a")
+        await world.place(annotations={"prepare": fault})
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        reason = f"plugin Prepare at PreBind {words}"
+        assert world.events(PLUGIN_FAULT)[0].note == KEPT.format(fault=reason)
+        await world.eventually(lambda: "; the last decision is kept" in world.condition("p")[2])
+        assert (world.decisions("p"), plugin("Books").log[:2]) == ([], ["+a", "-a"])
+        assert values(manager.meters.expose())[
+            'fairway_plugin_faults_total{plugin="Prepare",point="PreBind"}'
+        ]
+
+
+async def test_pre_bind_that_fails_keeps_the_decision_and_is_retried(run: Run, world: World) -> None:
+    async with run("preBind Prepare"):
+        await world.clusters("a")
+        await world.place(annotations={"prepare": "fails"})
+        await world.eventually(lambda: bool(world.events(COMMIT_FAILED)))
+        message = "Prepare: volume is busy; the last decision is kept"
+        assert world.events(COMMIT_FAILED)[0].note == message
+        await world.eventually(lambda: world.condition("p")[2] == message)
+        await annotate(world, prepare=None)
+        await world.chooses("p", "a")
+
+
+async def test_profile_that_skips_faults_writes_the_decision_without_the_plugin(
+    run: Run, world: World
+) -> None:
+    async with run("preBind Prepare", on_fault="Skip"):
+        await world.clusters("a")
+        await world.place(annotations={"prepare": "raises"})
+        await world.chooses("p", "a")
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        fault = "plugin Prepare at PreBind raised ValueError: no volume"
+        assert world.events(PLUGIN_FAULT)[0].note == SKIPPED.format(fault=fault)
+        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+
+
+async def test_faulty_post_bind_changes_nothing(run: Run, world: World) -> None:
+    async with run("postBind Notify"):
+        await world.clusters("a")
+        await world.place(annotations={"notify": "raises"})
+        await world.chooses("p", "a")
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        fault = "plugin Notify at PostBind raised ConnectionError: no mail server"
+        assert world.events(PLUGIN_FAULT)[0].note == WRITTEN.format(fault=fault)
+        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+
+
+async def test_bind_plugin_writes_the_decisions_itself(
+    run: Run, plugin: Plugin, world: World, client: Client
+) -> None:
+    async def write(context: Any) -> None:
+        for page in context.state.read(PAGES, tuple):
+            made = decision_of(page, context.workload.spec)
+            await client.create(PLACEMENT_DECISIONS, made, namespace=world.namespace)
+            decisions = [{"clusterName": each.clusterName, "reason": "by hand"} for each in page.decisions]
+            await client.patch(
+                PLACEMENT_DECISIONS,
+                page.name,
+                {"status": {"decisions": decisions}},
+                kind=Patch.MERGE,
+                namespace=world.namespace,
+                subresource="status",
+            )
+
+    async with run("bind Writes", "postBind Notify") as manager:
+        plugin("Writes").write = write
+        await world.clusters("a")
+        await world.place()
+        await world.eventually(lambda: world.reason("p") == "AllDecisionsScheduled")
+        await manager.quiet()
+        assert world.chosen("p") == ["a"]
+        assert [each.reason for page in world.decisions("p") for each in page.status.decisions] == ["by hand"]
+        assert plugin("Notify").log == ["p a"]
+        assert not world.events(PLUGIN_FAULT)
+
+
+@pytest.mark.parametrize("on_fault", ["Fail", "Skip"])
+async def test_bind_plugin_that_writes_nothing_has_a_fault(
+    run: Run, plugin: Plugin, world: World, on_fault: str
+) -> None:
+    async def write(_context: Any) -> None:
+        return None
+
+    async with run("reserve Books", "bind Writes", on_fault=on_fault) as manager:
+        plugin("Writes").write = write
+        await world.clusters("a")
+        await world.place()
+        fault = (
+            "plugin Writes at Bind returned Success, but the PlacementDecisions on the hub lack "
+            f"{world.full('a')}"
+        )
+        await world.eventually(lambda: bool(world.events(PLUGIN_FAULT)))
+        note = {"Fail": KEPT, "Skip": SKIPPED}[on_fault].format(fault=fault)
+        assert world.events(PLUGIN_FAULT)[0].note == note
+        if on_fault == "Skip":
+            await world.chooses("p", "a")
+            await manager.quiet()
+            assert plugin("Books").log == ["+a"]
+        else:
+            await world.eventually(lambda: world.condition("p")[2] == f"{fault}; the last decision is kept")
+            assert plugin("Books").log[:2] == ["+a", "-a"]
+        counted = values(manager.meters.expose())
+        assert counted['fairway_plugin_faults_total{plugin="Writes",point="Bind"}'] >= 1
+
+
+async def test_bind_plugin_that_skips_leaves_the_decision_to_fairway(run: Run, world: World) -> None:
+    async with run("bind Writes"):
+        await world.clusters("a")
+        await world.place()
+        await world.chooses("p", "a")
