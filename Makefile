@@ -95,7 +95,8 @@ bench-scores: $(STAMP) ## measure what scores cost: writes of a whole fleet, the
 bench-framework: $(STAMP) ## measure the queue, the ledger and commits of the scheduling framework
 	@$(BIN)/python -m benchmarks.framework $(ARGS)
 
-bench-machines: $(STAMP) ## measure how many pods per second are placed on 5,000 nodes
+bench-machines: $(STAMP) ## measure pods per second on 5,000 nodes beside kube-scheduler, grants and moves (needs Go)
+	@$(BIN)/python tests/kube/tools/build.py
 	@$(BIN)/python -m benchmarks.machines $(ARGS)
 
 bench-migrations: $(STAMP) ## compare policies of migration: moves per relieved unit, time to grant

@@ -1,43 +1,179 @@
-"""How many pods per second are placed on 5,000 nodes, if all nodes are filtered and scored?
+"""How fast are pods placed on 5,000 nodes beside kube-scheduler, and how soon does a machine that waits grow?
 
-    make bench-machines                                 5,000 nodes
-    make bench-machines ARGS='--nodes 1000'             another number of nodes
-    make bench-machines ARGS='--json figures.json'      also as JSON
+    make bench-machines                                          all parts, 5,000 nodes
+    make bench-machines ARGS='--part engine'                     one part; the option can be repeated
+    make bench-machines ARGS='--nodes 500 --bound 500'           smaller
+    make bench-machines ARGS='--json figures.json'               also as JSON
 
-Engine only: no API server, no event loop, one core. Each pod passes the queue, the default profile, Reserve and Bind
-before the next one starts. Nodes have 4 CPUs, 32 GiB and one of 10 zones; as many pods as nodes are there before.
+Parts:
+
+- *engine*: no API server, no event loop, one core. All nodes are filtered and scored. Each pod passes the queue, the
+  default profile, Reserve and Bind before the next one starts. As many pods as nodes are there before.
+- *end-to-end*: `fairway run --controllers machines` and kube-scheduler, one after the other, each on a new
+  kube-apiserver and etcd with the same nodes and pods. kube-scheduler scores about 10 % of 5,000 nodes by default; one
+  row shows it with all nodes scored, for a tenth of the pods. Fairway scores all nodes. CPU time is that of the
+  scheduler, per 1,000 pods.
+- *grants*: from an event that leaves room to the permit of a machine that waits.
+- *moves*: moves per unit of room, beside a policy that moves the oldest machines first.
+
+Nodes have 4 CPUs, 32 GiB and one of 10 zones.
 """
 
 import argparse
+import asyncio
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from statistics import median
+from typing import Any, Final
 
-from benchmarks.machines.engine import SCENARIOS, measure
-from benchmarks.measure import machine, table, write_json
+from benchmarks.controllers.stage import EMBEDDED, NAMES, REAL
+from benchmarks.machines import end_to_end, engine
+from benchmarks.machines.end_to_end import ALL_NODES, FAIRWAY, KUBE_SCHEDULER, Figures
+from benchmarks.machines.engine import SCENARIOS
+from benchmarks.machines.migrations import milliseconds_to_grant, summary
+from benchmarks.measure import machine, table, teller, write_json
+from fairway.machines.simulation import POLICIES, Trace, simulate
+
+ENGINE, END_TO_END, GRANTS, MOVES = "engine", "end-to-end", "grants", "moves"
+PARTS: Final = (ENGINE, END_TO_END, GRANTS, MOVES)
+BASIC: Final = "pods alike"
+REQUIRED: Final = tuple(name for name in SCENARIOS if name.startswith("required"))
+COMPARED: Final = ("cheapest set", "oldest first")
+"""Policies of migration."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--part", action="append", choices=PARTS, help="measure this part; can be repeated")
     parser.add_argument("--nodes", type=int, default=5_000, help="number of nodes")
-    parser.add_argument("--pods", type=int, default=1_000, help="number of pods to place in each row")
+    parser.add_argument("--pods", type=int, default=1_000, help="number of pods of each row of the engine")
+    parser.add_argument("--bound", type=int, default=5_000, help="number of pods alike of end-to-end")
+    parser.add_argument("--constrained", type=int, default=1_000, help="number of pods of its other rows")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="repetitions of end-to-end; medians are printed"
+    )
+    parser.add_argument("--hub", choices=(REAL, EMBEDDED), default=REAL, help="the hub of end-to-end")
+    parser.add_argument("--without", action="append", default=[], help="leave out a scheduler of end-to-end")
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="measure only rows with TEXT in their name"
     )
     parser.add_argument("--json", metavar="FILE", help="also write the results to FILE as JSON")
     options = parser.parse_args()
     print(machine(), file=sys.stderr)
+    document: dict[str, Any] = {"benchmark": "machines", "nodes": options.nodes}
+    measures = {
+        ENGINE: measure_engine,
+        END_TO_END: measure_end_to_end,
+        GRANTS: measure_grants,
+        MOVES: measure_moves,
+    }
+    for part in options.part or PARTS:
+        document[part] = measures[part](options)
+    if options.json:
+        write_json(options.json, document)
+
+
+def measure_engine(options: argparse.Namespace) -> dict[str, Any]:
     figures = {
-        name: measure(scenario, nodes=options.nodes, pods=options.pods)
+        name: engine.measure(scenario, nodes=options.nodes, pods=options.pods)
         for name, scenario in SCENARIOS.items()
         if options.only in name
     }
     rows = [[name, f"{rate:,.0f}", f"{share:.0%}"] for name, (rate, share) in figures.items()]
-    print(table([[f"{options.nodes:,} nodes, {options.pods:,} pods", "pods/s", "followed"], *rows]))
-    if options.json:
-        document = {"benchmark": "machines", "nodes": options.nodes, "pods": options.pods}
-        rates = {name: rate for name, (rate, _) in figures.items()}
-        write_json(options.json, {**document, "pods_per_second": rates})
+    print(table([[f"engine: {options.nodes:,} nodes, {options.pods:,} pods", "pods/s", "followed"], *rows]))
+    return {name: rate for name, (rate, _) in figures.items()}
+
+
+def measure_end_to_end(options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[str, dict[str, list[Figures]]] = {}
+    for round_ in range(options.rounds):
+        for scenario in (BASIC, *REQUIRED):
+            if options.only not in scenario:
+                continue
+            pods = options.bound if scenario == BASIC else options.constrained
+            for contender in (KUBE_SCHEDULER, *((ALL_NODES,) if scenario == BASIC else ()), FAIRWAY):
+                if contender in options.without:
+                    continue
+                figures = asyncio.run(
+                    end_to_end.measure(
+                        contender,
+                        SCENARIOS[scenario],
+                        nodes=options.nodes,
+                        pods=max(2, pods // 10) if contender == ALL_NODES else pods,
+                        hub=options.hub,
+                        note=teller(f"{round_ + 1}: {contender}, {scenario}"),
+                    )
+                )
+                found.setdefault(scenario, {}).setdefault(contender, []).append(figures)
+    print()
+    print(_compared(found, options))
+    return {
+        scenario: {name: [asdict(each) for each in rounds] for name, rounds in by_name.items()}
+        for scenario, by_name in found.items()
+    }
+
+
+def _compared(found: Mapping[str, Mapping[str, list[Figures]]], options: argparse.Namespace) -> str:
+    heading = f"end to end: {options.nodes:,} nodes, {NAMES[options.hub]}"
+    rows = [[heading, "pods/s", "", "CPU s/1,000", "", "MB", "first s"]]
+    for scenario, by_name in found.items():
+        rows.append([scenario, *[""] * 6])
+        other = by_name.get(KUBE_SCHEDULER)
+        for name, rounds in by_name.items():
+            rate, cpu = _median(rounds, "rate"), _cpu(rounds)
+            rows.append(
+                [
+                    f"  {name}",
+                    f"{rate:,.0f}",
+                    f"{rate / _median(other, 'rate'):.2f}x" if other and name != KUBE_SCHEDULER else "",
+                    f"{cpu:.2f}",
+                    f"{cpu / _cpu(other):.2f}x" if other and name != KUBE_SCHEDULER else "",
+                    f"{_median(rounds, 'resident') / 1e6:,.0f}",
+                    f"{_median(rounds, 'first'):.1f}",
+                ]
+            )
+    return table(rows)
+
+
+def _median(rounds: list[Figures], field: str) -> float:
+    return median(float(getattr(each, field)) for each in rounds)
+
+
+def _cpu(rounds: list[Figures]) -> float:
+    """Return the CPU time per 1,000 pods."""
+    return median(each.cpu / each.pods * 1000 for each in rounds)
+
+
+def measure_grants(options: argparse.Namespace) -> dict[str, Any]:
+    grants = {nodes: milliseconds_to_grant(nodes) for nodes in (100, options.nodes)}
+    print()
+    rows = [[f"{nodes:,} nodes", f"{found:.2f}"] for nodes, found in grants.items()]
+    print(table([["grants: from a deletion to the permit", "ms"], *rows]))
+    return {str(nodes): found for nodes, found in grants.items()}
+
+
+def measure_moves(_options: argparse.Namespace) -> dict[str, Any]:
+    found = {
+        name: summary([simulate(Trace(nodes=20, seed=seed), POLICIES[name]) for seed in range(3)])
+        for name in COMPARED
+    }
+    least = found[COMPARED[0]]["moves_per_unit"]
+    rows = [
+        [
+            name,
+            f"{each['moves_per_unit']:.2f}",
+            f"{each['moves_per_unit'] / least:.1f}x" if least else "",
+            f"{each['moves']:.0f}",
+            f"{each['median_wait']:.1f} s",
+        ]
+        for name, each in found.items()
+    ]
+    print()
+    print(table([["moves: 20 nodes, three traces", "per unit", "", "moves", "median wait"], *rows]))
+    return found
 
 
 if __name__ == "__main__":

@@ -87,22 +87,25 @@ def pod(name: str, app: str, fields: dict[str, Any]) -> Pod:
     )
 
 
+def node(number: int) -> Node:
+    resources = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    return Node(
+        metadata=ObjectMeta(
+            name=f"node-{number}",
+            uid=f"uid-{number}",
+            labels={HOST: f"node-{number}", ZONE: f"zone-{number % ZONES}"},
+        ),
+        status=NodeStatus(
+            capacity=dict(resources),
+            allocatable=dict(resources),
+            conditions=(NodeCondition(type="Ready", status="True"),),
+        ),
+    )
+
+
 def fleet_of(*, nodes: int) -> NodeFleet:
     fleet = NodeFleet()
-    fleet.load(
-        Node(
-            metadata=ObjectMeta(
-                name=f"node-{number}",
-                uid=f"uid-{number}",
-                labels={HOST: f"node-{number}", ZONE: f"zone-{number % ZONES}"},
-            ),
-            status=NodeStatus(
-                allocatable={"cpu": "4", "memory": "32Gi", "pods": "110"},
-                conditions=(NodeCondition(type="Ready", status="True"),),
-            ),
-        )
-        for number in range(nodes)
-    )
+    fleet.load(map(node, range(nodes)))
     for number in range(nodes):
         fleet.upsert_pod(pod(f"old-{number}", "old", {"nodeName": f"node-{number}"}))
     return fleet

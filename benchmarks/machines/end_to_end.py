@@ -1,0 +1,230 @@
+"""Pods per second on a real API server: Fairway and kube-scheduler, each alone on a new hub with the same pods.
+
+All pods exist before the scheduler starts. The rate is that of the bindings, as a watch sees them, from the first to
+the last: the start of a process does not count. CPU time counts from its start until it is idle again, so that it also
+has the list of nodes and pods, and events.
+"""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, to_builtins
+
+from benchmarks.controllers.objects import rate
+from benchmarks.controllers.process import cpu_seconds, memory
+from benchmarks.controllers.stage import REAL, running_hub
+from benchmarks.machines.engine import Scenario, node, pod
+from benchmarks.measure import Note
+from fairway.api.meta import ObjectMeta
+from fairway.kube import Batch, Client, Deleted, Informer, Updated
+from fairway.kube.resource import Resource
+from rigs.kubernetes import Tools, kube_scheduler
+from rigs.processes import Process
+
+NAMESPACE: Final = "bench"
+IMAGE: Final = "registry.k8s.io/pause:3.10"
+CREATORS: Final = 32
+LONGEST_SECONDS: Final = 1_200.0
+IDLE_SECONDS: Final = 1.0
+FAIRWAY: Final = "fairway"
+KUBE_SCHEDULER: Final = "kube-scheduler"
+ALL_NODES: Final = "kube-scheduler, all nodes scored"
+
+Start = Callable[[Path, Path], AbstractAsyncContextManager[Process]]
+"""Starts a scheduler for a kubeconfig, with a folder for its files."""
+
+
+class _Spec(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class SeenPod(Struct, frozen=True, gc=False):
+    """The fields of a pod that are counted: decoding the whole would take time from the schedulers."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+
+
+SEEN_PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=SeenPod)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    pods: int
+    rate: float
+    """Pods bound per second, from the first to the last."""
+    first: float
+    """Seconds from the start of the process to the first binding."""
+    cpu: float
+    """Seconds of CPU of the scheduler, from its start until it is idle."""
+    resident: int
+    """Largest memory of the scheduler in bytes."""
+    most: int
+    """Pods on the fullest node."""
+    events: int
+
+
+@dataclass(slots=True)
+class Bindings:
+    """When pods were bound, and where."""
+
+    expected: int
+    nodes: dict[str, str] = field(default_factory=dict)
+    first: float = 0.0
+    last: float = 0.0
+    complete: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def handle(self, batch: Batch[SeenPod]) -> None:
+        now = time.monotonic()
+        for change in batch.changes:
+            if isinstance(change, Deleted):
+                continue
+            seen = change.new if isinstance(change, Updated) else change.object
+            if seen.spec.node_name:
+                self.nodes.setdefault(seen.metadata.name, seen.spec.node_name)
+        if self.nodes:
+            self.first, self.last = self.first or now, now
+        if len(self.nodes) == self.expected:
+            self.complete.set()
+
+
+@asynccontextmanager
+async def start_fairway(kubeconfig: Path, folder: Path) -> AsyncIterator[Process]:
+    command = (
+        sys.executable,
+        "-m",
+        "fairway",
+        "run",
+        "--kubeconfig",
+        kubeconfig,
+        "--controllers",
+        "machines",
+    )
+    process = Process(command, log=folder / "fairway.log")
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+def start_kube_scheduler(configuration: Mapping[str, object] | None = None) -> Start:
+    def start(kubeconfig: Path, folder: Path) -> AbstractAsyncContextManager[Process]:
+        return kube_scheduler(Tools.find(), kubeconfig=kubeconfig, folder=folder, configuration=configuration)
+
+    return start
+
+
+CONTENDERS: Final[Mapping[str, tuple[str, Start]]] = {
+    KUBE_SCHEDULER: ("default-scheduler", start_kube_scheduler()),
+    ALL_NODES: ("default-scheduler", start_kube_scheduler({"percentageOfNodesToScore": 100})),
+    FAIRWAY: (FAIRWAY, start_fairway),
+}
+"""The name by which pods ask for each scheduler, and how it starts."""
+
+
+async def measure(
+    contender: str, scenario: Scenario, *, nodes: int, pods: int, note: Note, hub: str = REAL
+) -> Figures:
+    """Run one scheduler on a new hub until all pods are bound."""
+    name, start = CONTENDERS[contender]
+    with tempfile.TemporaryDirectory(prefix="fairway-bench-") as folder:
+        async with (
+            running_hub(hub, Path(folder)) as (kubeconfig, _),
+            Client.from_kubeconfig(kubeconfig) as client,
+        ):
+            note(f"creating {nodes:,} nodes and {pods:,} pods")
+            await prepare(client, scenario, nodes=nodes, pods=pods, scheduler=name)
+            return await run(client, start, kubeconfig=kubeconfig, folder=Path(folder), pods=pods)
+
+
+async def prepare(client: Client, scenario: Scenario, *, nodes: int, pods: int, scheduler: str) -> None:
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": NAMESPACE}})
+
+    async def add_node(number: int) -> None:
+        document = _document(node(number))
+        await client.request("POST", "/api/v1/nodes", body=document)
+        # An API server taints new nodes until a controller observes that they are ready.
+        path = f"/api/v1/nodes/{document['metadata']['name']}"
+        await client.request(
+            "PATCH", path, body={"spec": {"taints": None}}, content_type="application/merge-patch+json"
+        )
+
+    async def add_pod(number: int) -> None:
+        document = _document(pod(f"new-{number}", "bench", scenario(number)))
+        document["spec"]["schedulerName"] = scheduler
+        for container in document["spec"]["containers"]:
+            container["image"] = IMAGE
+        await client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body=document)
+
+    await rate(CREATORS, nodes, add_node)
+    await rate(CREATORS, pods, add_pod)
+
+
+async def run(client: Client, start: Start, *, kubeconfig: Path, folder: Path, pods: int) -> Figures:
+    """Start the scheduler on a prepared hub, and wait until all pods are bound."""
+    bindings = Bindings(pods)
+    informer = Informer(client, SEEN_PODS)
+    informer.subscribe(bindings.handle)
+    async with informer:
+        await informer.synced.wait()
+        began = time.monotonic()
+        async with start(kubeconfig, folder) as process:
+            ended = asyncio.create_task(_end_of(process))
+            waited = {asyncio.create_task(bindings.complete.wait()), ended}
+            await asyncio.wait(waited, timeout=LONGEST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for each in waited:
+                each.cancel()
+            if not bindings.complete.is_set():
+                raise RuntimeError(f"{len(bindings.nodes)} of {pods} pods were bound\n{process.tail()}")
+            cpu = await _idle_cpu(process.pid)
+            _, most_memory = memory(process.pid)
+            events = await _events(client)
+    return Figures(
+        pods=pods,
+        rate=(pods - 1) / max(bindings.last - bindings.first, 1e-9),
+        first=bindings.first - began,
+        cpu=cpu,
+        resident=most_memory,
+        most=max(Counter(bindings.nodes.values()).values()),
+        events=events,
+    )
+
+
+async def _end_of(process: Process) -> None:
+    while process.alive:
+        await asyncio.sleep(IDLE_SECONDS)
+
+
+async def _idle_cpu(pid: int) -> float:
+    """Return the CPU time of a process once it uses almost none."""
+    last = cpu_seconds(pid)
+    for _ in range(60):
+        await asyncio.sleep(IDLE_SECONDS)
+        now = cpu_seconds(pid)
+        if now - last < 0.05 * IDLE_SECONDS:
+            return now
+        last = now
+    return last
+
+
+async def _events(client: Client) -> int:
+    """Return the number of events in the namespace."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/events"
+    response = await client.request("GET", path, query=[("limit", "1")])
+    found = msgspec.json.decode(response.body)
+    return len(found["items"]) + int(found["metadata"].get("remainingItemCount", 0))
+
+
+def _document(thing: Any) -> dict[str, Any]:
+    document: dict[str, Any] = to_builtins(thing)
+    document["metadata"].pop("uid", None)
+    return document
