@@ -109,15 +109,16 @@ def measure_end_to_end(options: argparse.Namespace) -> dict[str, Any]:
                 )
                 found.setdefault(scenario, {}).setdefault(contender, []).append(figures)
     print()
-    print(_compared(found, options))
+    print(compare(found, nodes=options.nodes, hub=options.hub))
     return {
         scenario: {name: [asdict(each) for each in rounds] for name, rounds in by_name.items()}
         for scenario, by_name in found.items()
     }
 
 
-def _compared(found: Mapping[str, Mapping[str, list[Figures]]], options: argparse.Namespace) -> str:
-    heading = f"end to end: {options.nodes:,} nodes, {NAMES[options.hub]}"
+def compare(found: Mapping[str, Mapping[str, list[Figures]]], *, nodes: int, hub: str) -> str:
+    """Format the medians of each scenario and scheduler, with ratios to kube-scheduler."""
+    heading = f"end to end: {nodes:,} nodes, {NAMES[hub]}"
     rows = [[heading, "pods/s", "", "CPU s/1,000", "", "MB", "first s"]]
     for scenario, by_name in found.items():
         rows.append([scenario, *[""] * 6])

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct, to_builtins
@@ -39,7 +39,22 @@ FAIRWAY: Final = "fairway"
 KUBE_SCHEDULER: Final = "kube-scheduler"
 ALL_NODES: Final = "kube-scheduler, all nodes scored"
 
-Start = Callable[[Path, Path], AbstractAsyncContextManager[Process]]
+
+class Running(Protocol):
+    """A scheduler that runs."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+        ...
+
+
+Start = Callable[[Path, Path], AbstractAsyncContextManager[Running]]
 """Starts a scheduler for a kubeconfig, with a folder for its files."""
 
 
@@ -117,7 +132,7 @@ async def start_fairway(kubeconfig: Path, folder: Path) -> AsyncIterator[Process
 
 
 def start_kube_scheduler(configuration: Mapping[str, object] | None = None) -> Start:
-    def start(kubeconfig: Path, folder: Path) -> AbstractAsyncContextManager[Process]:
+    def start(kubeconfig: Path, folder: Path) -> AbstractAsyncContextManager[Running]:
         return kube_scheduler(Tools.find(), kubeconfig=kubeconfig, folder=folder, configuration=configuration)
 
     return start
@@ -199,7 +214,7 @@ async def run(client: Client, start: Start, *, kubeconfig: Path, folder: Path, p
     )
 
 
-async def _end_of(process: Process) -> None:
+async def _end_of(process: Running) -> None:
     while process.alive:
         await asyncio.sleep(IDLE_SECONDS)
 
