@@ -107,8 +107,8 @@ class PublicationState:
     """
 
     __slots__ = (
-        "_deleted",
         "_error",
+        "_existed",
         "_failures",
         "_horizon",
         "_longest_pause",
@@ -129,8 +129,8 @@ class PublicationState:
         self._shortest_pause = timedelta(seconds=interval * (1 - JITTER))
         self._longest_pause = timedelta(seconds=interval * (1 + JITTER))
         self._published: Publication | None = None
-        self._deleted = False
-        """Whether another client deleted the object."""
+        self._existed = False
+        """Whether the hub had the object before: if it is missing now, another client deleted it."""
         self._version = self._since = 0
         """Newest known resource version, now and at the start of the last write."""
         self.reading: Assessment | None = None
@@ -180,7 +180,7 @@ class PublicationState:
         if history_reset:
             self._version = self._since = 0
         if version == 0 or version > self._version:
-            self._deleted = found is None and (self._deleted or self._published is not None)
+            self._existed = self._existed or self._published is not None
             self._published, self._version = found, max(version, self._version)
         return self.next_check(now)
 
@@ -209,7 +209,7 @@ class PublicationState:
             # A write gets a newer version than all before it, unless the hub's history was reset.
             self._version = 0
         if version == 0 or version >= self._version:
-            self._published, self._version, self._deleted = self._writing, max(version, self._version), False
+            self._published, self._version = self._writing, max(version, self._version)
         self._writing, self._written_at = None, now
         self._failures, self._retry_at = 0, None
         return self.next_check(now)
@@ -256,7 +256,7 @@ class PublicationState:
         read_at: datetime | None = None
         true_until = _LONG_AGO if reading is None else _whole(min(reading.at, now) + self._horizon)
         fresh = true_until > now
-        if not fresh and (self._deleted if published is None else published.silenced):
+        if not fresh and (self._existed if published is None else published.silenced):
             return None
         if reading is not None and (fresh or error is None):
             scores, raw, read_at = reading.scores, reading.raw, reading.at

@@ -280,6 +280,7 @@ def test_deleted_score_stays_deleted_until_valid_reading(publishing: Publication
     assert publishing.take_due(now=at(200)) is not None
     publishing.record_write(version=8, now=at(200))
     assert publishing.observe(None, version=9, now=at(260)) is None
+    assert publishing.observe(None, version=10, now=at(270)) is None  # as after a second list
     assert publishing.record_reading_failure(reason="Away", message="other words", now=at(300)) is None
     assert published(publishing, seen(400, free=10)).valid_until == at(580)
 
@@ -380,6 +381,18 @@ def test_failed_writes_back_off(publishing: PublicationState) -> None:
     assert publishing.take_due(now=now) is not None
     publishing.record_write(version=0, now=now)
     assert publishing.failures == 0
+
+
+def test_write_is_pending_while_in_progress_and_until_its_retry(publishing: PublicationState) -> None:
+    publishing.record_reading(seen(0, free=10), now=at(0))
+    pending = [publishing.pending]
+    publishing.take_due(now=at(0))
+    pending.append(publishing.pending)
+    publishing.record_failure(now=at(0))
+    pending.append(publishing.pending)
+    publishing.take_due(now=at(1))
+    publishing.record_write(version=1, now=at(1))
+    assert [*pending, publishing.pending] == [False, True, True, False]
 
 
 def test_retry_after_of_hub_is_honoured(publishing: PublicationState) -> None:

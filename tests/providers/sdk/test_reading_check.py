@@ -146,9 +146,11 @@ def test_reading_without_mapping_is_rejected(values: object) -> None:
         taken(values)
 
 
-def test_returned_error_is_raised() -> None:
-    with pytest.raises(ProviderError, match="no route"):
-        check_reading(ProviderError("no route"), SCORES)
+@pytest.mark.parametrize("error", [ProviderError("no route"), OSError("no route")])
+def test_returned_error_is_raised(error: Exception) -> None:
+    with pytest.raises(ProviderError, match=r"^(OSError: )?no route$") as caught:
+        check_reading(error, SCORES)
+    assert caught.value.reason == FAILED
 
 
 @pytest.mark.parametrize(
