@@ -33,6 +33,9 @@ if os.environ.get("CI"):
     vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
+gc.disable()  # until all tests are collected: of the objects created until then, nearly all stay
+
+
 @pytest.fixture(autouse=True)
 def restored_logging() -> Iterator[None]:
     """Remove log handlers that a command added: they write to streams of the test, which are closed after it."""
@@ -58,6 +61,8 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector from walking thousands of collected tests in every full collection."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
