@@ -36,7 +36,7 @@ run: $(STAMP) ## start a hub with all controllers and twelve clusters whose scor
 
 test: $(STAMP) ## run the tests that need nothing but Python
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest -n 3 --dist worksteal -q -m "not kube and not soak" $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist worksteal -q -m "not kube and not soak" $(ARGS)
 
 test-kube: $(STAMP) ## run the tests against a real kube-apiserver, which are skipped where Go is missing
 	@$(BIN)/python tests/kube/tools/build.py --optional

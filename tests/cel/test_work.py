@@ -151,7 +151,7 @@ def effort(text: str) -> tuple[Outcome, int, int]:
     return outcome, calls, held
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(text=_TRUTHS)
 def test_instructions_per_unit_of_work_are_bounded(text: str) -> None:
     try:

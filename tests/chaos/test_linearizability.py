@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.linearizability import Access, AccessKind, Operation, Result, order, register
@@ -238,7 +238,6 @@ def histories(draw: st.DrawFn) -> list[Op]:
     return made
 
 
-@settings(max_examples=100)
 @given(histories())
 def test_it_agrees_with_trying_everything(history: list[Op]) -> None:
     assert explained(*history) == brute(history)

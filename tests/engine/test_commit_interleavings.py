@@ -309,7 +309,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=50)
 
 
-@settings(max_examples=100, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
 @given(moves=moves)
 def test_no_workload_is_bound_twice_or_forgotten_and_unreserve_mirrors_reserve(moves: list[Move]) -> None:
     Simulation().play(moves)

@@ -206,7 +206,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=40)
 
 
-@settings(max_examples=100, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
 @given(moves=moves)
 def test_ledger_never_overcommits_and_survives_a_crash_at_any_point(moves: list[Move]) -> None:
     Simulation().play(moves)

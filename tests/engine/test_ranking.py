@@ -88,7 +88,6 @@ totals_of_any_size = st.one_of(
     ),
     wanted=st.one_of(st.none(), st.integers(-1, 25)),
 )
-@settings(max_examples=100)
 def test_best_equals_sorting_for_any_totals(hosts: list[tuple[int, int]], wanted: int | None) -> None:
     expected = sorted(range(len(hosts)), key=lambda at: (-hosts[at][0], hosts[at][1]))
     count = len(hosts) if wanted is None else max(0, wanted)

@@ -14,7 +14,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(NUMBERS)
 def test_every_number_is_read_as_msgspec_reads_it(text: str) -> None:
     raw = f'{{"a":[{text}]}}'.encode()

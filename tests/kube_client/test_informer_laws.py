@@ -185,7 +185,7 @@ async def play(steps: list[Step], *, streaming: Literal["yes", "refused", "ignor
 
 
 @pytest.mark.parametrize("streaming", ["yes", "refused", "ignored"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(steps=steps, page=st.integers(1, 3))
 @example(steps=[put("a", 1), put("a", 2), settle, rewind(1), settle], page=1)
 @example(steps=[put("a", 1), put("a", 2), settle, rewind_unnoticed(1), settle], page=1)

@@ -330,7 +330,7 @@ TROUBLES = st.lists(
 MOMENTS = st.floats(min_value=0, max_value=150)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     members=MEMBERS,
     weather=WEATHER,

@@ -205,7 +205,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=30)
 
 
-@settings(max_examples=60, phases=[each for each in HypothesisPhase if each is not HypothesisPhase.explain])
+@settings(max_examples=30, phases=[each for each in HypothesisPhase if each is not HypothesisPhase.explain])
 @given(moves=moves)
 def test_machines_keep_the_invariants_and_converge_after_any_history(moves: list[Move]) -> None:
     Simulation().play(moves)

@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from fairway.machines.size import approve, charge, describe, units_between
 
@@ -90,7 +90,6 @@ factors = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100)
 @given(approved=amounts, requested=amounts, unit=units, grantable=amounts, factors=factors)
 def test_approval_never_exceeds_request_or_room_and_is_the_largest_whole_number_of_units(
     approved: dict[str, int],

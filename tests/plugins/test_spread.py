@@ -318,7 +318,6 @@ def one_by_one(
     ),
     data=st.data(),
 )
-@settings(max_examples=100)
 def test_spread_selection_equals_exhaustive_selection(
     topologies: list[tuple[int, ...]], data: st.DataObject
 ) -> None:

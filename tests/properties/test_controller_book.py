@@ -27,7 +27,7 @@ moves = st.lists(
 
 
 # Explaining a failure takes hypothesis many times longer than finding it.
-@settings(max_examples=200 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=100 * LENGTH, phases=[each for each in Phase if each is not Phase.explain])
 @given(moves=moves)
 @example(moves=[("ask", 244334), ("hear_all", 0), ("look", 565801), ("answer", 0), ("restore", 284663)])
 @example(

@@ -44,7 +44,7 @@ from strategies import (
     worlds,
 )
 
-EXAMPLES = settings(max_examples=30)
+EXAMPLES = settings(max_examples=20)
 
 
 def seen(outcome: Outcome) -> dict[str, Any]:
@@ -441,5 +441,5 @@ UPSERTS: dict[str, Callable[[Fleet, Any], object]] = {
     "PlacementDecision": Fleet.upsert_decision,
 }
 
-HubMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=20)
+HubMachine.TestCase.settings = settings(max_examples=10, stateful_step_count=20)
 TestHub = HubMachine.TestCase

@@ -6,13 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import forked
 from cli.up_process import FAIRWAY, ROOT, Up, environment, fairway, running, until, up
 from fairway.api.decision import PlacementDecision
 from fairway.api.lease import format_micro_time
@@ -90,42 +91,46 @@ def started_command(started: Up) -> str:
     return str(started.told["try"][0]).removesuffix(" get clusters")
 
 
+@pytest.fixture(scope="class")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    with up(tmp_path_factory.mktemp("up"), "--clusters", 12, *CALM) as started:
+        yield started
+
+
 class TestTour:
-    async def test_printed_steps_of_up_work(self, tmp_path: Path) -> None:
+    async def test_printed_steps_of_up_work(self, calm: Up) -> None:
         """Without kubectl; test_up_kubectl does the same with it."""
-        with up(tmp_path, "--clusters", 12, *CALM) as started:
-            see, apply, ask = started.told["try"]
-            seen = shell(see, started)
-            assert seen.returncode == 0, seen.stderr
-            assert len(seen.stdout.splitlines()) == 1 + 12
+        see, apply, ask = calm.told["try"]
+        seen = shell(see, calm)
+        assert seen.returncode == 0, seen.stderr
+        assert len(seen.stdout.splitlines()) == 1 + 12
 
-            name = "placement.cluster.open-cluster-management.io/most-free-cpu"
-            assert shell(apply, started).stdout == f"{name} created\n"
-            assert shell(apply, started).stdout == f"{name} unchanged\n"
-            async with started.client() as client:
-                await decided(client)
+        name = "placement.cluster.open-cluster-management.io/most-free-cpu"
+        assert shell(apply, calm).stdout == f"{name} created\n"
+        assert shell(apply, calm).stdout == f"{name} unchanged\n"
+        async with calm.client() as client:
+            await decided(client)
 
-            asked = shell(ask, started)
-            assert asked.returncode == 0, asked.stderr
-            assert asked.stdout.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
+        asked = shell(ask, calm)
+        assert asked.returncode == 0, asked.stderr
+        assert asked.stdout.startswith("default/most-free-cpu: 3 of 3 clusters, AllDecisionsScheduled")
 
-    async def test_hosted_cluster_is_placed_explained_and_deleted(self, tmp_path: Path) -> None:
+    async def test_hosted_cluster_is_placed_explained_and_deleted(self, calm: Up) -> None:
         assert (ROOT / "examples" / "hosted-cluster.yaml").read_text() == tour.REQUEST
-        with up(tmp_path, "--clusters", 12, *CALM) as started:
-            shell(f"{started_command(started)} apply -f examples/hosted-cluster.yaml", started)
-            async with started.client() as client:
-                await until(
-                    client,
-                    HOSTED_CLUSTER_REQUESTS,
-                    lambda requests: any(each.status.phase == "Confirmed" for each in requests.values()),
-                )
-            capacity, explain, delete = tour.demo_steps(started_command(started), hosting=True)[-3:]
-            assert shell(capacity, started).stdout.count("Slots") == 2
-            explained = shell(explain, started)
-            assert explained.returncode == 0, explained.stderr
-            assert "default/shop is hosted on " in explained.stdout
-            assert shell(delete, started).stdout == "default/shop is deleted\n"
-            assert shell(explain, started).returncode == 2
+        shell(f"{started_command(calm)} apply -f examples/hosted-cluster.yaml", calm)
+        async with calm.client() as client:
+            await until(
+                client,
+                HOSTED_CLUSTER_REQUESTS,
+                lambda requests: any(each.status.phase == "Confirmed" for each in requests.values()),
+            )
+        capacity, explain, delete = tour.demo_steps(started_command(calm), hosting=True)[-3:]
+        assert shell(capacity, calm).stdout.count("Slots") == 2
+        explained = shell(explain, calm)
+        assert explained.returncode == 0, explained.stderr
+        assert "default/shop is hosted on " in explained.stdout
+        assert shell(delete, calm).stdout == "default/shop is deleted\n"
+        assert shell(explain, calm).returncode == 2
 
     def test_up_announces_hub_controllers_and_fleet(self, tmp_path: Path) -> None:
         data = tmp_path / "my hub"
@@ -150,9 +155,7 @@ class TestTour:
     async def test_demo_prints_decision_and_each_move_with_its_cause(self, tmp_path: Path) -> None:
         kubeconfig = tmp_path / "kubeconfig"
         options = ("--port", "0", "--clusters", "8", *CALM, "--kubeconfig-out", str(kubeconfig))
-        with subprocess.Popen(
-            [*FAIRWAY, "up", *options], stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
-        ) as process:
+        with forked.Process(["up", *options], stdout=forked.PIPE, env=environment(), cwd=ROOT) as process:
             assert process.stdout is not None
             printed = iter(process.stdout.readline, "")
             lines = (line for line in printed if not line.startswith(tour.REQUEST_NAME))
@@ -171,8 +174,7 @@ class TestTour:
         assert move[10:] == f"{tour.NAME}: {added}, {dropped}\n"
 
     def test_up_without_clusters_names_the_option(self, tmp_path: Path) -> None:
-        command = [*FAIRWAY, "up", "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        with forked.Process(["up", "--port", "0"], stdout=forked.PIPE, env=environment()) as process:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")
             assert f"{NO_CLUSTERS}\n" in lines

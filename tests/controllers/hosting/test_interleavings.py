@@ -12,7 +12,7 @@ from fairway.api.hosted_request import CONFIRMED
 
 pytestmark = [pytest.mark.looptime, pytest.mark.usefixtures("no_error_logs")]
 
-RUNS = int(os.environ.get("FAIRWAY_HOSTING_RUNS", "40"))
+RUNS = int(os.environ.get("FAIRWAY_HOSTING_RUNS", "15"))
 STEPS = 30
 MOVES = (
     *("ask", "ask", "ask", "withdraw", "publish", "publish", "work", "work"),

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -47,7 +47,6 @@ SWAPPED_BETWEEN_TWO_THAT_SHRINK = ("a", "db", "cf", "e")
 """Neither the first page nor the last can help the two in the middle."""
 
 
-@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), ranked=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False, ranked=False)
 def test_selected_cluster_is_never_missing_between_steps(
@@ -59,7 +58,6 @@ def test_selected_cluster_is_never_missing_between_steps(
         assert stays <= union(state)
 
 
-@settings(max_examples=100)
 @given(situation=situations)
 def test_steps_with_a_refresh_end_in_exactly_the_pages(situation: Situation) -> None:
     before, pages = situation
@@ -71,7 +69,6 @@ def test_steps_with_a_refresh_end_in_exactly_the_pages(situation: Situation) -> 
     assert planned(pages, after, refresh=True) == ()
 
 
-@settings(max_examples=100)
 @given(situation=situations, ranked=st.booleans())
 def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: bool) -> None:
     before, pages = situation
@@ -83,7 +80,6 @@ def test_scores_of_all_pages_are_written_or_none(situation: Situation, ranked: b
         }
 
 
-@settings(max_examples=100)
 @given(situation=situations)
 def test_steps_without_a_refresh_end_in_the_same_decision(situation: Situation) -> None:
     """Which page of a group a cluster is on, and in what order, may be as it was."""
@@ -95,7 +91,6 @@ def test_steps_without_a_refresh_end_in_the_same_decision(situation: Situation) 
     assert planned(pages, after, refresh=False) == ()
 
 
-@settings(max_examples=100)
 @given(situation=situations)
 def test_steps_end_in_the_required_order(situation: Situation) -> None:
     """Only scores and reasons may be outdated."""
@@ -105,7 +100,6 @@ def test_steps_end_in_the_required_order(situation: Situation) -> None:
     assert planned(pages, after, refresh=False, ranked=False) == ()
 
 
-@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans(), data=st.data())
 def test_new_process_finishes_interrupted_steps(
     situation: Situation, refresh: bool, data: st.DataObject
@@ -119,7 +113,6 @@ def test_new_process_finishes_interrupted_steps(
     assert all(stays <= union(state) for state in again)
 
 
-@settings(max_examples=100)
 @given(situation=situations, meanwhile=wanted_pages(), data=st.data())
 def test_new_process_with_another_decision_converges(
     situation: Situation, meanwhile: tuple[Page, ...], data: st.DataObject
@@ -141,7 +134,6 @@ def _page(step: Step) -> str:
     return step.page.name if isinstance(step, Create | Relabel) else step.page
 
 
-@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 @example(situation=(decided(*FOUR), pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK)), refresh=False)
 def test_every_step_changes_something_and_occurs_once(situation: Situation, refresh: bool) -> None:
@@ -155,7 +147,6 @@ def test_every_step_changes_something_and_occurs_once(situation: Situation, refr
         state = after
 
 
-@settings(max_examples=100)
 @given(before=honest, pages=wanted_pages())
 @example(before=decided(*FOUR), pages=pages_of(*SWAPPED_BETWEEN_TWO_THAT_SHRINK))
 def test_no_page_is_written_twice_without_need(before: Decisions, pages: tuple[Page, ...]) -> None:
@@ -201,7 +192,6 @@ def circling(before: Decisions, pages: Sequence[Page]) -> set[str]:
     return {name for name in waits if name in reachable(name) and name in kept}
 
 
-@settings(max_examples=100)
 @given(situation=situations, refresh=st.booleans())
 def test_page_counts_as_changed_when_its_clusters_change(situation: Situation, refresh: bool) -> None:
     """Events are sent once per page, with its last write."""

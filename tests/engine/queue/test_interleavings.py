@@ -211,7 +211,7 @@ MOVES = (
 moves = st.lists(st.tuples(st.sampled_from(sorted(set(MOVES))), st.integers(0, BIGGEST)), max_size=40)
 
 
-@settings(max_examples=100, phases=[each for each in Phase if each is not Phase.explain])
+@settings(max_examples=50, phases=[each for each in Phase if each is not Phase.explain])
 @given(moves=moves)
 def test_no_wake_up_is_lost_and_no_workload_is_placed_twice_or_forgotten(moves: list[Move]) -> None:
     Simulation().play(moves)

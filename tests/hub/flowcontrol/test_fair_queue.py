@@ -30,7 +30,6 @@ def flooded(floods: dict[str, float], *, rounds: int, urgent: str = "") -> FairQ
     return queue
 
 
-@settings(max_examples=100, deadline=None)
 @given(FLOODS, COSTS, st.integers(0, 200))
 def test_newcomer_waits_for_at_most_two_pieces_of_each_other_user(
     floods: dict[str, float], cost: float, rounds: int

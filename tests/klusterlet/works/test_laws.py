@@ -171,7 +171,7 @@ MOVING: list[Step] = [
 @example(script=MOVING)
 @example(script=[*MOVING, Restart()])
 @given(script=st.lists(steps, max_size=12))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_cluster_converges_to_works_after_random_events(
     embedded_pair: Pair, no_error_logs: None, script: list[Step]
 ) -> None:

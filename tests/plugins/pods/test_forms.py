@@ -68,7 +68,6 @@ def seen(outcome: Outcome) -> dict[str, Any]:
 
 
 @given(objects=fleets(), pod=pods(), profile=st.sampled_from(PROFILES))
-@settings(max_examples=100)
 def test_whole_fleet_form_of_pod_plugins_agrees_with_per_node_form(
     objects: tuple[list[Node], list[Pod]], pod: Pod, profile: Any
 ) -> None:
@@ -80,7 +79,7 @@ def test_whole_fleet_form_of_pod_plugins_agrees_with_per_node_form(
 
 
 @given(objects=fleets(), templates=st.lists(pods(), min_size=1, max_size=2), data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_pods_that_follow_alike_ones_are_placed_as_by_full_cycles(
     objects: tuple[list[Node], list[Pod]], templates: list[Pod], data: st.DataObject
 ) -> None:

@@ -284,7 +284,6 @@ def lawful(steps: list[tuple[object, float]], make: Callable[[Callable[[], objec
     asyncio.run(play())
 
 
-@settings(max_examples=100, deadline=None)
 @given(steps=st.lists(st.tuples(results, st.floats(0, 400)), min_size=1, max_size=4))
 def test_any_function_result_is_handled(steps: list[tuple[object, float]]) -> None:
     lawful(steps, provider(scores=SCORES, name="any"))
