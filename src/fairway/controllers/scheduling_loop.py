@@ -106,8 +106,11 @@ class SchedulingLoop:
     def deny(self, key: WorkloadKey, plugin: str, reason: str) -> None:
         self._changed(self._scheduler.deny(key, plugin, reason, now=self._now()))
 
-    def preempt(self, key: WorkloadKey, reason: str) -> None:
-        self._changed(self._scheduler.preempt(key, reason, now=self._now()))
+    def preempt(self, key: WorkloadKey, reason: str) -> bool:
+        """Give up a commit for another workload. Return whether there is one whose Bind has not begun."""
+        instructions = self._scheduler.preempt(key, reason, now=self._now())
+        self._changed(instructions)
+        return bool(instructions)
 
     def _changed(self, instructions: list[ForCaller]) -> None:
         self._waiting += instructions

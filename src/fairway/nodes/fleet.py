@@ -14,7 +14,15 @@ from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
 from fairway.fleet.table import Table
 from fairway.nodes import cells
-from fairway.nodes.pod_columns import ADDED, NAMESPACES, POD_GROUP, POD_TERMS, PODS_MATCHING, VOLUMES
+from fairway.nodes.pod_columns import (
+    ADDED,
+    NAMESPACES,
+    NOMINATED,
+    POD_GROUP,
+    POD_TERMS,
+    PODS_MATCHING,
+    VOLUMES,
+)
 from fairway.nodes.pod_selection import query_of
 from fairway.nodes.pod_template import PodInfo, info_of
 from fairway.nodes.pods import PodIndex, PodKey, group_matches
@@ -35,6 +43,10 @@ class NodeFleet(Table[Node]):
         self._placed: dict[PodKey, tuple[str, PodInfo]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._budgets: dict[PodKey, PodDisruptionBudget] = {}
+        self.nominations: Mapping[PodKey, str] = {}
+        """The nominated node of each pod that waits for room there."""
+        self._nominated: Mapping[str, Mapping[PodKey, PodInfo]] = {}
+        """The same by node."""
         self._claims: dict[PodKey, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._matching: dict[Key, tuple[Key, ...]] = {}
@@ -96,6 +108,27 @@ class NodeFleet(Table[Node]):
 
     def delete_budget(self, namespace: str, name: str) -> None:
         self._budgets = {key: each for key, each in self._budgets.items() if key != (namespace, name)}
+
+    # Nominations: few, and replaced as a whole, so that snapshots keep theirs
+
+    def nominated_to(self, node: str) -> list[PodInfo]:
+        return list(self._nominated.get(node, {}).values())
+
+    def nominate(self, pod: Pod, node: str) -> Change:
+        """Keep room on a node for a pod that waits until other pods there are gone; no node ends that."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        old = self.nominations.get(key, "")
+        if old == node:
+            return NOTHING
+        nominated = {
+            each: {other: info for other, info in pods.items() if other != key}
+            for each, pods in self._nominated.items()
+        }
+        if node:
+            nominated[node] = {**nominated.get(node, {}), key: info_of(pod)}
+        self._nominated = {each: pods for each, pods in nominated.items() if pods}
+        self.nominations = {other: each for each, pods in self._nominated.items() for other in pods}
+        return self._record(Change((), {NOMINATED: ANY}))
 
     # Volumes
 

@@ -12,6 +12,8 @@ _SHARED = (
     "hosts",
     "journal",
     "namespaces",
+    "nominated",
+    "nominations",
     "budgets",
     "claims",
     "volumes",

@@ -31,6 +31,9 @@ NAMESPACES: Key = ("namespaces",)
 VOLUMES: Key = ("volumes",)
 """PersistentVolumes and claims. Never a column, only reported."""
 
+NOMINATED: Key = ("nominated-pods",)
+"""The pods that wait on a nominated node. Never a column, only reported."""
+
 ANY_ADDRESS: Final = "*"
 WILDCARD: Final = "0.0.0.0"
 TERMINATING: Final = "terminating"

@@ -10,6 +10,7 @@ from fairway.fleet.column import Key
 from fairway.fleet.resources import LARGEST
 from fairway.fleet.snapshot import Snapshot
 from fairway.nodes.pod_columns import ADDED, PODS_MATCHING
+from fairway.nodes.pod_template import PodInfo
 from fairway.nodes.pods import PodIndex, PodKey
 
 if TYPE_CHECKING:
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 
 
 class NodeSnapshot(Snapshot[Node]):
-    __slots__ = ("budgets", "claims", "namespaces", "pods", "volumes")
+    __slots__ = ("budgets", "claims", "namespaces", "nominated", "nominations", "pods", "volumes")
 
     def __init__(self, fleet: "NodeFleet") -> None:
         super().__init__(fleet)
         self.pods: PodIndex = fleet._pods
         self.namespaces: Mapping[str, Mapping[str, str]] = fleet._namespaces
         """Labels by namespace."""
+        self.nominations: Mapping[PodKey, str] = fleet.nominations
+        """The nominated node of each pod that waits for room there."""
+        self.nominated: Mapping[str, Mapping[PodKey, PodInfo]] = fleet._nominated
+        """The same by node."""
         self.budgets: Mapping[PodKey, PodDisruptionBudget] = fleet._budgets
         self.claims: Mapping[PodKey, PersistentVolumeClaim] = fleet._claims
         self.volumes: Mapping[str, PersistentVolume] = fleet._volumes

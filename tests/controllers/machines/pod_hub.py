@@ -128,6 +128,14 @@ class PodHub(FakeHub):
         elif not old["metadata"].get("deletionTimestamp"):
             self.store(key, {**old, "metadata": {**old["metadata"], "deletionTimestamp": now()}})
 
+    def finish(self, name: str, *, namespace: str = NAMESPACE) -> None:
+        """Remove a terminating pod, as its kubelet does."""
+        self.erase((PODS.plural, namespace, name))
+
+    def deleted(self) -> list[str]:
+        """Return the pods that are terminating."""
+        return sorted(name for (_, name), pod in self.all(PODS).items() if pod.terminating)
+
     async def _send(self, call: Call) -> Any:
         await asyncio.sleep(0)
         if self.dead:

@@ -19,6 +19,7 @@ from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.kinds import BUDGETS, CLAIMS, VOLUMES
 from fairway.controllers.machines.pod_scheduling import PodScheduling
 from fairway.controllers.machines.pod_status import PodReporter
+from fairway.controllers.machines.preemption import PREFIX
 from fairway.controllers.reconciler import Key, Reconciler
 from fairway.kube import SYSTEM_CLOCK, Added, Batch, Client, Clock, Deleted, Informer, Recorder, Updated
 from fairway.kube.fence import Lost
@@ -101,17 +102,30 @@ class MachinesController(Reconciler):
                 return
 
     async def reconcile(self, key: Key, leadership: Leadership) -> None:
-        """Write the condition of a pod."""
-        if self._term is not None:
-            async with leadership.batch():
-                await self._term.reporter.write(key)
+        """Write the status of a pod, or evict it."""
+        term = self._term
+        if term is None:
+            return
+        async with leadership.batch():
+            if key[0].startswith(PREFIX):
+                await term.pods.preemptor.evict(key)
+            else:
+                await term.reporter.write(key)
 
     def _begin(self, leadership: Leadership) -> Term:
         hub = PodAccess(self.client, leadership=leadership, meters=self.meters)
         reporter = PodReporter(
             pods=self._pods, recorders=self._recorders, hub=hub, wake=self.queue.add, clock=self.clock
         )
-        pods = PodScheduling(scheduling=self._scheduling, hub=hub, reporter=reporter, clock=self.clock)
+        pods = PodScheduling(
+            scheduling=self._scheduling,
+            hub=hub,
+            pods=self._pods,
+            reporter=reporter,
+            recorders=self._recorders,
+            wake=self.queue.add,
+            clock=self.clock,
+        )
         for namespace in self._namespaces.store.values():
             pods.fleet.upsert_namespace(namespace.metadata.name, namespace.metadata.labels)
         for claim in self._claims.store.values():
@@ -144,7 +158,9 @@ class MachinesController(Reconciler):
             match change:
                 case Updated(old, new) if old.spec.nodeName and not new.spec.nodeName:
                     pods.reset_pod(new)
-                case Added(new) | Updated(_, new):
+                case Updated(old, new):
+                    pods.upsert_pod(new, old)
+                case Added(new):
                     pods.upsert_pod(new)
                 case Deleted(old):
                     pods.delete_pod(old)

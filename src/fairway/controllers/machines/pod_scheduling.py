@@ -17,25 +17,31 @@ from fairway.controllers.machines.binding import DefaultBinder
 from fairway.controllers.machines.diagnosis import commit_error, fit_error
 from fairway.controllers.machines.hub_access import PodAccess
 from fairway.controllers.machines.pod_status import SCHEDULER_ERROR, UNSCHEDULABLE, PodReporter
+from fairway.controllers.machines.preemption import Preemptor
+from fairway.controllers.reconciler import Key
 from fairway.controllers.scheduling_loop import SchedulingLoop
 from fairway.engine.commit.instructions import Returned
 from fairway.engine.dependencies import event_of
 from fairway.engine.outcome import Outcome
-from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile
+from fairway.engine.profile import Enabled, Profile, ProfileSpec, build_profile, plugins_of
 from fairway.engine.queue import Backoff
 from fairway.engine.registry import Registry
 from fairway.engine.scheduler import Scheduler
 from fairway.engine.workload import HostKey, Workload, WorkloadKey
 from fairway.fleet.instant import SECOND
 from fairway.fleet.journal import Change
-from fairway.kube import Clock
+from fairway.kube import Clock, Informer, Recorder
 from fairway.nodes import NodeFleet
 from fairway.nodes.pod_template import PodInfo
 from fairway.plugins.pods import pod_registry, pod_workload
 from fairway.plugins.pods.assume_pod import AssumePod
+from fairway.plugins.pods.default_preemption import NEVER_PREEMPTS, VICTIMS_TERMINATE, Preemption
+from fairway.plugins.pods.nominated_pods import NominatedPods
 from fairway.plugins.pods.vm_scaling import MachineRoom
 from fairway.scheduling import Scheduling
 
+PRE_FILTER: Final = "PreFilter"
+FILTER: Final = "Filter"
 RESERVE: Final = "Reserve"
 
 
@@ -58,7 +64,10 @@ class PodScheduling:
         *,
         scheduling: Scheduling,
         hub: PodAccess,
+        pods: Informer[Pod],
         reporter: PodReporter,
+        recorders: Mapping[str, Recorder],
+        wake: Callable[[Key], None],
         clock: Clock,
         fleet: NodeFleet | None = None,
         extension: Extension | None = None,
@@ -66,6 +75,16 @@ class PodScheduling:
         self.fleet = fleet or NodeFleet()
         self._hub, self._reporter = hub, reporter
         self._assume = AssumePod(fleet=self.fleet)
+        self.preemptor = Preemptor(
+            fleet=self.fleet,
+            pods=pods,
+            hub=hub,
+            reporter=reporter,
+            recorders=recorders,
+            wake=wake,
+            changed=self.changed,
+            clock=clock,
+        )
         profiles = self._profiles(scheduling, extension or Extension())
         self._names = frozenset(profile.name for profile in profiles)
         configuration = scheduling.configuration
@@ -85,6 +104,7 @@ class PodScheduling:
             on_outcome=self._decided,
             on_bound=self._bound,
             on_returned=self._returned,
+            on_nominated=lambda nominate: self.preemptor.carry_out(nominate, self.loop),
             clock=clock,
         )
 
@@ -95,9 +115,15 @@ class PodScheduling:
         registry.register(DefaultBinder.name, lambda: DefaultBinder(self._hub), kind=DefaultBinder)
         extension.register(registry)
         scheduling.add_third_party(registry)
-        return [
+        registry.register(NominatedPods.name, lambda: NominatedPods(fleet=self.fleet), kind=NominatedPods)
+        profiles = [
             build_profile(extended(spec, extension.points), registry) for spec in scheduling.specs.values()
         ]
+        for profile in profiles:
+            for each in plugins_of(profile):
+                if isinstance(each, NominatedPods):
+                    each.attach(profile)
+        return profiles
 
     # Observations
 
@@ -108,35 +134,42 @@ class PodScheduling:
             self.upsert_pod(pod)
 
     def upsert_node(self, node: Node) -> None:
-        self._changed(self.fleet.upsert_node(node), "node updated")
+        self.changed(self.fleet.upsert_node(node), "node updated")
 
     def delete_node(self, node: Node) -> None:
         """Delete a node. One that is recreated under the same name has another uid."""
         change = self.fleet.delete_node(node.metadata.name)
         self.loop.remove_host(host_key(node))
-        self._changed(change, "node deleted")
+        self.changed(change, "node deleted")
 
-    def upsert_pod(self, pod: Pod) -> None:
+    def upsert_pod(self, pod: Pod, old: Pod | None = None) -> None:
+        """Add or update a pod; ``old`` is its last version."""
         node = pod.spec.nodeName
         ours = pod.spec.schedulerName in self._names
         if node:
+            self._nominate(pod, "")
             # First the fleet: from here on the place is the observed one, whatever becomes of the commit.
             change = self.fleet.upsert_pod(pod)
             if ours:
                 key = key_of(pod)
                 self._assume.observed(key)
                 self.loop.observed(key, (self._host_named(node),))
-            self._changed(change, "pod updated")
+            self.changed(change, "pod updated")
         elif ours:
             if pod.terminating or pod.finished:
+                self._nominate(pod, "")
                 self._forget(key_of(pod))
             else:
+                # Only a change counts: until it is written, the hub does not show what this scheduler decided.
+                if old is None or old.status.nominatedNodeName != pod.status.nominatedNodeName:
+                    self._nominate(pod, pod.status.nominatedNodeName)
                 self.loop.put(queued_pod(pod))
 
     def delete_pod(self, pod: Pod) -> None:
+        self._nominate(pod, "")
         if pod.spec.schedulerName in self._names:
             self._forget(key_of(pod))
-        self._changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
+        self.changed(self.fleet.delete_pod(pod.metadata.namespace, pod.metadata.name), "pod deleted")
 
     def reset_pod(self, pod: Pod) -> None:
         """Take a pod back that has lost its node, which only a restored backup of the hub does."""
@@ -145,11 +178,12 @@ class PodScheduling:
 
     def changed(self, change: Change, label: str) -> None:
         """Wake the pods that a change of the fleet concerns."""
-        self._changed(change, label)
-
-    def _changed(self, change: Change, label: str) -> None:
         if change.columns or change.added:
             self.loop.on_event(event_of(change, label=label))
+
+    def _nominate(self, pod: Pod, node: str) -> None:
+        if node or self.fleet.nominations:
+            self.changed(self.fleet.nominate(pod, node), "pod nominated")
 
     def _forget(self, key: WorkloadKey) -> None:
         self.loop.delete(key)
@@ -166,9 +200,18 @@ class PodScheduling:
         if not len(outcome.selected_rows):
             workload: Any = outcome.context.workload
             if outcome.status.aborts:
-                self._reporter.failed(workload.key, SCHEDULER_ERROR, outcome.status.message)
-            else:
+                self._give_up(workload, SCHEDULER_ERROR, outcome.status.message)
+            elif keeps_nomination(outcome):
                 self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome))
+            elif (plan := Preemption.of(outcome)) is not None:
+                self._reporter.failed(workload.key, UNSCHEDULABLE, fit_error(outcome), node=plan.node)
+            else:
+                self._give_up(workload, UNSCHEDULABLE, fit_error(outcome))
+
+    def _give_up(self, workload: Workload[PodInfo], reason: str, message: str) -> None:
+        """Report a failed attempt after which the pod does not wait for a certain node."""
+        self._nominate(workload.spec.pod, "")
+        self._reporter.failed(workload.key, reason, message, node="")
 
     def _bound(self, key: WorkloadKey, hosts: tuple[HostKey, ...]) -> None:
         self._reporter.bound(key, hosts[0].name)
@@ -197,6 +240,12 @@ def key_of(pod: Pod) -> WorkloadKey:
     return WorkloadKey(meta.namespace, meta.name, meta.uid)
 
 
+def keeps_nomination(outcome: Outcome) -> bool:
+    """Return whether the pod still waits for the room that an earlier attempt makes, or must not make any."""
+    relief = outcome.relief
+    return relief is not None and relief.message in (NEVER_PREEMPTS, VICTIMS_TERMINATE)
+
+
 def queued_pod(pod: Pod) -> Workload[PodInfo]:
     """Return a pod without a node as a workload. Two versions that are scheduled alike are equal: a condition that
     this scheduler writes must not wake the pod."""
@@ -205,8 +254,11 @@ def queued_pod(pod: Pod) -> Workload[PodInfo]:
 
 
 def extended(spec: ProfileSpec, points: Mapping[str, tuple[Enabled, ...]]) -> ProfileSpec:
-    """Return a profile with AssumePod as its first Reserve plugin, and with more plugins at its end."""
+    """Return a profile with AssumePod as its first Reserve plugin, NominatedPods as its last Filter plugin, and with
+    more plugins at its end."""
     own = {point: (*spec.points.get(point, ()), *more) for point, more in points.items()}
     merged = {**spec.points, **own}
+    for point in (PRE_FILTER, FILTER):
+        merged[point] = (*merged.get(point, ()), Enabled(NominatedPods.name))
     merged[RESERVE] = (Enabled(AssumePod.name), *merged.get(RESERVE, ()))
     return replace(spec, points=merged)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import structs
+
 from fairway.api.event import NORMAL, WARNING
 from fairway.api.meta import FALSE, format_time
 from fairway.api.pod import Pod, PodCondition
@@ -29,15 +31,29 @@ SCHEDULING: Final = "Scheduling"
 LONGEST_NOTE: Final = 1024
 """Characters of an event's note that the API server accepts."""
 CUT: Final = " ..."
+_NEVER_PROBED: Final[Mapping[str, Any]] = {"lastProbeTime": None}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingStatus:
-    """A condition that is to be written."""
+    """What is to be written; None where the hub's value is kept."""
 
     key: WorkloadKey
-    reason: str
-    message: str
+    condition: PodCondition | None = None
+    node: str | None = None
+    """The nominated node; empty to clear it."""
+
+    def patch(self, pod: Pod, *, now: str) -> dict[str, Any]:
+        """Return the status to merge; empty if the pod has it."""
+        found: dict[str, Any] = {}
+        if self.condition is not None and self.condition != (old := condition_of(pod)):
+            condition = {**_NEVER_PROBED, **structs.asdict(self.condition)}
+            if old is None or old.status != self.condition.status:
+                condition["lastTransitionTime"] = now
+            found["conditions"] = [condition]
+        if self.node is not None and self.node != pod.status.nominatedNodeName:
+            found["nominatedNodeName"] = self.node or None
+        return found
 
 
 class PodReporter:
@@ -64,20 +80,37 @@ class PodReporter:
                 pod, reason=SCHEDULED, message=message, type_=NORMAL, action=BINDING
             )
 
-    def failed(self, key: WorkloadKey, reason: str, message: str) -> None:
-        """Report an attempt that failed; the reason is Unschedulable or SchedulerError."""
+    def failed(self, key: WorkloadKey, reason: str, message: str, *, node: str | None = None) -> None:
+        """Report an attempt that failed; the reason is Unschedulable or SchedulerError.
+
+        ``node`` is the nominated node; empty to clear it, None to keep it.
+        """
         pod = self._find(key)
         if pod is None or pod.spec.nodeName:
             return
         self._recorders[pod.spec.schedulerName].event(
             pod, reason=FAILED_SCHEDULING, message=truncate(message), type_=WARNING, action=SCHEDULING
         )
-        status = PendingStatus(key, reason, message)
-        if _patch(pod, status, now="") is None:
-            self.forget(key)
-        else:
-            self._pending[key.namespace, key.name] = status
-            self._wake((key.namespace, key.name))
+        condition = PodCondition(type=POD_SCHEDULED, status=FALSE, reason=reason, message=message)
+        self._put(PendingStatus(key=key, condition=condition, node=node), pod)
+
+    def nominate(self, key: WorkloadKey, node: str) -> None:
+        pod = self._find(key)
+        if pod is not None:
+            self._put(PendingStatus(key=key, node=node), pod)
+
+    def _put(self, status: PendingStatus, pod: Pod) -> None:
+        name = (status.key.namespace, status.key.name)
+        old = self._pending.get(name)
+        if old is not None and old.key == status.key:
+            condition = old.condition if status.condition is None else status.condition
+            node = old.node if status.node is None else status.node
+            status = PendingStatus(key=status.key, condition=condition, node=node)
+        elif not status.patch(pod, now=""):
+            return
+        # A status that was being written may be on its way: what the hub shows is compared again after that.
+        self._pending[name] = status
+        self._wake(name)
 
     def forget(self, key: WorkloadKey) -> None:
         """Write nothing about a pod that is bound or deleted."""
@@ -92,8 +125,8 @@ class PodReporter:
         if status is None or pod is None or pod.spec.nodeName:
             self._pending.pop(name, None)
             return
-        patch = _patch(pod, status, now=format_time(self._clock.wall()))
-        if patch is not None:
+        patch = status.patch(pod, now=format_time(self._clock.wall()))
+        if patch:
             with suppress(Conflict, NotFound):  # deleted or recreated; the watch will show it
                 self._pods.observe(await self._hub.patch_status(status.key, patch))
         if self._pending.get(name) is status:
@@ -110,20 +143,3 @@ def truncate(note: str) -> str:
 
 def condition_of(pod: Pod) -> PodCondition | None:
     return next((each for each in pod.status.conditions if each.type == POD_SCHEDULED), None)
-
-
-def _patch(pod: Pod, status: PendingStatus, *, now: str) -> dict[str, Any] | None:
-    """Return the status to merge; None if the pod has it."""
-    old = condition_of(pod)
-    wanted = PodCondition(type=POD_SCHEDULED, status=FALSE, reason=status.reason, message=status.message)
-    if old == wanted:
-        return None
-    condition: dict[str, Any] = {
-        "type": POD_SCHEDULED,
-        "status": FALSE,
-        "reason": status.reason,
-        "message": status.message,
-    }
-    if old is None or old.status != FALSE:
-        condition |= {"lastProbeTime": None, "lastTransitionTime": now}
-    return {"conditions": [condition]}

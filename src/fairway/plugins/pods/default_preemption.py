@@ -121,7 +121,9 @@ def _objection(context: Context, incoming: PodInfo, rejections: Rejections) -> s
     """Return why the pod must not preempt others."""
     if incoming.pod.spec.preemptionPolicy == NEVER:
         return NEVER_PREEMPTS
-    nominated = incoming.pod.status.nominatedNodeName
+    meta = incoming.pod.metadata
+    known = nodes_of(context).nominations.get((meta.namespace, meta.name))
+    nominated = known or incoming.pod.status.nominatedNodeName
     row = context.snapshot.hosts.row_of.get(nominated)
     if row is not None:
         status = rejections.get(row)

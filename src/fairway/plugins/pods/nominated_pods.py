@@ -1,0 +1,125 @@
+"""NominatedPods: keeps room for pods that wait on a nominated node until the pods they preempt are gone.
+
+As in kube-scheduler, a node with nominated pods of at least the same priority must pass all filters with these pods and
+without them. A pod that is nominated itself takes its node as soon as it passes there, whatever other nodes score.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+from fairway.engine import cycle
+from fairway.engine.points import Context, CycleWorkload, Reads, Timeless
+from fairway.engine.profile import Profile, without
+from fairway.engine.status import OK, SKIPPED, Status
+from fairway.fleet import bitmap
+from fairway.fleet.bitmap import Bits
+from fairway.fleet.column import Key
+from fairway.fleet.direction import Direction
+from fairway.nodes import NodeFleet
+from fairway.nodes.hypothesis import HypotheticalSnapshot
+from fairway.nodes.pod_columns import NOMINATED
+from fairway.nodes.pod_template import PodInfo
+from fairway.nodes.pods import PodKey
+from fairway.plugins.pods.workload import info_of_workload, nodes_of
+
+NAME: Final = "NominatedPods"
+
+
+class NominatedPods(Timeless):
+    """``attach`` must be called with the profile that has this plugin, the last one at Filter."""
+
+    name = NAME
+
+    def __init__(self, *, fleet: NodeFleet) -> None:
+        self._fleet = fleet
+        self._others: Profile | None = None
+
+    def attach(self, profile: Profile) -> None:
+        self._others = without(profile, NAME)
+
+    def signature(self, workload: CycleWorkload, /) -> Hashable:
+        if not self._fleet.nominations:
+            return ""
+        key = (workload.namespace, workload.name)
+        own = key if key in self._fleet.nominations else ""
+        return info_of_workload(workload).priority, own
+
+    def pre_filter(self, context: Context, /) -> tuple[Status, Bits | None]:
+        snapshot = nodes_of(context)
+        if not snapshot.nominations:
+            return SKIPPED, None
+        node = snapshot.nominations.get(_key_of(context), "")
+        row = snapshot.hosts.row_of.get(node)
+        if row is None or self._probe(context, row) is not None:
+            return OK, None
+        return OK, bitmap.from_rows([row], snapshot.capacity)
+
+    def filter(self, context: Context, row: int, /) -> Status:
+        others = self._nominated(context, row)
+        if not others:
+            return OK
+        given = nodes_of(context)
+        what_if = given if isinstance(given, HypotheticalSnapshot) else HypotheticalSnapshot(given)
+        node = given.hosts.names[row]
+        for key, info in others.items():
+            what_if.add_pod(node, key, info)
+        try:
+            return self._probe(context, row, what_if) or OK
+        finally:
+            for key in others:
+                what_if.remove_pod(node, key)
+
+    def filter_fleet(self, context: Context, candidates: Bits, /) -> tuple[Status, Bits]:
+        snapshot = nodes_of(context)
+        rejected = [
+            row
+            for node in snapshot.nominated
+            if (row := snapshot.hosts.row_of.get(node)) is not None
+            and bitmap.test(candidates, row)
+            and self.filter(context, row) is not OK
+        ]
+        if not rejected:
+            return OK, candidates
+        return OK, candidates & ~bitmap.from_rows(rejected, snapshot.capacity)
+
+    def reads(self, context: Context, /) -> Reads:
+        """A rejection depends on the nominations, and on all that the other filters read."""
+        cells: set[Key] = set()
+        shared: set[Key] = {NOMINATED}
+        helps: dict[Key, Direction] = {}
+        if self._others is not None and nodes_of(context).nominations:
+            for calls in self._others.filters:
+                if calls.reader is None:
+                    return Reads(anything=True)
+                found = calls.reader.reads(context)
+                cells |= found.cells
+                shared |= found.shared
+                for key in found.cells | found.shared:
+                    direction = (found.helps or {}).get(key, Direction.ANY)
+                    helps[key] = helps.get(key, Direction.NONE) | direction
+        return Reads(cells=frozenset(cells), shared=frozenset(shared), helps=helps)
+
+    def _nominated(self, context: Context, row: int) -> dict[PodKey, PodInfo]:
+        """Return the other pods of at least the same priority that are nominated to a node."""
+        snapshot = nodes_of(context)
+        found = snapshot.nominated.get(snapshot.hosts.names[row])
+        if not found:
+            return {}
+        own, priority = _key_of(context), info_of_workload(context.workload).priority
+        present = snapshot.pods.on(snapshot.hosts.names[row]).pods
+        return {
+            key: info
+            for key, info in found.items()
+            if info.priority >= priority and key != own and key not in present
+        }
+
+    def _probe(
+        self, context: Context, row: int, what_if: HypotheticalSnapshot | None = None
+    ) -> Status | None:
+        """Return why the other filters reject a node; None if they accept it."""
+        assert self._others is not None
+        return cycle.probe(context, self._others, what_if or context.snapshot, row)
+
+
+def _key_of(context: Context) -> PodKey:
+    return context.workload.namespace, context.workload.name
